@@ -1,0 +1,1 @@
+//! nccl-tests in shape.

@@ -1,0 +1,2 @@
+//! The penny command.
+fn main() {}

@@ -1,0 +1,99 @@
+//! Result codes and the sentence that goes with each failure.
+//!
+//! The numbers are NCCL's and are for life: programs compare against them.
+
+use std::fmt;
+
+/// What a call returns to C. See `include/README.md` for when each is used.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The call did what it says.
+    Success = 0,
+    /// Kept for NCCL's numbering; Penny has no device and never returns it.
+    UnhandledDeviceError = 1,
+    /// The operating system refused something (shared memory, sockets, limits).
+    SystemError = 2,
+    /// A defect in Penny. The communicator is poisoned.
+    InternalError = 3,
+    /// One argument is wrong by itself.
+    InvalidArgument = 4,
+    /// The arguments are each fine, but not together, not now, or not what the other ranks passed.
+    InvalidUsage = 5,
+    /// Another rank died, left or failed.
+    RemoteError = 6,
+    /// A non-blocking call has not finished yet.
+    InProgress = 7,
+    /// The deadline passed.
+    Timeout = 8,
+}
+
+impl Code {
+    /// One fixed sentence for the code alone (`pennyGetErrorString`).
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Code::Success => "no error",
+            Code::UnhandledDeviceError => "unhandled device error",
+            Code::SystemError => "system error (pennyGetLastError has the details)",
+            Code::InternalError => "internal error: a defect in Penny; please report it",
+            Code::InvalidArgument => "invalid argument (pennyGetLastError names it)",
+            Code::InvalidUsage => "invalid usage (pennyGetLastError has the details)",
+            Code::RemoteError => "remote error: another rank died, left or failed",
+            Code::InProgress => "operation in progress",
+            Code::Timeout => "timeout: another rank did not arrive before the deadline",
+        }
+    }
+}
+
+/// A failure: the code for programs, the sentence for people.
+///
+/// The sentence names the argument, the rank and the remedy; `ffi` prefixes the function's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The number that C sees.
+    pub code: Code,
+    /// What went wrong and what to do about it.
+    pub message: String,
+}
+
+/// Penny's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of any code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Error { code, message: message.into() }
+    }
+    /// One argument is wrong by itself.
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+    /// Right arguments at the wrong time or in disagreement with other ranks.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidUsage, message)
+    }
+    /// The operating system refused; `what` says what Penny was doing and what to do.
+    pub fn system(message: impl Into<String>) -> Self {
+        Self::new(Code::SystemError, message)
+    }
+    /// A defect in Penny.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::InternalError, message)
+    }
+    /// Another rank died, left or failed.
+    pub fn remote(message: impl Into<String>) -> Self {
+        Self::new(Code::RemoteError, message)
+    }
+    /// The deadline passed.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::new(Code::Timeout, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,76 @@
+//! Penny: collectives between processes over shared memory.
+//!
+//! **A collective is a plan; an executor runs the plan on real memory; a fabric prices the same plan in time.**
+//!
+//! ```text
+//!     C / C++ / Rust / Python program
+//!             |
+//!           ffi            the C ABI: check, convert, call. No logic.
+//!             |
+//!           comm           a communicator: who is in it, groups, abort, errors
+//!          /     \
+//!     planner     exec     decide which plan        run a plan: slices, progress, deadlines
+//!        |         |  \
+//!     algorithms   |   fabric      what it would take on the declared links
+//!        |         |     |
+//!     plan <-------+-----+         the vocabulary between deciding, moving and pricing
+//!                  |
+//!       transport, mailbox, onesided, bootstrap
+//!                  |
+//!         memory -> sync -> sys    segments and heaps; flags and waiting; system calls
+//! ```
+//!
+//! Three ideas carry the design. Algorithms are pure and a plan is data. Every rank publishes one number, its program
+//! counter, and every wait is a wait for a peer's counter to pass a value that the plans fix beforehand. Every wait is
+//! bounded: it ends on data, on a peer's death, on abort or on the deadline.
+//!
+//! # Glossary
+//!
+//! | word | meaning |
+//! |---|---|
+//! | rank | one member of a communicator; a process, or a thread of one |
+//! | peer | another rank |
+//! | buffer | the user's memory |
+//! | block | `count` elements of a buffer; the unit that collectives address by rank |
+//! | chunk | one part of one block: the planner's piece |
+//! | slice | as much of a chunk as fits a slot: the executor's piece |
+//! | step | one motion of a plan: fold operands, keep, pass on |
+//! | plan | one rank's program of steps |
+//! | lane | one NIC's channel |
+//! | segment | one shared mapping |
+//! | slot | a place in a segment where a rank stages what others will read |
+//! | arrival | the line by which a rank tells the others which call it has entered |
+//! | flag | a word that one rank posts and others wait on |
+
+#![deny(unsafe_code)]
+
+// Front.
+#[allow(unsafe_code)]
+pub mod ffi;
+// Communicator.
+pub mod comm;
+// Deciding.
+pub mod algorithms;
+pub mod planner;
+// Moving.
+pub mod bootstrap;
+pub mod exec;
+pub mod plan;
+pub mod transport;
+// Memory and words.
+#[allow(unsafe_code)]
+pub mod kernels;
+#[allow(unsafe_code)]
+pub mod memory;
+#[allow(unsafe_code)]
+pub mod sync;
+#[allow(unsafe_code)]
+pub mod sys;
+// For everyone.
+pub mod env;
+pub mod error;
+pub mod recorder;
+pub mod types;
+
+#[cfg(test)]
+mod tests;

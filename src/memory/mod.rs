@@ -1,0 +1,2 @@
+//! Segments, the shareable heap, and raw views of payload.
+pub mod view;

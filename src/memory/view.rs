@@ -1,0 +1,100 @@
+//! Raw payload views: memory that other ranks may read and write while we do.
+//!
+//! No Rust reference to payload ever exists, because another process may change the bytes at any time. A view is an
+//! address and a length; the kernels copy and combine through it. Making one from an address is the unsafe act;
+//! from then on every sub-view is range-checked.
+
+use std::marker::PhantomData;
+
+/// The start of a caller's buffer, before its extent is known. NULL is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(usize);
+
+impl Address {
+    /// No buffer.
+    pub const NULL: Address = Address(0);
+
+    /// The start of a caller's buffer.
+    ///
+    /// # Safety
+    /// Unless null, the memory must be valid for the extent that the call it is passed to implies (as its docs say),
+    /// until that call, or the group it belongs to, has returned.
+    pub unsafe fn from_raw(addr: *const u8) -> Address {
+        Address(addr as usize)
+    }
+    /// Is it NULL?
+    #[inline]
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+    /// The number.
+    #[inline]
+    pub const fn get(self) -> usize {
+        self.0
+    }
+    /// The buffer, now that the call's extent is known. NULL gives an empty view.
+    #[inline]
+    pub fn view(self, bytes: usize) -> View<'static> {
+        if self.0 == 0 {
+            return View::EMPTY;
+        }
+        // SAFETY: the promise made to Address::from_raw.
+        unsafe { View::from_raw(self.0 as *mut u8, bytes) }
+    }
+}
+
+/// A range of payload bytes, valid for reads and writes during `'a`.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    addr: *mut u8,
+    bytes: usize,
+    life: PhantomData<&'a ()>,
+}
+
+// SAFETY: a view is an address; it is only read and written through the kernels, which tolerate concurrent change.
+unsafe impl Send for View<'_> {}
+
+impl<'a> View<'a> {
+    /// A view that holds nothing.
+    pub const EMPTY: View<'static> =
+        View { addr: std::ptr::dangling_mut::<u8>(), bytes: 0, life: PhantomData };
+
+    /// A view of `bytes` bytes at `addr`.
+    ///
+    /// # Safety
+    /// The range must stay mapped during `'a` and be readable; writable too if the view is used as a destination.
+    #[inline]
+    pub const unsafe fn from_raw(addr: *mut u8, bytes: usize) -> View<'a> {
+        View { addr, bytes, life: PhantomData }
+    }
+
+    /// The first byte's address.
+    #[inline]
+    pub const fn addr(self) -> *mut u8 {
+        self.addr
+    }
+    /// The length in bytes.
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+    /// Nothing in it.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.bytes == 0
+    }
+    /// Bytes `offset .. offset + bytes`. Panics if they do not lie within.
+    #[inline]
+    #[track_caller]
+    pub fn part(self, offset: usize, bytes: usize) -> View<'a> {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a view's part lies outside of it");
+        // SAFETY: offset <= self.bytes, so the sum stays within (or one past) the range promised to from_raw.
+        View { addr: unsafe { self.addr.add(offset) }, bytes, life: PhantomData }
+    }
+    /// Do the two ranges share a byte?
+    #[inline]
+    pub fn overlaps(self, other: View<'_>) -> bool {
+        let (a, b) = (self.addr as usize, other.addr as usize);
+        self.bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + self.bytes
+    }
+}

@@ -1,0 +1,230 @@
+//! The vocabulary between deciding, moving and pricing: a rank's program, as data.
+//!
+//! A plan never holds bytes or addresses. It speaks of **chunks**; a chunk is one part of one block of the
+//! collective's vector, so one cached plan serves every count:
+//!
+//!     count elements a block, `parts` parts a block           block 0             block 1
+//!     part p of a block = [p*c, (p+1)*c), c = ceil(count/parts)   | p0 | p1 | p2 |    | p0 | p1 | p2 |
+//!
+//! The blocks of each collective, and where chunk (b, p) lies in a rank's buffers:
+//!
+//! | collective | blocks | input | output |
+//! |---|---|---|---|
+//! | AllReduce, Reduce, Broadcast | 1 | block 0 | block 0 |
+//! | ReduceScatter | n: block b is for rank b | block b | block 0, at rank b only |
+//! | AllGather, Gather | n: block b comes from rank b | block 0, at rank b only | block b |
+//! | Scatter | n: block b is for rank b | block b, at the root only | block 0, at rank b only |
+//! | AlltoAll | n*n: block s*n+d goes from s to d | block d, at rank s only | block s, at rank d only |
+//!
+//! A step is one motion: take operands (the rank's own input, what arrives from peers), fold them in the order
+//! listed, keep the result in the output or not, pass it on to a set of ranks or not. All of `send`, `recv_copy`,
+//! `recv_reduce` and the fused forms are such steps; the methods of [`Plan`] spell them.
+//!
+//! A send to a set is one copy with many readers. The k-th step of rank p that sends to r is received by the
+//! k-th operand `From(p)` of rank r's program: matching is by order, and [`link`] makes it explicit.
+
+pub mod check;
+pub mod link;
+pub mod render;
+
+use crate::types::{Collective, Rank};
+
+/// One NIC's channel. Natively a label only; on a fabric each lane has its own links.
+pub type Lane = u16;
+
+/// One part of one block of the collective's vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Chunk {
+    /// Which block (see the table in the module's head).
+    pub block: u32,
+    /// Which part of the block, `0..parts`.
+    pub part: u32,
+}
+
+/// Where an operand of a step comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// The rank's own input for the step's chunk.
+    Own,
+    /// What arrives from a peer.
+    From(Rank),
+}
+
+/// Fold the operands left to right, keep the result, pass it on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// The piece of the vector that this step is about.
+    pub chunk: Chunk,
+    /// The channel that the arrivals and the sends use.
+    pub lane: Lane,
+    /// Left-to-right order of the fold; never empty.
+    pub operands: Vec<Operand>,
+    /// Store the result in the rank's output.
+    pub keep: bool,
+    /// The ranks that get the result; one copy, many readers. Empty: nobody.
+    pub to: Vec<Rank>,
+}
+
+/// Where a rank stands: all that an algorithm may look at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// Which collective is planned.
+    pub collective: Collective,
+    /// The rank whose program is written.
+    pub rank: Rank,
+    /// Ranks in the communicator.
+    pub nranks: u32,
+    /// The root, 0 for collectives without one.
+    pub root: Rank,
+}
+
+/// One rank's program for one collective.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Plan {
+    /// Parts that each block is divided into; the same on all ranks.
+    pub parts: u32,
+    /// The program, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A peer or a set of peers.
+pub trait Peers {
+    /// As a list.
+    fn list(self) -> Vec<Rank>;
+}
+impl Peers for Rank {
+    fn list(self) -> Vec<Rank> {
+        vec![self]
+    }
+}
+impl Peers for Vec<Rank> {
+    fn list(self) -> Vec<Rank> {
+        self
+    }
+}
+impl Peers for &[Rank] {
+    fn list(self) -> Vec<Rank> {
+        self.to_vec()
+    }
+}
+
+impl View {
+    /// Every rank but this one, ascending.
+    pub fn others(&self) -> Vec<Rank> {
+        (0..self.nranks).filter(|&r| r != self.rank).collect()
+    }
+    /// The rank `distance` after this one, round the ring.
+    pub fn next(&self, distance: u32) -> Rank {
+        (self.rank + distance % self.nranks) % self.nranks
+    }
+    /// The rank `distance` before this one, round the ring.
+    pub fn prev(&self, distance: u32) -> Rank {
+        (self.rank + self.nranks - distance % self.nranks) % self.nranks
+    }
+    /// Blocks in the collective's vector (see the module's table).
+    pub fn blocks(&self) -> u32 {
+        match self.collective {
+            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
+            Collective::ReduceScatter | Collective::AllGather | Collective::Gather | Collective::Scatter => {
+                self.nranks
+            }
+            Collective::AlltoAll => self.nranks * self.nranks,
+            Collective::Barrier => 0,
+        }
+    }
+    /// The input block that holds vector block `block` at this rank, if it has it.
+    pub fn input_block(&self, block: u32) -> Option<u32> {
+        let n = self.nranks;
+        match self.collective {
+            Collective::AllReduce | Collective::Reduce => Some(0),
+            Collective::Broadcast => (self.rank == self.root).then_some(0),
+            Collective::ReduceScatter => Some(block),
+            Collective::AllGather | Collective::Gather => (block == self.rank).then_some(0),
+            Collective::Scatter => (self.rank == self.root).then_some(block),
+            Collective::AlltoAll => (block / n == self.rank).then_some(block % n),
+            Collective::Barrier => None,
+        }
+    }
+    /// The output block where vector block `block` belongs at this rank, if it gets it.
+    pub fn output_block(&self, block: u32) -> Option<u32> {
+        let n = self.nranks;
+        match self.collective {
+            Collective::AllReduce | Collective::Broadcast => Some(0),
+            Collective::Reduce => (self.rank == self.root).then_some(0),
+            Collective::ReduceScatter | Collective::Scatter => (block == self.rank).then_some(0),
+            Collective::AllGather => Some(block),
+            Collective::Gather => (self.rank == self.root).then_some(block),
+            Collective::AlltoAll => (block % n == self.rank).then_some(block / n),
+            Collective::Barrier => None,
+        }
+    }
+}
+
+impl Chunk {
+    /// Part `part` of block 0: all there is to say for AllReduce, Reduce and Broadcast.
+    pub const fn part(part: u32) -> Chunk {
+        Chunk { block: 0, part }
+    }
+    /// The whole of a block that is not divided.
+    pub const fn block(block: u32) -> Chunk {
+        Chunk { block, part: 0 }
+    }
+}
+
+impl Plan {
+    /// An empty program over blocks of `parts` parts.
+    pub fn new(parts: u32) -> Plan {
+        Plan { parts, steps: Vec::new() }
+    }
+    /// Hand the rank's own input chunk to a peer or a set.
+    pub fn send(&mut self, to: impl Peers, chunk: Chunk) -> &mut Step {
+        self.step(chunk, vec![Operand::Own], false, to.list())
+    }
+    /// Own input to own output.
+    pub fn copy(&mut self, chunk: Chunk) -> &mut Step {
+        self.step(chunk, vec![Operand::Own], true, Vec::new())
+    }
+    /// Own input to own output and to a set: touches the input once.
+    pub fn copy_send(&mut self, chunk: Chunk, to: impl Peers) -> &mut Step {
+        self.step(chunk, vec![Operand::Own], true, to.list())
+    }
+    /// Take what arrives into the output.
+    pub fn recv_copy(&mut self, from: Rank, chunk: Chunk) -> &mut Step {
+        self.step(chunk, vec![Operand::From(from)], true, Vec::new())
+    }
+    /// Take what arrives into the output and pass it on.
+    pub fn recv_copy_send(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
+        self.step(chunk, vec![Operand::From(from)], true, to.list())
+    }
+    /// Pass on what arrives without keeping it.
+    pub fn relay(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
+        self.step(chunk, vec![Operand::From(from)], false, to.list())
+    }
+    /// Fold arrivals and own input, in the given order, into the output.
+    pub fn recv_reduce(&mut self, operands: Vec<Operand>, chunk: Chunk) -> &mut Step {
+        self.step(chunk, operands, true, Vec::new())
+    }
+    /// Fold arrivals and own input and pass the result on; `keep` stores it in the output as well.
+    pub fn recv_reduce_send(
+        &mut self,
+        operands: Vec<Operand>,
+        chunk: Chunk,
+        keep: bool,
+        to: impl Peers,
+    ) -> &mut Step {
+        self.step(chunk, operands, keep, to.list())
+    }
+
+    fn step(&mut self, chunk: Chunk, operands: Vec<Operand>, keep: bool, to: Vec<Rank>) -> &mut Step {
+        self.steps.push(Step { chunk, lane: 0, operands, keep, to });
+        self.steps.last_mut().expect("just pushed")
+    }
+}
+
+impl Step {
+    /// Put this step on a lane.
+    pub fn on(&mut self, lane: Lane) -> &mut Step {
+        self.lane = lane;
+        self
+    }
+}

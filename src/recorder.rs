@@ -1,0 +1,1 @@
+//! Messages to standard error, by level (`PENNY_LOG`).
