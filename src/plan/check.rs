@@ -169,7 +169,7 @@ impl Case<'_> {
 fn ill_formed(v: &View, parts: u32, step: &Step) -> Option<String> {
     let Chunk { block, part } = step.chunk;
     if block >= v.blocks() || part >= parts {
-        return Some(format!("there are only {} blocks of {parts} parts", v.blocks()));
+        return Some(format!("does not exist; blocks: {}, parts: {parts}", v.blocks()));
     }
     if step.operands.is_empty() {
         return Some("has nothing to fold".into());
@@ -229,9 +229,3 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
-
-impl fmt::Display for Chunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "block {} part {}", self.block, self.part)
-    }
-}

@@ -171,6 +171,12 @@ impl Chunk {
     }
 }
 
+impl std::fmt::Display for Chunk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {} part {}", self.block, self.part)
+    }
+}
+
 impl Plan {
     /// An empty program over blocks of `parts` parts.
     pub fn new(parts: u32) -> Plan {

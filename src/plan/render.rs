@@ -153,7 +153,7 @@ fn title(plans: &[Plan], proof: &Proof, count: usize) -> String {
     let root = if proof.collective.rooted() { format!(", root {}", proof.root) } else { String::new() };
     format!(
         "{} over {n} {}{root}: blocks of {count} elements in {parts} {}\n\
-         at most, for one rank: {} sends, {} chunks sent, {} combines; {} messages in a row\n",
+         most for one rank: sends {}, chunks sent {}, combines {}; messages in a row: {}\n",
         proof.collective,
         plural(n as u32, "rank"),
         plural(parts, "part"),

@@ -242,6 +242,6 @@ impl<'a> Run<'a> {
             Kind::Slots => "slots",
             Kind::Fifos => "fifos",
         };
-        format!("with {kind} of depth {} and {} slices", self.depth, self.slices)
+        format!("with {kind} of depth {}, slices: {}", self.depth, self.slices)
     }
 }
