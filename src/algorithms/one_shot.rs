@@ -1,7 +1,9 @@
 //! One shot: every message goes straight from the rank that has it to the ranks that need it.
 //!
+//! ```text
 //!     n = 3, all-reduce      0 --x0--> {1, 2}    1 --x1--> {0, 2}    2 --x2--> {0, 1}      one exchange
 //!                            everybody: x0 + x1 + x2, in this order
+//! ```
 //!
 //! Everybody folds in rank order and so has the same bits; the latency is paid once. A send to a set is one copy with
 //! many readers.

@@ -1,8 +1,10 @@
 //! Pairwise: an all-to-all as a tournament; in each round the ranks pair off and exchange their blocks.
 //!
+//! ```text
 //!     n = 4, partner = rank ^ k       k = 1: 0-1 2-3      k = 2: 0-2 1-3      k = 3: 0-3 1-2
 //!     n = 5, partner = k - rank       k = 0: 1-4 2-3 (0)  k = 1: 0-1 2-4 (3)  k = 2: 0-2 3-4 (1)  ...   modulo 5
 //!     n = 6: that of 5, and the one left over meets rank 5
+//! ```
 //!
 //! A rank sends the block for its partner, then takes its partner's into the same place, so an exchange in place never
 //! overwrites what is still to be sent. (The usual partners for other n, send to rank+k and receive from rank-k, do.)

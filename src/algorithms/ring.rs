@@ -1,11 +1,13 @@
 //! Ring: reduce-scatter, then all-gather, around one directed cycle.
 //!
+//! ```text
 //!     n = 3, chunks a b c; rank r first sends chunk r
 //!       round 0   0 --a--> 1     1 --b--> 2     2 --c--> 0     own inputs
 //!       round 1   0 --c--> 1     1 --a--> 2     2 --b--> 0     arrival + own: two contributions
 //!       round 2   0 --b--> 1     1 --c--> 2     2 --a--> 0     all three: rank r keeps chunk r+1 and passes it on
 //!       round 3   0 --a--> 1     1 --b--> 2     2 --c--> 0     complete chunks go round
 //!       round 4   each takes its last one
+//! ```
 //!
 //! Partial sums are never stored: an arrival is combined with the own input on its way out. A broadcast is n chunks
 //! down the chain that starts at the root, a reduction n chunks down the chain that ends there; the chunks follow each

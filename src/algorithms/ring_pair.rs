@@ -1,7 +1,9 @@
 //! Ring pair: half of the data each way, so that both directions of every link are busy.
 //!
+//! ```text
 //!     n = 3, 2n chunks     lane 0:  0 --a--> 1 --b--> 2 --c--> 0     first half of the buffer
 //!                          lane 1:  0 --d--> 2 --f--> 1 --e--> 0     second half
+//! ```
 //!
 //! Cost: the bytes of `ring` in twice as many messages; half the time where a link carries both directions at once.
 //! Through shared memory there is no such link, and `ring` does the same with fewer steps.

@@ -1,6 +1,8 @@
 //! Reverse ring: `ring`, the other way round.
 //!
+//! ```text
 //!     n = 3:   0 --a--> 2 --c--> 1 --b--> 0
+//! ```
 //!
 //! Cost: that of `ring`. On a machine where both directions are alike there is nothing to gain; it is for fabrics whose
 //! links are loaded on one side only, and the other half of `ring_pair`.

@@ -1,8 +1,10 @@
 //! Rounds: one rank's program, written round by round over several cycles or trees at once.
 //!
+//! ```text
 //!     round    0          1               2               each rank's steps, sorted by round, are its program
 //!     rank 0   send ----> .               take
 //!     rank 1   .          take, send ---> .
+//! ```
 //!
 //! The rule: a message that is sent in round t is taken in round t + 1. Sorted by round, the programs of all ranks then
 //! agree on the order of the messages between any two of them, whatever was interleaved with what, and no ranks can

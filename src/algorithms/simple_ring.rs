@@ -1,7 +1,9 @@
 //! Simple ring: the whole buffer down the chain 0..n-1, reducing, then round again as a broadcast.
 //!
+//! ```text
 //!     n = 4     0 --x0--> 1 --x0+x1--> 2 --x0+x1+x2--> 3        rank 3 has it all
 //!               3 --sum-> 0 ---sum---> 1 -----sum----> 2        the same links once more
+//! ```
 //!
 //! Cost: two sends a rank, but of the whole buffer: the fewest messages of any chain, and the longest path. A rank
 //! waits while the others work unless the buffer is long enough to be sliced, when the slices follow each other down

@@ -1,10 +1,12 @@
 //! Tree: two binary trees, half of the data in each; who is a leaf of one has children in the other.
 //!
+//! ```text
 //!     positions 1..=6, in order       4           tree 0: rank r sits at position r+1
 //!     (odd ones are leaves)         /   \         tree 1: mirrored, rank r at position 6-r, so odd and even
 //!                                 2       6               swap; for an odd number shifted by one instead
 //!                                / \     /
 //!                               1   3   5
+//! ```
 //!
 //! Up: a rank folds its left child's value, its own, its right child's, and hands the result to its parent. Down: the
 //! top's result goes to everybody. No rank has children in both trees, so none does the work of two. For a rooted collective the root stands above both trees, which hold the other ranks.

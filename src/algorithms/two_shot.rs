@@ -1,7 +1,9 @@
 //! Two shot: two exchanges for any number of ranks; each rank is responsible for one chunk.
 //!
+//! ```text
 //!     n = 3, chunks a b c      first     0 --b0--> 1    0 --c0--> 2    1 --a1--> 0    ...     chunk j to rank j
 //!                              second    0 --a--> {1, 2}    1 --b--> {0, 2}    2 --c--> {0, 1}
+//! ```
 //!
 //! Between the two, rank j folds chunk j in rank order: one rank computes it, all get the same bits. A reduction sends
 //! the results to the root only. A broadcast turns it round: the root deals out n-1 chunks, and each receiver passes its

@@ -4,12 +4,12 @@
 //!
 //! 1. *Well formed* (here): every chunk, peer and lane exists, a rank reads only input and writes only output that it
 //!    has, and nobody sends to itself.
-//! 2. *Matched* ([`matching`]): every message has exactly one sender and one taker in each place, and both mean the same
+//! 2. *Matched* (`matching`): every message has exactly one sender and one taker in each place, and both mean the same
 //!    chunk on the same lane.
-//! 3. *Right* ([`values`]): with a symbol for each rank's each input chunk, every output chunk that the collective
+//! 3. *Right* (`values`): with a symbol for each input chunk of each rank, every output chunk that the collective
 //!    defines is written once and holds every rank's input exactly once, in the same expression on all ranks; in place
 //!    no input is read after it was overwritten. The cost is counted on the way.
-//! 4. *Free of deadlock* ([`channels`]): with channels of 1, 2 and 8 places, 1, 2, 3 and 5 slices, two calls back to back.
+//! 4. *Free of deadlock* (`channels`): with channels of 1, 2 and 8 places, 1, 2, 3 and 5 slices, two calls back to back.
 //!
 //! What is proved of a program holds for every count, since chunks are affine in it.
 

@@ -3,8 +3,10 @@
 //! A plan never holds bytes or addresses. It speaks of **chunks**; a chunk is one part of one block of the
 //! collective's vector, so one cached plan serves every count:
 //!
+//! ```text
 //!     count elements a block, `parts` parts a block           block 0             block 1
 //!     part p of a block = [p*c, (p+1)*c), c = ceil(count/parts)   | p0 | p1 | p2 |    | p0 | p1 | p2 |
+//! ```
 //!
 //! The blocks of each collective, and where chunk (b, p) lies in a rank's buffers:
 //!

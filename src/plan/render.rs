@@ -1,8 +1,10 @@
 //! Plans for people and for programs: who folds, keeps and sends what, level by level.
 //!
+//! ```text
 //!     level  rank  folds     keeps  sends to  chunk           elements  lane
 //!         1     0  own       no     1         block 0 part 0  0..4         0
 //!         2     1  r0 + own  no     2         block 0 part 0  0..4         0
+//! ```
 //!
 //! The steps of a level need messages of earlier levels only.
 

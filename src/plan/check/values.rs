@@ -1,11 +1,12 @@
-//! What every chunk holds, by symbols: each rank's each input chunk is a letter, a fold is a word of them.
+//! What every chunk holds, by symbols: each input chunk of each rank is a letter, a fold is a word of them.
 //!
 //! Equal expressions are one node, so that comparing what two ranks hold is comparing two numbers.
 //!
 //! The rule for calls in place: a rank may read its input up to and in the step that overwrites it. The output's place
 //! in the input is the one that the C interface documents, for example block `rank` of a reduce-scatter's input. An
 //! all-to-all in place has output block i over input block i, so the rule says there: the block for rank i is sent
-//! before what comes from rank i is kept. Nothing needs to be staged then.
+//! before what comes from rank i is kept. Nothing needs to be staged then. Slices are ranges of a chunk that do not
+//! overlap, input and output alike, so what holds for a chunk in one piece holds for its slices.
 
 use std::collections::HashMap;
 

@@ -90,7 +90,7 @@ fn apply(change: &Change, plan: &mut Plan) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_changed_plan_is_objected_to_or_still_right(
