@@ -1,1 +1,3 @@
-//! tests/mod.
+//! Tests across modules.
+
+mod algorithms;
