@@ -125,8 +125,10 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Packet> {
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = CONTROL as _;
     let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
-    // SAFETY: the header points at `part` and `control`, which outlive the call, with their true sizes.
-    let len = uninterrupted(|| Errno::result(unsafe { libc::recvmsg(connection.as_raw_fd(), &mut message, flags) }))?;
+    let len = uninterrupted(|| {
+        // SAFETY: the header points at `part` and `control`, which outlive the call, with their true sizes.
+        Errno::result(unsafe { libc::recvmsg(connection.as_raw_fd(), &mut message, flags) })
+    })?;
     let mut fds = Vec::new();
     // SAFETY: the kernel has written whole control messages and set msg_controllen; the CMSG macros stay inside it.
     // Every descriptor in an SCM_RIGHTS message was opened for us just now, so we own it.
