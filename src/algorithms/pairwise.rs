@@ -11,8 +11,8 @@
 //! For odd n the rank left over copies its own block. Gather and scatter are linear: the root's link is the limit, and
 //! no order of the messages changes that.
 //!
-//! Cost: n-1 sends a rank, each of one block: the least there is. Every block costs a latency, so for a few bytes a rank
-//! `one_shot`, which waits for nobody in between, is better.
+//! Cost: n-1 sends a rank, each of one block: the least there is. Every block costs a latency, so for a few bytes a
+//! rank `one_shot`, which waits for nobody in between, is better.
 
 use super::one_shot::{gather, scatter, sends_linear};
 use super::{Algorithm, Cost, any, unserved};

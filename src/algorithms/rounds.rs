@@ -8,7 +8,8 @@
 //!
 //! The rule: a message that is sent in round t is taken in round t + 1. Sorted by round, the programs of all ranks then
 //! agree on the order of the messages between any two of them, whatever was interleaved with what, and no ranks can
-//! wait for each other in a circle.
+//! wait for each other in a circle. One cycle after the other would be right as well, but only one lane at a time would
+//! have something to do.
 
 use crate::plan::Plan;
 

@@ -9,11 +9,12 @@
 //! ```
 //!
 //! Up: a rank folds its left child's value, its own, its right child's, and hands the result to its parent. Down: the
-//! top's result goes to everybody. No rank has children in both trees, so none does the work of two. For a rooted collective the root stands above both trees, which hold the other ranks.
+//! top's result goes to everybody. No rank has children in both trees, so none does the work of two. For a rooted
+//! collective the root stands above both trees, which hold the other ranks.
 //!
 //! Cost: 2 log2(n) latencies; a rank sends the buffer once on the way up and at most once on the way down. For large
-//! buffers `ring` works in smaller pieces and keeps more links busy; for a few bytes `one_shot` pays one latency, as long
-//! as its n-1 arrivals cost less than the hops.
+//! buffers `ring` works in smaller pieces and keeps more links busy; for a few bytes `one_shot` pays one latency, as
+//! long as its n-1 arrivals cost less than the hops.
 
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unserved};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Between the two, rank j folds chunk j in rank order: one rank computes it, all get the same bits. A reduction sends
-//! the results to the root only. A broadcast turns it round: the root deals out n-1 chunks, and each receiver passes its
-//! own on to the other receivers.
+//! the results to the root only. A broadcast turns it round: the root deals out n-1 chunks, and each receiver passes
+//! its own on to the other receivers.
 //!
 //! Cost: two latencies, 2(n-1)/n of the buffer on the wire like `ring`, all to all at once. Where many ranks share few
 //! links the exchanges collide and `ring` is better; for a few bytes the second latency is a waste, see `one_shot`.

@@ -9,7 +9,8 @@
 //! 3. *Right* (`values`): with a symbol for each input chunk of each rank, every output chunk that the collective
 //!    defines is written once and holds every rank's input exactly once, in the same expression on all ranks; in place
 //!    no input is read after it was overwritten. The cost is counted on the way.
-//! 4. *Free of deadlock* (`channels`): with channels of 1, 2 and 8 places, 1, 2, 3 and 5 slices, two calls back to back.
+//! 4. *Free of deadlock* (`channels`): with channels of 1, 2 and 8 places; 1, 2, 3 and 5 slices; two calls back to
+//!    back.
 //!
 //! What is proved of a program holds for every count, since chunks are affine in it.
 

@@ -10,7 +10,7 @@
 
 use std::fmt::Write;
 
-use super::check::Proof;
+use super::check::{self, Proof};
 use super::{Chunk, Operand, Plan, Step};
 use crate::types::Rank;
 
@@ -58,9 +58,9 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
 /// | `collective`, `ranks`, `root`, `count` | the call |
 /// | `parts` | parts that each block is divided into |
 /// | `depth` | the longest chain of messages |
-/// | `programs` | one a rank, in rank order: an object with `rank`, its cost (`sends`, `chunks_sent`, `combines`) and `steps` |
+/// | `programs` | one object a rank: `rank`, its cost (`sends`, `chunks_sent`, `combines`) and `steps` |
 ///
-/// and each step in the order in which the rank runs it:
+/// and each step, in the order in which the rank runs it:
 ///
 /// | key | value |
 /// |---|---|
@@ -71,51 +71,34 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
 /// | `keep` | whether the result goes to the output |
 /// | `to` | the ranks that get the result |
 pub fn json(plans: &[Plan], proof: &Proof, count: usize) -> String {
-    let programs: Vec<String> =
-        (0..).zip(plans).map(|(rank, plan)| program(rank, plan, proof, count)).collect();
-    let cost = proof.costs[0];
-    format!(
-        "{{\"collective\":\"{}\",\"ranks\":{},\"root\":{},\"count\":{count},\"parts\":{},\"depth\":{},\"programs\":[{}]}}\n",
-        proof.collective,
-        plans.len(),
-        proof.root,
-        cost.parts,
-        cost.depth,
-        programs.join(",")
-    )
+    let programs = (0..).zip(plans).map(|(rank, plan)| program(rank, plan, proof, count));
+    let (collective, ranks, root) = (proof.collective, plans.len(), proof.root);
+    let check::Cost { parts, depth, .. } = proof.costs[0];
+    let call = format!(r#""collective":"{collective}","ranks":{ranks},"root":{root},"count":{count}"#);
+    let shape = format!(r#""parts":{parts},"depth":{depth}"#);
+    format!(r#"{{{call},{shape},"programs":{}}}"#, array(programs)) + "\n"
 }
 
 fn program(rank: Rank, plan: &Plan, proof: &Proof, count: usize) -> String {
-    let steps: Vec<String> = leveled(rank, plan, proof)
-        .map(|(level, _, step)| {
-            let Chunk { block, part } = step.chunk;
-            let (start, end) = elements(step.chunk, plan.parts, count);
-            let fold: Vec<Rank> = step
-                .operands
-                .iter()
-                .map(|o| match *o {
-                    Operand::Own => rank,
-                    Operand::From(from) => from,
-                })
-                .collect();
-            format!(
-                "{{\"level\":{level},\"block\":{block},\"part\":{part},\"start\":{start},\"end\":{end},\"lane\":{},\
-                 \"fold\":{},\"keep\":{},\"to\":{}}}",
-                step.lane,
-                ranks(&fold),
-                step.keep,
-                ranks(&step.to)
-            )
-        })
-        .collect();
-    let cost = proof.costs[rank as usize];
-    format!(
-        "{{\"rank\":{rank},\"sends\":{},\"chunks_sent\":{},\"combines\":{},\"steps\":[{}]}}",
-        cost.sends,
-        cost.chunks_sent,
-        cost.combines,
-        steps.join(",")
-    )
+    let check::Cost { sends, chunks_sent, combines, .. } = proof.costs[rank as usize];
+    let steps = leveled(rank, plan, proof).map(|(level, _, step)| {
+        let Step { chunk: Chunk { block, part }, lane, keep, .. } = *step;
+        let (start, end) = elements(step.chunk, plan.parts, count);
+        let fold = array(step.operands.iter().map(|operand| match *operand {
+            Operand::Own => rank,
+            Operand::From(from) => from,
+        }));
+        let to = array(&step.to);
+        let place = format!(r#""block":{block},"part":{part},"start":{start},"end":{end},"lane":{lane}"#);
+        format!(r#"{{"level":{level},{place},"fold":{fold},"keep":{keep},"to":{to}}}"#)
+    });
+    let cost = format!(r#""sends":{sends},"chunks_sent":{chunks_sent},"combines":{combines}"#);
+    format!(r#"{{"rank":{rank},{cost},"steps":{}}}"#, array(steps))
+}
+
+fn array(items: impl IntoIterator<Item = impl ToString>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    format!("[{}]", items.join(","))
 }
 
 /// A rank's steps with the level at which each can be done.
@@ -144,13 +127,8 @@ fn operand(operand: &Operand) -> String {
     }
 }
 
-fn ranks(ranks: &[Rank]) -> String {
-    let list: Vec<String> = ranks.iter().map(Rank::to_string).collect();
-    format!("[{}]", list.join(","))
-}
-
 fn title(plans: &[Plan], proof: &Proof, count: usize) -> String {
-    let most = |what: fn(&super::check::Cost) -> u32| proof.costs.iter().map(what).max().unwrap_or(0);
+    let most = |what: fn(&check::Cost) -> u32| proof.costs.iter().map(what).max().unwrap_or(0);
     let (parts, n) = (plans[0].parts, plans.len());
     let root = if proof.collective.rooted() { format!(", root {}", proof.root) } else { String::new() };
     format!(

@@ -71,6 +71,14 @@ fn an_all_reduce_ring_sends_two_n_minus_one_nths_of_the_buffer() {
 }
 
 #[test]
+fn the_two_rings_of_a_pair_advance_together() {
+    for plan in algorithms::plan_all(&algorithms::ring_pair::RING_PAIR, Collective::AllReduce, 5, 0) {
+        let lanes: Vec<u16> = plan.steps.iter().map(|step| step.lane).collect();
+        assert_eq!(lanes, [0, 1].repeat(plan.steps.len() / 2));
+    }
+}
+
+#[test]
 #[should_panic(expected = "tree cannot plan alltoall over 4 ranks: it does not know this collective")]
 fn a_method_refuses_what_it_does_not_serve() {
     algorithms::plan_all(&algorithms::tree::TREE, Collective::AlltoAll, 4, 0);

@@ -4,11 +4,11 @@
 //! begins, over the same channels, without any pause. Two kinds of channel:
 //!
 //! ```text
-//!     slots   each sending step k has `depth` places of its own; slice s uses place s mod depth, for all of the step's
-//!             readers at once. A place is rewritten only after every reader of what it held has taken it. A fused
-//!             step holds its arrivals until it has a place for the result: nothing is stored on the way.
-//!     fifos   each (sender, receiver, lane) has a queue of `depth` messages. A step takes its arrivals one by one, which
-//!             makes room, and then waits until every queue that it sends to has room.
+//!     slots   each sending step k has `depth` places of its own; slice s uses place s mod depth, for all of the
+//!             step's readers at once. A place is rewritten only after every reader of what it held has taken it. A
+//!             fused step holds its arrivals until it has a place for the result: nothing is stored on the way.
+//!     fifos   each (sender, receiver, lane) has a queue of `depth` messages. A step takes its arrivals one by one,
+//!             which makes room, and then waits until every queue that it sends to has room.
 //! ```
 //!
 //! Messages carry their call, slice and sending step, and every taker looks at them, so an overtaken or overwritten
