@@ -58,6 +58,11 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.name == name)
 }
 
+/// The place in the table of the method of this name. Panics if there is none: for names that the code knows.
+pub fn index(name: &str) -> usize {
+    ALL.iter().position(|a| a.name == name).expect("a method of the table")
+}
+
 /// The methods that plan this collective, in the table's order.
 pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
     ALL.iter().copied().filter(move |a| a.serves.contains(&collective))

@@ -2,7 +2,6 @@
 
 use super::call::{Call, Checked};
 use super::registry::Handle;
-use crate::algorithms;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
 use crate::kernels::Fold;
@@ -163,7 +162,8 @@ impl Communicator {
         self.ledger.begin(t.nranks());
         self.ledger.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
         let mut method = method;
-        let small = method == algorithms::ONE_SHOT && direct::fits(job.collective, t.nranks(), job.count * job.size);
+        let small = self.planner.is_one_shot(method)
+            && direct::fits(job.collective, t.nranks(), job.count * job.size);
         if small {
             direct::pack(t, scope.seq, job);
         }
@@ -182,7 +182,8 @@ impl Communicator {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
         let small =
-            method == algorithms::ONE_SHOT && direct::fits(call.collective, self.nranks(), checked.count * size);
+            self.planner.is_one_shot(method)
+            && direct::fits(call.collective, self.nranks(), checked.count * size);
         let offer = offer(call.collective, checked, small);
         Ok(Job {
             collective: call.collective,

@@ -151,17 +151,20 @@ pub fn run<'a>(
 ) -> Result<()> {
     scope.arrival_is_all = false;
     let mine = buffers(&job.offer);
+    // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
     let mut staged = true;
-    if job.collective.everybody() && mine.input_shared && mine.output_shared {
+    if job.collective.everybody() && linked.slotless && mine.input_shared && mine.output_shared {
+        let mut in_place = mine.in_place;
         staged = false;
         for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
             let theirs = buffers(&ledger.offer(r, t, scope)?);
             staged |= !(theirs.input_shared && theirs.output_shared);
+            in_place |= theirs.in_place;
         }
+        staged |= in_place && !linked.slotless_in_place;
     }
     let staging = t.control().staging_bytes() / 2;
-    let cut = Cut::new(job, linked, staging, true);
-    let cut = if staged || needs_slots(linked) { cut } else { Cut::new(job, linked, staging, false) };
+    let cut = Cut::new(job, linked, staging, staged);
     let half = (scope.seq % 2) as usize * staging;
     let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     let seq = scope.seq;
@@ -190,11 +193,6 @@ pub fn run<'a>(
         zero_tail(t.rank(), job);
     }
     Ok(())
-}
-
-/// Does some value of the program travel through a slot even when all buffers are shared?
-fn needs_slots(linked: &Linked) -> bool {
-    linked.steps.iter().any(|s| !s.readers.is_empty() && !s.egress.from_input && !s.egress.from_output)
 }
 
 /// A padded call's output beyond the end of the input.

@@ -33,6 +33,10 @@ pub struct Linked {
     pub slots: u32,
     /// Slices of one send that may be under way at once.
     pub depth: u32,
+    /// No rank stages anything if all buffers are shared.
+    pub slotless: bool,
+    /// That holds even if the call is in place.
+    pub slotless_in_place: bool,
 }
 
 /// A step that knows its partners.
@@ -207,7 +211,9 @@ pub fn link(plans: &[Plan], view: &View) -> Result<Linked, String> {
     order.sort_by_key(|&i| graph.found[rank as usize][i].position);
     let mut taken: Vec<Option<LinkedStep>> = steps.drain(..).map(Some).collect();
     let steps = order.into_iter().map(|i| taken[i].take().expect("each once")).collect();
-    Ok(Linked { parts: plan.parts, steps, levels: graph.levels, slots: graph.slots, depth: graph.depth })
+    let (slotless, slotless_in_place) = (graph.slotless(false), graph.slotless(true));
+    let Graph { levels, slots, depth, .. } = graph;
+    Ok(Linked { parts: plan.parts, steps, levels, slots, depth, slotless, slotless_in_place })
 }
 
 struct Graph<'a> {
@@ -257,6 +263,20 @@ impl<'a> Graph<'a> {
             slots += 1;
         }
         self.slots = self.slots.max(slots);
+    }
+
+    /// Does every value of every rank travel without a slot when all buffers are shared?
+    fn slotless(&self, in_place: bool) -> bool {
+        (0..self.plans.len() as Rank).all(|r| {
+            (0..self.plans[r as usize].steps.len()).all(|i| {
+                let f = &self.found[r as usize][i];
+                if f.readers.is_empty() {
+                    return true;
+                }
+                let egress = self.egress(r, i);
+                egress.from_output || egress.from_input && (!in_place || egress.from_input_in_place)
+            })
+        })
     }
 
     fn at(&self, rank: Rank) -> View {

@@ -17,6 +17,7 @@ pub struct Planner {
     selection: Selection,
     plans: Vec<(Key, Arc<Linked>)>,
     choices: Vec<Choice>,
+    one_shot: usize,
 }
 
 type Key = (Collective, Rank, usize);
@@ -32,7 +33,7 @@ struct Choice {
 impl Planner {
     /// For a rank of a communicator.
     pub fn new(rank: Rank, nranks: u32, selection: Selection) -> Planner {
-        Planner { rank, nranks, selection, plans: Vec::new(), choices: Vec::new() }
+        Planner { rank, nranks, selection, plans: Vec::new(), choices: Vec::new(), one_shot: algorithms::index("one_shot") }
     }
 
     /// The method for a call, by its index in the registry.
@@ -69,6 +70,12 @@ impl Planner {
         })?);
         self.plans.insert(0, (key, linked.clone()));
         Ok(linked)
+    }
+
+    /// Is this the method that small messages can be exchanged by without a program?
+    #[inline]
+    pub fn is_one_shot(&self, method: usize) -> bool {
+        method == self.one_shot
     }
 
     /// The method for calls whose buffers peers can reach, where it differs from the one for private buffers.

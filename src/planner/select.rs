@@ -87,13 +87,13 @@ impl Selection {
 
     fn can_serve(&self, method: usize, view: &View) -> std::result::Result<(), &'static str> {
         let algorithm = algorithms::ALL[method];
-        if !algorithm.serves.contains(&view.collective) {
-            return Err("it does not serve this collective");
+        if let Some(why) = algorithm.refuses(view) {
+            return Err(why);
         }
         if self.reproducible && view.collective.reduces() && !algorithm.rank_order {
             return Err("PENNY_REPRODUCIBLE=1 needs a method that folds in rank order");
         }
-        (algorithm.guard)(view).map_or(Ok(()), Err)
+        Ok(())
     }
 
     fn refuse(&self, method: usize, why: &str, view: &View) -> Error {

@@ -1,3 +1,4 @@
 //! Tests across modules.
 
 mod algorithms;
+mod collectives;
