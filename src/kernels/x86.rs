@@ -1,8 +1,8 @@
 //! Sixteen floats in two AVX registers, and the small formats with F16C and AVX2.
 //!
 //! float8e5m2 is the upper byte of binary16; float8e4m3 at 1/256 its value is binary16 without the last seven bits. Rounding
-//! float32 to binary16 and then to float8 would round twice; so the first conversion truncates and sets the last bit if it
-//! lost anything. Truncation with that sticky bit keeps all that the second rounding asks for: more or less than half.
+//! float32 to binary16 and then to float8 would round twice; so float32 is first rounded to float8's mantissa, after which
+//! nothing is lost on the way.
 //!
 //! Every function here needs AVX2 and F16C, and is inlined into one that has been compiled with them and is called only
 //! where the CPU has them. That is what `SAFETY: AVX2` means below. No closures, for they would not inherit the features.
@@ -13,17 +13,17 @@ use super::small::Codec;
 use super::unary::{Divide, Map, Square};
 use std::arch::x86_64::*;
 
-/// Sixteen floats.
+/// Sixteen floats, in whatever order the codec that loads and stores them likes.
 #[derive(Clone, Copy)]
 pub struct Avx([__m256; 2]);
 
 #[cfg(test)]
 impl Avx {
-    /// The registers that hold an array.
+    /// Sixteen times the same.
     #[inline(always)]
-    pub fn load(floats: &[f32; 16]) -> Avx {
-        // SAFETY: sixteen floats are there; AVX2.
-        unsafe { Avx([_mm256_loadu_ps(floats.as_ptr()), _mm256_loadu_ps(floats.as_ptr().add(8))]) }
+    pub fn splat(x: f32) -> Avx {
+        // SAFETY: AVX2.
+        unsafe { Avx([_mm256_set1_ps(x); 2]) }
     }
 }
 
@@ -85,36 +85,30 @@ impl Divide for Avx {
     }
 }
 
-/// Sixteen binary16, truncated, the last bit set where that lost something.
+/// Rounded to `MANTISSA` bits, or fewer below the normal number `least`; ties to even. `most` is a power of two beyond which
+/// nothing but being large matters.
+///
+/// Adding 1.5 * 2^(23-MANTISSA) times x's power of two leaves x that many bits, and the addition rounds to them.
 #[inline(always)]
-fn sticky_halves(a: __m256, b: __m256) -> __m256i {
+fn rounded<const MANTISSA: i32>(x: __m256, least: f32, most: f32) -> __m256 {
     // SAFETY: AVX2.
     unsafe {
-        let (ha, hb) = (_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(b));
-        let lost_a = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_OQ>(_mm256_cvtph_ps(ha), a));
-        let lost_b = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_OQ>(_mm256_cvtph_ps(hb), b));
-        let lost = in_order(_mm256_packs_epi32(lost_a, lost_b));
-        _mm256_or_si256(_mm256_set_m128i(hb, ha), _mm256_srli_epi16::<15>(lost))
+        let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+        let magnitude = _mm256_min_ps(_mm256_max_ps(magnitude, _mm256_set1_ps(least)), _mm256_set1_ps(most));
+        let power = _mm256_castps_si256(_mm256_and_ps(magnitude, _mm256_set1_ps(f32::INFINITY)));
+        let factor = _mm256_set1_epi32(((23 - MANTISSA) << 23) + (1 << 22));
+        let large = _mm256_castsi256_ps(_mm256_add_epi32(power, factor));
+        _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(x, large), large), sign)
     }
 }
 
-/// Packing two registers works within their halves and yields a b a b; this makes it a a b b.
+/// Sixteen binary16, to nearest even.
 #[inline(always)]
-fn in_order(packed: __m256i) -> __m256i {
+fn halves(a: __m256, b: __m256) -> [__m128i; 2] {
     // SAFETY: AVX2.
-    unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(packed) }
-}
-
-/// Store the low bytes of sixteen 16-bit lanes, each at most 255.
-///
-/// # Safety
-/// `out` is valid for 16 bytes.
-#[inline(always)]
-unsafe fn store_bytes(out: *mut u8, x: __m256i) {
-    // SAFETY: the caller's promise; AVX2.
     unsafe {
-        let bytes = _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
-        _mm_storeu_si128(out.cast(), bytes);
+        [_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b)]
     }
 }
 
@@ -132,8 +126,9 @@ impl Codec<Avx> for Half {
     unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            _mm_storeu_si128(codes.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a));
-            _mm_storeu_si128(codes.add(8).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b));
+            let [low, high] = halves(a, b);
+            _mm_storeu_si128(codes.cast(), low);
+            _mm_storeu_si128(codes.add(8).cast(), high);
         }
     }
 }
@@ -144,9 +139,9 @@ impl Codec<Avx> for Bfloat {
     unsafe fn load(codes: *const u16) -> Avx {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(codes.cast()));
-            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(codes.add(8).cast()));
-            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            // Works within the halves of the register, as packing does; so the order comes right in `store`.
+            let (zero, x) = (_mm256_setzero_si256(), _mm256_loadu_si256(codes.cast()));
+            let (low, high) = (_mm256_unpacklo_epi16(zero, x), _mm256_unpackhi_epi16(zero, x));
             Avx([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)])
         }
     }
@@ -155,7 +150,7 @@ impl Codec<Avx> for Bfloat {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
             let packed = _mm256_packus_epi32(upper_halves(a), upper_halves(b));
-            _mm256_storeu_si256(codes.cast(), in_order(packed));
+            _mm256_storeu_si256(codes.cast(), packed);
         }
     }
 }
@@ -186,10 +181,10 @@ impl Codec<Avx> for E5m2 {
     unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let h = sticky_halves(a, b);
-            let odd = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(1));
-            let up = _mm256_add_epi16(odd, _mm256_set1_epi16(0x7f));
-            store_bytes(codes, _mm256_srli_epi16::<8>(_mm256_add_epi16(h, up)));
+            let (least, most) = (1.0 / 16384.0, 65536.0);
+            let [low, high] = halves(rounded::<2>(a, least, most), rounded::<2>(b, least, most));
+            let bytes = _mm_packus_epi16(_mm_srli_epi16::<8>(low), _mm_srli_epi16::<8>(high));
+            _mm_storeu_si128(codes.cast(), bytes);
         }
     }
 }
@@ -216,17 +211,19 @@ impl Codec<Avx> for E4m3 {
     unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
+            let (least, most) = (1.0 / 64.0, 512.0);
+            let (a, b) = (rounded::<3>(a, least, most), rounded::<3>(b, least, most));
             let scale = _mm256_set1_ps(1.0 / 256.0);
-            let h = sticky_halves(_mm256_mul_ps(a, scale), _mm256_mul_ps(b, scale));
+            let [low, high] = halves(_mm256_mul_ps(a, scale), _mm256_mul_ps(b, scale));
+            let h = _mm256_set_m128i(high, low);
             let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
             let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(0x80));
-            let odd = _mm256_and_si256(_mm256_srli_epi16::<7>(h), _mm256_set1_epi16(1));
-            let up = _mm256_add_epi16(odd, _mm256_set1_epi16(0x3f));
-            let rounded = _mm256_srli_epi16::<7>(_mm256_add_epi16(magnitude, up));
-            let number = _mm256_min_epi16(rounded, _mm256_set1_epi16(0x7e));
+            let number = _mm256_min_epi16(_mm256_srli_epi16::<7>(magnitude), _mm256_set1_epi16(0x7e));
             // All ones is -1: what is not a number steps from the largest one to the NaN after it.
             let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x7c00));
-            store_bytes(codes, _mm256_or_si256(_mm256_sub_epi16(number, nan), sign));
+            let code = _mm256_or_si256(_mm256_sub_epi16(number, nan), sign);
+            let bytes = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
+            _mm_storeu_si128(codes.cast(), bytes);
         }
     }
 }
