@@ -16,9 +16,9 @@
 //!
 //! A stage that has nothing to do is left out: operands are read straight from the sources, the last combine writes straight
 //! to a single destination, and a fold of two is one loop. The 16- and 8-bit floats take all stages at once, in registers,
-//! between widening to float32 and rounding back ([`small`]).
+//! between widening to float32 and rounding back (`small.rs`).
 //!
-//! Every loop is written once and compiled for every instruction set ([`isa`]); which one is used is a value, not a global.
+//! Every loop is written once and compiled for every instruction set (`isa.rs`); which one is used is a value, not a global.
 //!
 //! # Which bits
 //!
@@ -138,6 +138,7 @@ impl Fold {
     ///
     /// # Safety
     /// `sources` and `dests` hold `count` elements; destinations are writable.
+    #[inline(never)] // its blocks would burden the stack of the short folds above
     unsafe fn fold_blocks(
         &self,
         sources: &[Source<'_>],
