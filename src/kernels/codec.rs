@@ -12,8 +12,6 @@
 //! subtracting a normal number, which is exact or rounds as wanted, and never meets float32 subnormals (slow on some
 //! machines).
 
-use std::marker::PhantomData;
-
 /// A small float, by its numbers.
 pub trait Format {
     /// An unsigned integer of its size.
@@ -122,99 +120,4 @@ pub fn narrow<F: Format>(x: f32) -> F::Code {
     };
     let number = if finite < F::OVERFLOW { finite } else { F::OVERFLOW };
     F::Code::from_u32(if magnitude > 0x7f80_0000 { F::NAN } else { number | sign })
-}
-
-/// Conversion of `WIDTH` elements at a time.
-pub trait Codec {
-    /// A small float as bits.
-    type Code: Copy + Default;
-    /// Elements a step.
-    const WIDTH: usize;
-    /// `WIDTH` codes to floats.
-    ///
-    /// # Safety
-    /// Valid for `WIDTH` elements, aligned or not; the CPU has what the implementation uses.
-    unsafe fn widen(out: *mut f32, codes: *const Self::Code);
-    /// `WIDTH` floats to codes.
-    ///
-    /// # Safety
-    /// As `widen`. NaNs are plain.
-    unsafe fn narrow(out: *mut Self::Code, floats: *const f32);
-}
-
-/// The arithmetic above, one element a step; the compiler widens the steps.
-pub struct Plain<F>(PhantomData<F>);
-
-impl<F: Format<Code: Default>> Codec for Plain<F> {
-    type Code = F::Code;
-    const WIDTH: usize = 1;
-    #[inline(always)]
-    unsafe fn widen(out: *mut f32, codes: *const F::Code) {
-        // SAFETY: the caller's promise.
-        unsafe { out.write_unaligned(widen::<F>(codes.read_unaligned())) }
-    }
-    #[inline(always)]
-    unsafe fn narrow(out: *mut F::Code, floats: *const f32) {
-        // SAFETY: the caller's promise.
-        unsafe { out.write_unaligned(narrow::<F>(floats.read_unaligned())) }
-    }
-}
-
-/// Most elements a step of any codec.
-const WIDEST: usize = 16;
-
-/// n codes to floats.
-///
-/// # Safety
-/// Valid for n elements, aligned or not; the CPU has what the codec uses.
-#[inline(always)]
-pub unsafe fn widen_all<C: Codec>(out: *mut u8, codes: *const u8, n: usize) {
-    let (out, codes) = (out.cast::<f32>(), codes.cast::<C::Code>());
-    let whole = n - n % C::WIDTH;
-    // SAFETY: below `whole` full steps fit; the rest goes through a full step on the stack.
-    unsafe {
-        for i in (0..n / C::WIDTH).map(|step| step * C::WIDTH) {
-            C::widen(out.add(i), codes.add(i));
-        }
-        if whole < n {
-            let (mut few, mut wide) = ([C::Code::default(); WIDEST], [0f32; WIDEST]);
-            copy_few(few.as_mut_ptr(), codes.add(whole), n - whole);
-            C::widen(wide.as_mut_ptr(), few.as_ptr());
-            copy_few(out.add(whole), wide.as_ptr(), n - whole);
-        }
-    }
-}
-
-/// n floats to codes.
-///
-/// # Safety
-/// As [`widen_all`].
-#[inline(always)]
-pub unsafe fn narrow_all<C: Codec>(out: *mut u8, floats: *const u8, n: usize) {
-    let (out, floats) = (out.cast::<C::Code>(), floats.cast::<f32>());
-    let whole = n - n % C::WIDTH;
-    // SAFETY: below `whole` full steps fit; the rest goes through a full step on the stack.
-    unsafe {
-        for i in (0..n / C::WIDTH).map(|step| step * C::WIDTH) {
-            C::narrow(out.add(i), floats.add(i));
-        }
-        if whole < n {
-            let (mut few, mut wide) = ([C::Code::default(); WIDEST], [0f32; WIDEST]);
-            copy_few(wide.as_mut_ptr(), floats.add(whole), n - whole);
-            C::narrow(few.as_mut_ptr(), wide.as_ptr());
-            copy_few(out.add(whole), few.as_ptr(), n - whole);
-        }
-    }
-}
-
-/// Copy fewer elements than a step has, which no call is worth.
-///
-/// # Safety
-/// Valid for n elements, aligned or not.
-#[inline(always)]
-unsafe fn copy_few<T: Copy>(out: *mut T, from: *const T, n: usize) {
-    for i in 0..n.min(WIDEST - 1) {
-        // SAFETY: i < n.
-        unsafe { out.add(i).write_unaligned(from.add(i).read_unaligned()) }
-    }
 }

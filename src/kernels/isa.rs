@@ -1,8 +1,10 @@
 //! Instruction sets, and the stages that each compiles from the same loops.
 
-use super::codec::{self, Codec, Plain};
+use super::Source;
+use super::codec::{Bfloat, E4m3, E5m2, Half};
 use super::combine::{self, And, Combine, Max, Min, Or, Prod, Sum, Xor};
-use super::unary::{self, Divide, Map, NonZero, Square};
+use super::small::{self, Codec};
+use super::unary::{self, Divide, Map, NonZero, Same, Square};
 use crate::types::{DataType, RedOp};
 
 /// An instruction set to compile for. In ascending order of speed.
@@ -59,39 +61,39 @@ impl Isa {
     }
 }
 
+/// In place, on n values.
+type OnValues = unsafe fn(*mut u8, usize);
 /// out = a op b, over n values.
-pub(super) type Pair = unsafe fn(*mut u8, *const u8, *const u8, usize);
+type Pair = unsafe fn(*mut u8, *const u8, *const u8, usize);
 /// out = out op b, over n values.
-pub(super) type Onto = unsafe fn(*mut u8, *const u8, usize);
-/// To out from another format, n values.
-pub(super) type Convert = unsafe fn(*mut u8, *const u8, usize);
+type Onto = unsafe fn(*mut u8, *const u8, usize);
 
-/// What a fold is made of. Unsafe to call where the CPU lacks the instruction set they are of.
+/// What folds one type with one operation. Unsafe to call where the CPU lacks the instruction set it is of.
 #[derive(Clone, Copy)]
-pub(super) struct Stages {
-    pub codec: Option<Conversion>,
-    pub map: Option<unsafe fn(*mut u8, usize)>,
-    pub combine: Combiner,
-    pub divide: Option<unsafe fn(*mut u8, usize, u32)>,
-}
-
-/// Between an element's format and float32.
-#[derive(Clone, Copy)]
-pub(super) struct Conversion {
-    pub widen: Convert,
-    pub narrow: Convert,
-}
-
-/// The two shapes of one operation.
-#[derive(Clone, Copy)]
-pub(super) struct Combiner {
-    pub pair: Pair,
-    pub onto: Onto,
+pub(super) enum Stages {
+    /// Types that are combined as they are.
+    Plain {
+        /// For raw sources.
+        map: Option<OnValues>,
+        pair: Pair,
+        onto: Onto,
+        /// In place, on n values, by a number of ranks.
+        divide: Option<unsafe fn(*mut u8, usize, u32)>,
+    },
+    /// 16- and 8-bit floats: everything at once.
+    Small {
+        /// Does the operation map raw sources?
+        maps: bool,
+        /// Does the operation divide at its end?
+        divides: bool,
+        /// See [`small::fold`].
+        fold: unsafe fn(*mut u8, &[Source<'_>], usize, usize, Option<u32>),
+    },
 }
 
 /// One instruction set: the generic loops compiled with its features, and the choice among them.
 macro_rules! instruction_set {
-    ($name:ident, $(#[$feature:meta])? half = $half:ty, e4m3 = $e4m3:ty, e5m2 = $e5m2:ty) => {
+    ($name:ident, $(#[$feature:meta],)? $lanes:ty) => {
         mod $name {
             use super::*;
 
@@ -116,137 +118,140 @@ macro_rules! instruction_set {
                 unsafe { unary::divide::<T>(x, n, ranks) }
             }
             $(#[$feature])?
-            unsafe fn widen<C: Codec>(out: *mut u8, codes: *const u8, n: usize) {
+            unsafe fn fold<C: Codec<$lanes>, O: Combine<$lanes>, M: Map<$lanes>>(
+                out: *mut u8,
+                sources: &[Source<'_>],
+                offset: usize,
+                n: usize,
+                divisor: Option<u32>,
+            ) {
                 // SAFETY: the caller's promise.
-                unsafe { codec::widen_all::<C>(out, codes, n) }
-            }
-            $(#[$feature])?
-            unsafe fn narrow<C: Codec>(out: *mut u8, floats: *const u8, n: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { codec::narrow_all::<C>(out, floats, n) }
+                unsafe { small::fold::<$lanes, C, O, M>(out, sources, offset, n, divisor) }
             }
 
-            fn combiner<T: Copy, O: Combine<T>>() -> Combiner {
-                Combiner { pair: pair::<T, O>, onto: onto::<T, O> }
+            fn both<T: Copy, O: Combine<T>>() -> Option<(Pair, Onto)> {
+                Some((pair::<T, O>, onto::<T, O>))
             }
-            fn conversion<C: Codec>() -> Conversion {
-                Conversion { widen: widen::<C>, narrow: narrow::<C> }
-            }
-
-            /// Operations that depend on the sign or on an order.
-            fn ordered<T: Copy>(op: RedOp) -> Option<Combiner>
+            /// Where signed and unsigned differ.
+            fn order<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
             where
                 Max: Combine<T>,
                 Min: Combine<T>,
             {
                 match op {
-                    RedOp::Max => Some(combiner::<T, Max>()),
-                    RedOp::Min => Some(combiner::<T, Min>()),
+                    RedOp::Max => both::<T, Max>(),
+                    RedOp::Min => both::<T, Min>(),
                     _ => None,
                 }
             }
-            /// Operations of all numbers.
-            fn number<T: Copy>(op: RedOp) -> Option<Combiner>
+            fn arithmetic<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
             where
                 Sum: Combine<T>,
                 Prod: Combine<T>,
-                Max: Combine<T>,
-                Min: Combine<T>,
             {
                 match op {
-                    RedOp::Sum | RedOp::Avg | RedOp::SquareAdd => Some(combiner::<T, Sum>()),
-                    RedOp::Prod => Some(combiner::<T, Prod>()),
-                    _ => ordered::<T>(op),
+                    RedOp::Sum | RedOp::Avg | RedOp::SquareAdd => both::<T, Sum>(),
+                    RedOp::Prod => both::<T, Prod>(),
+                    _ => None,
                 }
             }
-            /// Operations of unsigned integers.
-            fn bits<T: Copy>(op: RedOp) -> Option<Combiner>
+            fn bits<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
             where
-                Sum: Combine<T>,
-                Prod: Combine<T>,
-                Max: Combine<T>,
-                Min: Combine<T>,
                 And: Combine<T>,
                 Or: Combine<T>,
                 Xor: Combine<T>,
             {
                 match op {
-                    RedOp::BitAnd | RedOp::LogicalAnd => Some(combiner::<T, And>()),
-                    RedOp::BitOr | RedOp::LogicalOr => Some(combiner::<T, Or>()),
-                    RedOp::BitXor | RedOp::LogicalXor => Some(combiner::<T, Xor>()),
-                    _ => number::<T>(op),
+                    RedOp::BitAnd | RedOp::LogicalAnd => both::<T, And>(),
+                    RedOp::BitOr | RedOp::LogicalOr => both::<T, Or>(),
+                    RedOp::BitXor | RedOp::LogicalXor => both::<T, Xor>(),
+                    _ => None,
                 }
             }
-            fn square_or_nonzero<T: Copy>(op: RedOp) -> Option<unsafe fn(*mut u8, usize)>
-            where
-                Square: Map<T>,
-                NonZero: Map<T>,
-            {
-                match op {
-                    RedOp::LogicalAnd | RedOp::LogicalOr | RedOp::LogicalXor => Some(map::<T, NonZero>),
-                    _ => square::<T>(op),
-                }
-            }
-            fn square<T: Copy>(op: RedOp) -> Option<unsafe fn(*mut u8, usize)>
+            fn square<T: Copy>(op: RedOp) -> Option<OnValues>
             where
                 Square: Map<T>,
             {
                 (op == RedOp::SquareAdd).then_some(map::<T, Square>)
             }
+            fn nonzero<T: Copy>(op: RedOp) -> Option<OnValues>
+            where
+                NonZero: Map<T>,
+            {
+                use RedOp::{LogicalAnd, LogicalOr, LogicalXor};
+                matches!(op, LogicalAnd | LogicalOr | LogicalXor).then_some(map::<T, NonZero>)
+            }
+
+            /// An integer `T`; `U` is the unsigned one of its width, which serves wherever the sign makes no difference.
+            fn integer<T: Copy + Divide, U: Copy>(op: RedOp) -> Option<Stages>
+            where
+                Sum: Combine<U>,
+                Prod: Combine<U>,
+                And: Combine<U>,
+                Or: Combine<U>,
+                Xor: Combine<U>,
+                Max: Combine<T>,
+                Min: Combine<T>,
+                Square: Map<U>,
+                NonZero: Map<U>,
+            {
+                let (pair, onto) = order::<T>(op).or_else(|| arithmetic::<U>(op)).or_else(|| bits::<U>(op))?;
+                let map = square::<U>(op).or_else(|| nonzero::<U>(op));
+                let divide = (op == RedOp::Avg).then_some(divide::<T> as _);
+                Some(Stages::Plain { map, pair, onto, divide })
+            }
+            fn float<T: Copy + Divide>(op: RedOp) -> Option<Stages>
+            where
+                Sum: Combine<T>,
+                Prod: Combine<T>,
+                Max: Combine<T>,
+                Min: Combine<T>,
+                Square: Map<T>,
+            {
+                let (pair, onto) = order::<T>(op).or_else(|| arithmetic::<T>(op))?;
+                let divide = (op == RedOp::Avg).then_some(divide::<T> as _);
+                Some(Stages::Plain { map: square::<T>(op), pair, onto, divide })
+            }
+            fn small<C: Codec<$lanes>>(op: RedOp) -> Option<Stages> {
+                let fold = match op {
+                    RedOp::Sum | RedOp::Avg => fold::<C, Sum, Same>,
+                    RedOp::SquareAdd => fold::<C, Sum, Square>,
+                    RedOp::Prod => fold::<C, Prod, Same>,
+                    RedOp::Max => fold::<C, Max, Same>,
+                    RedOp::Min => fold::<C, Min, Same>,
+                    _ => return None,
+                };
+                Some(Stages::Small { maps: op == RedOp::SquareAdd, divides: op == RedOp::Avg, fold })
+            }
 
             pub fn stages(dtype: DataType, op: RedOp) -> Option<Stages> {
-                use DataType::*;
-                let codec = match dtype {
-                    Float16 => Some(conversion::<$half>()),
-                    Bfloat16 => Some(conversion::<Plain<codec::Bfloat>>()),
-                    Float8e4m3 => Some(conversion::<$e4m3>()),
-                    Float8e5m2 => Some(conversion::<$e5m2>()),
-                    _ => None,
-                };
-                let signed = match dtype {
-                    Int8 => ordered::<i8>(op),
-                    Int16 => ordered::<i16>(op),
-                    Int32 => ordered::<i32>(op),
-                    Int64 => ordered::<i64>(op),
-                    _ => None,
-                };
-                let (unsigned, map) = match dtype {
-                    Int8 | Uint8 | Bool => (bits::<u8>(op), square_or_nonzero::<u8>(op)),
-                    Int16 | Uint16 => (bits::<u16>(op), square_or_nonzero::<u16>(op)),
-                    Int32 | Uint32 => (bits::<u32>(op), square_or_nonzero::<u32>(op)),
-                    Int64 | Uint64 => (bits::<u64>(op), square_or_nonzero::<u64>(op)),
-                    Float16 | Bfloat16 | Float8e4m3 | Float8e5m2 | Float32 => (number::<f32>(op), square::<f32>(op)),
-                    Float64 => (number::<f64>(op), square::<f64>(op)),
-                };
-                let divide: unsafe fn(*mut u8, usize, u32) = match dtype {
-                    Int8 => divide::<i8>,
-                    Uint8 | Bool => divide::<u8>,
-                    Int16 => divide::<i16>,
-                    Uint16 => divide::<u16>,
-                    Int32 => divide::<i32>,
-                    Uint32 => divide::<u32>,
-                    Int64 => divide::<i64>,
-                    Uint64 => divide::<u64>,
-                    Float16 | Bfloat16 | Float8e4m3 | Float8e5m2 | Float32 => divide::<f32>,
-                    Float64 => divide::<f64>,
-                };
-                let divide = (op == RedOp::Avg).then_some(divide);
-                Some(Stages { codec, map, combine: signed.or(unsigned)?, divide })
+                match dtype {
+                    DataType::Int8 => integer::<i8, u8>(op),
+                    DataType::Uint8 | DataType::Bool => integer::<u8, u8>(op),
+                    DataType::Int16 => integer::<i16, u16>(op),
+                    DataType::Uint16 => integer::<u16, u16>(op),
+                    DataType::Int32 => integer::<i32, u32>(op),
+                    DataType::Uint32 => integer::<u32, u32>(op),
+                    DataType::Int64 => integer::<i64, u64>(op),
+                    DataType::Uint64 => integer::<u64, u64>(op),
+                    DataType::Float32 => float::<f32>(op),
+                    DataType::Float64 => float::<f64>(op),
+                    DataType::Float16 => small::<Half>(op),
+                    DataType::Bfloat16 => small::<Bfloat>(op),
+                    DataType::Float8e4m3 => small::<E4m3>(op),
+                    DataType::Float8e5m2 => small::<E5m2>(op),
+                }
             }
         }
     };
 }
 
-instruction_set!(portable, half = Plain<codec::Half>, e4m3 = Plain<codec::E4m3>, e5m2 = Plain<codec::E5m2>);
+instruction_set!(portable, small::Floats);
 #[cfg(target_arch = "x86_64")]
-instruction_set!(
-    avx2,
-    #[target_feature(enable = "avx2,f16c")]
-    half = super::super::x86::Half, e4m3 = super::super::x86::E4m3, e5m2 = super::super::x86::E5m2
-);
+instruction_set!(avx2, #[target_feature(enable = "avx2,f16c")], super::super::x86::Avx);
 #[cfg(target_arch = "x86_64")]
 instruction_set!(
     avx512,
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")]
-    half = super::super::x86::Half, e4m3 = super::super::x86::E4m3, e5m2 = super::super::x86::E5m2
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")],
+    super::super::x86::Avx
 );

@@ -3,19 +3,22 @@
 //! The one entry for reductions is [`Fold::fold`]: fold k sources left to right, element by element, and write the
 //! result to one or several destinations. [`copy`] moves bytes, [`zero`] clears them.
 //!
-//! A fold is built of stages; each is one loop, compiled once for every instruction set and chosen separately:
+//! Integers, float32 and float64 are folded by stages. Each is one loop, and what passes between them lies in a block that
+//! stays in the first-level cache, so every source is read once and every destination written once:
 //!
 //! ```text
-//!     source 0 --widen--map--+                                     widen, narrow   16- and 8-bit floats only
-//!                            combine--+                            map             raw sources only: square, x != 0
-//!     source 1 --widen--map--+        combine-- ... --divide--narrow--> dest 0     divide   Avg, on finish
-//!                                     |                        +-----> dest 1 ...
-//!     source 2 --widen--map-----------+
+//!     source 0 --map--+                                map      raw sources only: square, x != 0
+//!                     combine--+                       divide   Avg only, on finish
+//!     source 1 --map--+        combine--divide--> dest 0
+//!                              |             +--> dest 1
+//!     source 2 --map-----------+
 //! ```
 //!
-//! Between stages values lie in a block that stays in the first-level cache, so every source is read once and every
-//! destination written once. Where a stage has nothing to do it is left out: float32 and integers are combined straight
-//! from the sources, the last combine writes straight to a single destination, and two such sources are one loop.
+//! A stage that has nothing to do is left out: operands are read straight from the sources, the last combine writes straight
+//! to a single destination, and a fold of two is one loop. The 16- and 8-bit floats take all stages at once, in registers,
+//! between widening to float32 and rounding back (`small.rs`).
+//!
+//! Every loop is written once and compiled for every instruction set (`isa.rs`); which one is used is a value, not a global.
 //!
 //! # Which bits
 //!
@@ -36,6 +39,7 @@ mod copy;
 mod isa;
 #[cfg(test)]
 pub(crate) mod oracle;
+mod small;
 #[cfg(test)]
 mod tests;
 mod unary;
@@ -68,7 +72,7 @@ pub struct Fold {
     stages: Stages,
 }
 
-/// Bytes of values between two stages. Two blocks and what streams past them fit the smallest first-level caches.
+/// Bytes that pass between two stages. Two blocks and what streams past them fit the smallest first-level caches.
 const BLOCK: usize = 4096;
 
 /// A block on the stack, not initialised: short folds touch only what they use.
@@ -100,36 +104,41 @@ impl Fold {
         assert!(sources.iter().all(|s| s.view.bytes() >= bytes), "a source of a fold is too short");
         assert!(dests.iter().all(|d| d.bytes() >= bytes), "a destination of a fold is too short");
         debug_assert!(
-            dests.iter().all(|d| sources.iter().all(|s| {
-                s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes))
-            })),
+            dests.iter().all(|d| sources
+                .iter()
+                .all(|s| { s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes)) })),
             "a destination of a fold overlaps a source in part"
         );
-        let divide = finish && self.stages.divide.is_some();
-        match (sources, dests) {
-            ([only], _) if !divide && !self.maps(only) => {
+        let (maps, divides) = match self.stages {
+            Stages::Plain { map, divide, .. } => (map.is_some(), divide.is_some()),
+            Stages::Small { maps, divides, .. } => (maps, divides),
+        };
+        let divide = finish && divides;
+        let untouched = !(divide || maps && sources.iter().any(|s| s.raw));
+        match (self.stages, sources, dests) {
+            (_, [only], _) if untouched => {
                 for dest in dests {
                     copy(dest.part(0, bytes), only.view.part(0, bytes), stream);
                 }
             }
-            ([a, b], [dest])
-                if !divide && !stream && self.stages.codec.is_none() && !self.maps(a) && !self.maps(b) =>
-            {
-                // SAFETY: the three views hold `count` elements, as asserted, and the stages are of this CPU.
-                unsafe { self.combine(dest.addr(), a.view.addr(), b.view.addr(), count) }
+            (Stages::Plain { pair, onto, .. }, [a, b], [dest]) if untouched && !stream => {
+                // SAFETY: the views hold `count` elements, as asserted, and the stages are of this CPU.
+                unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) }
             }
-            // SAFETY: all views hold `count` elements, as asserted.
+            (Stages::Small { fold, .. }, _, [dest]) if !stream => {
+                // SAFETY: as above.
+                unsafe { fold(dest.addr(), sources, 0, count, divide.then_some(self.nranks)) }
+            }
+            // SAFETY: as above.
             _ => unsafe { self.fold_blocks(sources, dests, count, divide, stream) },
         }
     }
 
-    /// Does the operation do something to this source before it is combined?
-    fn maps(&self, source: &Source<'_>) -> bool {
-        source.raw && self.stages.map.is_some()
-    }
-
+    /// Block by block, for what one loop cannot do.
+    ///
     /// # Safety
     /// `sources` and `dests` hold `count` elements; destinations are writable.
+    #[inline(never)] // its blocks would burden the stack of the short folds above
     unsafe fn fold_blocks(
         &self,
         sources: &[Source<'_>],
@@ -138,44 +147,53 @@ impl Fold {
         divide: bool,
         stream: bool,
     ) {
-        let Stages { codec, divide: divider, .. } = self.stages;
         let (mut first, mut second) =
             (Block([MaybeUninit::uninit(); BLOCK]), Block([MaybeUninit::uninit(); BLOCK]));
-        let (acc, other) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
-        let width = if codec.is_some() { size_of::<f32>() } else { self.size };
+        let (acc, room) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
         let stream = stream && dests.iter().all(|d| (d.addr() as usize).is_multiple_of(copy::LINE));
-        // The last stage that is needed writes to the destination itself.
-        let only = if let ([dest], false) = (dests, stream) { Some(dest.addr()) } else { None };
+        // A single destination is written by the last combine itself.
+        let only =
+            if let ([dest], false, false) = (dests, stream, divide) { Some(dest.addr()) } else { None };
 
-        for at in (0..count).step_by(BLOCK / width) {
-            let n = (count - at).min(BLOCK / width);
-            let only = only.map(|d| d.wrapping_add(at * self.size));
-            // SAFETY: elements at .. at + n lie within every view; n values fit a block; a block is read only where a stage
-            // has written it, and no stage writes a destination before the block's sources are all read.
+        let step = BLOCK / self.size;
+        for at in (0..count).step_by(step) {
+            let (n, offset) = ((count - at).min(step), at * self.size);
+            let out = only.map(|d| d.wrapping_add(offset));
+            // SAFETY: n elements at `offset` lie within every view, and fit a block. A block is read only where a stage has
+            // written it. A destination's part is written only when all sources' parts have been read.
             unsafe {
-                let mut value = self.operand(&sources[0], at, n, acc);
-                for (i, source) in sources.iter().enumerate().skip(1) {
-                    let next = self.operand(source, at, n, other);
-                    let last = i + 1 == sources.len() && !divide && codec.is_none();
-                    let out = if last { only.unwrap_or(acc) } else { acc };
-                    self.combine(out, value, next, n);
-                    value = out;
-                }
-                if let (true, Some(divider)) = (divide, divider) {
-                    if value != acc {
-                        acc.copy_from_nonoverlapping(value, n * width);
-                        value = acc;
+                let value = match self.stages {
+                    Stages::Small { fold, .. } => {
+                        fold(acc, sources, offset, n, divide.then_some(self.nranks));
+                        acc
                     }
-                    divider(acc, n, self.nranks);
-                }
-                if let Some(codec) = codec {
-                    let out = only.unwrap_or(other);
-                    (codec.narrow)(out, value, n);
-                    value = out;
-                }
-                if only != Some(value) {
+                    Stages::Plain { map, pair, onto, divide: divider } => {
+                        let operand = |source: &Source<'_>, room: *mut u8| {
+                            let payload = source.view.addr().add(offset);
+                            let Some(map) = map.filter(|_| source.raw) else { return payload };
+                            room.copy_from_nonoverlapping(payload, n * self.size);
+                            map(room, n);
+                            room
+                        };
+                        let mut value = operand(&sources[0], acc);
+                        for (i, source) in sources.iter().enumerate().skip(1) {
+                            let to = if i + 1 == sources.len() { out.unwrap_or(acc) } else { acc };
+                            combine(pair, onto, to, value, operand(source, room), n);
+                            value = to;
+                        }
+                        if let Some(divider) = divider.filter(|_| divide) {
+                            if value != acc {
+                                acc.copy_from_nonoverlapping(value, n * self.size);
+                                value = acc;
+                            }
+                            divider(acc, n, self.nranks);
+                        }
+                        value
+                    }
+                };
+                if out != Some(value) {
                     for dest in dests {
-                        copy::block(dest.addr().add(at * self.size), value, n * self.size, stream);
+                        copy::block(dest.addr().add(offset), value, n * self.size, stream);
                     }
                 }
             }
@@ -184,49 +202,29 @@ impl Fold {
             copy::fence();
         }
     }
+}
 
-    /// Where the source's elements `at .. at + n` are, widened and mapped: in the payload itself or, if anything had to be
-    /// done to them, in `room`.
-    ///
-    /// # Safety
-    /// The source holds the elements; `room` has room for n values.
-    #[inline]
-    unsafe fn operand(&self, source: &Source<'_>, at: usize, n: usize, room: *mut u8) -> *mut u8 {
-        // SAFETY: the caller's promise; the stages are of this CPU.
-        unsafe {
-            let payload = source.view.addr().add(at * self.size);
-            match (self.stages.codec, self.stages.map.filter(|_| source.raw)) {
-                (None, None) => return payload,
-                (None, Some(map)) => {
-                    room.copy_from_nonoverlapping(payload, n * self.size);
-                    map(room, n);
-                }
-                (Some(codec), map) => {
-                    (codec.widen)(room, payload, n);
-                    if let Some(map) = map {
-                        map(room, n);
-                    }
-                }
-            }
-            room
-        }
-    }
-
-    /// out = a op b; `out` may be exactly `a` or `b`. Every operation commutes, to the bit.
-    ///
-    /// # Safety
-    /// All three hold n values and do not overlap in part.
-    #[inline]
-    unsafe fn combine(&self, out: *mut u8, a: *mut u8, b: *mut u8, n: usize) {
-        // SAFETY: the caller's promise; the stages are of this CPU.
-        unsafe {
-            if out == a {
-                (self.stages.combine.onto)(out, b, n)
-            } else if out == b {
-                (self.stages.combine.onto)(out, a, n)
-            } else {
-                (self.stages.combine.pair)(out, a, b, n)
-            }
+/// out = a op b; `out` may be exactly `a` or `b`. Every operation commutes, to the bit.
+///
+/// # Safety
+/// All three hold n values, `out` overlaps none in part, and the CPU has what `pair` and `onto` use.
+#[inline(always)]
+unsafe fn combine(
+    pair: unsafe fn(*mut u8, *const u8, *const u8, usize),
+    onto: unsafe fn(*mut u8, *const u8, usize),
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    n: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if std::ptr::eq(out, a) {
+            onto(out, b, n)
+        } else if std::ptr::eq(out, b) {
+            onto(out, a, n)
+        } else {
+            pair(out, a, b, n)
         }
     }
 }

@@ -10,6 +10,8 @@ pub trait Map<T> {
     fn of(x: T) -> T;
 }
 
+/// x.
+pub struct Same;
 /// x * x.
 pub struct Square;
 /// 1 where x != 0, else 0.

@@ -1,67 +1,199 @@
-//! Conversions that have instructions of their own: binary16, and through it float8.
+//! Sixteen floats in two AVX registers, and the small formats with F16C and AVX2.
 //!
-//! float8e5m2 is the upper byte of binary16, float8e4m3 at 1/256 its value is seven bits further down. Rounding float32 to
-//! binary16 and then to float8 would round twice; so the first conversion truncates and sets the last bit if it lost
-//! anything. Truncation with that sticky bit keeps all that the second rounding asks for: more or less than half.
+//! float8e5m2 is the upper byte of binary16; float8e4m3 at 1/256 its value is binary16 without the last seven bits. Rounding
+//! float32 to binary16 and then to float8 would round twice; so float32 is first rounded to float8's mantissa, after which
+//! nothing is lost on the way.
+//!
+//! Every function here needs AVX2 and F16C, and is inlined into one that has been compiled with them and is called only
+//! where the CPU has them. That is what `SAFETY: AVX2` means below. No closures, for they would not inherit the features.
 
-use super::codec::Codec;
+use super::codec::{Bfloat, E4m3, E5m2, Half};
+use super::combine::{Combine, Max, Min, Prod, Sum};
+use super::small::Codec;
+use super::unary::{Divide, Map, Square};
 use std::arch::x86_64::*;
 
-/// IEEE binary16 with F16C.
-pub struct Half;
-/// OCP FP8 E4M3 with F16C and AVX2.
-pub struct E4m3;
-/// OCP FP8 E5M2 with F16C and AVX2.
-pub struct E5m2;
+/// Sixteen floats, in whatever order the codec that loads and stores them likes.
+#[derive(Clone, Copy)]
+pub struct Avx([__m256; 2]);
 
-impl Codec for Half {
-    type Code = u16;
-    const WIDTH: usize = 8;
+#[cfg(test)]
+impl Avx {
+    /// Sixteen times the same.
     #[inline(always)]
-    unsafe fn widen(out: *mut f32, codes: *const u16) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128(codes.cast()))) }
+    pub fn splat(x: f32) -> Avx {
+        // SAFETY: AVX2.
+        unsafe { Avx([_mm256_set1_ps(x); 2]) }
     }
+}
+
+/// NaNs made one; see [`PlainNan`](super::combine::PlainNan).
+#[inline(always)]
+fn plain(x: __m256) -> __m256 {
+    // SAFETY: AVX2.
+    unsafe { _mm256_blendv_ps(x, _mm256_set1_ps(f32::NAN), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)) }
+}
+
+macro_rules! combine {
+    ($($op:ident |$a:ident, $b:ident| $value:expr;)*) => {$(
+        impl Combine<Avx> for $op {
+            #[inline(always)]
+            fn of(a: Avx, b: Avx) -> Avx {
+                #[inline(always)]
+                fn of($a: __m256, $b: __m256) -> __m256 {
+                    // SAFETY: AVX2.
+                    plain(unsafe { $value })
+                }
+                Avx([of(a.0[0], b.0[0]), of(a.0[1], b.0[1])])
+            }
+        }
+    )*};
+}
+
+// The instructions for maximum and minimum return b where the operands are equal or one is NaN.
+combine! {
+    Sum |a, b| _mm256_add_ps(a, b);
+    Prod |a, b| _mm256_mul_ps(a, b);
+    Max |a, b| {
+        let tie = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        let larger = _mm256_blendv_ps(_mm256_max_ps(a, b), _mm256_and_ps(a, b), tie);
+        _mm256_blendv_ps(larger, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    };
+    Min |a, b| {
+        let tie = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        let smaller = _mm256_blendv_ps(_mm256_min_ps(a, b), _mm256_or_ps(a, b), tie);
+        _mm256_blendv_ps(smaller, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    };
+}
+
+impl Map<Avx> for Square {
     #[inline(always)]
-    unsafe fn narrow(out: *mut u16, floats: *const f32) {
-        // SAFETY: the caller's promise.
+    fn of(x: Avx) -> Avx {
+        Prod::of(x, x)
+    }
+}
+
+impl Divide for Avx {
+    #[inline(always)]
+    fn divide(self, n: u32) -> Avx {
+        let Avx([a, b]) = self;
+        // SAFETY: AVX2.
         unsafe {
-            let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(floats));
-            _mm_storeu_si128(out.cast(), halves);
+            let n = _mm256_set1_ps(n as f32);
+            Avx([plain(_mm256_div_ps(a, n)), plain(_mm256_div_ps(b, n))])
         }
     }
 }
 
-impl Codec for E5m2 {
-    type Code = u8;
-    const WIDTH: usize = 16;
+/// Rounded to `MANTISSA` bits, or fewer below the normal number `least`; ties to even. `most` is a power of two beyond which
+/// nothing but being large matters.
+///
+/// Adding 1.5 * 2^(23-MANTISSA) times x's power of two leaves x that many bits, and the addition rounds to them.
+#[inline(always)]
+fn rounded<const MANTISSA: i32>(x: __m256, least: f32, most: f32) -> __m256 {
+    // SAFETY: AVX2.
+    unsafe {
+        let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+        let magnitude = _mm256_min_ps(_mm256_max_ps(magnitude, _mm256_set1_ps(least)), _mm256_set1_ps(most));
+        let power = _mm256_castps_si256(_mm256_and_ps(magnitude, _mm256_set1_ps(f32::INFINITY)));
+        let factor = _mm256_set1_epi32(((23 - MANTISSA) << 23) + (1 << 22));
+        let large = _mm256_castsi256_ps(_mm256_add_epi32(power, factor));
+        _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(x, large), large), sign)
+    }
+}
+
+/// Sixteen binary16, to nearest even.
+#[inline(always)]
+fn halves(a: __m256, b: __m256) -> [__m128i; 2] {
+    // SAFETY: AVX2.
+    unsafe {
+        [_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b)]
+    }
+}
+
+impl Codec<Avx> for Half {
+    type Code = u16;
     #[inline(always)]
-    unsafe fn widen(out: *mut f32, codes: *const u8) {
-        // SAFETY: the caller's promise.
+    unsafe fn load(codes: *const u16) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(codes.cast()), _mm_loadu_si128(codes.add(8).cast()));
+            Avx([_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let [low, high] = halves(a, b);
+            _mm_storeu_si128(codes.cast(), low);
+            _mm_storeu_si128(codes.add(8).cast(), high);
+        }
+    }
+}
+
+impl Codec<Avx> for Bfloat {
+    type Code = u16;
+    #[inline(always)]
+    unsafe fn load(codes: *const u16) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            // Works within the halves of the register, as packing does; so the order comes right in `store`.
+            let (zero, x) = (_mm256_setzero_si256(), _mm256_loadu_si256(codes.cast()));
+            let (low, high) = (_mm256_unpacklo_epi16(zero, x), _mm256_unpackhi_epi16(zero, x));
+            Avx([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let packed = _mm256_packus_epi32(upper_halves(a), upper_halves(b));
+            _mm256_storeu_si256(codes.cast(), packed);
+        }
+    }
+}
+
+/// The upper halves, rounded. NaNs are plain, so rounding up does not carry them away.
+#[inline(always)]
+fn upper_halves(x: __m256) -> __m256i {
+    // SAFETY: AVX2.
+    unsafe {
+        let x = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(x), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+        _mm256_srli_epi32::<16>(_mm256_add_epi32(x, up))
+    }
+}
+
+impl Codec<Avx> for E5m2 {
+    type Code = u8;
+    #[inline(always)]
+    unsafe fn load(codes: *const u8) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
         unsafe {
             let (zero, x) = (_mm_setzero_si128(), _mm_loadu_si128(codes.cast()));
-            _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_unpacklo_epi8(zero, x)));
-            _mm256_storeu_ps(out.add(8), _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, x)));
+            Avx([_mm256_cvtph_ps(_mm_unpacklo_epi8(zero, x)), _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, x))])
         }
     }
     #[inline(always)]
-    unsafe fn narrow(out: *mut u8, floats: *const f32) {
-        // SAFETY: the caller's promise.
+    unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let h = sticky_halves(_mm256_loadu_ps(floats), _mm256_loadu_ps(floats.add(8)));
-            let odd = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(1));
-            let up = _mm256_add_epi16(odd, _mm256_set1_epi16(0x7f));
-            store_bytes(out, _mm256_srli_epi16::<8>(_mm256_add_epi16(h, up)));
+            let (least, most) = (1.0 / 16384.0, 65536.0);
+            let [low, high] = halves(rounded::<2>(a, least, most), rounded::<2>(b, least, most));
+            let bytes = _mm_packus_epi16(_mm_srli_epi16::<8>(low), _mm_srli_epi16::<8>(high));
+            _mm_storeu_si128(codes.cast(), bytes);
         }
     }
 }
 
-impl Codec for E4m3 {
+impl Codec<Avx> for E4m3 {
     type Code = u8;
-    const WIDTH: usize = 16;
     #[inline(always)]
-    unsafe fn widen(out: *mut f32, codes: *const u8) {
-        // SAFETY: the caller's promise.
+    unsafe fn load(codes: *const u8) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
         unsafe {
             let x = _mm256_cvtepi8_epi16(_mm_loadu_si128(codes.cast()));
             // Sign-extended and shifted, the sign is in bits 15 and 14, the magnitude in 13 to 7.
@@ -72,52 +204,26 @@ impl Codec for E4m3 {
             let scale = _mm256_set1_ps(256.0);
             let low = _mm256_cvtph_ps(_mm256_castsi256_si128(h));
             let high = _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(h));
-            _mm256_storeu_ps(out, _mm256_mul_ps(low, scale));
-            _mm256_storeu_ps(out.add(8), _mm256_mul_ps(high, scale));
+            Avx([_mm256_mul_ps(low, scale), _mm256_mul_ps(high, scale)])
         }
     }
     #[inline(always)]
-    unsafe fn narrow(out: *mut u8, floats: *const f32) {
-        // SAFETY: the caller's promise.
+    unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
         unsafe {
+            let (least, most) = (1.0 / 64.0, 512.0);
+            let (a, b) = (rounded::<3>(a, least, most), rounded::<3>(b, least, most));
             let scale = _mm256_set1_ps(1.0 / 256.0);
-            let h = sticky_halves(
-                _mm256_mul_ps(_mm256_loadu_ps(floats), scale),
-                _mm256_mul_ps(_mm256_loadu_ps(floats.add(8)), scale),
-            );
+            let [low, high] = halves(_mm256_mul_ps(a, scale), _mm256_mul_ps(b, scale));
+            let h = _mm256_set_m128i(high, low);
             let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
             let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(0x80));
-            let odd = _mm256_and_si256(_mm256_srli_epi16::<7>(h), _mm256_set1_epi16(1));
-            let up = _mm256_add_epi16(odd, _mm256_set1_epi16(0x3f));
-            let rounded = _mm256_srli_epi16::<7>(_mm256_add_epi16(magnitude, up));
-            let number = _mm256_min_epi16(rounded, _mm256_set1_epi16(0x7e));
+            let number = _mm256_min_epi16(_mm256_srli_epi16::<7>(magnitude), _mm256_set1_epi16(0x7e));
             // All ones is -1: what is not a number steps from the largest one to the NaN after it.
             let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x7c00));
-            store_bytes(out, _mm256_or_si256(_mm256_sub_epi16(number, nan), sign));
+            let code = _mm256_or_si256(_mm256_sub_epi16(number, nan), sign);
+            let bytes = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
+            _mm_storeu_si128(codes.cast(), bytes);
         }
-    }
-}
-
-/// Sixteen floats to binary16, truncated, the last bit set where that lost something.
-#[inline(always)]
-unsafe fn sticky_halves(a: __m256, b: __m256) -> __m256i {
-    // SAFETY: the caller's CPU has F16C and AVX2.
-    unsafe {
-        let (ha, hb) = (_mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_ZERO>(b));
-        let lost_a = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_OQ>(_mm256_cvtph_ps(ha), a));
-        let lost_b = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_NEQ_OQ>(_mm256_cvtph_ps(hb), b));
-        // Packing works within halves of the register: a b a b; put it in order: a a b b.
-        let lost = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(lost_a, lost_b));
-        _mm256_or_si256(_mm256_set_m128i(hb, ha), _mm256_srli_epi16::<15>(lost))
-    }
-}
-
-/// The low bytes of sixteen 16-bit lanes, each at most 255.
-#[inline(always)]
-unsafe fn store_bytes(out: *mut u8, x: __m256i) {
-    // SAFETY: `out` is valid for 16 bytes; the caller's CPU has AVX2.
-    unsafe {
-        let bytes = _mm_packus_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256::<1>(x));
-        _mm_storeu_si128(out.cast(), bytes);
     }
 }
