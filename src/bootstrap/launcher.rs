@@ -315,7 +315,3 @@ fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
     bytes
         .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, b| (hash ^ u128::from(b)).wrapping_mul(prime))
 }
-
-#[cfg(test)]
-#[path = "launcher_tests.rs"]
-mod tests;

@@ -9,7 +9,7 @@
 //! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
 //! before its hello was read comes again. A verdict stays for [`LINGER`] so that late ranks hear it too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,6 +92,29 @@ struct Guest {
     stage: Stage,
 }
 
+impl Guest {
+    /// The meeting whose members it is being told.
+    fn fed_by(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Fed { serial, .. } => Some(serial),
+            _ => None,
+        }
+    }
+
+    /// Tell it the verdict, or close without if it does not take it.
+    fn tell(&mut self, error: &Error) {
+        let _ = socket::send(&self.connection, &Answer::Verdict(error.clone()).encode(), &[]);
+        self.stage = Stage::Gone;
+    }
+
+    /// The time is over while it is being told the members.
+    fn give_up(&mut self) {
+        self.tell(&Error::timeout(
+            "all ranks have come, but not all of them took what they were told in time; check that none is stopped",
+        ));
+    }
+}
+
 /// A server's whole state; lives on its thread.
 struct Server {
     listener: OwnedFd,
@@ -161,12 +184,18 @@ impl Server {
     /// Sleep until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
     fn wait(&self, now: Instant) -> io::Result<(bool, Vec<usize>)> {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
+        // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
+        // are told last: what the others have been sent reaches them whatever happens here.
+        let ours = |guest: &Guest| guest.pid == std::process::id() as i32;
+        let others: BTreeSet<u64> =
+            self.guests.iter().filter(|g| !ours(g)).filter_map(Guest::fed_by).collect();
         let mut watches = Vec::with_capacity(self.guests.len() + 1);
         let mut who = Vec::with_capacity(self.guests.len());
         let mut next = self.next_deadline();
         let mut sooner = |t: Instant| next = Some(next.map_or(t, |n| n.min(t)));
         for (at, guest) in self.guests.iter().enumerate() {
             match guest.stage {
+                Stage::Fed { serial, .. } if ours(guest) && others.contains(&serial) => continue,
                 Stage::Fed { pause: Some(until), .. } if until > now => {
                     sooner(until);
                     continue;
@@ -219,11 +248,9 @@ impl Server {
         self.tables.retain(|serial, table| match &table.state {
             State::Failed { until, .. } => now < *until,
             State::Open(meeting) if meeting.complete() => {
-                let mut fed = guests
-                    .iter_mut()
-                    .filter(|g| matches!(g.stage, Stage::Fed { serial: s, .. } if s == *serial));
+                let mut fed = guests.iter_mut().filter(|g| g.fed_by() == Some(*serial));
                 if over(meeting.deadline()) {
-                    fed.for_each(|g| g.stage = Stage::Gone);
+                    fed.for_each(Guest::give_up);
                     return false;
                 }
                 fed.next().is_some()
@@ -305,20 +332,20 @@ impl Server {
     fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
         let Some((serial, secret)) = Hello::ticket(packet) else { return };
         let Some(table) = self.table(serial, &secret) else {
-            return self.tell(at, &unknown_ticket());
+            return self.guests[at].tell(&unknown_ticket());
         };
         if let State::Failed { error, .. } = &table.state {
             let error = error.clone();
-            return self.tell(at, &error);
+            return self.guests[at].tell(&error);
         }
         match self.seat(serial, packet, self.guests[at].pid, fds, fds_lost, now) {
             Ok(rank) => {
                 self.guests[at].stage = Stage::Waiting { serial, rank };
-                self.begin_if_complete(serial, now);
+                self.begin_if_complete(serial);
             }
             Err(error) => {
                 self.fail(serial, error.clone(), now);
-                self.tell(at, &error);
+                self.guests[at].tell(&error);
             }
         }
     }
@@ -358,16 +385,15 @@ impl Server {
         Ok(hello.rank)
     }
 
-    /// Everybody has come: start telling everybody about everybody.
-    fn begin_if_complete(&mut self, serial: u64, now: Instant) {
+    /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
+    fn begin_if_complete(&mut self, serial: u64) {
         let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
         if !meeting.complete() {
             return;
         }
-        for at in 0..self.guests.len() {
-            if matches!(self.guests[at].stage, Stage::Waiting { serial: s, .. } if s == serial) {
-                self.guests[at].stage = Stage::Fed { serial, next: 0, pause: None };
-                self.feed(at, now);
+        for guest in &mut self.guests {
+            if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
+                guest.stage = Stage::Fed { serial, next: 0, pause: None };
             }
         }
     }
@@ -403,8 +429,7 @@ impl Server {
         let State::Open(_) = &table.state else { return };
         for guest in &mut self.guests {
             if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
-                let _ = socket::send(&guest.connection, &Answer::Verdict(error.clone()).encode(), &[]);
-                guest.stage = Stage::Gone;
+                guest.tell(&error);
             }
         }
         table.state = State::Failed { error, until: now + LINGER };
@@ -416,14 +441,6 @@ impl Server {
         for serial in serials {
             self.fail(serial, error.clone(), now);
         }
-    }
-
-    /// Tell one guest that it will not be served, and close.
-    fn tell(&mut self, at: usize, error: &Error) {
-        let guest = &mut self.guests[at];
-        // If it does not take the packet, it sees the door close.
-        let _ = socket::send(&guest.connection, &Answer::Verdict(error.clone()).encode(), &[]);
-        guest.stage = Stage::Gone;
     }
 }
 
