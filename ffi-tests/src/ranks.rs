@@ -1,0 +1,1 @@
+//! Runs one program as several ranks.
