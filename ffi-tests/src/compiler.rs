@@ -38,6 +38,15 @@ pub fn program(source: &Path, to: &Path) {
     let mut rpath = OsString::from("-Wl,-rpath,");
     rpath.push(library);
     let include = crate::root().join("include");
-    run(cc().args(STRICT).args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-I"]).arg(include)
-        .arg(source).arg("-o").arg(to).arg("-L").arg(library).arg(rpath).arg("-lpenny"));
+    run(cc()
+        .args(STRICT)
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-I"])
+        .arg(include)
+        .arg(source)
+        .arg("-o")
+        .arg(to)
+        .arg("-L")
+        .arg(library)
+        .arg(rpath)
+        .arg("-lpenny"));
 }

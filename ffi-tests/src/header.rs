@@ -15,13 +15,20 @@ use syn::{Attribute, Expr, ExprLit, FnArg, Item, ItemFn, Lit, Meta, ReturnType};
 
 /// The files of src/ffi that say something to C, in the header's order.
 pub const FILES: [&str; 8] = [
-    "types.rs", "handle.rs", "library.rs", "communicator.rs", "memory.rs", "collectives.rs", "point_to_point.rs",
+    "types.rs",
+    "handle.rs",
+    "library.rs",
+    "communicator.rs",
+    "memory.rs",
+    "collectives.rs",
+    "point_to_point.rs",
     "group.rs",
 ];
 
 /// The header as src/ffi and cbindgen.toml define it now.
 pub fn generate() -> String {
-    let mut config = cbindgen::Config::from_file(crate::root().join("cbindgen.toml")).expect("cbindgen.toml is valid");
+    let mut config =
+        cbindgen::Config::from_file(crate::root().join("cbindgen.toml")).expect("cbindgen.toml is valid");
     config.after_includes = config.after_includes.map(|text| {
         text.replace("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR"))
             .replace("@MINOR@", env!("CARGO_PKG_VERSION_MINOR"))

@@ -14,7 +14,9 @@ pub fn dir() -> &'static Path {
         let dir = built.join("ffi-tests");
         fs::create_dir_all(&dir).expect("target is writable");
         // The SONAME is what the loader looks for, the bare name what the linker does.
-        for (file, name) in [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")] {
+        for (file, name) in
+            [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")]
+        {
             let link = dir.join(name);
             match symlink(built.join(file), &link) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
