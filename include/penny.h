@@ -237,8 +237,8 @@ pennyResult_t pennyCommInitAll(pennyComm_t *comm,
                                const int *devlist);
 
 // Joins the communicator of all processes of this launch. Rank and size come from the variables of the launcher
-// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. A process without a launcher is a
-// communicator of one rank.
+// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. A
+// further call makes a further communicator of the same processes.
 //
 // comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
 // config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
