@@ -136,7 +136,7 @@ pub struct PairSlot {
     pub words: [AtomicU64; PAIR_INLINE / 8],
 }
 
-// SAFETY (all): repr(C), atomics only, any bits valid.
+// SAFETY: repr(C), atomics only, any bits valid.
 unsafe impl ShmSafe for Header {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Life {}

@@ -237,12 +237,9 @@ impl<'a> Graph<'a> {
         for r in 0..n {
             graph.place(r);
         }
-        for r in 0..n {
-            for i in 0..plans[r].steps.len() {
-                for &(q, j) in &graph.found[r][i].readers {
-                    let gap = graph.found[q as usize][j].level - graph.found[r][i].level;
-                    graph.depth = graph.depth.max(gap + 1);
-                }
+        for sender in graph.found.iter().flatten() {
+            for &(q, j) in &sender.readers {
+                graph.depth = graph.depth.max(graph.found[q as usize][j].level - sender.level + 1);
             }
         }
         Ok(graph)

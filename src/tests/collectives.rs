@@ -1,6 +1,5 @@
 //! Every collective by every method, ranks as threads, against what the definition says.
 
-use crate::algorithms;
 use crate::comm::{self, Call, Config, Handle};
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
