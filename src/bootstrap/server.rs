@@ -23,6 +23,9 @@ use crate::sys::{background, socket};
 
 /// How long a verdict is kept for ranks that come after it.
 const LINGER: Duration = Duration::from_secs(10);
+/// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
+/// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
+const MOST_STRANGERS: usize = 16;
 /// Most connections accepted before the guests are looked at again.
 const ACCEPT_BURST: usize = 64;
 /// How long to leave newcomers alone when no descriptor is free, and a guest when too many are under way.
@@ -117,6 +120,7 @@ impl Guest {
 
 /// A server's whole state; lives on its thread.
 struct Server {
+    pid: i32,
     listener: OwnedFd,
     book: Arc<Mutex<Book>>,
     tables: BTreeMap<u64, Table>,
@@ -132,9 +136,9 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     let mut book = Book::default();
     book.expect(first, until, 1);
     let book = Arc::new(Mutex::new(book));
-    // Strangers must never use up what the program itself needs.
-    let most_strangers = (descriptor_limit() / 8).clamp(4, 128) as usize;
+    let most_strangers = MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2);
     let server = Server {
+        pid: std::process::id() as i32,
         listener,
         book: book.clone(),
         tables: BTreeMap::new(),
@@ -186,7 +190,7 @@ impl Server {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
         // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
         // are told last: what the others have been sent reaches them whatever happens here.
-        let ours = |guest: &Guest| guest.pid == std::process::id() as i32;
+        let ours = |guest: &Guest| guest.pid == self.pid;
         let others: BTreeSet<u64> =
             self.guests.iter().filter(|g| !ours(g)).filter_map(Guest::fed_by).collect();
         let mut watches = Vec::with_capacity(self.guests.len() + 1);
@@ -263,11 +267,6 @@ impl Server {
     /// Take who has come, and read at once what they bring.
     fn accept(&mut self, buffer: &mut [u8], now: Instant) {
         for _ in 0..ACCEPT_BURST {
-            if self.guests.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count()
-                >= self.most_strangers
-            {
-                self.turn_the_eldest_stranger_away();
-            }
             let connection = match socket::accept(&self.listener) {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return,
@@ -289,6 +288,10 @@ impl Server {
             self.guests.push(Guest { connection, pid: peer.pid, stage: Stage::Stranger });
             self.hear(self.guests.len() - 1, buffer, now);
             self.guests.pop_if(|g| matches!(g.stage, Stage::Gone));
+            let strangers = self.guests.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
+            if strangers > self.most_strangers {
+                self.turn_the_eldest_stranger_away();
+            }
         }
     }
 
