@@ -2,6 +2,7 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#define _GNU_SOURCE
 #include <penny.h>
 
 #include <inttypes.h>

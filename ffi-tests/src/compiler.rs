@@ -40,7 +40,7 @@ pub fn program(source: &Path, to: &Path) {
     let include = crate::root().join("include");
     run(cc()
         .args(STRICT)
-        .args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-I"])
+        .args(["-std=c11", "-O2", "-ffp-contract=off", "-g", "-pthread", "-I"])
         .arg(include)
         .arg(source)
         .arg("-o")

@@ -18,14 +18,20 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Tells one launch of this process from the next.
 static LAUNCH: AtomicU32 = AtomicU32::new(0);
 
-/// Runs `program` as `ranks` ranks with further variables; what each printed. A rank that fails, a hang or a name left in
+/// Runs `program` in `folder` as `ranks` ranks with further variables; what each printed. A rank that fails, a hang or a name left in
 /// /dev/shm is a panic that shows what every rank said.
 #[track_caller]
-pub fn run(program: &Path, ranks: usize, env: &[(&str, &str)]) -> Vec<String> {
+pub fn run(program: &Path, folder: &Path, ranks: usize, env: &[(&str, &str)]) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let before = shared_names();
     let job = format!("{:016x}{:016x}", process::id(), LAUNCH.fetch_add(1, Ordering::Relaxed));
-    let children = (0..ranks).map(|rank| start(program, rank, ranks, env, dir.path(), &job)).collect();
+    let children = (0..ranks)
+        .map(|rank| {
+            let mut command = Command::new(program);
+            command.current_dir(folder).envs(env.iter().copied());
+            start(command, rank, ranks, dir.path(), &job)
+        })
+        .collect();
     let codes = wait(children);
     let text = |rank: usize, what: &str| {
         fs::read_to_string(dir.path().join(format!("{rank}.{what}"))).expect("output")
@@ -42,10 +48,11 @@ pub fn run(program: &Path, ranks: usize, env: &[(&str, &str)]) -> Vec<String> {
     (0..ranks).map(|rank| text(rank, "out")).collect()
 }
 
-fn start(program: &Path, rank: usize, ranks: usize, env: &[(&str, &str)], dir: &Path, job: &str) -> Child {
+fn start(mut program: Command, rank: usize, ranks: usize, dir: &Path, job: &str) -> Child {
     let file = |what: &str| File::create(dir.join(format!("{rank}.{what}"))).expect("output");
+    let (out, err) = (file("out"), file("err"));
     let (rank, ranks) = (rank.to_string(), ranks.to_string());
-    Command::new(program)
+    program
         .envs([
             ("PENNY_JOB_ID", job),
             ("PENNY_RANK", &rank),
@@ -53,14 +60,13 @@ fn start(program: &Path, rank: usize, ranks: usize, env: &[(&str, &str)], dir: &
             ("PENNY_LOCAL_RANK", &rank),
         ])
         .envs([("TEST_RANK", &rank), ("TEST_RANKS", &ranks)])
-        .env("TEST_DIR", dir)
+        .envs([("TEST_DIR", dir)])
         .env("PENNY_TIMEOUT", "60")
-        .envs(env.iter().copied())
         .stdin(Stdio::null())
-        .stdout(file("out"))
-        .stderr(file("err"))
+        .stdout(out)
+        .stderr(err)
         .spawn()
-        .unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+        .unwrap_or_else(|error| panic!("{program:?}: {error}"))
 }
 
 /// How each rank ended: its exit code, its signal, or that it had to be killed.

@@ -8,7 +8,7 @@ fn holds(name: &str, on: &[usize]) {
     let program = dir.path().join(name);
     compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
     for &on in on {
-        let said = ranks::run(&program, on, &[]);
+        let said = ranks::run(&program, dir.path(), on, &[]);
         let cases = said[0].lines().count();
         assert!(
             cases > 0 && said.iter().all(|text| text == &said[0]),
