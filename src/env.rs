@@ -12,17 +12,73 @@ pub struct Variable {
 
 /// The table that `penny doctor` and the README print.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: "PENNY_ALGO", kind: "grammar", about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto" },
-    Variable { name: "PENNY_TIMEOUT", kind: "seconds", about: "deadline of every blocking call, 0 = none; unset: 600" },
-    Variable { name: "PENNY_REPRODUCIBLE", kind: "0 or 1", about: "same bits for any method, placement and slicing; unset: 0" },
-    Variable { name: "PENNY_HEAP_SIZE", kind: "bytes", about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory" },
-    Variable { name: "PENNY_STAGING", kind: "bytes", about: "staging memory per rank and communicator; unset: by the number of ranks" },
-    Variable { name: "PENNY_SPIN", kind: "count", about: "polls before a waiter yields; unset: by ranks and cores" },
-    Variable { name: "PENNY_LOG", kind: "off, error, warn, info", about: "what is written to standard error; unset: warn" },
+    Variable {
+        name: "PENNY_ALGO",
+        kind: "grammar",
+        about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
+    },
+    Variable {
+        name: "PENNY_TIMEOUT",
+        kind: "seconds",
+        about: "deadline of every blocking call, 0 = none; unset: 600",
+    },
+    Variable {
+        name: "PENNY_REPRODUCIBLE",
+        kind: "0 or 1",
+        about: "same bits for any method, placement and slicing; unset: 0",
+    },
+    Variable {
+        name: "PENNY_HEAP_SIZE",
+        kind: "bytes",
+        about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory",
+    },
+    Variable {
+        name: "PENNY_STAGING",
+        kind: "bytes",
+        about: "staging memory per rank and communicator; unset: by the number of ranks",
+    },
+    Variable {
+        name: "PENNY_SPIN",
+        kind: "count",
+        about: "polls before a waiter yields; unset: by ranks and cores",
+    },
+    Variable {
+        name: "PENNY_LOG",
+        kind: "off, error, warn, info",
+        about: "what is written to standard error; unset: warn",
+    },
 ];
 
 /// The variable's value, if it is set and not empty.
 pub fn get(name: &'static str) -> Option<String> {
     debug_assert!(name.starts_with("PENNY_"), "only Penny's own variables are read here");
     std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+/// A number of bytes: digits and an optional K, M or G (powers of 1024).
+pub fn parse_bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 20),
+        b'g' | b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_a_suffix_and_nothing_else() {
+        assert_eq!(parse_bytes("64"), Some(64));
+        assert_eq!(parse_bytes("64K"), Some(65536));
+        assert_eq!(parse_bytes("2g"), Some(2 << 30));
+        assert_eq!(parse_bytes(""), None);
+        assert_eq!(parse_bytes("12x"), None);
+        assert_eq!(parse_bytes("-1"), None);
+        assert_eq!(parse_bytes("99999999999999999999G"), None);
+    }
 }

@@ -1,2 +1,73 @@
-//! The penny command.
-fn main() {}
+//! The `penny` command: starts ranks, measures, and shows what Penny would do and on what.
+
+mod algos;
+mod doctor;
+mod launch;
+mod perf;
+mod plan;
+mod plot;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Collective communication between processes of one machine
+#[derive(Parser)]
+#[command(name = "penny", version, arg_required_else_help = true)]
+struct Penny {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a program as N ranks
+    Run(run::Args),
+    /// Measure and check a collective between N ranks
+    Perf(Box<perf::Args>),
+    /// Show who sends what to whom in a collective
+    Plan(plan::Args),
+    /// List the methods: what each is for and what it costs
+    Algos(algos::Args),
+    /// Look over this machine: can Penny work here, and how well?
+    Doctor(doctor::Args),
+    /// One rank of `penny perf`
+    #[command(name = perf::WORKER, hide = true)]
+    Worker(perf::WorkerArgs),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Penny::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Perf(args) => perf::main(*args),
+        Command::Plan(args) => plan::main(&args),
+        Command::Algos(args) => algos::main(&args),
+        Command::Doctor(args) => doctor::main(&args),
+        Command::Worker(args) => return perf::worker(&args),
+    };
+    outcome.unwrap_or_else(|sentence| {
+        eprintln!("penny: {sentence}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Penny::command().debug_assert();
+    }
+
+    #[test]
+    fn perf_takes_ranks_by_n_and_iterations_by_their_long_name() {
+        let line = ["penny", "perf", "all_reduce", "-n", "3", "--iters", "7", "-b", "1K"];
+        let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
+            panic!("not understood")
+        };
+        assert_eq!(args.ranks_and_iters(), (3, 7));
+    }
+}

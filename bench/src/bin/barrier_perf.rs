@@ -1,0 +1,8 @@
+//! Nobody leaves before everybody has come.
+
+use penny::types::Collective;
+use penny_bench::subject::Subject;
+
+fn main() -> std::process::ExitCode {
+    penny_bench::main(Subject::Collective(Collective::Barrier))
+}

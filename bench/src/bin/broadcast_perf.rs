@@ -1,0 +1,8 @@
+//! Everybody gets the root's buffer.
+
+use penny::types::Collective;
+use penny_bench::subject::Subject;
+
+fn main() -> std::process::ExitCode {
+    penny_bench::main(Subject::Collective(Collective::Broadcast))
+}

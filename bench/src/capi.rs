@@ -1,0 +1,165 @@
+//! The C calls, as a C program would make them, with failures as sentences.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use penny::ffi::{self, pennyComm_t, pennyResult_t, pennySuccess};
+use penny::types::{Collective, DataType, RedOp};
+
+use crate::subject::Subject;
+
+/// The communicator of all processes of this launch.
+pub struct Communicator {
+    raw: pennyComm_t,
+    rank: u32,
+    nranks: u32,
+}
+
+/// The arguments of one call; what a subject does not take is ignored.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which function.
+    pub subject: Subject,
+    /// The input.
+    pub send: *const u8,
+    /// The output.
+    pub recv: *mut u8,
+    /// Elements a block.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction.
+    pub op: RedOp,
+    /// Root.
+    pub root: u32,
+}
+
+/// Success, or the sentence that Penny has for the failure.
+fn outcome(result: pennyResult_t, comm: pennyComm_t) -> Result<(), String> {
+    if result == pennySuccess {
+        return Ok(());
+    }
+    let text = |string| {
+        // SAFETY: the string getters never return NULL; the string lives until the thread's next failure.
+        unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
+    };
+    let sentence = text(ffi::pennyGetLastError(comm));
+    Err(if sentence.is_empty() { text(ffi::pennyGetErrorString(result)) } else { sentence })
+}
+
+impl Communicator {
+    /// Joins the launch. Blocks until all ranks have come or the deadline passes.
+    pub fn from_env() -> Result<Communicator, String> {
+        let mut raw: pennyComm_t = ptr::null_mut();
+        // SAFETY: the pointer is to a local; a NULL configuration is the default one.
+        outcome(unsafe { ffi::pennyCommInitFromEnv(&mut raw, ptr::null()) }, raw)?;
+        let (mut rank, mut nranks): (c_int, c_int) = (0, 0);
+        // SAFETY: the communicator is live and the pointers are to locals.
+        outcome(unsafe { ffi::pennyCommUserRank(raw, &mut rank) }, raw)?;
+        // SAFETY: as above.
+        outcome(unsafe { ffi::pennyCommCount(raw, &mut nranks) }, raw)?;
+        Ok(Communicator { raw, rank: rank as u32, nranks: nranks as u32 })
+    }
+
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks of the launch.
+    pub fn nranks(&self) -> u32 {
+        self.nranks
+    }
+
+    /// Makes the call and returns when it is done here.
+    ///
+    /// # Safety
+    /// The buffers must hold what the subject takes: `count` elements a block, as many blocks as its layout says.
+    pub unsafe fn call(&self, call: &Call) -> Result<(), String> {
+        let Call { count, root, .. } = *call;
+        let (send, recv) = (call.send.cast::<c_void>(), call.recv.cast::<c_void>());
+        let (dtype, op, root, comm) = (call.dtype.into(), call.op.into(), root as c_int, self.raw);
+        let here = ptr::null_mut();
+        // SAFETY: the caller's promise; the communicator is live while self is.
+        let result = unsafe {
+            match call.subject {
+                Subject::SendRecv => return self.exchange(call),
+                Subject::Collective(collective) => match collective {
+                    Collective::AllReduce => ffi::pennyAllReduce(send, recv, count, dtype, op, comm, here),
+                    Collective::Reduce => ffi::pennyReduce(send, recv, count, dtype, op, root, comm, here),
+                    Collective::Broadcast => ffi::pennyBroadcast(send, recv, count, dtype, root, comm, here),
+                    Collective::AllGather => ffi::pennyAllGather(send, recv, count, dtype, comm, here),
+                    Collective::ReduceScatter => {
+                        ffi::pennyReduceScatter(send, recv, count, dtype, op, comm, here)
+                    }
+                    Collective::AlltoAll => ffi::pennyAlltoAll(send, recv, count, dtype, comm, here),
+                    Collective::Gather => ffi::pennyGather(send, recv, count, dtype, root, comm, here),
+                    Collective::Scatter => ffi::pennyScatter(send, recv, count, dtype, root, comm, here),
+                    Collective::Barrier => ffi::pennyBarrier(comm, here),
+                },
+            }
+        };
+        outcome(result, comm)
+    }
+
+    /// To the next rank and from the previous one, at once.
+    ///
+    /// # Safety
+    /// As for [`Communicator::call`].
+    unsafe fn exchange(&self, call: &Call) -> Result<(), String> {
+        let (next, previous) = ((self.rank + 1) % self.nranks, (self.rank + self.nranks - 1) % self.nranks);
+        let (dtype, comm, here) = (call.dtype.into(), self.raw, ptr::null_mut());
+        // SAFETY: the caller's promise; the communicator is live while self is.
+        let results = unsafe {
+            [
+                ffi::pennyGroupStart(),
+                ffi::pennySend(call.send.cast(), call.count, dtype, next as c_int, comm, here),
+                ffi::pennyRecv(call.recv.cast(), call.count, dtype, previous as c_int, comm, here),
+                ffi::pennyGroupEnd(),
+            ]
+        };
+        results.into_iter().try_for_each(|result| outcome(result, comm))
+    }
+
+    /// Waits for all ranks.
+    pub fn barrier(&self) -> Result<(), String> {
+        // SAFETY: the communicator is live while self is.
+        outcome(unsafe { ffi::pennyBarrier(self.raw, ptr::null_mut()) }, self.raw)
+    }
+
+    /// Every rank's number, in rank order.
+    pub fn gather(&self, mine: f64) -> Result<Vec<f64>, String> {
+        let mut all = vec![0.0; self.nranks as usize];
+        let recv: *mut f64 = all.as_mut_ptr();
+        let dtype = DataType::Float64.into();
+        // SAFETY: one double in, one for each rank out; the communicator is live while self is.
+        let result = unsafe {
+            ffi::pennyAllGather((&raw const mine).cast(), recv.cast(), 1, dtype, self.raw, ptr::null_mut())
+        };
+        outcome(result, self.raw)?;
+        Ok(all)
+    }
+
+    /// Leaves the launch.
+    pub fn destroy(self) -> Result<(), String> {
+        // SAFETY: the communicator is live and nobody has it after self.
+        outcome(unsafe { ffi::pennyCommDestroy(self.raw) }, ptr::null_mut())
+    }
+}
+
+/// Memory that the other ranks can reach without a copy.
+pub fn mem_alloc(bytes: usize) -> Result<*mut u8, String> {
+    let mut memory: *mut c_void = ptr::null_mut();
+    // SAFETY: the pointer is to a local.
+    outcome(unsafe { ffi::pennyMemAlloc(&mut memory, bytes) }, ptr::null_mut())?;
+    Ok(memory.cast())
+}
+
+/// Gives memory of [`mem_alloc`] back.
+///
+/// # Safety
+/// `memory` must come from `mem_alloc`, once, and not be used afterwards.
+pub unsafe fn mem_free(memory: *mut u8) -> Result<(), String> {
+    // SAFETY: the caller's promise.
+    outcome(unsafe { ffi::pennyMemFree(memory.cast()) }, ptr::null_mut())
+}

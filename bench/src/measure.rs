@@ -1,0 +1,223 @@
+//! One case: timed, then checked, out of place or in place.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use penny::types::{DataType, RedOp};
+
+use crate::buffer::Buffer;
+use crate::capi::{Call, Communicator};
+use crate::inputs::Inputs;
+use crate::layout::{self, Layout, Source};
+use crate::options::{Buffers, Options};
+use crate::pattern::Pattern;
+use crate::report::Measurement;
+use crate::subject::Subject;
+
+/// What is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Bytes, as the table shows them.
+    pub bytes: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction, if the subject reduces.
+    pub op: Option<RedOp>,
+    /// Root, if the subject has one.
+    pub root: Option<u32>,
+}
+
+/// Where the input lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In a buffer of its own.
+    Out,
+    /// In the output's buffer, where NCCL wants it.
+    In,
+}
+
+/// This rank's end of the measurements of one subject.
+pub struct Bench<'a> {
+    comm: &'a Communicator,
+    options: &'a Options,
+    subject: Subject,
+    send: Buffer,
+    recv: Buffer,
+}
+
+/// One case in one place: the ranges of both buffers.
+struct Setting {
+    case: Case,
+    layout: Layout,
+    place: Place,
+    input: Range<usize>,
+    output: Range<usize>,
+}
+
+impl Setting {
+    /// The part of the receive buffer that the call has any business with.
+    fn span(&self) -> Range<usize> {
+        match self.place {
+            Place::Out => self.output.clone(),
+            Place::In => self.input.start.min(self.output.start)..self.input.end.max(self.output.end),
+        }
+    }
+    /// The input before and after the output: what must still be there after the call.
+    fn lasting_input(&self) -> [Range<usize>; 2] {
+        let (input, output) = (self.input.clone(), self.output.clone());
+        let overlap = self.place == Place::In && output.start < input.end && input.start < output.end;
+        match overlap {
+            true => [input.start..output.start.max(input.start), output.end.min(input.end)..input.end],
+            false => [input.clone(), input.end..input.end],
+        }
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Buffers for cases of up to `max_bytes`.
+    pub fn new(
+        comm: &'a Communicator,
+        options: &'a Options,
+        subject: Subject,
+        kind: Buffers,
+        max_bytes: usize,
+    ) -> Result<Bench<'a>, String> {
+        let (send, recv) = (Buffer::new(kind, max_bytes)?, Buffer::new(kind, max_bytes)?);
+        Ok(Bench { comm, options, subject, send, recv })
+    }
+
+    /// Times a case and, if the options say so, checks it. All ranks return the same numbers.
+    pub fn measure(&mut self, case: &Case, place: Place) -> Result<Measurement, String> {
+        let setting = self.setting(case, place);
+        let inputs = |seed| Inputs { dtype: case.dtype, op: case.op, nranks: self.comm.nranks(), seed };
+        let mean = self.time(&setting, &inputs(0).of_rank(self.comm.rank()))?;
+        let times = self.comm.gather(mean.as_secs_f64())?;
+        let seconds = match self.options.average {
+            0 => times[0],
+            1 => times.iter().sum::<f64>() / times.len() as f64,
+            2 => times.iter().copied().fold(f64::INFINITY, f64::min),
+            _ => times.iter().copied().fold(0.0, f64::max),
+        };
+        let wrong = match self.options.check {
+            0 => None,
+            checks => {
+                let mut wrong = 0;
+                for seed in 1..=u64::from(checks) {
+                    wrong += self.check(&setting, &inputs(seed))?;
+                }
+                Some(self.comm.gather(wrong as f64)?.iter().sum::<f64>() as u64)
+            }
+        };
+        let bytes = self.shown_bytes(case);
+        Ok(Measurement::new(seconds, bytes, self.subject.bus_factor(self.comm.nranks()), wrong))
+    }
+
+    /// Elements of one block.
+    pub fn count(&self, case: &Case) -> usize {
+        layout::count(self.subject, self.comm.nranks(), case.bytes, case.dtype.size())
+    }
+
+    /// The size that the table shows.
+    pub fn shown_bytes(&self, case: &Case) -> usize {
+        layout::shown_bytes(self.subject, self.comm.nranks(), self.count(case), case.dtype.size())
+    }
+
+    fn setting(&self, case: &Case, place: Place) -> Setting {
+        let (nranks, rank) = (self.comm.nranks(), self.comm.rank());
+        let layout = Layout::new(self.subject, nranks, rank, case.root.unwrap_or(0), self.count(case));
+        let block = layout.count * case.dtype.size();
+        let (in_at, out_at) = match place {
+            Place::Out => (0, 0),
+            Place::In => (layout.in_at * block, layout.out_at * block),
+        };
+        Setting {
+            case: *case,
+            layout,
+            place,
+            input: in_at..in_at + layout.blocks_in * block,
+            output: out_at..out_at + layout.blocks_out * block,
+        }
+    }
+
+    fn call(&self, setting: &Setting) -> Call {
+        let input = if setting.place == Place::In { &self.recv } else { &self.send };
+        Call {
+            subject: self.subject,
+            send: input.address(setting.input.start),
+            recv: self.recv.address(setting.output.start),
+            count: setting.layout.count,
+            dtype: setting.case.dtype,
+            op: setting.case.op.unwrap_or(RedOp::Sum),
+            root: setting.case.root.unwrap_or(0),
+        }
+    }
+
+    fn write_input(&mut self, setting: &Setting, input: &Pattern) {
+        let buffer = if setting.place == Place::In { &mut self.recv } else { &mut self.send };
+        input.fill(buffer.bytes_mut(setting.input.clone()), 0);
+    }
+
+    /// This rank's mean time of one call.
+    fn time(&mut self, setting: &Setting, input: &Pattern) -> Result<Duration, String> {
+        let call = self.call(setting);
+        self.write_input(setting, input);
+        for _ in 0..self.options.warmup_iters {
+            // SAFETY: the buffers hold the largest case.
+            unsafe { self.comm.call(&call) }?;
+        }
+        let iters = self.options.iters;
+        if self.options.blocking == 0 && !self.options.dirty {
+            self.comm.barrier()?;
+            let start = Instant::now();
+            for _ in 0..iters {
+                // SAFETY: as above.
+                unsafe { self.comm.call(&call) }?;
+            }
+            return Ok(start.elapsed() / iters);
+        }
+        let mut total = Duration::ZERO;
+        for _ in 0..iters {
+            if self.options.dirty {
+                self.write_input(setting, input);
+            }
+            self.comm.barrier()?;
+            let start = Instant::now();
+            // SAFETY: as above.
+            unsafe { self.comm.call(&call) }?;
+            total += start.elapsed();
+        }
+        Ok(total / iters)
+    }
+
+    /// Makes the call once with these inputs; how many elements of this rank are not what they must be.
+    fn check(&mut self, setting: &Setting, inputs: &Inputs) -> Result<u64, String> {
+        if self.subject.is_barrier() {
+            self.comm.barrier()?;
+            return Ok(0);
+        }
+        let (nranks, rank, root) = (self.comm.nranks(), self.comm.rank(), setting.case.root.unwrap_or(0));
+        let mine = inputs.of_rank(rank);
+        self.recv.forget(setting.span());
+        self.write_input(setting, &mine);
+        // SAFETY: the buffers hold the largest case.
+        unsafe { self.comm.call(&self.call(setting)) }?;
+
+        let mut wrong = self.recv.trespasses(setting.span());
+        let block = setting.layout.count * setting.case.dtype.size();
+        let mut at = setting.output.start;
+        for expected in setting.layout.expected(self.subject, nranks, rank, root) {
+            let pattern = match expected.source {
+                Source::Reduction => inputs.reduced(),
+                Source::Rank(r) => inputs.of_rank(r),
+            };
+            wrong += pattern.mismatches(self.recv.bytes(at..at + block), expected.start);
+            at += block;
+        }
+        let buffer = if setting.place == Place::In { &self.recv } else { &self.send };
+        for range in setting.lasting_input() {
+            let start = (range.start - setting.input.start) / setting.case.dtype.size();
+            wrong += mine.mismatches(buffer.bytes(range), start);
+        }
+        Ok(wrong)
+    }
+}

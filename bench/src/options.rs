@@ -1,0 +1,338 @@
+//! The command line: nccl-tests' letters, and a few of Penny's own.
+
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use penny::types::{DataType, RedOp};
+use serde::{Deserialize, Serialize};
+
+/// Shown under the options by `--help`.
+pub const EXAMPLES: &str = "\
+Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
+
+Examples:
+  penny run -n 2 all_reduce_perf -b 8 -e 64M -f 4
+  mpirun -n 4 all_reduce_perf -b 1K -e 1M -f 2 -d all -o all -c 1
+  torchrun --no-python --nproc-per-node 2 broadcast_perf -b 1M -e 1M -r all --buffers heap";
+
+/// What to measure and how often: the options of nccl-tests.
+#[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
+pub struct Options {
+    /// First size
+    #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
+    pub min_bytes: usize,
+    /// Last size
+    #[arg(short = 'e', long = "maxbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
+    pub max_bytes: usize,
+    /// Added from one size to the next
+    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    pub step_bytes: usize,
+    /// Multiplies from one size to the next; 1: use --stepbytes
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub step_factor: u32,
+    /// Calls that are timed
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub iters: u32,
+    /// Calls before those, not timed
+    #[arg(short = 'w', long = "warmup_iters", value_name = "COUNT", default_value_t = 1)]
+    pub warmup_iters: u32,
+    /// Calls whose results are checked, each with other inputs; 0: none
+    #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 1)]
+    pub check: u32,
+    /// Element type: a name, or all
+    #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float")]
+    pub datatype: Choice<DataType>,
+    /// Reduction: a name, or all
+    #[arg(short = 'o', long, value_name = "OP", default_value = "sum")]
+    pub op: Choice<RedOp>,
+    /// Root: a rank, or all
+    #[arg(short = 'r', long, value_name = "RANK", default_value = "0")]
+    pub root: Choice<u32>,
+    /// 1: the ranks meet before each call (not timed) instead of calling back to back
+    #[arg(short = 'z', long, value_name = "0|1", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub blocking: u8,
+    /// Which time is shown: 0 rank 0's, 1 the ranks' average, 2 the fastest's, 3 the slowest's
+    #[arg(short = 'a', long, value_name = "0|1|2|3", default_value_t = 3,
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub average: u8,
+    /// Rewrite the inputs before each call (not timed): reused inputs are warm in the cache and flatter small sizes
+    #[arg(long)]
+    pub dirty: bool,
+}
+
+/// What one launch measures with, and where it leaves its report.
+#[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
+pub struct Variant {
+    /// Where the buffers come from
+    #[arg(long, value_name = "KIND", default_value = "private")]
+    pub buffers: Buffers,
+    /// 1: the same as --buffers heap
+    #[arg(short = 'R', long = "local_register", value_name = "0|1", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub local_register: u8,
+    /// Method: sets PENNY_ALGO
+    #[arg(long, value_name = "NAME")]
+    pub algo: Option<String>,
+    /// Write the table to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<std::path::PathBuf>,
+}
+
+/// Where the ranks' buffers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Buffers {
+    /// Ordinary memory, each rank's own
+    Private,
+    /// pennyMemAlloc: shared memory that peers can reach without a copy
+    Heap,
+}
+
+impl Buffers {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Buffers::Private => "private",
+            Buffers::Heap => "heap",
+        }
+    }
+}
+
+impl Variant {
+    /// `--buffers`, or what `-R 1` says.
+    pub fn buffers(&self) -> Buffers {
+        if self.local_register == 1 { Buffers::Heap } else { self.buffers }
+    }
+}
+
+/// One of the values, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String", bound = "")]
+pub enum Choice<T: Named> {
+    /// Every value there is.
+    All,
+    /// This one.
+    One(T),
+}
+
+/// Can be written on a command line.
+pub trait Named: Copy {
+    /// As the command line spells it.
+    fn spelled(self) -> String;
+    /// Back from the command line; the error lists what there is.
+    fn parsed(text: &str) -> Result<Self, String>;
+}
+
+impl Named for DataType {
+    fn spelled(self) -> String {
+        self.name().to_owned()
+    }
+    fn parsed(text: &str) -> Result<DataType, String> {
+        // The second spellings are those of nccl-tests and of programming languages.
+        let name = match text {
+            "f8e4m3" => "fp8_e4m3",
+            "f8e5m2" => "fp8_e5m2",
+            "float16" => "half",
+            "float32" => "float",
+            "float64" => "double",
+            other => other,
+        };
+        DataType::from_name(name).ok_or_else(|| unknown("type", DataType::ALL))
+    }
+}
+
+impl Named for RedOp {
+    fn spelled(self) -> String {
+        self.name().to_owned()
+    }
+    fn parsed(text: &str) -> Result<RedOp, String> {
+        RedOp::from_name(text).ok_or_else(|| unknown("reduction", RedOp::ALL))
+    }
+}
+
+impl Named for u32 {
+    fn spelled(self) -> String {
+        self.to_string()
+    }
+    fn parsed(text: &str) -> Result<u32, String> {
+        text.parse().map_err(|_| "neither a rank nor `all`".to_owned())
+    }
+}
+
+fn unknown(what: &str, all: &[impl ToString]) -> String {
+    let names: Vec<_> = all.iter().map(ToString::to_string).collect();
+    format!("no such {what}; there are {} and all", names.join(", "))
+}
+
+impl<T: Named> FromStr for Choice<T> {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Choice<T>, String> {
+        if text == "all" { Ok(Choice::All) } else { T::parsed(text).map(Choice::One) }
+    }
+}
+
+impl<T: Named> TryFrom<String> for Choice<T> {
+    type Error = String;
+    fn try_from(text: String) -> Result<Choice<T>, String> {
+        text.parse()
+    }
+}
+
+impl<T: Named> From<Choice<T>> for String {
+    fn from(choice: Choice<T>) -> String {
+        match choice {
+            Choice::All => "all".to_owned(),
+            Choice::One(value) => value.spelled(),
+        }
+    }
+}
+
+/// A number of bytes: digits, then nothing, K, M or G (powers of 1024; a trailing B is fine).
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let plain = upper.strip_suffix('B').unwrap_or(&upper);
+    let (digits, shift) = match plain.as_bytes().last() {
+        Some(b'K') => (&plain[..plain.len() - 1], 10),
+        Some(b'M') => (&plain[..plain.len() - 1], 20),
+        Some(b'G') => (&plain[..plain.len() - 1], 30),
+        _ => (plain, 0),
+    };
+    let number: usize =
+        digits.parse().map_err(|_| "not a size: write bytes as 8, 64K, 32M or 1G".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more bytes than an address can count".to_owned())
+}
+
+impl Options {
+    /// The sizes, in order.
+    pub fn sizes(&self) -> Result<Vec<usize>, String> {
+        let (min, max) = (self.min_bytes, self.max_bytes);
+        if min > max {
+            return Err(format!("--minbytes ({min}) is above --maxbytes ({max})"));
+        }
+        if self.step_factor == 1 && self.step_bytes == 0 && min < max {
+            return Err("--stepbytes 0 with --stepfactor 1 never reaches --maxbytes".to_owned());
+        }
+        if self.step_factor > 1 && min == 0 && max > 0 {
+            return Err("--minbytes 0 times --stepfactor never reaches --maxbytes; begin at 1".to_owned());
+        }
+        let next = |&size: &usize| match self.step_factor {
+            1 => size.checked_add(self.step_bytes.max(1)),
+            factor => size.checked_mul(factor as usize),
+        };
+        // Factor > 1 with min = max = 0 would stay at 0 for ever.
+        let sizes = std::iter::successors(Some(min), |size| next(size).filter(|n| n > size));
+        Ok(sizes.take_while(|&size| size <= max).collect())
+    }
+
+    /// The types and reductions that go together; `None` where the subject does not reduce.
+    pub fn cases(&self, reduces: bool) -> Result<Vec<(DataType, Option<RedOp>)>, String> {
+        let types = match self.datatype {
+            Choice::All => DataType::ALL.to_vec(),
+            Choice::One(dtype) => vec![dtype],
+        };
+        if !reduces {
+            return Ok(types.into_iter().map(|dtype| (dtype, None)).collect());
+        }
+        let ops = match self.op {
+            Choice::All => RedOp::ALL.to_vec(),
+            Choice::One(op) => vec![op],
+        };
+        let pairs = types.iter().flat_map(|&dtype| ops.iter().map(move |&op| (dtype, op)));
+        let cases: Vec<_> =
+            pairs.filter(|(dtype, op)| op.serves(*dtype)).map(|(dtype, op)| (dtype, Some(op))).collect();
+        match cases.is_empty() {
+            true => Err(format!(
+                "--op {} does not serve --datatype {}",
+                String::from(self.op),
+                String::from(self.datatype)
+            )),
+            false => Ok(cases),
+        }
+    }
+
+    /// The roots, `None` where the subject has none.
+    pub fn roots(&self, rooted: bool, nranks: u32) -> Result<Vec<Option<u32>>, String> {
+        match self.root {
+            _ if !rooted => Ok(vec![None]),
+            Choice::All => Ok((0..nranks).map(Some).collect()),
+            Choice::One(root) if root < nranks => Ok(vec![Some(root)]),
+            Choice::One(root) => Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+        #[command(flatten)]
+        variant: Variant,
+    }
+
+    fn options(line: &str) -> Options {
+        Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{e}")).options
+    }
+
+    #[test]
+    fn sizes_take_suffixes_in_powers_of_1024() {
+        for (text, bytes) in [("8", 8), ("64K", 65_536), ("32m", 33_554_432), ("1G", 1 << 30), ("2KB", 2048)]
+        {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "x", "-1", "1.5M", "99999999999999999999", "99999999999999G", "1T"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_does_not_parse_names_its_option() {
+        let Err(error) = Line::try_parse_from(["x", "-e", "many"]) else { panic!("accepted") };
+        assert!(error.to_string().contains("--maxbytes"), "{error}");
+    }
+
+    #[test]
+    fn steps_multiply_or_add() {
+        assert_eq!(options("x -b 8 -e 64 -f 2").sizes().unwrap(), [8, 16, 32, 64]);
+        assert_eq!(options("x -b 1 -e 3 -i 1").sizes().unwrap(), [1, 2, 3]);
+        assert_eq!(options("x -b 4 -e 4 -i 0").sizes().unwrap(), [4]);
+        assert_eq!(options("x -b 0 -e 0 -f 2").sizes().unwrap(), [0]);
+        assert_eq!(options("x").sizes().unwrap(), [32 << 20]);
+        for endless in ["x -b 8 -e 4", "x -b 1 -e 2 -i 0", "x -b 0 -e 8 -f 2"] {
+            assert!(options(endless).sizes().is_err(), "{endless}");
+        }
+    }
+
+    #[test]
+    fn all_means_every_pair_that_goes_together() {
+        let pairs = DataType::ALL.iter().flat_map(|&t| RedOp::ALL.iter().map(move |&o| (t, o)));
+        let valid = pairs.filter(|(t, o)| o.serves(*t)).count();
+        assert_eq!(options("x -d all -o all").cases(true).unwrap().len(), valid);
+        assert_eq!(options("x -d all -o all").cases(false).unwrap().len(), DataType::ALL.len());
+        assert!(options("x -d float -o bit_xor").cases(true).unwrap_err().contains("bit_xor"));
+    }
+
+    #[test]
+    fn a_root_must_be_a_rank() {
+        assert_eq!(options("x -r all").roots(true, 3).unwrap(), [Some(0), Some(1), Some(2)]);
+        assert_eq!(options("x -r 9").roots(false, 3).unwrap(), [None]);
+        assert!(options("x -r 3").roots(true, 3).is_err());
+    }
+
+    #[test]
+    fn local_register_asks_for_the_heap() {
+        let variant = |line: &str| {
+            Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{e}")).variant
+        };
+        assert_eq!(variant("x -R 1").buffers(), Buffers::Heap);
+        assert_eq!(variant("x --buffers heap").buffers(), Buffers::Heap);
+        assert_eq!(variant("x -R 0").buffers(), Buffers::Private);
+    }
+}

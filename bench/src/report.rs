@@ -1,0 +1,226 @@
+//! The table that people read and the report that programs read.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::{Buffers, Options};
+use crate::subject::Subject;
+
+/// One launch's results.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Penny's version.
+    pub version: String,
+    /// What was measured.
+    pub subject: Subject,
+    /// Ranks.
+    pub nranks: u32,
+    /// Where the buffers came from.
+    pub buffers: Buffers,
+    /// `PENNY_ALGO`, if it was set.
+    pub algo: Option<String>,
+    /// How it was measured.
+    pub options: Options,
+    /// The table.
+    pub rows: Vec<Row>,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Size of the larger buffer in bytes.
+    pub bytes: usize,
+    /// Elements a block.
+    pub count: usize,
+    /// Element type; none for a barrier.
+    pub datatype: Option<String>,
+    /// Reduction, where there is one.
+    pub op: Option<String>,
+    /// Root, where there is one.
+    pub root: Option<u32>,
+    /// Input and output apart.
+    pub out_of_place: Measurement,
+    /// Input within output, where the subject can.
+    pub in_place: Option<Measurement>,
+}
+
+/// What one case took and whether it was right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Microseconds a call.
+    pub time_us: f64,
+    /// Size over time, 10^9 bytes a second.
+    pub algbw_gbps: f64,
+    /// The share of it that any method must carry across a link.
+    pub busbw_gbps: f64,
+    /// Elements that were not as expected, over all ranks; `None`: not checked.
+    pub wrong: Option<u64>,
+}
+
+impl Measurement {
+    /// From one call's seconds.
+    pub fn new(seconds: f64, bytes: usize, bus_factor: f64, wrong: Option<u64>) -> Measurement {
+        let algbw_gbps = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
+        Measurement { time_us: seconds * 1e6, algbw_gbps, busbw_gbps: algbw_gbps * bus_factor, wrong }
+    }
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = self.time_us;
+        let digits = match time {
+            _ if time >= 10_000.0 => 0,
+            _ if time >= 100.0 => 1,
+            _ => 2,
+        };
+        write!(f, "{time:8.digits$} {:7.2} {:7.2}", self.algbw_gbps, self.busbw_gbps)?;
+        match self.wrong {
+            Some(wrong) => write!(f, " {wrong:6}"),
+            None => write!(f, " {:>6}", "N/A"),
+        }
+    }
+}
+
+impl Row {
+    /// Both measurements, or the one there is.
+    pub fn measurements(&self) -> impl Iterator<Item = &Measurement> {
+        [Some(&self.out_of_place), self.in_place.as_ref()].into_iter().flatten()
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
+        let root = self.root.map_or_else(|| "-1".to_owned(), |root| root.to_string());
+        write!(f, "{:12} {:12} {:>10}", self.bytes, self.count, name(&self.datatype))?;
+        write!(f, " {:>11} {root:>6} {}", name(&self.op), self.out_of_place)?;
+        match &self.in_place {
+            Some(measurement) => write!(f, " {measurement}"),
+            None => write!(f, " {:>8} {:>7} {:>7} {:>6}", "N/A", "N/A", "N/A", "N/A"),
+        }
+    }
+}
+
+impl Report {
+    /// The lines above the table.
+    pub fn head(&self) -> String {
+        let o = &self.options;
+        let step = match o.step_factor {
+            1 => format!("{} (bytes)", o.step_bytes),
+            factor => format!("{factor} (factor)"),
+        };
+        let key =
+            |size, count, dtype, op, root| format!("# {size:>10} {count:>12} {dtype:>10} {op:>11} {root:>6}");
+        let values = |a, b, c, d| format!(" {a:>8} {b:>7} {c:>7} {d:>6}").repeat(2);
+        [
+            format!(
+                "# {}_perf  penny {}  ranks: {}  buffers: {}  algo: {}",
+                self.subject,
+                self.version,
+                self.nranks,
+                self.buffers.name(),
+                self.algo.as_deref().unwrap_or("auto")
+            ),
+            format!(
+                "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
+                o.min_bytes, o.max_bytes, o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
+            ),
+            "#".to_owned(),
+            format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),
+            key("size", "count", "type", "redop", "root") + &values("time", "algbw", "busbw", "#wrong"),
+            key("(B)", "(elements)", "", "", "") + values("(us)", "(GB/s)", "(GB/s)", "").trim_end(),
+        ]
+        .join("\n")
+    }
+
+    /// Elements that were wrong; `None`: none was checked.
+    pub fn wrong(&self) -> Option<u64> {
+        let mut checked = self.rows.iter().flat_map(Row::measurements).filter_map(|m| m.wrong).peekable();
+        checked.peek()?;
+        Some(checked.sum())
+    }
+
+    /// The mean of every bus bandwidth in the table.
+    pub fn mean_busbw_gbps(&self) -> f64 {
+        let all: Vec<f64> = self.rows.iter().flat_map(Row::measurements).map(|m| m.busbw_gbps).collect();
+        if all.is_empty() { 0.0 } else { all.iter().sum::<f64>() / all.len() as f64 }
+    }
+
+    /// The lines below the table.
+    pub fn foot(&self) -> String {
+        let verdict = match self.wrong() {
+            Some(0) => "0 OK".to_owned(),
+            Some(wrong) => format!("{wrong} FAILED"),
+            None => "not checked".to_owned(),
+        };
+        format!(
+            "# Out of bounds values : {verdict}\n# Avg bus bandwidth    : {:.5}\n#",
+            self.mean_busbw_gbps()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(wrong: Option<u64>) -> Row {
+        let measurement = Measurement::new(1e-3, 1 << 20, 1.5, wrong);
+        Row {
+            bytes: 1 << 20,
+            count: 1 << 18,
+            datatype: Some("float".to_owned()),
+            op: Some("sum".to_owned()),
+            root: None,
+            out_of_place: measurement,
+            in_place: Some(measurement),
+        }
+    }
+
+    fn report(rows: Vec<Row>) -> Report {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: Options,
+        }
+        let options = <Line as clap::Parser>::parse_from(["x"]).options;
+        let subject = "all_reduce".parse().unwrap();
+        let version = "0".to_owned();
+        Report { version, subject, nranks: 4, buffers: Buffers::Private, algo: None, options, rows }
+    }
+
+    #[test]
+    fn columns_stand_under_their_heads() {
+        let head = report(Vec::new()).head();
+        let titles = head.lines().nth(4).unwrap();
+        let line = row(Some(0)).to_string();
+        let ends = |text: &str| -> Vec<usize> {
+            let text = format!("{text} ");
+            let pairs = text.as_bytes().windows(2).enumerate();
+            pairs.filter(|(_, w)| w[0] != b' ' && w[1] == b' ').map(|(i, _)| i).collect()
+        };
+        // The title line has a `#` of its own in front.
+        assert_eq!(ends(titles)[1..], ends(&line), "\n{titles}\n{line}");
+    }
+
+    #[test]
+    fn bandwidths_are_in_powers_of_ten() {
+        let measurement = Measurement::new(1e-3, 1_000_000, 1.5, None);
+        assert_eq!((measurement.algbw_gbps, measurement.busbw_gbps), (1.0, 1.5));
+    }
+
+    #[test]
+    fn one_wrong_element_fails_the_report() {
+        assert!(report(vec![row(Some(0)), row(Some(1))]).foot().contains("2 FAILED"));
+        assert!(report(vec![row(Some(0))]).foot().contains("0 OK"));
+        assert!(report(vec![row(None)]).foot().contains("not checked"));
+    }
+
+    #[test]
+    fn a_report_survives_json() {
+        let report = report(vec![row(Some(3))]);
+        let back: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
+        assert_eq!((back.rows, back.subject), (report.rows, report.subject));
+    }
+}

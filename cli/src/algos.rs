@@ -1,0 +1,41 @@
+//! `penny algos`: the table of methods.
+
+use std::process::ExitCode;
+
+use penny::algorithms;
+use serde_json::json;
+
+/// The options of `penny algos`.
+#[derive(clap::Args)]
+#[command(after_help = "In the costs: n ranks, S bytes, B bandwidth of a link, a latency of a message.
+
+Examples:
+  penny algos
+  PENNY_ALGO=two_shot penny perf all_reduce -n 4")]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the table.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let serves = |a: &algorithms::Algorithm| a.serves.iter().map(|c| c.name()).collect::<Vec<_>>();
+    if args.json {
+        let rows = algorithms::ALL.iter().map(|a| {
+            json!({ "name": a.name, "serves": serves(a), "about": a.about, "cost": a.cost_formula, "rank_order": a.rank_order })
+        });
+        println!("{:#}", rows.collect::<serde_json::Value>());
+        return Ok(ExitCode::SUCCESS);
+    }
+    for algorithm in algorithms::ALL {
+        println!("{}", algorithm.name);
+        println!("    {}", algorithm.about);
+        println!("    cost      {}", algorithm.cost_formula);
+        println!("    serves    {}", serves(algorithm).join(", "));
+        if algorithm.rank_order {
+            println!("    bits      reductions fold in rank order: allowed by PENNY_REPRODUCIBLE=1");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

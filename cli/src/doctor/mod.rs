@@ -1,0 +1,105 @@
+//! `penny doctor`: one line a fact about this machine, with what to do about the bad ones.
+
+mod limits;
+mod machine;
+mod shm;
+mod variables;
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+/// The options of `penny doctor`.
+#[derive(clap::Args)]
+#[command(after_help = "The exit code is 1 if something prevents Penny from working.
+
+Examples:
+  penny doctor
+  penny doctor --json | jq '.[] | select(.level != \"ok\")'")]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// As it should be, or just for information.
+    Ok,
+    /// Penny works, but not at its best or not as meant.
+    Warn,
+    /// Penny does not work.
+    Bad,
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Fact {
+    subject: String,
+    level: Level,
+    value: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Fact {
+    fn ok(subject: impl Into<String>, value: impl Into<String>) -> Fact {
+        Fact { subject: subject.into(), level: Level::Ok, value: value.into(), remedy: None }
+    }
+    fn warn(subject: impl Into<String>, value: impl Into<String>, remedy: impl Into<String>) -> Fact {
+        Fact { level: Level::Warn, remedy: Some(remedy.into()), ..Fact::ok(subject, value) }
+    }
+    fn bad(subject: impl Into<String>, value: impl Into<String>, remedy: impl Into<String>) -> Fact {
+        Fact { level: Level::Bad, remedy: Some(remedy.into()), ..Fact::ok(subject, value) }
+    }
+}
+
+/// Prints what there is to know.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let facts: Vec<Fact> =
+        [machine::facts(), shm::facts(), limits::facts(), variables::facts()].into_iter().flatten().collect();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&facts).map_err(|e| e.to_string())?);
+    } else {
+        for fact in &facts {
+            let level = match fact.level {
+                Level::Ok => "ok",
+                Level::Warn => "warn",
+                Level::Bad => "BAD",
+            };
+            println!("{level:4}  {:20}  {}", fact.subject, fact.value);
+            if let Some(remedy) = &fact.remedy {
+                println!("{:28}{remedy}", "");
+            }
+        }
+    }
+    let works = facts.iter().all(|fact| fact.level < Level::Bad);
+    Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Bytes with a suffix, one digit after the point.
+fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut suffix = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        suffix = next;
+    }
+    if suffix == "B" { format!("{bytes} B") } else { format!("{value:.1} {suffix}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!([0, 1023, 1024, 3 << 29].map(size), ["0 B", "1023 B", "1.0 KiB", "1.5 GiB"]);
+    }
+}

@@ -1,0 +1,184 @@
+//! The launcher: N processes, one fate.
+//!
+//! ```text
+//!     spawn 0..N ──► watch ──────────────────────────────► all gone: exit code
+//!                      │  one thread, one poll:            ▲
+//!                      │    signalfd   SIGCHLD: reap       │
+//!                      │               others: forward     │
+//!                      │    pipes      lines of output     │
+//!                      ▼                                   │
+//!                    a rank failed, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
+//! ```
+//!
+//! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
+//! from the kernel, and rank 0 may read the terminal; the launcher forwards only the signals that a process sent to it.
+//! Should the launcher be killed, the kernel kills the ranks (PR_SET_PDEATHSIG). The launcher is the subreaper of what
+//! the ranks start: when it ends the ranks, it also ends what they left behind.
+
+mod output;
+mod ranks;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+pub use output::{Line, Stream};
+use ranks::{End, Ranks, SpawnError};
+
+/// A limit against slips of the keyboard.
+pub const MOST_RANKS: i64 = 1024;
+
+/// Between asking ranks to end and making them.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What happens to these is the launcher's business; all but the first are passed on to the ranks.
+const WATCHED: [Signal; 7] = [
+    Signal::SIGCHLD,
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
+
+/// What to start.
+pub struct Job {
+    /// A path, or a name to be found in PATH.
+    pub program: OsString,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// How many.
+    pub ranks: u32,
+    /// When to give up.
+    pub timeout: Option<Duration>,
+}
+
+/// How it ended.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// For the shell.
+    pub code: u8,
+    /// What went wrong, if anything did.
+    pub sentence: Option<String>,
+}
+
+impl Outcome {
+    /// Says what went wrong.
+    pub fn report(&self, speaker: &str) -> ExitCode {
+        if let Some(sentence) = &self.sentence {
+            eprintln!("{speaker}: {sentence}");
+        }
+        ExitCode::from(self.code)
+    }
+
+    fn failed(code: u8, sentence: String) -> Outcome {
+        Outcome { code, sentence: Some(sentence) }
+    }
+}
+
+/// Starts the job and returns when all ranks are gone. With `lines`, the ranks' output goes there line by line; without,
+/// it goes where the launcher's goes.
+pub fn run(job: &Job, lines: Option<&mut dyn FnMut(Line)>) -> Outcome {
+    let watched: SigSet = WATCHED.into_iter().collect();
+    let before = match watched.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK) {
+        Ok(before) => before,
+        Err(errno) => return Outcome::failed(1, format!("cannot block signals: {errno}")),
+    };
+    let outcome = watch(job, lines, &watched);
+    // The mask was valid a moment ago, hence setting it cannot fail.
+    let _ = before.thread_set_mask();
+    outcome
+}
+
+fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -> Outcome {
+    let signals = match SignalFd::with_flags(watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
+        Ok(signals) => signals,
+        Err(errno) => return Outcome::failed(1, format!("cannot watch signals: {errno}")),
+    };
+    let (mut ranks, mut pipes) = match Ranks::spawn(job, lines.is_some()) {
+        Ok(spawned) => spawned,
+        Err(SpawnError { code, sentence }) => return Outcome::failed(code, sentence),
+    };
+    let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
+    let mut verdict: Option<Outcome> = None;
+    // After the verdict: when SIGKILL follows SIGTERM.
+    let mut last_call: Option<Instant> = None;
+    while ranks.any_alive() {
+        let wake = if verdict.is_some() { last_call } else { deadline };
+        wait(&signals, &pipes, wake);
+        while let Ok(Some(info)) = signals.read_signal() {
+            let number = info.ssi_signo as i32;
+            // SI_KERNEL: the terminal signalled the whole foreground group; the ranks have theirs already.
+            if number != Signal::SIGCHLD as i32 && info.ssi_code != libc::SI_KERNEL {
+                ranks.signal(Signal::try_from(number).expect("only watched signals arrive"));
+            }
+        }
+        for pipe in &mut pipes {
+            pipe.forward(&mut lines);
+        }
+        pipes.retain(|pipe| pipe.is_open());
+        for (rank, pid, end) in ranks.reap() {
+            if verdict.is_none() && end != End::Exit(0) {
+                verdict = Some(Outcome::failed(end.code(), sentence(rank, pid, end, ranks.alive())));
+            }
+        }
+        let now = Instant::now();
+        if verdict.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
+            let still = ranks.alive();
+            let sentence = format!(
+                "time is up after {:?}: {still} ranks were still running",
+                job.timeout.unwrap_or_default()
+            );
+            verdict = Some(Outcome::failed(124, sentence));
+        }
+        if verdict.is_some() && last_call.is_none() {
+            ranks.signal(Signal::SIGTERM);
+            // A stopped rank handles SIGTERM only once it goes on.
+            ranks.signal(Signal::SIGCONT);
+            last_call = Some(now + GRACE);
+        }
+        if verdict.is_some() && last_call.is_some_and(|last| last <= now) {
+            ranks.signal(Signal::SIGKILL);
+            last_call = Some(now + GRACE);
+        }
+    }
+    if verdict.is_some() {
+        ranks::end_orphans();
+    }
+    for pipe in &mut pipes {
+        pipe.forward(&mut lines);
+        pipe.finish(&mut lines);
+    }
+    verdict.unwrap_or(Outcome { code: 0, sentence: None })
+}
+
+/// Sleeps until there is something to do.
+fn wait(signals: &SignalFd, pipes: &[output::Pipe], wake: Option<Instant>) {
+    use std::os::fd::AsFd;
+    let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+    fds.extend(pipes.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
+    let timeout = match wake {
+        None => PollTimeout::NONE,
+        Some(wake) => {
+            // One more millisecond: a poll that ends just before the instant would be repeated with 0.
+            let left = wake.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        }
+    };
+    // EINTR and the time-out are handled alike: the loop looks again.
+    let _ = poll(&mut fds, timeout);
+}
+
+fn sentence(rank: u32, pid: u32, end: End, others: usize) -> String {
+    let rest = match others {
+        0 => String::new(),
+        1 => "; the other rank is ended".to_owned(),
+        n => format!("; the other {n} ranks are ended"),
+    };
+    format!("rank {rank} (PID {pid}) {end}{rest}")
+}

@@ -1,0 +1,197 @@
+//! The processes of a job: started, signalled, reaped.
+
+use std::fmt;
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use super::Job;
+use super::output::{Pipe, Stream};
+
+/// The processes, by rank.
+pub struct Ranks {
+    children: Vec<Option<Child>>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It returned this.
+    Exit(u8),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+/// Why a job did not start.
+pub struct SpawnError {
+    /// 127: no such program; 126: not one that can be executed; 1: anything else.
+    pub code: u8,
+    /// The same in words.
+    pub sentence: String,
+}
+
+impl End {
+    /// As a shell would return it.
+    pub fn code(self) -> u8 {
+        match self {
+            End::Exit(code) => code,
+            End::Signal(number) => 128 + number as u8,
+        }
+    }
+}
+
+impl From<ExitStatus> for End {
+    fn from(status: ExitStatus) -> End {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => End::Exit(code as u8),
+            (None, signal) => End::Signal(signal.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            End::Exit(code) => write!(f, "exited with code {code}"),
+            End::Signal(number) => match Signal::try_from(number) {
+                Ok(signal) => write!(f, "was killed by {signal} (signal {number})"),
+                Err(_) => write!(f, "was killed by signal {number}"),
+            },
+        }
+    }
+}
+
+impl Ranks {
+    /// Starts all ranks, or none. With `piped`, also the pipes of their output.
+    pub fn spawn(job: &Job, piped: bool) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
+        let internal = |sentence| SpawnError { code: 1, sentence };
+        let id = job_id().map_err(|e| internal(format!("cannot read random bytes: {e}")))?;
+        // Orphans of the ranks become children of this process, so that they can be found.
+        nix::sys::prctl::set_child_subreaper(true)
+            .map_err(|e| internal(format!("cannot become the ranks' subreaper: {e}")))?;
+        let mut ranks = Ranks { children: Vec::new() };
+        let mut pipes = Vec::new();
+        for rank in 0..job.ranks {
+            match command(job, &id, rank, piped).spawn() {
+                Ok(mut child) => {
+                    pipes.extend(child.stdout.take().map(|out| Pipe::new(rank, Stream::Out, out.into())));
+                    pipes.extend(child.stderr.take().map(|err| Pipe::new(rank, Stream::Err, err.into())));
+                    ranks.children.push(Some(child));
+                }
+                Err(error) => {
+                    let program = job.program.display();
+                    let (code, sentence) = match error.kind() {
+                        ErrorKind::NotFound => (127, format!("there is no program `{program}`")),
+                        ErrorKind::PermissionDenied => {
+                            (126, format!("`{program}` cannot be executed: {error}"))
+                        }
+                        _ => (1, format!("cannot start rank {rank} of {} (`{program}`): {error}", job.ranks)),
+                    };
+                    ranks.kill_and_reap();
+                    return Err(SpawnError { code, sentence });
+                }
+            }
+        }
+        Ok((ranks, pipes))
+    }
+
+    /// Is there a rank that has not been reaped?
+    pub fn any_alive(&self) -> bool {
+        self.children.iter().any(Option::is_some)
+    }
+
+    /// How many there are.
+    pub fn alive(&self) -> usize {
+        self.children.iter().flatten().count()
+    }
+
+    /// Sends a signal to every rank that has not been reaped: its PID is still its own.
+    pub fn signal(&self, signal: Signal) {
+        for child in self.children.iter().flatten() {
+            // It may be a zombie by now; there is nobody else whom the signal could reach.
+            let _ = kill(Pid::from_raw(child.id() as i32), signal);
+        }
+    }
+
+    /// The ranks that ended since the last time: rank, PID, how.
+    pub fn reap(&mut self) -> Vec<(u32, u32, End)> {
+        let mut ended = Vec::new();
+        for (rank, slot) in self.children.iter_mut().enumerate() {
+            let status = slot.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if let (Some(status), Some(child)) = (status, slot.as_ref()) {
+                ended.push((rank as u32, child.id(), End::from(status)));
+                *slot = None;
+            }
+        }
+        ended
+    }
+
+    fn kill_and_reap(&mut self) {
+        for child in self.children.iter_mut().flatten() {
+            // Killing fails only for a process that has been reaped, and these have not.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        self.children.clear();
+    }
+}
+
+fn command(job: &Job, id: &str, rank: u32, piped: bool) -> Command {
+    let mut command = Command::new(&job.program);
+    command
+        .args(&job.arguments)
+        .env("PENNY_JOB_ID", id)
+        .env("PENNY_RANK", rank.to_string())
+        .env("PENNY_WORLD_SIZE", job.ranks.to_string())
+        .env("PENNY_LOCAL_RANK", rank.to_string())
+        .env("PENNY_LOCAL_SIZE", job.ranks.to_string());
+    if rank > 0 {
+        command.stdin(Stdio::null());
+    }
+    if piped {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    let launcher = Pid::this();
+    // SAFETY: between fork and exec only system calls are made, which are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The launcher may have died before the kernel knew our wish.
+            if Pid::parent() != launcher {
+                return Err(std::io::ErrorKind::BrokenPipe.into());
+            }
+            // The launcher's blocked signals are not the program's.
+            nix::sys::signal::SigSet::empty().thread_set_mask()?;
+            Ok(())
+        });
+    }
+    command
+}
+
+/// 32 random hexadecimal digits.
+fn job_id() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Kills what the ranks had started and left to us.
+pub fn end_orphans() {
+    // BOUND: each round reaps at least one process or ends; a killed process cannot start others.
+    loop {
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        for pid in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        if children.trim().is_empty() {
+            return;
+        }
+        if matches!(waitpid(None, Some(WaitPidFlag::empty())), Err(_) | Ok(WaitStatus::StillAlive)) {
+            return;
+        }
+    }
+}

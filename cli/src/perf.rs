@@ -1,0 +1,206 @@
+//! `penny perf`: the benchmarks of `penny_bench`, with this program as launcher and as ranks.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use penny_bench::options::{Buffers, Options, Variant};
+use penny_bench::report::Report;
+use penny_bench::subject::Subject;
+use penny_bench::sweep;
+
+use crate::launch::{self, Job, Line, Stream};
+use crate::plot;
+
+/// The hidden subcommand that a rank runs.
+pub const WORKER: &str = "perf-rank";
+
+const EXAMPLES: &str = "\
+Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. The exit code is 1 if a result was wrong.
+
+Examples:
+  penny perf all_reduce -n 2 -b 8 -e 64M -f 4
+  penny perf all_gather -n 4 -b 1K -e 1M -f 2 -d all -c 3
+  penny perf all_reduce -n 4 -b 1K -e 16M -f 4 --algo ring,two_shot --buffers private,heap --plot all_reduce.svg";
+
+/// The options of `penny perf`.
+#[derive(clap::Args)]
+// -n is the number of ranks here, as it is for `penny run`.
+#[command(after_help = EXAMPLES, mut_arg("iters", |arg| arg.short(None)))]
+pub struct Args {
+    /// The collective
+    collective: Subject,
+    /// Processes to start
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+    ranks: u32,
+    #[command(flatten)]
+    options: Options,
+    /// Methods (as for PENNY_ALGO), one run each: repeat, or separate names by commas
+    #[arg(long = "algo", value_name = "NAME")]
+    algos: Vec<String>,
+    /// Where the buffers come from, one run each
+    #[arg(long, value_name = "KIND", default_value = "private", value_delimiter = ',')]
+    buffers: Vec<Buffers>,
+    /// End the ranks of a run after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: Option<u64>,
+    /// Write the tables of all runs to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw bus bandwidth over size to this file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+#[cfg(test)]
+impl Args {
+    /// What `-n` and `--iters` said.
+    pub fn ranks_and_iters(&self) -> (u32, u32) {
+        (self.ranks, self.options.iters)
+    }
+}
+
+/// What a rank is told.
+#[derive(clap::Args)]
+pub struct WorkerArgs {
+    subject: Subject,
+    /// `Options` as JSON
+    options: String,
+    /// `Variant` as JSON
+    variant: String,
+}
+
+/// One rank.
+pub fn worker(args: &WorkerArgs) -> ExitCode {
+    match (serde_json::from_str(&args.options), serde_json::from_str(&args.variant)) {
+        (Ok(options), Ok(variant)) => sweep::run(args.subject, &options, &variant),
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("penny {WORKER}: {error}; it is `penny perf` that calls this");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// All runs, one after the other.
+pub fn main(args: Args) -> Result<ExitCode, String> {
+    let rows = sweep::rows(args.collective, &args.options, args.ranks)?;
+    let variants = variants(&args);
+    let scratch = Scratch::new()?;
+    let progress = progress(rows * variants.len());
+    let mut reports = Vec::new();
+    for variant in variants {
+        let name = variant.algo.as_deref().unwrap_or("auto");
+        progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
+        let job = job(&args, &Variant { json: Some(scratch.0.clone()), ..variant })?;
+        let outcome = launch::run(&job, Some(&mut |line| show(line, &progress)));
+        // A table with wrong results is still a table.
+        let table = std::fs::read(&scratch.0).unwrap_or_default();
+        if let Ok(report) = serde_json::from_slice::<Report>(&table) {
+            reports.push(report);
+        }
+        scratch.clear();
+        if outcome.code != 0 {
+            progress.finish_and_clear();
+            write_reports(&args, &reports)?;
+            return Ok(outcome.report("penny perf"));
+        }
+    }
+    progress.finish_and_clear();
+    write_reports(&args, &reports)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One a method and kind of buffers.
+fn variants(args: &Args) -> Vec<Variant> {
+    // A colon tells the grammar of PENNY_ALGO, which has commas of its own, from a list of names.
+    let split = |text: &String| match text.contains(':') {
+        true => vec![Some(text.clone())],
+        false => text.split(',').map(|name| Some(name.to_owned())).collect(),
+    };
+    let mut algos: Vec<_> = args.algos.iter().flat_map(split).collect();
+    if algos.is_empty() {
+        algos.push(None);
+    }
+    let with = |algo: Option<String>| {
+        args.buffers.iter().map(move |&buffers| Variant {
+            buffers,
+            local_register: 0,
+            algo: algo.clone(),
+            json: None,
+        })
+    };
+    algos.into_iter().flat_map(with).collect()
+}
+
+fn job(args: &Args, variant: &Variant) -> Result<Job, String> {
+    let json = |value| serde_json::to_string(value).map_err(|e| e.to_string());
+    let options = json(&args.options)?;
+    let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
+    let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
+    let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
+    Ok(Job { program, arguments, ranks: args.ranks, timeout: args.timeout.map(Duration::from_secs) })
+}
+
+/// A line of a rank, above the progress bar.
+fn show(line: Line, progress: &ProgressBar) {
+    let text = [line.text, b"\n"].concat();
+    progress.suspend(|| {
+        // A reader that has gone away does not stop the measurement.
+        let _ = match line.stream {
+            Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),
+            Stream::Err => std::io::stderr().write_all(&text),
+        };
+    });
+    if line.stream == Stream::Out && !line.text.starts_with(b"#") {
+        progress.inc(1);
+    }
+}
+
+/// A bar on standard error if that is a terminal, else nothing.
+fn progress(rows: usize) -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
+    ProgressBar::with_draw_target(Some(rows as u64), target).with_style(style.expect("a constant template"))
+}
+
+fn write_reports(args: &Args, reports: &[Report]) -> Result<(), String> {
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(reports).map_err(|e| e.to_string())?;
+        std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
+    }
+    if let Some(path) = &args.plot {
+        plot::draw(path, args.collective, args.ranks, reports)
+            .map_err(|e| format!("--plot {}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The file in which rank 0 leaves a run's report; removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, String> {
+        let path = std::env::temp_dir().join(format!("penny-perf-{}.json", std::process::id()));
+        // Fails if it is there: nobody else's file, and nobody's link, is written to.
+        match std::fs::File::create_new(&path) {
+            Ok(_) => Ok(Scratch(path)),
+            Err(error) => Err(format!("cannot create {}: {error}", path.display())),
+        }
+    }
+    /// Empty: what is read next is what the next run wrote.
+    fn clear(&self) {
+        let _ = std::fs::write(&self.0, "");
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

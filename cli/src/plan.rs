@@ -1,0 +1,105 @@
+//! `penny plan`: who sends what to whom, step by step.
+
+use std::process::ExitCode;
+
+use penny::algorithms::{self, Algorithm};
+use penny::plan::{View, check, render};
+use penny::types::{Collective, DataType};
+use penny_bench::layout;
+use penny_bench::options::{Choice, parse_bytes};
+use penny_bench::subject::Subject;
+
+const EXAMPLES: &str = "\
+Examples:
+  penny plan all_reduce -n 3 -b 1K --algo ring
+  penny plan broadcast -n 8 -b 64M --root 2
+  penny plan all_gather -n 4 -b 4K --json | jq .depth";
+
+/// The options of `penny plan`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The collective
+    collective: Subject,
+    /// Ranks
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ranks: u32,
+    /// Size, as `penny perf` counts it: the larger of a rank's two buffers
+    #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    bytes: usize,
+    /// Element type
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
+    datatype: Choice<DataType>,
+    /// Root, for collectives that have one
+    #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
+    root: u32,
+    /// Method; without: each that can serve the call
+    #[arg(long, value_name = "NAME")]
+    algo: Option<String>,
+    /// Print JSON, one plan a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the plans.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let Subject::Collective(collective) = args.collective else {
+        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
+    };
+    let Choice::One(dtype) = args.datatype else {
+        return Err("--datatype: a plan is of one type".to_owned());
+    };
+    if args.root >= args.ranks {
+        return Err(format!("--root {} is not a rank of {}: 0..={}", args.root, args.ranks, args.ranks - 1));
+    }
+    let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
+    for algorithm in methods(args, collective)? {
+        print!("{}", rendered(algorithm, args, collective, count)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The methods to show.
+fn methods(args: &Args, collective: Collective) -> Result<Vec<&'static Algorithm>, String> {
+    let view = View { collective, rank: 0, nranks: args.ranks, root: args.root };
+    let can: Vec<_> = algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()).collect();
+    let names: Vec<_> = can.iter().map(|a| a.name).collect();
+    let Some(name) = &args.algo else {
+        return match can.is_empty() {
+            true => Err(format!("no method plans {collective} among {} ranks", args.ranks)),
+            false => Ok(can),
+        };
+    };
+    let instead = format!("there are {}", names.join(", "));
+    let Some(algorithm) = algorithms::find(name) else {
+        return Err(format!(
+            "--algo {name}: no such method; for {collective} among {} ranks {instead}",
+            args.ranks
+        ));
+    };
+    match algorithm.refuses(&view) {
+        Some(why) => Err(format!(
+            "--algo {name} cannot serve {collective} among {} ranks: {why}; {instead}",
+            args.ranks
+        )),
+        None => Ok(vec![algorithm]),
+    }
+}
+
+/// One method's plan as text or JSON, proven on the way.
+fn rendered(
+    algorithm: &Algorithm,
+    args: &Args,
+    collective: Collective,
+    count: usize,
+) -> Result<String, String> {
+    let plans = algorithms::plan_all(algorithm, collective, args.ranks, args.root);
+    let proof =
+        check::prove(&plans, collective, args.root).map_err(|e| format!("{}: {e}", algorithm.name))?;
+    Ok(match args.json {
+        true => render::json(&plans, &proof, count),
+        false => {
+            format!("{}: {}\n{}\n", algorithm.name, algorithm.about, render::text(&plans, &proof, count))
+        }
+    })
+}

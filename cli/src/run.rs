@@ -1,0 +1,70 @@
+//! `penny run`: the launcher on the command line.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::launch::{self, Job, Line, Stream};
+
+const EXAMPLES: &str = "\
+The exit code is the first bad one of a rank (128 + number for a signal), 124 after --timeout, 127 if there is no such
+program. When a rank fails, the others are ended. Standard input goes to rank 0.
+
+Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment.
+
+Examples:
+  penny run -n 4 ./train --epochs 3
+  penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'";
+
+/// The options of `penny run`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Processes to start
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+    ranks: u32,
+    /// Begin each line of output with the rank that wrote it
+    #[arg(long)]
+    tag: bool,
+    /// End the ranks after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM [ARGS]"
+    )]
+    program: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("not a number of seconds above 0".to_owned()),
+    }
+}
+
+/// Runs the program and returns as it did.
+pub fn main(args: Args) -> Result<ExitCode, String> {
+    let (program, arguments) = args.program.split_first().expect("clap requires a program");
+    let job = Job {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        ranks: args.ranks,
+        timeout: args.timeout,
+    };
+    let mut tagged = |line: Line| {
+        // One write a line: lines of ranks never mix. A reader that has gone away is the ranks' loss, not ours.
+        let text = [format!("[{}] ", line.rank).as_bytes(), line.text, b"\n"].concat();
+        let _ = match line.stream {
+            Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),
+            Stream::Err => std::io::stderr().write_all(&text),
+        };
+    };
+    let outcome = if args.tag { launch::run(&job, Some(&mut tagged)) } else { launch::run(&job, None) };
+    Ok(outcome.report("penny run"))
+}

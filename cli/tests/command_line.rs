@@ -1,0 +1,98 @@
+//! What the command says when it is not understood, and when it is asked.
+
+use std::process::{Command, Output};
+
+fn penny(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap()
+}
+
+/// Standard error of a line that must be refused with exit code 2.
+fn refusal(line: &str) -> String {
+    let output = penny(line);
+    assert_eq!(output.status.code(), Some(2), "{line}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn answer(line: &str) -> String {
+    let output = penny(line);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_unknown_collective_is_answered_with_the_known_ones() {
+    for command in ["perf", "plan"] {
+        let text = refusal(&format!("{command} all_reduse -n 2"));
+        assert!(text.contains("all_reduce, reduce, broadcast"), "{text}");
+    }
+}
+
+#[test]
+fn no_ranks_are_too_few() {
+    for line in ["run -n 0 true", "perf all_reduce -n 0", "plan all_reduce -n 0"] {
+        assert!(refusal(line).contains("--ranks"), "{line}");
+    }
+}
+
+#[test]
+fn a_size_that_does_not_parse_names_its_option() {
+    assert!(refusal("perf all_reduce -n 2 -b huge").contains("--minbytes"));
+    assert!(refusal("plan all_reduce -n 2 -b huge").contains("--bytes"));
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    for command in ["run", "perf", "plan", "algos", "doctor"] {
+        let text = answer(&format!("{command} --help"));
+        assert!(text.contains("Examples:\n  "), "{text}");
+    }
+    assert!(answer("--version").starts_with("penny "));
+}
+
+#[test]
+fn the_table_of_methods_has_what_plans_can_be_made_of() {
+    let rows: serde_json::Value = serde_json::from_str(&answer("algos --json")).unwrap();
+    let text = answer("algos");
+    let rows = rows.as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        let (name, serves) = (row["name"].as_str().unwrap(), row["serves"][0].as_str().unwrap());
+        assert!(text.contains(name));
+        let plan = answer(&format!("plan {serves} -n 4 -b 1K --algo {name}"));
+        assert!(plan.contains(name), "{plan}");
+    }
+}
+
+#[test]
+fn a_plan_in_json_has_a_program_for_each_rank() {
+    let plan: serde_json::Value =
+        serde_json::from_str(&answer("plan broadcast -n 5 -b 1K --root 3 --algo tree --json")).unwrap();
+    assert_eq!(plan["programs"].as_array().unwrap().len(), 5);
+    assert_eq!(plan["root"], 3);
+}
+
+#[test]
+fn a_method_that_cannot_plan_is_answered_with_those_that_can() {
+    let output = penny("plan alltoall -n 4 --algo tree");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("pairwise"), "{text}");
+}
+
+#[test]
+fn the_doctor_warns_of_a_variable_that_does_not_exist() {
+    let output = Command::new(env!("CARGO_BIN_EXE_penny"))
+        .args(["doctor", "--json"])
+        .env("PENNY_TIMEOT", "3")
+        .output()
+        .unwrap();
+    let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let facts = facts.as_array().unwrap();
+    let stray = facts.iter().find(|fact| fact["subject"] == "PENNY_TIMEOT").unwrap();
+    assert_eq!(stray["level"], "warn");
+    assert!(stray["remedy"].as_str().unwrap().contains("PENNY_TIMEOUT?"));
+    for subject in ["cores", "memory", "/dev/shm", "memfd", "RLIMIT_NOFILE", "PENNY_ALGO", "launcher mpirun"]
+    {
+        assert!(facts.iter().any(|fact| fact["subject"] == subject), "{subject}");
+    }
+}
