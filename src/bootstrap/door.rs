@@ -10,7 +10,7 @@ use super::client::Ticket;
 use super::frame::Secret;
 use super::server::{self, Book};
 use crate::error::{Error, Result};
-use crate::sys::credentials::random128;
+use crate::sys::process::random;
 
 /// Ids that one process can have outstanding; the eldest is forgotten for the next.
 const MOST_OUTSTANDING: usize = 4096;
@@ -33,9 +33,7 @@ fn name(key: &[u8; 16]) -> Vec<u8> {
 
 /// Make an id; this process serves the meeting of the ranks that show it.
 pub fn create_id() -> Result<UniqueId> {
-    let cannot = |what: &str, e: std::io::Error| Error::system(format!("a unique id needs {what}: {e}"));
-    let random = || random128().map_err(|e| cannot("random bytes from the kernel", e));
-    let secret = Secret(random()?);
+    let secret = Secret(random());
     let mut door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);
     // The thread of a door that was open before a fork serves the parent only.
     if let Some(open) = door.as_ref().filter(|d| d.pid == std::process::id())
@@ -44,9 +42,9 @@ pub fn create_id() -> Result<UniqueId> {
     {
         return Ok(encode(open, serial, &secret));
     }
-    let key = random()?;
+    let key = random();
     let book = server::start(&name(&key), secret, None)
-        .map_err(|e| cannot("a listening socket, a thread and their resources", e))?;
+        .map_err(|e| Error::system(format!("a unique id needs a listening socket and a thread: {e}")))?;
     let opened = door.insert(Door { pid: std::process::id(), key, book });
     Ok(encode(opened, 0, &secret))
 }

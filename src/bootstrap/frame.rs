@@ -1,9 +1,11 @@
 //! The three packets of a meeting: hello, member, verdict.
 //!
+//! ```text
 //!     client -> server   hello     who I am, which meeting, what I bring        + my descriptors
 //!     server -> client   member    one rank's number and what it brought        + its descriptors
 //!                        ...       nranks of them, in rank order
 //!                   or   verdict   why there will be no communicator
+//! ```
 //!
 //! A packet is one datagram of at most [`MAX_BYTES`], numbers little-endian. The first 64 bytes of a hello keep their
 //! meaning for ever, so that two versions of Penny can at least tell each other that they differ.

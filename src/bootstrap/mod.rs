@@ -15,7 +15,7 @@
 //! constant time before it reads anything else. Nothing is left behind: the socket has no file. Nothing hangs: a death,
 //! a disagreement or the shortest timeout ends the meeting for everyone.
 //!
-//! [`client`] knocks, [`server`] serves, [`meeting`] decides, [`frame`] is what they say; [`door`] makes ids and
+//! `client` knocks, `server` serves its `guest`s, `meeting` decides, `frame` is what they say; `door` makes ids and
 //! [`launcher`] finds out from the environment who we are and where to meet.
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ mod ancestry;
 mod client;
 mod door;
 mod frame;
+mod guest;
 pub mod launcher;
 mod meeting;
 mod server;

@@ -1,9 +1,11 @@
 //! The serving thread: one poll loop over everybody who has knocked.
 //!
+//! ```text
 //!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> gone
 //!                     |                   |
 //!                  garbage,            a rank leaves, disagrees or is late:
 //!                  evicted             every waiting guest is told the verdict
+//! ```
 //!
 //! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
 //! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
@@ -16,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::frame::{Answer, Hello, MAX_BYTES, Secret};
+use super::guest::{Guest, Stage};
 use super::meeting::{Meeting, same_build};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
@@ -75,47 +78,6 @@ enum State {
         error: Error,
         until: Instant,
     },
-}
-
-#[derive(Clone, Copy)]
-enum Stage {
-    /// Has not said anything.
-    Stranger,
-    /// Has joined and waits for the others.
-    Waiting { serial: u64, rank: u32 },
-    /// Is being told the members, from `next` on; not before `pause`.
-    Fed { serial: u64, next: u32, pause: Option<Instant> },
-    /// To be closed.
-    Gone,
-}
-
-struct Guest {
-    connection: OwnedFd,
-    pid: i32,
-    stage: Stage,
-}
-
-impl Guest {
-    /// The meeting whose members it is being told.
-    fn fed_by(&self) -> Option<u64> {
-        match self.stage {
-            Stage::Fed { serial, .. } => Some(serial),
-            _ => None,
-        }
-    }
-
-    /// Tell it the verdict, or close without if it does not take it.
-    fn tell(&mut self, error: &Error) {
-        let _ = socket::send(&self.connection, &Answer::Verdict(error.clone()).encode(), &[]);
-        self.stage = Stage::Gone;
-    }
-
-    /// The time is over while it is being told the members.
-    fn give_up(&mut self) {
-        self.tell(&Error::timeout(
-            "all ranks have come, but not all of them took what they were told in time; check that none is stopped",
-        ));
-    }
 }
 
 /// A server's whole state; lives on its thread.

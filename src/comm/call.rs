@@ -55,7 +55,9 @@ impl Call {
         let root = if c.rooted() { self.root as Rank } else { 0 };
         let count = if self.padded { self.count.div_ceil(n) } else { self.count };
         let size = self.dtype.size();
-        let block = count.checked_mul(size).filter(|b| b.checked_mul(n).is_some_and(|all| all <= isize::MAX as usize));
+        let block = count
+            .checked_mul(size)
+            .filter(|b| b.checked_mul(n).is_some_and(|all| all <= isize::MAX as usize));
         let Some(block) = block else {
             return Err(Error::argument(format!(
                 "count {} of {} is more than memory can hold; is it a negative number?",
@@ -64,7 +66,15 @@ impl Call {
         };
         if c == Collective::Barrier {
             let (input, output) = (View::EMPTY, View::EMPTY);
-            return Ok(Some(Checked { input, output, count: 0, limit: usize::MAX, root, in_place: false, bytes: 0 }));
+            return Ok(Some(Checked {
+                input,
+                output,
+                count: 0,
+                limit: usize::MAX,
+                root,
+                in_place: false,
+                bytes: 0,
+            }));
         }
         if self.count == 0 {
             return Ok(None);
@@ -78,12 +88,23 @@ impl Call {
         let input = buffer("sendbuff", self.send, in_bytes, rank)?;
         let output = buffer("recvbuff", self.recv, out_bytes, rank)?;
         let in_place = self.in_place(input, output, block, rank, root)?;
-        let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) { 1 } else { n };
+        let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) {
+            1
+        } else {
+            n
+        };
         Ok(Some(Checked { input, output, count, limit, root, in_place, bytes: (blocks * block) as u64 }))
     }
 
     /// Is the call in place? An error if the buffers overlap in any other way.
-    fn in_place(&self, input: View<'_>, output: View<'_>, block: usize, rank: Rank, root: Rank) -> Result<bool> {
+    fn in_place(
+        &self,
+        input: View<'_>,
+        output: View<'_>,
+        block: usize,
+        rank: Rank,
+        root: Rank,
+    ) -> Result<bool> {
         if !input.overlaps(output) {
             return Ok(false);
         }
@@ -114,10 +135,14 @@ fn buffer(name: &str, address: Address, bytes: usize, rank: Rank) -> Result<View
         return Ok(View::EMPTY);
     }
     if address.is_null() {
-        return Err(Error::argument(format!("{name} is NULL on rank {rank}, which needs {bytes} bytes there")));
+        return Err(Error::argument(format!(
+            "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+        )));
     }
     if address.get().checked_add(bytes).is_none() {
-        return Err(Error::argument(format!("{name} and its {bytes} bytes reach past the end of memory on rank {rank}")));
+        return Err(Error::argument(format!(
+            "{name} and its {bytes} bytes reach past the end of memory on rank {rank}"
+        )));
     }
     Ok(address.view(bytes))
 }

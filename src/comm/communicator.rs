@@ -57,7 +57,8 @@ impl Communicator {
         planner: Planner,
         device: u32,
     ) -> Communicator {
-        let shared = Arc::new(Shared { handle, transport: transport.clone(), device, broken: OnceLock::new() });
+        let shared =
+            Arc::new(Shared { handle, transport: transport.clone(), device, broken: OnceLock::new() });
         let pairs = Pairs::new(transport.nranks());
         Communicator {
             _membership: membership,
@@ -102,7 +103,9 @@ impl Communicator {
     pub(super) fn broken(&self) -> Result<()> {
         match self.shared.broken.get() {
             None => Ok(()),
-            Some(e) => Err(Error::new(e.code, format!("the communicator is broken since an earlier call: {e}"))),
+            Some(e) => {
+                Err(Error::new(e.code, format!("the communicator is broken since an earlier call: {e}")))
+            }
         }
     }
 
@@ -140,12 +143,8 @@ impl Communicator {
             padded: call.padded,
             count: call.count as u64,
         };
-        let mut scope = Scope {
-            seq: self.seq,
-            mine: [mine.pack(), mine.count],
-            deadline_ns: 0,
-            arrival_is_all: false,
-        };
+        let mut scope =
+            Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
         let job = self.job(call, &checked, method)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let ended = self.run(&mut scope, &job, method, shared_method);
@@ -157,7 +156,13 @@ impl Communicator {
         late.map_or(Ok(()), Err)
     }
 
-    fn run(&mut self, scope: &mut Scope, job: &Job<'static>, method: usize, shared_method: usize) -> Result<()> {
+    fn run(
+        &mut self,
+        scope: &mut Scope,
+        job: &Job<'static>,
+        method: usize,
+        shared_method: usize,
+    ) -> Result<()> {
         let t = &*self.transport;
         self.ledger.begin(t.nranks());
         self.ledger.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
@@ -181,8 +186,7 @@ impl Communicator {
     fn job(&mut self, call: &Call, checked: &Checked, method: usize) -> Result<Job<'static>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
-        let small =
-            self.planner.is_one_shot(method)
+        let small = self.planner.is_one_shot(method)
             && direct::fits(call.collective, self.nranks(), checked.count * size);
         let offer = offer(call.collective, checked, small);
         Ok(Job {

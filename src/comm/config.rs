@@ -39,7 +39,8 @@ impl Settings {
         let timeout_ms = match config.timeout_ms {
             Some(ms) => ms,
             None => match env::get("PENNY_TIMEOUT") {
-                Some(text) => seconds_to_ms(&text).ok_or_else(|| wrong("PENNY_TIMEOUT", &text, "seconds, 0 for none"))?,
+                Some(text) => seconds_to_ms(&text)
+                    .ok_or_else(|| wrong("PENNY_TIMEOUT", &text, "seconds, 0 for none"))?,
                 None => TIMEOUT_MS,
             },
         };

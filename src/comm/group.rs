@@ -101,7 +101,8 @@ fn run(queue: Vec<Queued>) -> Result<()> {
         let threads: Vec<_> = others.iter().map(|share| scope.spawn(|| share.run())).collect();
         let mut ended = last.run();
         for thread in threads {
-            let theirs = thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
+            let theirs =
+                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
             ended = ended.and(theirs);
         }
         ended

@@ -40,7 +40,10 @@ pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
     let joined: Vec<Result<Handle>> = std::thread::scope(|scope| {
         let ranks: Vec<_> =
             (0..n).map(|r| scope.spawn(move || init_rank(n, &id, r, &Config::default()))).collect();
-        ranks.into_iter().map(|r| r.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked")))).collect()
+        ranks
+            .into_iter()
+            .map(|r| r.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked"))))
+            .collect()
     });
     if let Some(Err(e)) = joined.iter().find(|j| j.is_err()) {
         let e = e.clone();
@@ -120,7 +123,9 @@ fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -
     let mut opened: Option<Control> = None;
     let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
     bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
-        let faulty = || Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"));
+        let faulty = || {
+            Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
+        };
         let introduction = Introduction::decode(info).ok_or_else(faulty)?;
         let mut fds = fds.into_iter().map(File::from);
         let heap_file = fds.next().ok_or_else(faulty)?;
@@ -134,14 +139,16 @@ fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
         Ok(())
     })?;
-    let control = control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
+    let control =
+        control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
     if peers[rank as usize].is_none() {
         peers[rank as usize] = Some((heap::own()?, introduction));
     }
     let mut heaps = Vec::with_capacity(nranks as usize);
     let mut pids = Vec::with_capacity(nranks as usize);
     for (r, peer) in peers.into_iter().enumerate() {
-        let (heap, who) = peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
+        let (heap, who) =
+            peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
         heaps.push(heap);
         pids.push(who.pid);
     }
@@ -178,8 +185,13 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<
         || {
             t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r)))?;
             // A rank that has not joined has no life line yet; its PID must do.
-            match missing().into_iter().find(|&r| matches!(process::state(pids[r as usize]), None | Some("dead"))) {
-                Some(r) => Err(Error::remote(format!("rank {r} (pid {}) died while joining", pids[r as usize]))),
+            match missing()
+                .into_iter()
+                .find(|&r| matches!(process::state(pids[r as usize]), None | Some("dead")))
+            {
+                Some(r) => {
+                    Err(Error::remote(format!("rank {r} (pid {}) died while joining", pids[r as usize])))
+                }
                 None => Ok(()),
             }
         },

@@ -27,7 +27,9 @@ pub fn unique_id() -> Result<UniqueId> {
 /// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes.
 pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
     if group::is_blank(id) {
-        return Err(Error::argument("commId is blank; fill it with pennyGetUniqueId on one rank and pass it to all"));
+        return Err(Error::argument(
+            "commId is blank; fill it with pennyGetUniqueId on one rank and pass it to all",
+        ));
     }
     life::init_rank(nranks, id, rank, config)
 }

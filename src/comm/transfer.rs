@@ -38,7 +38,9 @@ impl Transfer {
             )));
         };
         if self.buffer.is_null() && bytes > 0 {
-            return Err(Error::argument(format!("{name} is NULL on rank {rank}, which needs {bytes} bytes there")));
+            return Err(Error::argument(format!(
+                "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+            )));
         }
         let data = self.buffer.view(bytes);
         let shared = heap::mine().ok().and_then(|h| h.offset_of(self.buffer.get(), bytes)).map(|o| o as u64);

@@ -67,7 +67,9 @@ pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>)
         Collective::ReduceScatter => {
             let valid = job.limit.saturating_sub(me as usize * job.count).min(job.count);
             let bytes = valid * job.size;
-            fold(job, n, job.output.part(0, bytes), |r| from(r, n).part(me as usize * block * (valid > 0) as usize, bytes));
+            fold(job, n, job.output.part(0, bytes), |r| {
+                from(r, n).part(me as usize * block * (valid > 0) as usize, bytes)
+            });
             if job.limit != usize::MAX {
                 zero_tail(me, job);
             }
@@ -87,7 +89,11 @@ pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>)
             if me != job.root {
                 ledger.offer(job.root, t, scope)?;
             }
-            let all = if me == job.root { job.input } else { t.payload_of(job.root, scope.seq, n as usize * block) };
+            let all = if me == job.root {
+                job.input
+            } else {
+                t.payload_of(job.root, scope.seq, n as usize * block)
+            };
             kernels::copy(job.output, all.part(me as usize * block, block), false);
         }
         Collective::Reduce | Collective::Gather => {}

@@ -254,7 +254,8 @@ impl<'a> Run<'a, '_> {
             job.limit.saturating_sub(step.chunk.block as usize * job.count).min(job.count)
         };
         let part_end = ((step.chunk.part as usize + 1) * self.cut.part).min(in_block);
-        let start = (step.chunk.part as usize * self.cut.part + slice as usize * self.cut.slice).min(part_end);
+        let start =
+            (step.chunk.part as usize * self.cut.part + slice as usize * self.cut.slice).min(part_end);
         Extent { start, count: self.cut.slice.min(part_end - start) }
     }
 

@@ -202,7 +202,19 @@ impl Layout {
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let total = (rings_at + n * n * Self::RING).next_multiple_of(4096);
-        Layout { nranks: n, staging, life, notice, progress, bell, arrival, pair, staging_at, rings_at, total }
+        Layout {
+            nranks: n,
+            staging,
+            life,
+            notice,
+            progress,
+            bell,
+            arrival,
+            pair,
+            staging_at,
+            rings_at,
+            total,
+        }
     }
 
     const RING: usize = (PAIR_SLOTS * PAIR_STRIDE).next_multiple_of(4096);

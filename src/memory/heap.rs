@@ -178,7 +178,11 @@ impl Heap {
             let inside = blocks.used.range(..offset).next_back().is_some_and(|(&at, &len)| offset < at + len);
             return Err(Error::argument(format!(
                 "ptr {addr:#x} is not the start of memory that pennyMemAlloc returned{}",
-                if inside { "; it points into the middle of such memory" } else { ", or it was freed already" }
+                if inside {
+                    "; it points into the middle of such memory"
+                } else {
+                    ", or it was freed already"
+                }
             )));
         };
         if size >= GIVE_BACK {
@@ -203,7 +207,9 @@ impl Heap {
         if fork::generation() == self.generation {
             return Ok(());
         }
-        Err(Error::usage("this process was forked from one that uses Penny; its memory belongs to the parent"))
+        Err(Error::usage(
+            "this process was forked from one that uses Penny; its memory belongs to the parent",
+        ))
     }
 }
 

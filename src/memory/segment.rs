@@ -28,7 +28,8 @@ impl Segment {
 
     /// Map a file that somebody else made. Fails if it is smaller than `bytes`.
     pub fn map(file: &File, bytes: usize) -> Result<Segment> {
-        let size = file.metadata().map_err(|e| Error::system(format!("cannot read a segment's size: {e}")))?.len();
+        let size =
+            file.metadata().map_err(|e| Error::system(format!("cannot read a segment's size: {e}")))?.len();
         if size < bytes as u64 {
             return Err(Error::remote(format!(
                 "a peer's segment has {size} bytes where {bytes} were announced; the peer is faulty"
@@ -66,7 +67,10 @@ impl Segment {
     /// computed from our own layout, never read from shared memory.
     pub fn structs<T: ShmSafe>(&self, offset: usize, count: usize) -> &[T] {
         let bytes = count.checked_mul(size_of::<T>()).expect("a layout's size overflows");
-        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a structure lies outside of its segment");
+        assert!(
+            offset <= self.bytes && bytes <= self.bytes - offset,
+            "a structure lies outside of its segment"
+        );
         let at = self.base() + offset;
         assert!(at.is_multiple_of(align_of::<T>()), "a structure is misaligned");
         // SAFETY: within the mapping and aligned; ShmSafe: any bytes are a valid T and all access is atomic.

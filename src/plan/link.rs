@@ -451,7 +451,8 @@ fn match_messages(plans: &[Plan], found: &mut [Vec<Found>]) -> Result<(), String
                 let maker = match *operand {
                     Operand::Own => None,
                     Operand::From(p) => {
-                        let queue = sends.get_mut(p as usize * n + r).ok_or("a receive from a rank outside")?;
+                        let queue =
+                            sends.get_mut(p as usize * n + r).ok_or("a receive from a rank outside")?;
                         let i = queue
                             .pop_front()
                             .ok_or_else(|| format!("rank {r} step {j}: nothing comes from rank {p}"))?;
@@ -463,7 +464,11 @@ fn match_messages(plans: &[Plan], found: &mut [Vec<Found>]) -> Result<(), String
             }
         }
     }
-    if sends.iter().all(|queue| queue.is_empty()) { Ok(()) } else { Err("a message is never received".into()) }
+    if sends.iter().all(|queue| queue.is_empty()) {
+        Ok(())
+    } else {
+        Err("a message is never received".into())
+    }
 }
 
 /// Run all programs in dependency order: levels, raw values, inputs folded, and clocks.

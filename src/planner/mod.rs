@@ -33,7 +33,14 @@ struct Choice {
 impl Planner {
     /// For a rank of a communicator.
     pub fn new(rank: Rank, nranks: u32, selection: Selection) -> Planner {
-        Planner { rank, nranks, selection, plans: Vec::new(), choices: Vec::new(), one_shot: algorithms::index("one_shot") }
+        Planner {
+            rank,
+            nranks,
+            selection,
+            plans: Vec::new(),
+            choices: Vec::new(),
+            one_shot: algorithms::index("one_shot"),
+        }
     }
 
     /// The method for a call, by its index in the registry.
@@ -66,7 +73,10 @@ impl Planner {
         let view = View { collective, rank: self.rank, nranks: self.nranks, root };
         let plans = algorithms::plan_all(algorithms::ALL[method], collective, self.nranks, root);
         let linked = Arc::new(link(&plans, &view).map_err(|e| {
-            Error::internal(format!("the plan of {} for {collective} is wrong: {e}", algorithms::ALL[method].name))
+            Error::internal(format!(
+                "the plan of {} for {collective} is wrong: {e}",
+                algorithms::ALL[method].name
+            ))
         })?);
         self.plans.insert(0, (key, linked.clone()));
         Ok(linked)

@@ -48,11 +48,14 @@ impl Selection {
         let reproducible = match reproducible {
             None | Some("0") => false,
             Some("1") => true,
-            Some(other) => return Err(Error::argument(format!("PENNY_REPRODUCIBLE is `{other}`; it takes 0 or 1"))),
+            Some(other) => {
+                return Err(Error::argument(format!("PENNY_REPRODUCIBLE is `{other}`; it takes 0 or 1")));
+            }
         };
         let mut rules = Vec::new();
         for entry in algo.unwrap_or("").split(';').map(str::trim).filter(|e| !e.is_empty() && *e != "auto") {
-            parse_entry(entry, &mut rules).map_err(|what| Error::argument(format!("PENNY_ALGO `{entry}`: {what}")))?;
+            parse_entry(entry, &mut rules)
+                .map_err(|what| Error::argument(format!("PENNY_ALGO `{entry}`: {what}")))?;
         }
         Ok(Selection { rules, reproducible })
     }
@@ -65,12 +68,8 @@ impl Selection {
             return Ok((algorithms::index("one_shot"), Why::Auto));
         }
         // The most specific entry wins: one that names the collective before one that does not.
-        let asked = self
-            .rules
-            .iter()
-            .filter(applies)
-            .filter(|r| !r.forbidden)
-            .max_by_key(|r| r.collective.is_some());
+        let asked =
+            self.rules.iter().filter(applies).filter(|r| !r.forbidden).max_by_key(|r| r.collective.is_some());
         if let Some(rule) = asked {
             self.can_serve(rule.method, view).map_err(|why| self.refuse(rule.method, why, view))?;
             return Ok((rule.method, Why::Asked));
@@ -82,7 +81,9 @@ impl Selection {
             .chain(0..algorithms::ALL.len())
             .find(|&m| !forbidden(m) && self.can_serve(m, view).is_ok())
             .map(|m| (m, Why::Auto))
-            .ok_or_else(|| Error::argument(format!("PENNY_ALGO forbids every method that serves {}", view.collective)))
+            .ok_or_else(|| {
+                Error::argument(format!("PENNY_ALGO forbids every method that serves {}", view.collective))
+            })
     }
 
     fn can_serve(&self, method: usize, view: &View) -> std::result::Result<(), &'static str> {
@@ -190,9 +191,11 @@ mod tests {
 
     #[test]
     fn unknown_words_are_errors_that_list_the_known_ones() {
-        for (algo, part) in
-            [("rong", "`rong` is no method"), ("foo:ring", "`foo` is no collective"), ("allreduce:9-4:ring", "no range")]
-        {
+        for (algo, part) in [
+            ("rong", "`rong` is no method"),
+            ("foo:ring", "`foo` is no collective"),
+            ("allreduce:9-4:ring", "no range"),
+        ] {
             let e = Selection::parse(Some(algo), None).unwrap_err().message;
             assert!(e.contains(part), "{e}");
         }

@@ -124,11 +124,8 @@ fn start() -> Result<u32> {
             // replacing the list that the C library registered for it loses nothing.
             let (tid, done) = unsafe {
                 block_signals();
-                let done = libc::syscall(
-                    libc::SYS_set_robust_list,
-                    &raw const HEAD,
-                    std::mem::size_of::<Head>(),
-                );
+                let done =
+                    libc::syscall(libc::SYS_set_robust_list, &raw const HEAD, std::mem::size_of::<Head>());
                 (libc::syscall(libc::SYS_gettid) as u32, done)
             };
             let _ = tell.send(if done == 0 { tid } else { 0 });

@@ -150,7 +150,9 @@ fn every_case(n: u32, counts: &[usize], work: impl Fn(&Case) + Sync) {
 fn automatic_choice_is_right_for_every_collective() {
     for n in [1, 2, 3, 4, 7] {
         on_ranks(n, |me, comm| {
-            every_case(n, &[1, n as usize - 1 + (n == 1) as usize, 11, 300, 5000, 70_001], |case| run(case, n, me, comm));
+            every_case(n, &[1, n as usize - 1 + (n == 1) as usize, 11, 300, 5000, 70_001], |case| {
+                run(case, n, me, comm)
+            });
         });
     }
 }

@@ -101,7 +101,8 @@ mod tests {
         for &collective in Collective::ALL {
             for &dtype in DataType::ALL {
                 for &op in RedOp::ALL {
-                    let f = Fingerprint { collective, dtype, op, root: 1023, method: 9, padded: true, count: 77 };
+                    let f =
+                        Fingerprint { collective, dtype, op, root: 1023, method: 9, padded: true, count: 77 };
                     let offer = Offer { payload: false, input: Some(64), output: None, in_place: true };
                     let args = f.pack() | offer.pack();
                     assert_eq!(args & AGREED, f.pack());

@@ -12,8 +12,8 @@ use crate::sync::prim::Ordering;
 use crate::sync::wait::{Patience, Waiter};
 use crate::sys::clock;
 use crate::types::Rank;
-use std::sync::Arc;
 use arrival::{AGREED, Fingerprint, Offer};
+use std::sync::Arc;
 
 /// One rank's connection to all others of its communicator.
 pub struct Transport {

@@ -112,9 +112,8 @@ impl Transport {
 
     /// The deadline has passed: who is late, and what is it doing?
     pub(super) fn expired(&self, scope: &Scope) -> Error {
-        let late: Vec<Rank> = (0..self.nranks)
-            .filter(|&r| r != self.rank && !self.has_arrived(r, scope.seq))
-            .collect();
+        let late: Vec<Rank> =
+            (0..self.nranks).filter(|&r| r != self.rank && !self.has_arrived(r, scope.seq)).collect();
         let slow: Vec<Rank> = (0..self.nranks)
             .filter(|&r| r != self.rank && !late.contains(&r) && !self.part_is_over(r, scope))
             .collect();
@@ -190,7 +189,8 @@ impl Transport {
             let notice = self.control.notice(finder);
             let seq = notice.seq.load(Ordering::Acquire);
             calls.contains(&seq).then(|| {
-                let pair = |w: &[crate::sync::prim::AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
+                let pair =
+                    |w: &[crate::sync::prim::AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
                 let peer = notice.peer.load(Ordering::Relaxed) as Rank;
                 disagreement_text(seq, finder, pair(&notice.mine), peer, pair(&notice.theirs))
             })
@@ -210,7 +210,9 @@ fn disagreement_text(seq: u64, a: Rank, a_args: [u64; 2], b: Rank, b_args: [u64;
     } else {
         "all ranks must make the same calls in the same order"
     };
-    Error::usage(format!("ranks disagree in call #{seq}: rank {a} passed {a_text}, rank {b} passed {b_text}; {hint}"))
+    Error::usage(format!(
+        "ranks disagree in call #{seq}: rank {a} passed {a_text}, rank {b} passed {b_text}; {hint}"
+    ))
 }
 
 /// A time-out in the unit a person would use.
