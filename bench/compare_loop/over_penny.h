@@ -29,10 +29,10 @@ static void comm_finish(void) { MUST(pennyCommDestroy(comm)); }
 static void comm_abort(void) { exit(1); }
 
 static const char *comm_version(void) {
-    static char text[32];
+    static char text[64];
     int version;
     MUST(pennyGetVersion(&version));
-    snprintf(text, sizeof text, "Penny %d", version);
+    snprintf(text, sizeof text, "Penny %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
     return text;
 }
 
