@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-use penny::ffi::{self, pennyComm_t, pennyResult_t, pennySuccess};
+use penny::ffi::{self, pennyComm_t, pennyResult_t, pennySuccess, pennyUniqueId};
 use penny::types::{Collective, DataType, RedOp};
 
 use crate::subject::Subject;
@@ -53,6 +53,21 @@ impl Communicator {
         let mut raw: pennyComm_t = ptr::null_mut();
         // SAFETY: the pointer is to a local; a NULL configuration is the default one.
         outcome(unsafe { ffi::pennyCommInitFromEnv(&mut raw, ptr::null()) }, raw)?;
+        Communicator::of(raw)
+    }
+
+    /// A communicator of this process only.
+    pub fn alone() -> Result<Communicator, String> {
+        let mut id = pennyUniqueId { internal: [0; ffi::PENNY_UNIQUE_ID_BYTES] };
+        // SAFETY: the pointer is to a local.
+        outcome(unsafe { ffi::pennyGetUniqueId(&mut id) }, ptr::null_mut())?;
+        let mut raw: pennyComm_t = ptr::null_mut();
+        // SAFETY: as above.
+        outcome(unsafe { ffi::pennyCommInitRank(&mut raw, 1, id, 0) }, raw)?;
+        Communicator::of(raw)
+    }
+
+    fn of(raw: pennyComm_t) -> Result<Communicator, String> {
         let (mut rank, mut nranks): (c_int, c_int) = (0, 0);
         // SAFETY: the communicator is live and the pointers are to locals.
         outcome(unsafe { ffi::pennyCommUserRank(raw, &mut rank) }, raw)?;
@@ -145,6 +160,14 @@ impl Communicator {
         // SAFETY: the communicator is live and nobody has it after self.
         outcome(unsafe { ffi::pennyCommDestroy(self.raw) }, ptr::null_mut())
     }
+}
+
+/// Penny's version as a number: the cheapest call there is.
+pub fn version() -> c_int {
+    let mut version = 0;
+    // SAFETY: the pointer is to a local. It fails for NULL only.
+    unsafe { ffi::pennyGetVersion(&mut version) };
+    version
 }
 
 /// Memory that the other ranks can reach without a copy.

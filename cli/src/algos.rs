@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use penny::algorithms;
+use penny::algorithms::{self, Algorithm};
 use serde_json::json;
+
+use crate::answer;
 
 /// The options of `penny algos`.
 #[derive(clap::Args)]
@@ -20,22 +22,21 @@ pub struct Args {
 
 /// Prints the table.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    let serves = |a: &algorithms::Algorithm| a.serves.iter().map(|c| c.name()).collect::<Vec<_>>();
+    let serves = |a: &Algorithm| a.serves.iter().map(|c| c.name()).collect::<Vec<_>>();
     if args.json {
         let rows = algorithms::ALL.iter().map(|a| {
             json!({ "name": a.name, "serves": serves(a), "about": a.about, "cost": a.cost_formula, "rank_order": a.rank_order })
         });
-        println!("{:#}", rows.collect::<serde_json::Value>());
-        return Ok(ExitCode::SUCCESS);
+        return answer::print(&format!("{:#}\n", rows.collect::<serde_json::Value>()));
     }
+    let mut text = String::new();
     for algorithm in algorithms::ALL {
-        println!("{}", algorithm.name);
-        println!("    {}", algorithm.about);
-        println!("    cost      {}", algorithm.cost_formula);
-        println!("    serves    {}", serves(algorithm).join(", "));
+        let Algorithm { name, about, cost_formula, .. } = algorithm;
+        text += &format!("{name}\n    {about}\n    cost      {cost_formula}\n    serves    ");
+        text += &format!("{}\n", serves(algorithm).join(", "));
         if algorithm.rank_order {
-            println!("    bits      reductions fold in rank order: allowed by PENNY_REPRODUCIBLE=1");
+            text += "    bits      reductions fold in rank order: allowed by PENNY_REPRODUCIBLE=1\n";
         }
     }
-    Ok(ExitCode::SUCCESS)
+    answer::print(&text)
 }

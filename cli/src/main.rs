@@ -1,6 +1,7 @@
 //! The `penny` command: starts ranks, measures, and shows what Penny would do and on what.
 
 mod algos;
+mod answer;
 mod doctor;
 mod launch;
 mod perf;

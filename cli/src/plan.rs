@@ -9,6 +9,8 @@ use penny_bench::layout;
 use penny_bench::options::{Choice, parse_bytes};
 use penny_bench::subject::Subject;
 
+use crate::answer;
+
 const EXAMPLES: &str = "\
 Examples:
   penny plan all_reduce -n 3 -b 1K --algo ring
@@ -53,10 +55,9 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("--root {} is not a rank of {}: 0..={}", args.root, args.ranks, args.ranks - 1));
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
-    for algorithm in methods(args, collective)? {
-        print!("{}", rendered(algorithm, args, collective, count)?);
-    }
-    Ok(ExitCode::SUCCESS)
+    let methods = methods(args, collective)?.into_iter();
+    let texts: Result<Vec<_>, _> = methods.map(|m| rendered(m, args, collective, count)).collect();
+    answer::print(&texts?.join(if args.json { "" } else { "\n" }))
 }
 
 /// The methods to show.

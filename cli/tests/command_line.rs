@@ -1,6 +1,6 @@
 //! What the command says when it is not understood, and when it is asked.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn penny(line: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap()
@@ -47,6 +47,20 @@ fn every_command_explains_itself_with_examples() {
         assert!(text.contains("Examples:\n  "), "{text}");
     }
     assert!(answer("--version").starts_with("penny "));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    // More than a pipe holds, so that the writer meets the closed end.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_penny"))
+        .args(["plan", "all_reduce", "-n", "64", "-b", "1M"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
 }
 
 #[test]

@@ -5,9 +5,12 @@ mod machine;
 mod shm;
 mod variables;
 
+use std::fmt;
 use std::process::ExitCode;
 
 use serde::Serialize;
+
+use crate::answer;
 
 /// The options of `penny doctor`.
 #[derive(clap::Args)]
@@ -57,24 +60,26 @@ impl Fact {
     }
 }
 
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Ok => "ok",
+            Level::Warn => "warn",
+            Level::Bad => "BAD",
+        };
+        writeln!(f, "{level:4}  {:20}  {}", self.subject, self.value)?;
+        self.remedy.iter().try_for_each(|remedy| writeln!(f, "{:28}{remedy}", ""))
+    }
+}
+
 /// Prints what there is to know.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let facts: Vec<Fact> =
         [machine::facts(), shm::facts(), limits::facts(), variables::facts()].into_iter().flatten().collect();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&facts).map_err(|e| e.to_string())?);
+        answer::print(&(serde_json::to_string_pretty(&facts).map_err(|e| e.to_string())? + "\n"))?;
     } else {
-        for fact in &facts {
-            let level = match fact.level {
-                Level::Ok => "ok",
-                Level::Warn => "warn",
-                Level::Bad => "BAD",
-            };
-            println!("{level:4}  {:20}  {}", fact.subject, fact.value);
-            if let Some(remedy) = &fact.remedy {
-                println!("{:28}{remedy}", "");
-            }
-        }
+        answer::print(&facts.iter().map(Fact::to_string).collect::<String>())?;
     }
     let works = facts.iter().all(|fact| fact.level < Level::Bad);
     Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,0 +1,40 @@
+//! What it takes to write one rank's program, and to prove those of all ranks.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use penny::algorithms;
+use penny::plan::{View, check};
+use penny::types::Collective;
+
+fn build(criterion: &mut Criterion) {
+    for nranks in [8, 64] {
+        let mut group = criterion.benchmark_group(format!("plan/{nranks} ranks"));
+        for algorithm in algorithms::ALL {
+            let collective = algorithm.serves[0];
+            let view = View { collective, rank: 1, nranks, root: 0 };
+            if algorithm.refuses(&view).is_some() {
+                continue;
+            }
+            group.bench_function(format!("{collective}/{}", algorithm.name), |bencher| {
+                bencher.iter(|| algorithms::plan(algorithm, black_box(&view)));
+            });
+        }
+        group.finish();
+    }
+}
+
+fn prove(criterion: &mut Criterion) {
+    let collective = Collective::AllReduce;
+    let mut group = criterion.benchmark_group("prove/8 ranks");
+    for algorithm in algorithms::candidates(collective) {
+        let plans = algorithms::plan_all(algorithm, collective, 8, 0);
+        group.bench_function(algorithm.name, |bencher| {
+            bencher.iter(|| check::prove(black_box(&plans), collective, 0).is_ok());
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, build, prove);
+criterion_main!(benches);
