@@ -8,9 +8,12 @@ use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
 use super::rest;
 use super::unary::{Divide, Map, Same, Square};
+use std::mem::MaybeUninit;
 
 /// Elements a step.
 pub const WIDTH: usize = 16;
+/// Steps that are folded before the first of them is rounded, where a step is long.
+const BATCH: usize = 16;
 /// 64-bit words of a step of the widest format.
 const WORDS: usize = WIDTH * size_of::<u16>() / size_of::<u64>();
 
@@ -18,6 +21,9 @@ const WORDS: usize = WIDTH * size_of::<u16>() / size_of::<u64>();
 pub trait Codec<L> {
     /// An element as bits.
     type Code: Copy + Default;
+    /// Widening and rounding are so many instructions that the CPU does not see past one step for something else to do; so
+    /// several steps are folded first and rounded then.
+    const LONG: bool = false;
     /// The floats of sixteen codes.
     ///
     /// # Safety
@@ -89,17 +95,47 @@ unsafe fn steps<L, C, O, M>(
     O: Combine<L>,
     M: Map<L>,
 {
-    let size = size_of::<C::Code>();
-    for i in (0..whole).step_by(WIDTH) {
-        // SAFETY: i + WIDTH <= whole, and the caller's promise.
-        unsafe {
-            let load = |source: &Source<'_>| C::load(source.view.addr().add(offset + i * size).cast());
-            let mut acc = mapped::<L, M>(load(&sources[0]), sources[0].raw);
-            for source in &sources[1..] {
-                acc = O::of(acc, mapped::<L, M>(load(source), source.raw));
+    let out = out.cast::<C::Code>();
+    // SAFETY: i + WIDTH <= whole, and the caller's promise. What is read of a batch has been written just before.
+    unsafe {
+        if !C::LONG {
+            for i in (0..whole).step_by(WIDTH) {
+                C::store(out.add(i), divided(step::<L, C, O, M>(sources, offset, i), divisor));
             }
-            C::store(out.add(i * size).cast(), divided(acc, divisor));
+            return;
         }
+        let mut batch = [MaybeUninit::<L>::uninit(); BATCH];
+        for from in (0..whole).step_by(BATCH * WIDTH) {
+            for (floats, i) in batch.iter_mut().zip((from..whole).step_by(WIDTH)) {
+                floats.write(step::<L, C, O, M>(sources, offset, i));
+            }
+            for (floats, i) in batch.iter().zip((from..whole).step_by(WIDTH)) {
+                C::store(out.add(i), divided(floats.assume_init(), divisor));
+            }
+        }
+    }
+}
+
+/// Elements `i .. i + WIDTH` folded.
+///
+/// # Safety
+/// The sources hold them, from `offset` bytes on.
+#[inline(always)]
+unsafe fn step<L, C, O, M>(sources: &[Source<'_>], offset: usize, i: usize) -> L
+where
+    L: Copy + Divide,
+    C: Codec<L>,
+    O: Combine<L>,
+    M: Map<L>,
+{
+    let at = offset + i * size_of::<C::Code>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = mapped::<L, M>(C::load(sources[0].view.addr().add(at).cast()), sources[0].raw);
+        for source in &sources[1..] {
+            acc = O::of(acc, mapped::<L, M>(C::load(source.view.addr().add(at).cast()), source.raw));
+        }
+        acc
     }
 }
 

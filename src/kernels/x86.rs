@@ -188,6 +188,7 @@ fn bytes<F: Format>(a: __m256, b: __m256) -> __m128i {
 
 impl Codec<Avx> for E5m2 {
     type Code = u8;
+    const LONG: bool = true;
     #[inline(always)]
     unsafe fn load(codes: *const u8) -> Avx {
         // SAFETY: the caller's promise; AVX2.
@@ -207,6 +208,7 @@ impl Codec<Avx> for E5m2 {
 
 impl Codec<Avx> for E4m3 {
     type Code = u8;
+    const LONG: bool = true;
     #[inline(always)]
     unsafe fn load(codes: *const u8) -> Avx {
         // SAFETY: the caller's promise; AVX2.
