@@ -1,4 +1,5 @@
 //! Tests across modules.
 
 mod algorithms;
+mod architecture;
 mod collectives;
