@@ -287,8 +287,8 @@ pennyResult_t pennyCommUserRank(pennyComm_t comm, int *rank);
 // device: written on success.
 pennyResult_t pennyCommDevice(pennyComm_t comm, int *device);
 
-// Allocates memory that the other ranks can reach, aligned to 64 bytes and zero. Any buffer may be passed to any call;
-// calls on this memory copy less.
+// Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
+// malloc. Any buffer may be passed to any call; calls on this memory copy less.
 //
 // ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
 pennyResult_t pennyMemAlloc(void **ptr,
