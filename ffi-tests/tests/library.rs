@@ -84,9 +84,10 @@ fn version() -> String {
     format!("{PENNY_VERSION_CODE}\n")
 }
 
-/// Says so even where the output of a passing test is captured.
+/// Says so even though the output of a passing test is captured: `eprintln!` would be.
 fn skipped(why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {why}").unwrap();
+    let mut uncaptured = std::io::stderr();
+    writeln!(uncaptured, "SKIPPED: {why}").unwrap();
 }
 
 /// Installs the library of this profile into a new directory.
