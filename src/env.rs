@@ -26,3 +26,31 @@ pub fn get(name: &'static str) -> Option<String> {
     debug_assert!(name.starts_with("PENNY_"), "only Penny's own variables are read here");
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
+
+/// A number of bytes: digits and an optional K, M or G (powers of 1024).
+pub fn parse_bytes(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 10),
+        b'm' | b'M' => (&text[..text.len() - 1], 20),
+        b'g' | b'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_take_a_suffix_and_nothing_else() {
+        assert_eq!(parse_bytes("64"), Some(64));
+        assert_eq!(parse_bytes("64K"), Some(65536));
+        assert_eq!(parse_bytes("2g"), Some(2 << 30));
+        assert_eq!(parse_bytes(""), None);
+        assert_eq!(parse_bytes("12x"), None);
+        assert_eq!(parse_bytes("-1"), None);
+        assert_eq!(parse_bytes("99999999999999999999G"), None);
+    }
+}

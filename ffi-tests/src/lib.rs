@@ -1,1 +1,26 @@
-//! The C boundary.
+//! Tests of the C boundary: what the library looks like to C, and what it does to C programs.
+//!
+//! ```text
+//!     tests/header.rs      include/penny.h is what src/ffi says, and compiles as every C and C++
+//!     tests/library.rs     libpenny.so: exported names, SONAME, layout of structs, install script
+//!     tests/programs.rs    ffi-tests/c/*.c on several ranks: one program per file of src/ffi
+//!     tests/examples.rs    c-examples/*: each prints what its README promises
+//! ```
+
+pub mod compiler;
+pub mod header;
+pub mod library;
+pub mod ranks;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("ffi-tests lies in the repository")
+}
+
+/// The directory of this build, `target/<profile>`, wherever it is.
+pub fn profile_dir() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test has a path");
+    exe.ancestors().nth(2).expect("a test lies in target/<profile>/deps").to_path_buf()
+}

@@ -3,8 +3,20 @@
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
 
-use crate::plan::{Plan, View};
-use crate::types::Collective;
+pub mod one_shot;
+pub mod pairwise;
+pub mod ring;
+pub mod ring_pair;
+pub mod ring_reverse;
+mod rounds;
+pub mod simple_ring;
+pub mod tree;
+pub mod two_shot;
+
+pub use crate::plan::check::Cost;
+use crate::plan::check::{self, Fault, Proof};
+use crate::plan::{Chunk, Plan, View};
+use crate::types::{Collective, Rank};
 
 /// What the table of methods says about one algorithm.
 pub struct Algorithm {
@@ -19,23 +31,102 @@ pub struct Algorithm {
     /// Folds all inputs in rank order with one rounding, so its bits do not depend on the number of slices or on
     /// the method; `PENNY_REPRODUCIBLE=1` allows only such methods for reductions.
     pub rank_order: bool,
-    /// Why it cannot serve this view, or `None` if it can.
+    /// Why it cannot serve this view, or `None` if it can. Asked only for a collective in `serves` and two ranks or
+    /// more.
     pub guard: fn(&View) -> Option<&'static str>,
-    /// The declared cost, which the checker holds against the plan.
+    /// The declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&View) -> Cost,
-    /// Writes the program.
+    /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
+    /// for one rank: see [`plan`].
     pub plan: fn(&View, &mut Plan),
 }
 
-/// What one rank's program costs, in exact counts. A fraction of the vector is `numerator` chunks of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    /// Messages this rank sends; a send to a set counts once.
-    pub sends: u32,
-    /// Chunks this rank puts on the wire; a send to a set of k counts k.
-    pub chunks_sent: u32,
-    /// Two-operand combinations this rank computes.
-    pub combines: u32,
-    /// Length of the longest dependency chain of messages over all ranks.
-    pub depth: u32,
+/// Every method there is.
+pub static ALL: &[&Algorithm] = &[
+    &ring::RING,
+    &ring_reverse::RING_REVERSE,
+    &ring_pair::RING_PAIR,
+    &simple_ring::SIMPLE_RING,
+    &tree::TREE,
+    &one_shot::ONE_SHOT,
+    &two_shot::TWO_SHOT,
+    &pairwise::PAIRWISE,
+];
+
+/// The method of this name.
+pub fn find(name: &str) -> Option<&'static Algorithm> {
+    ALL.iter().copied().find(|a| a.name == name)
+}
+
+/// The place in the table of the method of this name. Panics if there is none: for names that the code knows.
+pub fn index(name: &str) -> usize {
+    ALL.iter().position(|a| a.name == name).expect("a method of the table")
+}
+
+/// The methods that plan this collective, in the table's order.
+pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
+    ALL.iter().copied().filter(move |a| a.serves.contains(&collective))
+}
+
+impl Algorithm {
+    /// Why this method cannot plan for this view, or `None` if it can.
+    pub fn refuses(&self, v: &View) -> Option<&'static str> {
+        if !self.serves.contains(&v.collective) {
+            return Some("it does not know this collective");
+        }
+        if v.nranks == 1 { None } else { (self.guard)(v) }
+    }
+}
+
+/// The program of one rank. A single rank copies its input, whatever the method.
+///
+/// Panics if the method refuses the view.
+pub fn plan(algorithm: &Algorithm, v: &View) -> Plan {
+    if let Some(why) = algorithm.refuses(v) {
+        panic!("{} cannot plan {} over {} ranks: {why}", algorithm.name, v.collective, v.nranks);
+    }
+    let mut out = Plan::new(1);
+    if v.nranks == 1 {
+        out.copy(Chunk::part(0));
+    } else {
+        (algorithm.plan)(v, &mut out);
+    }
+    out
+}
+
+/// What the method says that [`plan`] costs this rank.
+pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
+    if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
+}
+
+/// The programs of all ranks.
+pub fn plan_all(algorithm: &Algorithm, collective: Collective, nranks: u32, root: Rank) -> Vec<Plan> {
+    (0..nranks).map(|rank| plan(algorithm, &View { collective, rank, nranks, root })).collect()
+}
+
+/// Prove the programs of all ranks, and what the method claims about them.
+pub fn prove(
+    algorithm: &Algorithm,
+    collective: Collective,
+    nranks: u32,
+    root: Rank,
+) -> Result<Proof, Box<Fault>> {
+    let proof = check::prove(&plan_all(algorithm, collective, nranks, root), collective, root)?;
+    for rank in 0..nranks {
+        proof.costs(rank, cost(algorithm, &View { collective, rank, nranks, root }))?;
+    }
+    if algorithm.rank_order {
+        proof.folds_in_rank_order()?;
+    }
+    Ok(proof)
+}
+
+/// The guard of a method that serves any number of ranks.
+fn any(_: &View) -> Option<&'static str> {
+    None
+}
+
+/// A method was asked for what its row does not offer.
+fn unserved(v: &View) -> ! {
+    unreachable!("the table does not offer this method for {}", v.collective)
 }

@@ -1,6 +1,112 @@
-//! How ranks meet.
+//! How the ranks of one host meet, and how each gets descriptors of every other's memory.
+//!
+//! ```text
+//!     rank 0     rank 1     rank 2               every rank connects to one abstract AF_UNIX socket,
+//!       |  \        |        /  |                shows the secret, says who it is and hands over descriptors;
+//!       |   hello   |   hello   |                the server waits until all have come
+//!       |      \    v    /      |
+//!       |       [ server ]      |                a thread of the process that made the id, or of rank 0
+//!       |      /    |    \      |
+//!       v     v     v     v     v                and tells each of them about each: number, info, descriptors
+//!     members 0..n   ...   members 0..n          or one verdict, the same sentence for everybody
+//! ```
+//!
+//! Nobody else gets in: both sides check the other's user (SO_PEERCRED), and the server compares a 128-bit secret in
+//! constant time before it reads anything else. Nothing is left behind: the socket has no file. Nothing hangs: a death,
+//! a disagreement or the shortest timeout ends the meeting for everyone.
+//!
+//! `client` knocks, `server` serves its `guest`s, `meeting` decides, `frame` is what they say; `door` makes ids and
+//! [`launcher`] finds out from the environment who we are and where to meet.
+
+#![forbid(unsafe_code)]
+
+mod ancestry;
+mod client;
+mod door;
+mod frame;
+mod guest;
+pub mod launcher;
+mod meeting;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+pub use door::create_id;
+pub use frame::MAX_INFO;
+
+/// The largest communicator.
+pub const MAX_RANKS: u32 = 1024;
 
 /// What all ranks of one future communicator share: where to meet and the secret that admits them. Opaque to C.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId(pub [u8; 128]);
+
+/// Where to meet.
+#[derive(Clone)]
+pub enum Place {
+    /// At the process that made the id.
+    Id(UniqueId),
+    /// Where the launcher's variables lead all ranks of one job; rank 0 serves.
+    Derived(DerivedPlace),
+}
+
+/// A place that every rank of a job computes for itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DerivedPlace {
+    name: Vec<u8>,
+    secret: [u8; 16],
+}
+
+/// What a rank brings to the meeting.
+pub struct Hello<'a> {
+    /// Who it is.
+    pub rank: u32,
+    /// How many it expects.
+    pub nranks: u32,
+    /// What it says to every rank; at most [`MAX_INFO`] bytes.
+    pub info: &'a [u8],
+    /// What it gives to every rank; at most 2. Every rank gets duplicates, the caller keeps these.
+    pub fds: &'a [BorrowedFd<'a>],
+}
+
+/// What to do with one rank's info and descriptors.
+pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
+
+/// Meet all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
+/// one rank's descriptors are open here at a time unless `each` keeps them.
+///
+/// Blocks until all ranks have come. `timeout` counts from this call, `None` waits for ever; the shortest timeout of
+/// the ranks that have come ends the meeting for all of them. An error of `each` is returned as it is and the others
+/// do not learn of it. When this returns an error, `each` may have been called for some ranks.
+pub fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
+    if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
+        return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
+    }
+    let ticket = match place {
+        Place::Id(id) => door::decode(id)?,
+        Place::Derived(place) => {
+            let secret = frame::Secret(place.secret);
+            if hello.rank == 0 {
+                let until = timeout.and_then(|t| Instant::now().checked_add(t));
+                match server::start(&place.name, secret, until) {
+                    Ok(_) => {}
+                    // Somebody else says that it is rank 0, or is another user: the visit finds out who.
+                    Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
+                    Err(e) => {
+                        return Err(Error::system(format!(
+                            "rank 0 cannot serve the meeting of the ranks: {e}"
+                        )));
+                    }
+                }
+            }
+            client::Ticket { name: place.name.clone(), serial: 0, secret, creator: None }
+        }
+    };
+    client::meet(&ticket, hello, timeout, each)
+}

@@ -2,131 +2,121 @@
 //!
 //! This is Penny's Rust interface; `ffi` is a thin C coat over it.
 
-use crate::bootstrap::UniqueId;
+mod call;
+mod communicator;
+mod config;
+mod group;
+mod life;
+mod registry;
+mod transfer;
+
+pub use call::Call;
+pub use config::Config;
+pub use registry::Handle;
+pub use transfer::Transfer;
+
+use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
-use crate::memory::view::Address;
-use crate::types::{Collective, DataType, Rank, RedOp};
-
-/// Names one communicator of this process: index and generation, so that a stale one is recognised. Never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Handle(pub u64);
-
-/// What a caller may set when it makes a communicator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
-    pub timeout_ms: Option<u64>,
-    /// `false`: calls may return `InProgress`.
-    pub blocking: bool,
-    /// A name for messages; empty: none.
-    pub name: String,
-}
-
-/// One collective call as the caller made it, not checked yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Call {
-    /// Which collective.
-    pub collective: Collective,
-    /// The input.
-    pub send: Address,
-    /// The output.
-    pub recv: Address,
-    /// Elements a block: what NCCL calls count, sendcount or recvcount. For `padded`: elements of the whole input.
-    pub count: usize,
-    /// Element type.
-    pub dtype: DataType,
-    /// Reduction; `Sum` where the collective has none.
-    pub op: RedOp,
-    /// Root; 0 where the collective has none.
-    pub root: i32,
-    /// ReduceScatter only: `count` is the whole input's; each rank gets `ceil(count / nranks)`, the tail zero.
-    pub padded: bool,
-}
-
-/// One half of a point-to-point transfer.
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer {
-    /// `true`: send.
-    pub send: bool,
-    /// The buffer.
-    pub buffer: Address,
-    /// Elements.
-    pub count: usize,
-    /// Element type.
-    pub dtype: DataType,
-    /// The other rank.
-    pub peer: i32,
-}
+use crate::memory::heap;
+use crate::types::Rank;
 
 /// Make an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
-    Err(Error::internal("not built yet"))
+    bootstrap::create_id()
 }
 /// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes.
-pub fn init_rank(_nranks: i32, _id: &UniqueId, _rank: i32, _config: &Config) -> Result<Handle> {
-    Err(Error::internal("not built yet"))
+pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+    if group::is_blank(id) {
+        return Err(Error::argument(
+            "commId is blank; fill it with pennyGetUniqueId on one rank and pass it to all",
+        ));
+    }
+    life::init_rank(nranks, id, rank, config)
 }
 /// `n` ranks in this process, one communicator each.
-pub fn init_all(_n: i32) -> Result<Vec<Handle>> {
-    Err(Error::internal("not built yet"))
+pub fn init_all(n: i32) -> Result<Vec<Handle>> {
+    life::init_all(n)
 }
 /// Join the communicator of all processes of this launch (mpirun, mpiexec, srun, torchrun, `penny run`).
-pub fn init_from_env(_config: &Config) -> Result<Handle> {
-    Err(Error::internal("not built yet"))
+pub fn init_from_env(config: &Config) -> Result<Handle> {
+    life::init_from_env(config)
 }
 /// Finish what is under way; the handle then only serves [`destroy`].
-pub fn finalize(_comm: Handle) -> Result<()> {
-    Err(Error::internal("not built yet"))
+pub fn finalize(comm: Handle) -> Result<()> {
+    registry::enter(comm, |c| c.finalize())
 }
 /// Free the communicator.
-pub fn destroy(_comm: Handle) -> Result<()> {
-    Err(Error::internal("not built yet"))
+pub fn destroy(comm: Handle) -> Result<()> {
+    life::destroy(comm)
 }
 /// Make every rank's current and future calls fail, then free it. May be called while another thread is inside a call.
-pub fn abort(_comm: Handle) -> Result<()> {
-    Err(Error::internal("not built yet"))
+pub fn abort(comm: Handle) -> Result<()> {
+    life::abort(comm)
 }
-/// The communicator's state: `Success`, or the failure that poisoned it.
-pub fn async_error(_comm: Handle) -> Result<Code> {
-    Err(Error::internal("not built yet"))
+/// The communicator's state: `Success`, or the failure that broke it.
+pub fn async_error(comm: Handle) -> Result<Code> {
+    let shared = registry::shared(comm)?;
+    if let Some(e) = shared.broken.get() {
+        return Ok(e.code);
+    }
+    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
 }
-/// Poison the communicator after a panic in one of its calls.
-pub fn poison(_comm: Handle, _message: &str) {}
+/// Break the communicator after a panic in one of its calls.
+pub fn poison(comm: Handle, message: &str) {
+    let _ = registry::enter(comm, |c| {
+        c.break_with(&Error::internal(message));
+        Ok(())
+    });
+}
 /// Ranks in the communicator.
-pub fn count(_comm: Handle) -> Result<u32> {
-    Err(Error::internal("not built yet"))
+pub fn count(comm: Handle) -> Result<u32> {
+    Ok(registry::shared(comm)?.transport.nranks())
 }
 /// The caller's rank in it.
-pub fn user_rank(_comm: Handle) -> Result<Rank> {
-    Err(Error::internal("not built yet"))
+pub fn user_rank(comm: Handle) -> Result<Rank> {
+    Ok(registry::shared(comm)?.transport.rank())
 }
 /// The caller's index on its machine.
-pub fn device(_comm: Handle) -> Result<u32> {
-    Err(Error::internal("not built yet"))
+pub fn device(comm: Handle) -> Result<u32> {
+    Ok(registry::shared(comm)?.device)
 }
 /// Run a collective, or queue it if a group is open on this thread.
-pub fn collective(_comm: Handle, _call: &Call) -> Result<()> {
-    Err(Error::internal("not built yet"))
+#[inline]
+pub fn collective(comm: Handle, call: &Call) -> Result<()> {
+    if group::is_open() {
+        let (rank, nranks) = (user_rank(comm)?, count(comm)?);
+        call.check(rank, nranks)?;
+        group::add_collective(comm, call);
+        return Ok(());
+    }
+    registry::enter(comm, |c| c.collective(call))
 }
 /// Run one half of a transfer, or queue it if a group is open on this thread.
-pub fn transfer(_comm: Handle, _transfer: &Transfer) -> Result<()> {
-    Err(Error::internal("not built yet"))
+pub fn transfer(comm: Handle, transfer: &Transfer) -> Result<()> {
+    if group::is_open() {
+        transfer.check(user_rank(comm)?, count(comm)?)?;
+        group::add_transfer(comm, transfer);
+        return Ok(());
+    }
+    registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
 /// Open a group on this thread.
 pub fn group_start() -> Result<()> {
-    Err(Error::internal("not built yet"))
+    group::start()
 }
 /// Record that a call inside the open group failed its checks: the outermost [`group_end`] returns this and runs nothing.
-pub fn group_fail(_error: &Error) {}
+pub fn group_fail(error: &Error) {
+    group::fail(error);
+}
 /// Close the innermost group; the outermost runs what was queued.
 pub fn group_end() -> Result<()> {
-    Err(Error::internal("not built yet"))
+    group::end()
 }
 /// Shareable, 64-byte aligned memory: collectives on it copy nothing.
-pub fn mem_alloc(_bytes: usize) -> Result<usize> {
-    Err(Error::internal("not built yet"))
+pub fn mem_alloc(bytes: usize) -> Result<usize> {
+    heap::mine()?.alloc(bytes)
 }
 /// Give memory of [`mem_alloc`] back.
-pub fn mem_free(_addr: usize) -> Result<()> {
-    Err(Error::internal("not built yet"))
+pub fn mem_free(addr: usize) -> Result<()> {
+    heap::mine()?.free(addr)
 }

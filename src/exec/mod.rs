@@ -1,1 +1,443 @@
-//! exec/mod.
+//! Runs a rank's linked program on real memory.
+//!
+//! Wave by wave (see `plan::link`), each step: wait for its operands, fold or copy them into their destinations,
+//! publish the program counter. There is nothing else to synchronise: a value is ready when its maker's counter has
+//! passed the making step, and a slot is free when its readers' counters have passed the reading steps.
+//!
+//! Where a value lies is decided per call by [`link::route`]: in a slot of the sender, in its input or output (when
+//! those are shared memory), or already in the receiver's output because the sender stored it there.
+
+pub mod direct;
+mod few;
+
+use crate::error::{Error, Result};
+use crate::kernels::{self, Fold, Source as FoldSource};
+use crate::memory::view::View;
+use crate::plan::link::{self, Buffers, Linked, LinkedStep, Route, Source};
+use crate::transport::arrival::Offer;
+use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
+use crate::types::{Collective, Rank};
+use few::Few;
+
+/// One rank's call, ready to run.
+pub struct Job<'a> {
+    /// What is done.
+    pub collective: Collective,
+    /// Root.
+    pub root: Rank,
+    /// The rank's input, empty if it has none.
+    pub input: View<'a>,
+    /// The rank's output, empty if it has none.
+    pub output: View<'a>,
+    /// Elements a block.
+    pub count: usize,
+    /// Elements of the whole input where it may end within a block (padded calls), else `usize::MAX`.
+    pub limit: usize,
+    /// Bytes of an element.
+    pub size: usize,
+    /// The reduction, for those that reduce.
+    pub fold: Option<Fold>,
+    /// What this rank offered.
+    pub offer: Offer,
+}
+
+/// What a rank remembers between calls about how far the others are.
+#[derive(Default)]
+pub struct Ledger {
+    /// All ranks are done with every call up to this one.
+    pub done: u64,
+    /// What each rank offered in the current call, once its arrival has been checked.
+    offers: Vec<Option<Offer>>,
+}
+
+/// The largest slot: more would fall out of a core's cache between writer and reader.
+const SLOT_LIMIT: usize = 128 << 10;
+/// From this size on, results bypass the cache where nobody reads them soon.
+const STREAM_FROM: usize = 16 << 20;
+
+impl Collective {
+    /// Every rank needs every other rank, so all arrivals are checked before any output is written.
+    pub const fn everybody(self) -> bool {
+        use Collective::*;
+        matches!(self, AllReduce | AllGather | ReduceScatter | AlltoAll | Barrier)
+    }
+}
+
+impl Ledger {
+    /// Forget the last call's offers.
+    #[inline]
+    pub fn begin(&mut self, nranks: u32) {
+        self.offers.clear();
+        self.offers.resize(nranks as usize, None);
+    }
+
+    /// A rank's offer, checked against our arguments the first time.
+    #[inline]
+    fn offer(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
+        if let Some(offer) = self.offers[rank as usize] {
+            return Ok(offer);
+        }
+        let offer = t.meet(rank, scope)?;
+        self.offers[rank as usize] = Some(offer);
+        Ok(offer)
+    }
+
+    /// Wait until all ranks are done with call `seq`, which they show by arriving at the next.
+    pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
+        if seq <= self.done {
+            return Ok(());
+        }
+        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
+            if !t.has_arrived(r, seq + 1) {
+                t.wait(scope, || t.has_arrived(r, seq + 1))?;
+            }
+        }
+        self.done = seq;
+        Ok(())
+    }
+}
+
+/// How a call is cut.
+#[derive(Clone, Copy)]
+struct Cut {
+    /// Elements of a part.
+    part: usize,
+    /// Elements of a slice.
+    slice: usize,
+    /// Slices of a part.
+    slices: u64,
+    /// Bytes of a slot.
+    slot: usize,
+}
+
+impl Cut {
+    fn new(job: &Job<'_>, linked: &Linked, staging: usize, staged: bool) -> Cut {
+        let line = (64 / job.size).max(1);
+        let mut part = job.count.div_ceil(linked.parts as usize);
+        if part * job.size >= 4096 {
+            part = part.next_multiple_of(line);
+        }
+        let slot = (staging / (linked.slots.max(1) as usize * linked.depth as usize)).min(SLOT_LIMIT) & !63;
+        let most = if staged { (slot / job.size).max(1) } else { usize::MAX };
+        let slices = part.div_ceil(most).max(1);
+        let slice = part.div_ceil(slices).next_multiple_of(line).min(most.max(1));
+        Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot }
+    }
+}
+
+struct Run<'a, 'b> {
+    t: &'a Transport,
+    scope: &'b mut Scope,
+    ledger: &'b mut Ledger,
+    job: &'b Job<'a>,
+    linked: &'b Linked,
+    cut: Cut,
+    mine: Buffers,
+    base: u64,
+    /// Where this call's half of everybody's staging memory begins.
+    half: usize,
+    all_checked: bool,
+    staging_free: bool,
+    stream: bool,
+}
+
+/// Run the program. The rank has arrived already.
+pub fn run<'a>(
+    t: &'a Transport,
+    scope: &mut Scope,
+    ledger: &mut Ledger,
+    job: &Job<'a>,
+    linked: &Linked,
+) -> Result<()> {
+    scope.arrival_is_all = false;
+    let mine = buffers(&job.offer);
+    // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
+    let mut staged = true;
+    if job.collective.everybody() && linked.slotless && mine.input_shared && mine.output_shared {
+        let mut in_place = mine.in_place;
+        staged = false;
+        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
+            let theirs = buffers(&ledger.offer(r, t, scope)?);
+            staged |= !(theirs.input_shared && theirs.output_shared);
+            in_place |= theirs.in_place;
+        }
+        staged |= in_place && !linked.slotless_in_place;
+    }
+    let staging = t.control().staging_bytes() / 2;
+    let cut = Cut::new(job, linked, staging, staged);
+    let half = (scope.seq % 2) as usize * staging;
+    let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
+    let seq = scope.seq;
+    let base = counter_base(seq);
+    let mut run = Run {
+        t,
+        scope,
+        ledger,
+        job,
+        linked,
+        cut,
+        mine,
+        base,
+        half,
+        all_checked: false,
+        staging_free: false,
+        stream,
+    };
+    run.waves()?;
+    run.drain()?;
+    t.publish_quietly(counter_base(seq + 1) - 1);
+    if job.collective.everybody() {
+        ledger.done = ledger.done.max(seq - 1);
+    }
+    if job.limit != usize::MAX {
+        zero_tail(t.rank(), job);
+    }
+    Ok(())
+}
+
+/// A padded call's output beyond the end of the input.
+fn zero_tail(rank: Rank, job: &Job<'_>) {
+    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
+    kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
+}
+
+fn buffers(offer: &Offer) -> Buffers {
+    Buffers {
+        input_shared: offer.input.is_some(),
+        output_shared: offer.output.is_some(),
+        in_place: offer.in_place,
+    }
+}
+
+/// A slice of a chunk: where it begins in its block, in elements, and how long it is.
+#[derive(Clone, Copy)]
+struct Extent {
+    start: usize,
+    count: usize,
+}
+
+impl<'a> Run<'a, '_> {
+    fn waves(&mut self) -> Result<()> {
+        let linked = self.linked;
+        let steps = linked.steps.len() as u64;
+        let waves = self.cut.slices + linked.levels as u64 - 1;
+        if waves * steps + 1 >= 1 << STEP_BITS {
+            return Err(Error::internal(format!(
+                "{waves} waves of {steps} steps overflow a call's program counter; raise PENNY_STAGING"
+            )));
+        }
+        let mut sources = Few::new(FoldSource { view: View::EMPTY, raw: false });
+        let mut dests = Few::new(View::EMPTY);
+        for wave in 0..waves {
+            for (position, step) in linked.steps.iter().enumerate() {
+                let Some(slice) = wave.checked_sub(step.level as u64).filter(|&s| s < self.cut.slices) else {
+                    continue;
+                };
+                sources.clear();
+                dests.clear();
+                let moved = self.step(step, slice, &mut sources, &mut dests)?;
+                if moved {
+                    self.t.publish(self.base + wave * steps + position as u64 + 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of the vector that a step handles for a slice.
+    fn extent(&self, step: &LinkedStep, slice: u64) -> Extent {
+        let job = self.job;
+        // A padded input may end within the block that the chunk belongs to.
+        let in_block = if job.limit == usize::MAX {
+            job.count
+        } else {
+            job.limit.saturating_sub(step.chunk.block as usize * job.count).min(job.count)
+        };
+        let part_end = ((step.chunk.part as usize + 1) * self.cut.part).min(in_block);
+        let start =
+            (step.chunk.part as usize * self.cut.part + slice as usize * self.cut.slice).min(part_end);
+        Extent { start, count: self.cut.slice.min(part_end - start) }
+    }
+
+    fn bytes_at(&self, block: u32, extent: Extent) -> (usize, usize) {
+        let size = self.job.size;
+        ((block as usize * self.job.count + extent.start) * size, extent.count * size)
+    }
+
+    /// One step for one slice. True if somebody may be waiting for it.
+    #[inline]
+    fn step(
+        &mut self,
+        step: &LinkedStep,
+        slice: u64,
+        sources: &mut Few<FoldSource<'a>>,
+        dests: &mut Few<View<'a>>,
+    ) -> Result<bool> {
+        let extent = self.extent(step, slice);
+        let mut arrived_already = false;
+        let mut waited = false;
+        for operand in &step.operands {
+            match operand {
+                Source::Own => {
+                    let block = step.input.ok_or_else(|| Error::internal("a step without its input"))?;
+                    let (at, bytes) = self.bytes_at(block, extent);
+                    sources.push(FoldSource { view: self.job.input.part(at, bytes), raw: true });
+                }
+                Source::From { .. } => {
+                    waited = true;
+                    match self.incoming(operand, slice, extent)? {
+                        Some(source) => sources.push(source),
+                        None => arrived_already = true,
+                    }
+                }
+            }
+        }
+        if waited && self.job.collective.everybody() || step.keep.is_some() {
+            self.check_everybody()?;
+        }
+        let outgoing = self.destinations(step, slice, extent, dests)?;
+        if extent.count > 0 && !arrived_already && !dests.as_slice().is_empty() {
+            self.combine(step, extent, sources.as_slice(), dests.as_slice());
+        }
+        Ok(waited || outgoing)
+    }
+
+    /// No output is written before all arguments are known to agree, where all ranks matter.
+    #[inline]
+    fn check_everybody(&mut self) -> Result<()> {
+        if self.all_checked {
+            return Ok(());
+        }
+        let reduces_here = self.job.collective.reduces() && !self.job.output.is_empty();
+        if self.job.collective.everybody() || reduces_here {
+            for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
+                self.ledger.offer(r, self.t, self.scope)?;
+            }
+        }
+        self.all_checked = true;
+        Ok(())
+    }
+
+    /// Wait for an operand and find it. `None`: the sender has stored it in our output.
+    fn incoming(&mut self, operand: &Source, slice: u64, extent: Extent) -> Result<Option<FoldSource<'a>>> {
+        let Source::From { place, egress, slot, raw, input, output, push } = operand else {
+            return Err(Error::internal("an own operand has no sender"));
+        };
+        let t = self.t;
+        let offer = self.ledger.offer(place.rank, t, self.scope)?;
+        let reader = self.job.collective.everybody().then_some(self.mine);
+        let route = link::route(*egress, *push, buffers(&offer), reader);
+        if route != Route::Input {
+            // An input is ready on arrival; everything else when its maker's counter says so.
+            t.await_counter(place.rank, self.base + place.done(slice), self.scope)?;
+        }
+        let bytes = extent.count * self.job.size;
+        let shared = |start: Option<u64>, block: &Option<u32>| {
+            let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
+            t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
+        };
+        let view = match route {
+            Route::Slot => t.control().staging(place.rank, self.slot_at(*slot, slice), bytes),
+            Route::Input => shared(offer.input, input)?,
+            Route::Output => shared(offer.output, output)?,
+            Route::Push => return Ok(None),
+        };
+        Ok(Some(FoldSource { view, raw: *raw }))
+    }
+
+    fn slot_at(&self, slot: u32, slice: u64) -> usize {
+        let depth = self.linked.depth as usize;
+        self.half + (slot as usize * depth + slice as usize % depth) * self.cut.slot
+    }
+
+    /// Where the result goes. True if somebody reads it.
+    fn destinations(
+        &mut self,
+        step: &LinkedStep,
+        slice: u64,
+        extent: Extent,
+        dests: &mut Few<View<'a>>,
+    ) -> Result<bool> {
+        let t = self.t;
+        if let Some(block) = step.keep {
+            let (at, bytes) = self.bytes_at(block, extent);
+            dests.push(self.job.output.part(at, bytes));
+        }
+        let mut staged = false;
+        let mut read = false;
+        for reader in &step.readers {
+            match self.route_to(step, reader)? {
+                Route::Slot => {
+                    staged = true;
+                    if slice >= self.linked.depth as u64 {
+                        let before = reader.place.done(slice - self.linked.depth as u64);
+                        t.await_counter(reader.place.rank, self.base + before, self.scope)?;
+                    }
+                }
+                Route::Push => {
+                    let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
+                    let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
+                    let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);
+                    dests.push(t.heap(reader.place.rank, start, bytes)?);
+                }
+                Route::Input => continue,
+                Route::Output => {}
+            }
+            read = true;
+        }
+        if staged {
+            if !self.staging_free {
+                self.ledger.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
+                self.staging_free = true;
+            }
+            let bytes = extent.count * self.job.size;
+            dests.push(t.control().staging(t.rank(), self.slot_at(step.slot, slice), bytes));
+        }
+        Ok(read)
+    }
+
+    /// The route to one reader; the same that the reader finds.
+    #[inline]
+    fn route_to(&mut self, step: &LinkedStep, reader: &link::Reader) -> Result<Route> {
+        let mut theirs = None;
+        if self.job.collective.everybody() {
+            theirs = Some(if reader.push.allowed {
+                buffers(&self.ledger.offer(reader.place.rank, self.t, self.scope)?)
+            } else {
+                Buffers::default()
+            });
+        }
+        Ok(link::route(step.egress, reader.push, self.mine, theirs))
+    }
+
+    fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[View<'a>]) {
+        match &self.job.fold {
+            Some(fold) if sources.len() > 1 || step.finish => {
+                let stream = self.stream && step.keep.is_some() && dests.len() == 1;
+                fold.fold(sources, dests, extent.count, step.finish, stream);
+            }
+            _ => {
+                for &dest in dests {
+                    kernels::copy(dest, sources[0].view, self.stream && step.keep.is_some());
+                }
+            }
+        }
+    }
+
+    /// Stay until nobody reads this rank's buffers any more.
+    fn drain(&mut self) -> Result<()> {
+        if !self.mine.input_shared && !self.mine.output_shared {
+            return Ok(());
+        }
+        let linked = self.linked;
+        for step in &linked.steps {
+            for reader in &step.readers {
+                if matches!(self.route_to(step, reader)?, Route::Input | Route::Output) {
+                    let last = reader.place.done(self.cut.slices - 1);
+                    self.t.await_counter(reader.place.rank, self.base + last, self.scope)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

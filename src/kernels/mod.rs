@@ -1,4 +1,230 @@
 //! Reductions and copies at memory speed.
 //!
-//! The one entry for reductions is [`Fold::fold`]: fold k sources left to right, element by element, write to one or several
-//! destinations. [`copy`] moves bytes.
+//! The one entry for reductions is [`Fold::fold`]: fold k sources left to right, element by element, and write the
+//! result to one or several destinations. [`copy`] moves bytes, [`zero`] clears them.
+//!
+//! Integers, float32 and float64 are folded by stages. Each is one loop, and what passes between them lies in a block that
+//! stays in the first-level cache, so every source is read once and every destination written once:
+//!
+//! ```text
+//!     source 0 --map--+                                map      raw sources only: square, x != 0
+//!                     combine--+                       divide   Avg only, on finish
+//!     source 1 --map--+        combine--divide--> dest 0
+//!                              |             +--> dest 1
+//!     source 2 --map-----------+
+//! ```
+//!
+//! A stage that has nothing to do is left out: operands are read straight from the sources, the last combine writes straight
+//! to a single destination, and a fold of two is one loop. The 16- and 8-bit floats take all stages at once, in registers,
+//! between widening to float32 and rounding back (`small.rs`).
+//!
+//! Every loop is written once and compiled for every instruction set (`isa.rs`); which one is used is a value, not a global.
+//!
+//! # Which bits
+//!
+//! The result depends on the values and their order only, never on instruction set, alignment, slicing or the place of the
+//! destination:
+//! - integers wrap around; `Avg` truncates toward zero;
+//! - float16, bfloat16 and float8 are float32 during a fold and rounded once, to nearest even, at its end;
+//! - a float result that is not a number is the one positive quiet NaN with no payload, whichever NaN went in;
+//! - `Max` and `Min` prefer numbers to NaN, and hold that -0 < +0;
+//! - float8e4m3 has no infinity: what is too large becomes +-448, as do infinities; float8e5m2 overflows to infinity;
+//! - one source to which nothing is done is copied, NaN payload and all.
+//!
+//! Payload may change under our hands: it is read through raw pointers only, and no address or length is made of it.
+
+mod codec;
+mod combine;
+mod copy;
+mod isa;
+#[cfg(test)]
+pub(crate) mod oracle;
+mod small;
+#[cfg(test)]
+mod tests;
+mod unary;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub use copy::{copy, zero};
+pub use isa::Isa;
+
+use crate::memory::view::View;
+use crate::types::{DataType, RedOp};
+use isa::Stages;
+use std::mem::MaybeUninit;
+
+/// One operand of a fold.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// Where its elements are; they need not be aligned.
+    pub view: View<'a>,
+    /// A rank's own untouched input, so the operation's map (square, x != 0) applies to it.
+    pub raw: bool,
+}
+
+/// How to fold one element type with one operation: a value to keep and to copy.
+#[derive(Clone, Copy)]
+pub struct Fold {
+    /// Bytes of one element.
+    size: usize,
+    nranks: u32,
+    stages: Stages,
+}
+
+/// Bytes that pass between two stages. Two blocks and what streams past them fit the smallest first-level caches.
+const BLOCK: usize = 4096;
+
+/// A block on the stack, not initialised: short folds touch only what they use.
+#[repr(C, align(64))]
+struct Block([MaybeUninit<u8>; BLOCK]);
+
+impl Fold {
+    /// The fastest way on this CPU; `None` if the type does not have the operation.
+    pub fn new(dtype: DataType, op: RedOp, nranks: u32) -> Option<Fold> {
+        Fold::on(Isa::best(), dtype, op, nranks)
+    }
+
+    /// The way of one instruction set; `None` also where this CPU lacks it.
+    pub fn on(isa: Isa, dtype: DataType, op: RedOp, nranks: u32) -> Option<Fold> {
+        let stages = isa.stages(dtype, op)?;
+        Some(Fold { size: dtype.size(), nranks: nranks.max(1), stages })
+    }
+
+    /// Fold `sources` left to right, element by element, `count` elements, into every one of `dests`.
+    ///
+    /// `finish` says that this fold completes the reduction, so `Avg` divides. `stream` writes around the caches where the
+    /// destinations are aligned to 64 bytes; choose it for what will not be read again soon.
+    ///
+    /// A destination may be exactly a source, or share no byte with it. Panics if a view is too short or nothing is given
+    /// to fold.
+    pub fn fold(&self, sources: &[Source<'_>], dests: &[View<'_>], count: usize, finish: bool, stream: bool) {
+        let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
+        assert!(!sources.is_empty(), "a fold has at least one source");
+        assert!(sources.iter().all(|s| s.view.bytes() >= bytes), "a source of a fold is too short");
+        assert!(dests.iter().all(|d| d.bytes() >= bytes), "a destination of a fold is too short");
+        debug_assert!(
+            dests.iter().all(|d| sources
+                .iter()
+                .all(|s| { s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes)) })),
+            "a destination of a fold overlaps a source in part"
+        );
+        let (maps, divides) = match self.stages {
+            Stages::Plain { map, divide, .. } => (map.is_some(), divide.is_some()),
+            Stages::Small { maps, divides, .. } => (maps, divides),
+        };
+        let divide = finish && divides;
+        let untouched = !(divide || maps && sources.iter().any(|s| s.raw));
+        match (self.stages, sources, dests) {
+            (_, [only], _) if untouched => {
+                for dest in dests {
+                    copy(dest.part(0, bytes), only.view.part(0, bytes), stream);
+                }
+            }
+            (Stages::Plain { pair, onto, .. }, [a, b], [dest]) if untouched && !stream => {
+                // SAFETY: the views hold `count` elements, as asserted, and the stages are of this CPU.
+                unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) }
+            }
+            (Stages::Small { fold, .. }, _, [dest]) if !stream => {
+                // SAFETY: as above.
+                unsafe { fold(dest.addr(), sources, 0, count, divide.then_some(self.nranks)) }
+            }
+            // SAFETY: as above.
+            _ => unsafe { self.fold_blocks(sources, dests, count, divide, stream) },
+        }
+    }
+
+    /// Block by block, for what one loop cannot do.
+    ///
+    /// # Safety
+    /// `sources` and `dests` hold `count` elements; destinations are writable.
+    #[inline(never)] // its blocks would burden the stack of the short folds above
+    unsafe fn fold_blocks(
+        &self,
+        sources: &[Source<'_>],
+        dests: &[View<'_>],
+        count: usize,
+        divide: bool,
+        stream: bool,
+    ) {
+        let (mut first, mut second) =
+            (Block([MaybeUninit::uninit(); BLOCK]), Block([MaybeUninit::uninit(); BLOCK]));
+        let (acc, room) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
+        let stream = stream && dests.iter().all(|d| (d.addr() as usize).is_multiple_of(copy::LINE));
+        // A single destination is written by the last combine itself.
+        let only =
+            if let ([dest], false, false) = (dests, stream, divide) { Some(dest.addr()) } else { None };
+
+        let step = BLOCK / self.size;
+        for at in (0..count).step_by(step) {
+            let (n, offset) = ((count - at).min(step), at * self.size);
+            let out = only.map(|d| d.wrapping_add(offset));
+            // SAFETY: n elements at `offset` lie within every view, and fit a block. A block is read only where a stage has
+            // written it. A destination's part is written only when all sources' parts have been read.
+            unsafe {
+                let value = match self.stages {
+                    Stages::Small { fold, .. } => {
+                        fold(acc, sources, offset, n, divide.then_some(self.nranks));
+                        acc
+                    }
+                    Stages::Plain { map, pair, onto, divide: divider } => {
+                        let operand = |source: &Source<'_>, room: *mut u8| {
+                            let payload = source.view.addr().add(offset);
+                            let Some(map) = map.filter(|_| source.raw) else { return payload };
+                            room.copy_from_nonoverlapping(payload, n * self.size);
+                            map(room, n);
+                            room
+                        };
+                        let mut value = operand(&sources[0], acc);
+                        for (i, source) in sources.iter().enumerate().skip(1) {
+                            let to = if i + 1 == sources.len() { out.unwrap_or(acc) } else { acc };
+                            combine(pair, onto, to, value, operand(source, room), n);
+                            value = to;
+                        }
+                        if let Some(divider) = divider.filter(|_| divide) {
+                            if value != acc {
+                                acc.copy_from_nonoverlapping(value, n * self.size);
+                                value = acc;
+                            }
+                            divider(acc, n, self.nranks);
+                        }
+                        value
+                    }
+                };
+                if out != Some(value) {
+                    for dest in dests {
+                        copy::block(dest.addr().add(offset), value, n * self.size, stream);
+                    }
+                }
+            }
+        }
+        if stream {
+            copy::fence();
+        }
+    }
+}
+
+/// out = a op b; `out` may be exactly `a` or `b`. Every operation commutes, to the bit.
+///
+/// # Safety
+/// All three hold n values, `out` overlaps none in part, and the CPU has what `pair` and `onto` use.
+#[inline(always)]
+unsafe fn combine(
+    pair: unsafe fn(*mut u8, *const u8, *const u8, usize),
+    onto: unsafe fn(*mut u8, *const u8, usize),
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    n: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if std::ptr::eq(out, a) {
+            onto(out, b, n)
+        } else if std::ptr::eq(out, b) {
+            onto(out, a, n)
+        } else {
+            pair(out, a, b, n)
+        }
+    }
+}

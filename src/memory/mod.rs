@@ -1,2 +1,9 @@
 //! Segments, the shareable heap, and raw views of payload.
+//!
+//! Nothing in shared memory is a pointer and nothing in it is trusted: what crosses is offsets, and every offset that
+//! is read from a peer is range-checked where it becomes a [`view::View`].
+
+pub mod control;
+pub mod heap;
+pub mod segment;
 pub mod view;

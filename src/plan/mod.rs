@@ -3,8 +3,10 @@
 //! A plan never holds bytes or addresses. It speaks of **chunks**; a chunk is one part of one block of the
 //! collective's vector, so one cached plan serves every count:
 //!
+//! ```text
 //!     count elements a block, `parts` parts a block           block 0             block 1
 //!     part p of a block = [p*c, (p+1)*c), c = ceil(count/parts)   | p0 | p1 | p2 |    | p0 | p1 | p2 |
+//! ```
 //!
 //! The blocks of each collective, and where chunk (b, p) lies in a rank's buffers:
 //!
@@ -168,6 +170,12 @@ impl Chunk {
     /// The whole of a block that is not divided.
     pub const fn block(block: u32) -> Chunk {
         Chunk { block, part: 0 }
+    }
+}
+
+impl std::fmt::Display for Chunk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {} part {}", self.block, self.part)
     }
 }
 

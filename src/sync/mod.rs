@@ -1,1 +1,5 @@
-//! sync/mod.
+//! Words that ranks share: the atomics, posting and waiting.
+
+pub mod bell;
+pub mod prim;
+pub mod wait;

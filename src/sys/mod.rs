@@ -1,1 +1,12 @@
-//! sys/mod.
+//! System calls, one family a file, behind safe functions. Nothing above this folder names `libc` or `nix`.
+
+pub mod background;
+pub mod clock;
+pub mod cpu;
+pub mod credentials;
+pub mod fork;
+pub mod futex;
+pub mod keeper;
+pub mod process;
+pub mod shm;
+pub mod socket;

@@ -1,1 +1,4 @@
-//! tests/mod.
+//! Tests across modules.
+
+mod algorithms;
+mod collectives;

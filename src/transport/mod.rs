@@ -1,1 +1,256 @@
-//! transport/mod.
+//! Moves values between ranks: arrivals, program counters, staging, heaps; and tells when a wait is hopeless.
+
+pub mod arrival;
+pub mod pair;
+pub mod watch;
+
+use crate::error::{Error, Result};
+use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
+use crate::memory::heap::PeerHeap;
+use crate::memory::view::View;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::{Patience, Waiter};
+use crate::sys::clock;
+use crate::types::Rank;
+use arrival::{AGREED, Fingerprint, Offer};
+use std::sync::Arc;
+
+/// One rank's connection to all others of its communicator.
+pub struct Transport {
+    control: Arc<Control>,
+    rank: Rank,
+    nranks: u32,
+    heaps: Vec<PeerHeap>,
+    patience: Patience,
+    timeout_ns: u64,
+}
+
+/// What a call is, as far as waiting in it goes.
+#[derive(Clone, Copy)]
+pub struct Scope {
+    /// Its number; 0 for point-to-point transfers, which have none.
+    pub seq: u64,
+    /// This rank's arguments.
+    pub mine: [u64; 2],
+    /// When to give up.
+    pub deadline_ns: u64,
+    /// A rank's part is over as soon as it has arrived.
+    pub arrival_is_all: bool,
+}
+
+/// Bits of the program counter that count within a call; the rest is the call's number.
+pub const STEP_BITS: u32 = 20;
+
+/// The program counter with which call `seq` begins.
+#[inline]
+pub fn counter_base(seq: u64) -> u64 {
+    seq << STEP_BITS
+}
+
+impl Transport {
+    /// Over a control segment whose life lines are filled, and the heaps of all ranks.
+    pub fn new(
+        control: Arc<Control>,
+        rank: Rank,
+        heaps: Vec<PeerHeap>,
+        patience: Patience,
+        timeout_ns: u64,
+    ) -> Transport {
+        Transport { control, rank, nranks: heaps.len() as u32, heaps, patience, timeout_ns }
+    }
+
+    /// This rank.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+    /// Ranks in all.
+    #[inline]
+    pub fn nranks(&self) -> u32 {
+        self.nranks
+    }
+    /// The segment.
+    #[inline]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+    /// A deadline from now.
+    ///
+    /// Reading the clock costs as much as a small call's other overhead together, so a scope starts with 0 and the
+    /// first look at the clock settles it (see `wait`).
+    pub fn deadline(&self) -> u64 {
+        if self.timeout_ns == 0 { u64::MAX } else { clock::now_ns().saturating_add(self.timeout_ns) }
+    }
+    /// The deadline's length.
+    pub fn timeout_ns(&self) -> u64 {
+        self.timeout_ns
+    }
+
+    /// Ring whoever sleeps. Call after every store that a peer may wait for.
+    #[inline]
+    pub fn after_post(&self) {
+        if self.control.header().sleepers.after_post() {
+            self.ring_all();
+        }
+    }
+
+    #[cold]
+    fn ring_all(&self) {
+        for r in (0..self.nranks).filter(|&r| r != self.rank) {
+            #[cfg(not(loom))]
+            self.control.bell(r).ring();
+            #[cfg(loom)]
+            let _ = r;
+        }
+    }
+
+    /// Enter call `seq`: payload first, then the line.
+    #[inline]
+    pub fn arrive(&self, seq: u64, mine: [u64; 2], offer: &Offer) {
+        let line = self.control.arrival(self.rank, seq);
+        line.args.store(mine[0] | offer.pack(), Ordering::Relaxed);
+        line.count.store(mine[1], Ordering::Relaxed);
+        if let Some(offset) = offer.input {
+            line.words[0].store(offset, Ordering::Relaxed);
+        }
+        if let Some(offset) = offer.output {
+            line.words[1].store(offset, Ordering::Relaxed);
+        }
+        // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
+        line.seq.store(seq, Ordering::Release);
+        self.after_post();
+    }
+
+    /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
+    #[inline]
+    pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> View<'_> {
+        self.control.payload(rank, seq, bytes)
+    }
+
+    /// Has a rank entered call `seq` (or a later one)?
+    #[inline]
+    pub fn has_arrived(&self, rank: Rank, seq: u64) -> bool {
+        self.control.arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
+    }
+
+    /// Wait for a rank's arrival and hold its arguments against ours.
+    #[inline]
+    pub fn meet(&self, peer: Rank, scope: &mut Scope) -> Result<Offer> {
+        let line = self.control.arrival(peer, scope.seq);
+        let seq = scope.seq;
+        // ORDER: partner of the store in `arrive`.
+        if line.seq.load(Ordering::Acquire) < seq {
+            self.wait(scope, || line.seq.load(Ordering::Acquire) >= seq)?;
+        }
+        let (args, count) = (line.args.load(Ordering::Relaxed), line.count.load(Ordering::Relaxed));
+        if args & AGREED != scope.mine[0] || count != scope.mine[1] {
+            return Err(self.disagree(scope, peer, [args & AGREED, count]));
+        }
+        Ok(Offer::unpack(
+            args,
+            [line.words[0].load(Ordering::Relaxed), line.words[1].load(Ordering::Relaxed)],
+        ))
+    }
+
+    /// Publish this rank's program counter.
+    #[inline]
+    pub fn publish(&self, counter: u64) {
+        // ORDER: publishes every slot, heap range and output written so far; partner: `await_counter`.
+        self.control.progress(self.rank).counter.store(counter, Ordering::Release);
+        self.after_post();
+    }
+
+    /// Publish where nobody waits: the end of a call, which only the watch looks at.
+    #[inline]
+    pub fn publish_quietly(&self, counter: u64) {
+        self.control.progress(self.rank).counter.store(counter, Ordering::Release);
+    }
+
+    /// Wait until a rank's program counter has reached a value.
+    #[inline]
+    pub fn await_counter(&self, peer: Rank, counter: u64, scope: &mut Scope) -> Result<()> {
+        let word = &self.control.progress(peer).counter;
+        if word.load(Ordering::Acquire) >= counter {
+            return Ok(());
+        }
+        self.wait(scope, || word.load(Ordering::Acquire) >= counter)
+    }
+
+    /// Wait for anything, watching all ranks.
+    #[inline]
+    pub fn wait(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
+        if scope.deadline_ns == 0 {
+            scope.deadline_ns = self.deadline();
+        }
+        let scope = *scope;
+        self.wait_watching(scope.deadline_ns, ready, || self.watch(&scope), || self.expired(&scope))
+    }
+
+    /// Wait with a caller's own watch.
+    #[inline]
+    pub fn wait_watching(
+        &self,
+        deadline_ns: u64,
+        ready: impl FnMut() -> bool,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<()> {
+        let header = self.control.header();
+        let waiter = Waiter {
+            patience: self.patience,
+            bell: self.control.bell(self.rank),
+            sleepers: &header.sleepers,
+            deadline_ns,
+        };
+        waiter.until(ready, watch, expired)
+    }
+
+    /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.
+    #[inline]
+    pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<View<'_>> {
+        usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes)).ok_or_else(
+            || {
+                Error::remote(format!(
+                    "rank {rank} passed a buffer outside of its shared heap (offset {offset}, {bytes} bytes); \
+                     destroy the communicator"
+                ))
+            },
+        )
+    }
+
+    /// Tell everybody that this rank is gone for good.
+    pub fn leave(&self) {
+        self.control.life(self.rank).state.store(LEFT, Ordering::Release);
+        self.ring_all();
+    }
+
+    /// Tell everybody that this rank gave up in call `seq`.
+    pub fn fail(&self, seq: u64) {
+        let life = self.control.life(self.rank);
+        life.failed_seq.store(seq, Ordering::Relaxed);
+        if life.state.load(Ordering::Relaxed) == ALIVE {
+            life.state.store(FAILED, Ordering::Release);
+        }
+        self.ring_all();
+    }
+
+    /// Make every rank's current and future calls fail.
+    pub fn abort(&self) {
+        let word = &self.control.header().aborted_by;
+        let _ = word.compare_exchange(0, self.rank + 1, Ordering::Release, Ordering::Relaxed);
+        self.ring_all();
+        // The rank that sleeps inside a call may be this very one.
+        #[cfg(not(loom))]
+        self.control.bell(self.rank).ring();
+    }
+
+    /// What a peer's packed arguments say.
+    pub fn describe(args: [u64; 2]) -> String {
+        match Fingerprint::unpack(args[0], args[1]) {
+            Some(f) => watch::call_text(&f),
+            None => "something that is not a call".into(),
+        }
+    }
+}
+
+const _: () = assert!(INLINE >= 16, "the two heap offsets share the inline payload's words");

@@ -1,0 +1,138 @@
+/* Checks, and how ranks meet. A failed check ends the process: the other ranks then fail too and say so. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#define _GNU_SOURCE
+#include <penny.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *check_case = "-";
+static int rank = 0;
+static int ranks = 1;
+
+#define FAIL(...)                                                                                                      \
+    do {                                                                                                               \
+        fprintf(stderr, "%s:%d: rank %d of %d: %s: ", __FILE__, __LINE__, rank, ranks, check_case);                    \
+        fprintf(stderr, __VA_ARGS__);                                                                                  \
+        fputc('\n', stderr);                                                                                           \
+        exit(1);                                                                                                       \
+    } while (0)
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) FAIL("%s", #condition);                                                                      \
+    } while (0)
+
+#define CHECK_INT(got, expected)                                                                                       \
+    do {                                                                                                               \
+        long long got_ = (long long)(got), expected_ = (long long)(expected);                                          \
+        if (got_ != expected_) FAIL("%s is %lld, not %lld", #got, got_, expected_);                                    \
+    } while (0)
+
+/* The call succeeds. */
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        pennyResult_t result_ = (call);                                                                                \
+        if (result_ != pennySuccess) FAIL("%s: %s", pennyGetErrorString(result_), pennyGetLastError(NULL));            \
+    } while (0)
+
+/* The call fails in this way, and the sentence begins with the function's name and has the text in it. */
+#define FAILS(expected, text, call)                                                                                    \
+    do {                                                                                                               \
+        pennyResult_t result_ = (call);                                                                                \
+        if (result_ != (expected)) {                                                                                   \
+            FAIL("%s returned %d, not %s: %s", #call, (int)result_, #expected, pennyGetLastError(NULL));               \
+        }                                                                                                              \
+        check_sentence(pennyGetLastError(NULL), #call, text, __LINE__);                                                \
+    } while (0)
+
+static inline void check_sentence(const char *sentence, const char *call, const char *text, int line) {
+    size_t name = strcspn(call, "(");
+    if (strncmp(sentence, call, name) != 0 || strncmp(sentence + name, ": ", 2) != 0) {
+        FAIL("line %d: \"%s\" does not begin with \"%.*s: \"", line, sentence, (int)name, call);
+    }
+    if (strstr(sentence + name, text) == NULL) FAIL("line %d: \"%s\" does not say \"%s\"", line, sentence, text);
+}
+
+/* Runs one case, a function without arguments. */
+#define RUN(name)                                                                                                      \
+    do {                                                                                                               \
+        check_case = #name;                                                                                            \
+        name();                                                                                                        \
+        printf("%s\n", #name);                                                                                         \
+    } while (0)
+
+static inline int number_of(const char *variable) {
+    const char *text = getenv(variable);
+    if (text == NULL) FAIL("%s is not set: run this through the test harness", variable);
+    return atoi(text);
+}
+
+/* Call first: who this process is. */
+static inline void begin(void) {
+    rank = number_of("TEST_RANK");
+    ranks = number_of("TEST_RANKS");
+}
+
+static inline void nap(void) {
+    struct timespec millisecond = {0, 1000000};
+    nanosleep(&millisecond, NULL);
+}
+
+static inline void path_of(char *path, size_t size, const char *name) {
+    snprintf(path, size, "%s/%s", getenv("TEST_DIR"), name);
+}
+
+/* Tells the other ranks something that is not the library's business: a file appears, whole. */
+static inline void post_bytes(const char *name, const void *bytes, size_t size) {
+    char path[512], unfinished[520];
+    path_of(path, sizeof path, name);
+    snprintf(unfinished, sizeof unfinished, "%s.new", path);
+    FILE *file = fopen(unfinished, "wb");
+    CHECK(file != NULL && (size == 0 || fwrite(bytes, size, 1, file) == 1) && fclose(file) == 0);
+    CHECK(rename(unfinished, path) == 0);
+}
+
+/* Waits for it. The harness ends a wait without end. */
+static inline void await_bytes(const char *name, void *bytes, size_t size) {
+    char path[512];
+    FILE *file;
+    path_of(path, sizeof path, name);
+    while ((file = fopen(path, "rb")) == NULL) nap();
+    CHECK((size == 0 || fread(bytes, size, 1, file) == 1) && fclose(file) == 0);
+}
+
+static inline void post(const char *name) { post_bytes(name, "", 0); }
+static inline void await(const char *name) { await_bytes(name, NULL, 0); }
+
+/* The id of the next communicator, made by rank 0. */
+static inline pennyUniqueId shared_id(void) {
+    static int number = 0;
+    char name[32];
+    pennyUniqueId id;
+    snprintf(name, sizeof name, "id%d", number++);
+    if (rank == 0) {
+        OK(pennyGetUniqueId(&id));
+        post_bytes(name, &id, sizeof id);
+    } else {
+        await_bytes(name, &id, sizeof id);
+    }
+    return id;
+}
+
+/* A communicator of all ranks. */
+static inline pennyComm_t join(void) {
+    pennyComm_t comm = NULL;
+    OK(pennyCommInitRank(&comm, ranks, shared_id(), rank));
+    CHECK(comm != NULL);
+    return comm;
+}
+
+#endif

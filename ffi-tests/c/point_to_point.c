@@ -1,0 +1,122 @@
+/* src/ffi/point_to_point.rs: transfers between two ranks. */
+#include "check.h"
+
+enum { LARGE = 300000 };
+static pennyComm_t comm;
+static int in[LARGE], out[LARGE];
+
+static int value(int from, int to, size_t i) { return from * 1000000 + to * 10000 + (int)(i % 9973); }
+
+static void a_message_goes_from_each_rank_to_each_other(void) {
+    const size_t counts[] = {1, 5, 1000, LARGE};
+    for (int k = 0; k < 4; k++) {
+        for (int from = 0; from < ranks; from++) {
+            for (int to = 0; to < ranks; to++) {
+                if (from == to) continue;
+                if (rank == from) {
+                    for (size_t i = 0; i < counts[k]; i++) in[i] = value(from, to, i);
+                    OK(pennySend(in, counts[k], pennyInt, to, comm, NULL));
+                } else if (rank == to) {
+                    OK(pennyRecv(out, counts[k], pennyInt, from, comm, NULL));
+                    for (size_t i = 0; i < counts[k]; i++) CHECK_INT(out[i], value(from, to, i));
+                }
+            }
+        }
+    }
+}
+
+static void a_send_buffer_may_be_written_again_at_once(void) {
+    if (ranks == 1) return;
+    for (int i = 0; i < 100; i++) {
+        int number = i;
+        if (rank == 0) {
+            OK(pennySend(&number, 1, pennyInt, 1, comm, NULL));
+            number = -1;
+        } else if (rank == 1) {
+            if (i % 10 == 0) nap();
+            OK(pennyRecv(&number, 1, pennyInt, 0, comm, NULL));
+            CHECK_INT(number, i);
+        }
+    }
+    OK(pennyBarrier(comm, NULL));
+}
+
+static void a_ring_of_messages_passes_in_groups(void) {
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    for (size_t count = 1; count <= LARGE; count *= 10) {
+        for (size_t i = 0; i < count; i++) in[i] = value(rank, next, i);
+        OK(pennyGroupStart());
+        OK(pennySend(in, count, pennyInt, next, comm, NULL));
+        OK(pennyRecv(out, count, pennyInt, previous, comm, NULL));
+        OK(pennyGroupEnd());
+        for (size_t i = 0; i < count; i++) CHECK_INT(out[i], value(previous, rank, i));
+    }
+}
+
+static void to_oneself_both_halves_go_in_one_group(void) {
+    FAILS(pennyInvalidUsage, "group", pennySend(in, 1, pennyInt, rank, comm, NULL));
+    FAILS(pennyInvalidUsage, "group", pennyRecv(out, 1, pennyInt, rank, comm, NULL));
+    for (size_t count = 1; count <= LARGE; count *= 60) {
+        for (size_t i = 0; i < count; i++) in[i] = value(rank, rank, i), out[i] = -1;
+        OK(pennyGroupStart());
+        OK(pennyRecv(out, count, pennyInt, rank, comm, NULL));
+        OK(pennySend(in, count, pennyInt, rank, comm, NULL));
+        OK(pennyGroupEnd());
+        for (size_t i = 0; i < count; i++) CHECK_INT(out[i], value(rank, rank, i));
+    }
+    OK(pennyGroupStart());
+    OK(pennySend(in, 1, pennyInt, rank, comm, NULL));
+    CHECK(pennyGroupEnd() == pennyInvalidUsage);
+    OK(pennyBarrier(comm, NULL));
+}
+
+static void nothing_at_all_is_sent_too(void) {
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    OK(pennyGroupStart());
+    OK(pennySend(NULL, 0, pennyInt, next, comm, NULL));
+    OK(pennyRecv(NULL, 0, pennyInt, previous, comm, NULL));
+    OK(pennySend(&rank, 1, pennyInt, next, comm, NULL));
+    OK(pennyRecv(out, 1, pennyInt, previous, comm, NULL));
+    OK(pennyGroupEnd());
+    CHECK_INT(out[0], previous);
+}
+
+static void wrong_arguments_are_refused_by_name(void) {
+    const int no_peer[] = {-1, ranks, INT_MAX, INT_MIN};
+    for (int i = 0; i < 4; i++) {
+        FAILS(pennyInvalidArgument, "peer", pennySend(in, 1, pennyInt, no_peer[i], comm, NULL));
+        FAILS(pennyInvalidArgument, "peer", pennyRecv(out, 1, pennyInt, no_peer[i], comm, NULL));
+    }
+    int other = (rank + 1) % ranks;
+    FAILS(pennyInvalidArgument, "sendbuff", pennySend(NULL, 1, pennyInt, other, comm, NULL));
+    FAILS(pennyInvalidArgument, "recvbuff", pennyRecv(NULL, 1, pennyInt, other, comm, NULL));
+    FAILS(pennyInvalidArgument, "count", pennySend(in, SIZE_MAX, pennyInt, other, comm, NULL));
+    FAILS(pennyInvalidArgument, "datatype", pennySend(in, 1, (pennyDataType_t)77, other, comm, NULL));
+    FAILS(pennyInvalidUsage, "stream", pennyRecv(out, 1, pennyInt, other, comm, (pennyStream_t)(uintptr_t)8));
+    FAILS(pennyInvalidArgument, "comm", pennySend(in, 1, pennyInt, other, NULL, NULL));
+}
+
+/* Ranks 0 and 1 disagree on the length: the receiver is told and nothing hangs. */
+static void halves_that_do_not_match_are_found(void) {
+    if (ranks == 1) return;
+    if (rank == 0) {
+        pennyResult_t result = pennySend(in, 4, pennyInt, 1, comm, NULL);
+        CHECK(result == pennySuccess || result == pennyInvalidUsage);
+    } else if (rank == 1) {
+        FAILS(pennyInvalidUsage, "rank 0", pennyRecv(out, 5, pennyInt, 0, comm, NULL));
+    }
+}
+
+int main(void) {
+    begin();
+    comm = join();
+    RUN(a_message_goes_from_each_rank_to_each_other);
+    RUN(a_send_buffer_may_be_written_again_at_once);
+    RUN(a_ring_of_messages_passes_in_groups);
+    RUN(to_oneself_both_halves_go_in_one_group);
+    RUN(nothing_at_all_is_sent_too);
+    RUN(wrong_arguments_are_refused_by_name);
+    RUN(halves_that_do_not_match_are_found);
+    OK(pennyCommDestroy(comm));
+    return 0;
+}

@@ -1,0 +1,105 @@
+//! c-examples: each builds without a warning and prints what its README promises.
+
+use std::fs;
+use std::path::PathBuf;
+
+use penny_ffi_tests::{compiler, ranks, root};
+
+/// An example, built.
+struct Example {
+    folder: PathBuf,
+    program: PathBuf,
+    readme: String,
+    _dir: tempfile::TempDir,
+}
+
+impl Example {
+    fn build(name: &str) -> Example {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = root().join("c-examples").join(name);
+        let program = dir.path().join(name);
+        compiler::program(&folder.join("main.c"), &program);
+        Example { readme: fs::read_to_string(folder.join("README.md")).unwrap(), folder, program, _dir: dir }
+    }
+
+    /// The lines that the README shows below the line `heading`, in any order.
+    fn promised(&self, heading: &str) -> Option<Vec<&str>> {
+        let mut lines = self.readme.lines().skip_while(|line| *line != heading);
+        lines.next()?;
+        let mut shown: Vec<_> =
+            lines.skip_while(|line| line.is_empty()).map_while(|line| line.strip_prefix("    ")).collect();
+        shown.sort();
+        Some(shown)
+    }
+
+    /// Runs it, and compares what it prints with what is promised below `heading`, if anything is.
+    #[track_caller]
+    fn keeps(&self, heading: &str, on: usize, env: &[(&str, &str)]) {
+        let said = ranks::run(&self.program, &self.folder, on, env);
+        if let Some(promised) = self.promised(heading) {
+            let mut printed: Vec<_> = said.iter().flat_map(|text| text.lines()).collect();
+            printed.sort();
+            assert_eq!(printed, promised, "{heading}");
+        }
+    }
+
+    /// The same on 2 ranks, whose output every README shows, and on 3.
+    #[track_caller]
+    fn keeps_its_word(&self) {
+        assert!(
+            self.promised("With 2 ranks:").is_some_and(|lines| !lines.is_empty()),
+            "the README shows 2 ranks"
+        );
+        self.keeps("With 2 ranks:", 2, &[]);
+        self.keeps("With 3 ranks:", 3, &[]);
+    }
+}
+
+#[test]
+fn init_meets_and_parts() {
+    Example::build("01_init").keeps_its_word();
+}
+
+#[test]
+fn all_reduce_combines() {
+    Example::build("02_all_reduce").keeps_its_word();
+}
+
+#[test]
+fn a_token_goes_around_the_ring() {
+    Example::build("03_group_send_recv").keeps_its_word();
+}
+
+#[test]
+fn shareable_buffers_give_the_same_sums() {
+    Example::build("04_zero_copy_buffers").keeps_its_word();
+}
+
+#[test]
+fn digits_are_learnt_with_the_same_bits_on_any_number_of_ranks() {
+    let example = Example::build("05_data_parallel_digits");
+    let heading = "With PENNY_REPRODUCIBLE=1, on 1, 2, 3 or 4 ranks:";
+    assert!(example.promised(heading).is_some_and(|lines| lines.len() > 20), "the README shows the curve");
+    for on in 1..=4 {
+        example.keeps(heading, on, &[("PENNY_REPRODUCIBLE", "1")]);
+        // The program itself fails below 95 % or if two ranks' networks differ.
+        ranks::run(&example.program, &example.folder, on, &[]);
+    }
+}
+
+#[test]
+fn errors_are_told_and_survived() {
+    Example::build("06_errors").keeps_its_word();
+}
+
+#[test]
+fn the_overview_lists_every_example() {
+    let overview = fs::read_to_string(root().join("c-examples/README.md")).unwrap();
+    for entry in fs::read_dir(root().join("c-examples")).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            assert!(overview.contains(&format!("[{name}]({name})")), "{name} is not in c-examples/README.md");
+        }
+    }
+}

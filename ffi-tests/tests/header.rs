@@ -1,0 +1,62 @@
+//! include/penny.h is what src/ffi says, and compiles as every C and C++.
+
+use std::fs;
+
+use penny_ffi_tests::compiler::{STRICT, cc, cxx, run};
+use penny_ffi_tests::{header, root};
+
+#[test]
+fn the_header_is_what_the_source_says() {
+    let path = root().join("include/penny.h");
+    let fresh = header::generate();
+    if std::env::var_os("PENNY_BLESS").is_some() {
+        // In one motion, because the other tests read the header meanwhile.
+        let new = path.with_extension("h.new");
+        fs::write(&new, &fresh).unwrap();
+        fs::rename(&new, &path).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    let differs = kept.lines().zip(fresh.lines()).position(|(a, b)| a != b);
+    assert!(
+        kept == fresh,
+        "include/penny.h differs from src/ffi, first at line {}; PENNY_BLESS=1 rewrites it",
+        differs.unwrap_or(kept.lines().count().min(fresh.lines().count())) + 1,
+    );
+}
+
+#[test]
+fn the_header_takes_in_every_file_that_speaks_to_c() {
+    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let speaks = text.lines().any(|line| line == "c_api! {" || line == "c_numbers! {");
+        if speaks && !name.ends_with("_tests.rs") {
+            assert!(header::FILES.contains(&name.as_str()), "{name} is not in header::FILES");
+        }
+    }
+}
+
+#[test]
+fn the_header_compiles_as_every_c_and_cpp_twice_included_and_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "#include <penny.h>\n#include <penny.h>\n\
+        static pennyConfig_t config = PENNY_CONFIG_INITIALIZER;\n\
+        int main(void) { return config.version == PENNY_VERSION(PENNY_MAJOR, PENNY_MINOR, PENNY_PATCH) ? 0 : 1; }\n";
+    for (name, standards) in
+        [("use.c", ["c99", "c11", "c17", "gnu2x"]), ("use.cpp", ["c++11", "c++14", "c++17", "c++20"])]
+    {
+        let path = dir.path().join(name);
+        fs::write(&path, source).unwrap();
+        for standard in standards {
+            let mut compiler = if name == "use.c" { cc() } else { cxx() };
+            run(compiler
+                .args(STRICT)
+                .arg(format!("-std={standard}"))
+                .arg("-I")
+                .arg(root().join("include"))
+                .arg("-fsyntax-only")
+                .arg(&path));
+        }
+    }
+}

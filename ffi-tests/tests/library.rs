@@ -1,0 +1,151 @@
+//! What libpenny.so is to a linker and a loader, what its structs are to a C compiler, and how it is installed.
+
+use std::fmt::Write;
+use std::fs;
+use std::mem::{align_of, offset_of, size_of};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol, ObjectSymbolTable, elf};
+use penny::ffi::*;
+use penny_ffi_tests::compiler::{STRICT, cc, exists, run};
+use penny_ffi_tests::{library, root};
+
+fn shared_library() -> Vec<u8> {
+    fs::read(library::dir().join("libpenny.so")).unwrap()
+}
+
+#[test]
+fn the_exported_names_are_exactly_those_of_the_list() {
+    let bytes = shared_library();
+    let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
+    let table = file.dynamic_symbol_table().unwrap();
+    let mut exported: Vec<_> = table
+        .symbols()
+        .filter(|symbol| symbol.is_definition())
+        .map(|symbol| symbol.name().unwrap())
+        .collect();
+    exported.sort();
+    let listed = fs::read_to_string(root().join("ffi-tests/symbols.txt")).unwrap();
+    assert_eq!(exported, listed.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_library_is_known_by_the_abis_number() {
+    let bytes = shared_library();
+    let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
+    let table = file.elf_dynamic_table().unwrap();
+    let soname = table.iter().find(|entry| entry.tag == elf::DT_SONAME).expect("a SONAME");
+    assert_eq!(table.string(soname).unwrap(), library::SONAME.as_bytes());
+}
+
+#[test]
+fn structs_and_enums_have_the_same_layout_in_c_and_rust() {
+    let mut source = String::from("#include <penny.h>\n#define SAME(a, b) _Static_assert((a) == (b), #a)\n");
+    macro_rules! sizes {
+        ($($ty:ident)*) => {$(
+            writeln!(source, "SAME(sizeof({0}), {1}); SAME(_Alignof({0}), {2});",
+                stringify!($ty), size_of::<$ty>(), align_of::<$ty>()).unwrap();
+        )*};
+    }
+    macro_rules! offsets {
+        ($ty:ident: $($field:ident)*) => {$(
+            writeln!(source, "SAME(offsetof({0}, {1}), {2}); SAME(sizeof((({0} *)0)->{1}), {3});",
+                stringify!($ty), stringify!($field), offset_of!($ty, $field),
+                size_of_val(&pennyConfig_t::INITIALIZER.$field)).unwrap();
+        )*};
+    }
+    sizes!(pennyResult_t pennyDataType_t pennyRedOp_t pennyComm_t pennyStream_t pennyUniqueId pennyConfig_t);
+    offsets!(pennyConfig_t: size magic version blocking timeoutMs commName);
+    writeln!(
+        source,
+        "SAME(PENNY_VERSION_CODE, {PENNY_VERSION_CODE}); SAME(PENNY_CONFIG_MAGIC, {PENNY_CONFIG_MAGIC});"
+    )
+    .unwrap();
+    writeln!(source, "SAME(PENNY_UNIQUE_ID_BYTES, {PENNY_UNIQUE_ID_BYTES});").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("layout.c");
+    fs::write(&path, source).unwrap();
+    run(cc().args(["-std=c11", "-fsyntax-only", "-I"]).arg(root().join("include")).arg(&path));
+}
+
+/// The version of the library, as C prints it.
+const VERSION_PROGRAM: &str = "#include <penny.h>\n#include <stdio.h>\n\
+    int main(void) {\n\
+        int version = 0;\n\
+        if (pennyGetVersion(&version) != pennySuccess || version != PENNY_VERSION_CODE) return 1;\n\
+        printf(\"%d\\n\", version);\n\
+        return 0;\n\
+    }\n";
+
+fn version() -> String {
+    format!("{PENNY_VERSION_CODE}\n")
+}
+
+/// Installs the library of this profile into a new directory.
+fn install() -> tempfile::TempDir {
+    library::dir();
+    let to = tempfile::tempdir().unwrap();
+    let target = penny_ffi_tests::profile_dir().parent().unwrap().to_path_buf();
+    let mut install = Command::new(root().join("install.sh"));
+    install
+        .env("CARGO_TARGET_DIR", target)
+        .args(["--profile", &library::profile(), "--prefix"])
+        .arg(to.path());
+    run(&mut install);
+    to
+}
+
+fn source(dir: &Path) -> PathBuf {
+    let path = dir.join("main.c");
+    fs::write(&path, VERSION_PROGRAM).unwrap();
+    path
+}
+
+#[test]
+fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
+    if !exists("pkg-config") {
+        return println!("SKIPPED: there is no pkg-config on this machine");
+    }
+    let to = install();
+    let lib = to.path().join("lib");
+    let pkg_config = |how: &[&str]| -> Vec<String> {
+        let flags = run(Command::new("pkg-config")
+            .env("PKG_CONFIG_PATH", lib.join("pkgconfig"))
+            .args(how)
+            .arg("penny"));
+        flags.split_whitespace().map(str::to_owned).collect()
+    };
+    let (source, program) = (source(to.path()), to.path().join("main"));
+    run(cc().args(STRICT).arg(&source).arg("-o").arg(&program).args(pkg_config(&["--cflags", "--libs"])));
+    assert_eq!(run(Command::new(&program).env("LD_LIBRARY_PATH", &lib)), version());
+
+    // Without the shared library the same flags and the private ones take the static one.
+    for name in ["libpenny.so", library::SONAME] {
+        fs::remove_file(lib.join(name)).unwrap();
+    }
+    run(cc().arg(&source).arg("-o").arg(&program).args(pkg_config(&["--static", "--cflags", "--libs"])));
+    assert_eq!(run(&mut Command::new(&program)), version());
+}
+
+#[test]
+fn an_installed_library_is_found_by_cmake() {
+    if !exists("cmake") {
+        return println!("SKIPPED: there is no cmake on this machine");
+    }
+    let to = install();
+    source(to.path());
+    let project = "cmake_minimum_required(VERSION 3.13)\nproject(use C)\nfind_package(penny 0.1 REQUIRED)\n\
+        add_executable(main main.c)\ntarget_link_libraries(main PRIVATE penny::penny)\n";
+    fs::write(to.path().join("CMakeLists.txt"), project).unwrap();
+    let build = to.path().join("build");
+    run(Command::new("cmake")
+        .arg("-S")
+        .arg(to.path())
+        .arg("-B")
+        .arg(&build)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", to.path().display())));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    assert_eq!(run(&mut Command::new(build.join("main"))), version());
+}

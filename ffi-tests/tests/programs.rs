@@ -1,0 +1,48 @@
+//! ffi-tests/c: one C program per file of src/ffi, each as one rank and as several.
+
+use penny_ffi_tests::{compiler, ranks, root};
+
+#[track_caller]
+fn holds(name: &str, on: &[usize]) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(name);
+    compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
+    for &on in on {
+        let said = ranks::run(&program, dir.path(), on, &[]);
+        let cases = said[0].lines().count();
+        assert!(
+            cases > 0 && said.iter().all(|text| text == &said[0]),
+            "every rank runs every case: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn the_library_tells_version_results_and_errors() {
+    holds("library", &[1]);
+}
+
+#[test]
+fn ranks_meet_and_part() {
+    holds("communicator", &[1, 2, 4]);
+}
+
+#[test]
+fn memory_is_shared_and_given_back() {
+    holds("memory", &[1, 2, 3]);
+}
+
+#[test]
+fn collectives_do_what_they_say() {
+    holds("collectives", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn transfers_do_what_they_say() {
+    holds("point_to_point", &[1, 2, 3]);
+}
+
+#[test]
+fn groups_do_what_they_say() {
+    holds("group", &[1, 2, 3]);
+}

@@ -1,0 +1,207 @@
+//! Ring: reduce-scatter, then all-gather, around one directed cycle.
+//!
+//! ```text
+//!     n = 3, chunks a b c; rank r first sends chunk r
+//!       round 0   0 --a--> 1     1 --b--> 2     2 --c--> 0     own inputs
+//!       round 1   0 --c--> 1     1 --a--> 2     2 --b--> 0     arrival + own: two contributions
+//!       round 2   0 --b--> 1     1 --c--> 2     2 --a--> 0     all three: rank r keeps chunk r+1 and passes it on
+//!       round 3   0 --a--> 1     1 --b--> 2     2 --c--> 0     complete chunks go round
+//!       round 4   each takes its last one
+//! ```
+//!
+//! Partial sums are never stored: an arrival is combined with the own input on its way out. A broadcast is n chunks
+//! down the chain that starts at the root, a reduction n chunks down the chain that ends there; the chunks follow each
+//! other closely.
+//!
+//! Cost: 2(n-1) sends a rank, 2(n-1)/n of the buffer on the wire: the least an all-reduce can do.
+//! Latency grows with n, so small messages are better served by `one_shot`.
+
+use super::rounds::Rounds;
+use super::{Algorithm, Cost, any, unserved};
+use crate::plan::Operand::{From, Own};
+use crate::plan::{Chunk, Lane, Operand, Plan, View};
+use crate::types::{Collective, Rank};
+
+/// The row of the table.
+pub static RING: Algorithm = Algorithm {
+    name: "ring",
+    about: "reduce-scatter, then all-gather, around one directed cycle",
+    cost_formula: "2(n-1)(a + S/nB)",
+    serves: SERVES,
+    rank_order: false,
+    guard: any,
+    cost: |v| cost(v, &[ascending(v.nranks)]),
+    plan: |v, out| plan(v, &[ascending(v.nranks)], out),
+};
+
+/// What any set of cycles can do.
+pub(super) const SERVES: &[Collective] = &[
+    Collective::AllReduce,
+    Collective::ReduceScatter,
+    Collective::AllGather,
+    Collective::Broadcast,
+    Collective::Reduce,
+];
+
+/// The cycle 0, 1, 2, ...
+pub(super) fn ascending(nranks: u32) -> Vec<Rank> {
+    (0..nranks).collect()
+}
+
+/// The same cycle the other way.
+pub(super) fn descending(nranks: u32) -> Vec<Rank> {
+    (0..nranks).rev().collect()
+}
+
+/// Write the program for one or several cycles, each a lane with its share of every block. Each order names every
+/// rank once.
+pub(super) fn plan(v: &View, orders: &[Vec<Rank>], out: &mut Plan) {
+    let (n, lanes) = (v.nranks, orders.len() as u32);
+    let mut rounds = Rounds::default();
+    for (lane, order) in (0..lanes).zip(orders) {
+        let cycle = Cycle::new(v, order, lane as Lane);
+        let share = lane * n..(lane + 1) * n;
+        let of_buffer = |rank| Chunk::part(share.start + rank);
+        let of_block = |rank| Chunk { block: rank, part: lane };
+        match v.collective {
+            Collective::AllReduce => {
+                cycle.reduce_scatter(0, of_buffer, vec![cycle.next()], &mut rounds);
+                cycle.all_gather(n, of_buffer, &mut rounds);
+            }
+            // One position further back than in the all-reduce, so that rank r completes block r.
+            Collective::ReduceScatter => cycle.reduce_scatter(1, of_block, vec![], &mut rounds),
+            Collective::AllGather => {
+                rounds.at(0).copy_send(of_block(v.rank), cycle.next()).on(cycle.lane);
+                cycle.all_gather(1, of_block, &mut rounds);
+            }
+            Collective::Broadcast => cycle.broadcast(v.root, share, &mut rounds),
+            Collective::Reduce => cycle.reduce(v.root, share, &mut rounds),
+            _ => unserved(v),
+        }
+    }
+    out.parts = match v.collective {
+        Collective::ReduceScatter | Collective::AllGather => lanes,
+        _ => lanes * n,
+    };
+    rounds.write(out);
+}
+
+/// What [`plan`] costs.
+pub(super) fn cost(v: &View, orders: &[Vec<Rank>]) -> Cost {
+    let (n, lanes) = (v.nranks, orders.len() as u32);
+    let hops = n - 1;
+    // In a chain all but one rank send: the last one, which for a reduction is the root.
+    let chains = || orders.iter().map(|order| Cycle::new(v, order, 0));
+    let (parts, sends, combines, depth) = match v.collective {
+        Collective::AllReduce => (lanes * n, lanes * 2 * hops, lanes * hops, 2 * hops),
+        Collective::ReduceScatter => (lanes, lanes * hops, lanes * hops, hops),
+        Collective::AllGather => (lanes, lanes * hops, 0, hops),
+        Collective::Broadcast => {
+            let passing_on = chains().filter(|c| c.after(v.root) < hops).count() as u32;
+            (lanes * n, passing_on * n, 0, hops)
+        }
+        Collective::Reduce => {
+            let sending = if v.rank == v.root { 0 } else { lanes };
+            let combining = chains().filter(|c| c.after(v.root) != 1).count() as u32;
+            (lanes * n, sending * n, combining * n, hops)
+        }
+        _ => unserved(v),
+    };
+    Cost { parts, sends, chunks_sent: sends, combines, depth }
+}
+
+/// One rank's place in one directed cycle through all ranks.
+pub(super) struct Cycle<'a> {
+    /// The ranks in the order in which the cycle visits them.
+    order: &'a [Rank],
+    /// This rank's index in `order`.
+    position: u32,
+    /// The lane of all of the cycle's messages.
+    lane: Lane,
+}
+
+impl<'a> Cycle<'a> {
+    pub(super) fn new(v: &View, order: &'a [Rank], lane: Lane) -> Cycle<'a> {
+        Cycle { order, position: position(order, v.rank), lane }
+    }
+
+    fn n(&self) -> u32 {
+        self.order.len() as u32
+    }
+    /// The rank that is `distance` positions behind this one, where messages come from.
+    fn behind(&self, distance: u32) -> Rank {
+        self.order[((self.position + 2 * self.n() - distance) % self.n()) as usize]
+    }
+    fn next(&self) -> Rank {
+        self.order[((self.position + 1) % self.n()) as usize]
+    }
+    /// How many hops after `root` this rank comes.
+    fn after(&self, root: Rank) -> u32 {
+        (self.position + self.n() - position(self.order, root)) % self.n()
+    }
+    fn fold(&self) -> Vec<Operand> {
+        vec![From(self.behind(1)), Own]
+    }
+
+    /// Rounds `0..n`: a chunk gains one contribution at each hop. The first to leave is the chunk of the rank `first`
+    /// positions behind; the last to come in is complete, is kept, and goes on to `onward`.
+    fn reduce_scatter(
+        &self,
+        first: u32,
+        chunk: impl Fn(Rank) -> Chunk,
+        onward: Vec<Rank>,
+        rounds: &mut Rounds,
+    ) {
+        let last = self.n() - 1;
+        rounds.at(0).send(self.next(), chunk(self.behind(first))).on(self.lane);
+        for t in 1..last {
+            let c = chunk(self.behind(first + t));
+            rounds.at(t).recv_reduce_send(self.fold(), c, false, self.next()).on(self.lane);
+        }
+        let c = chunk(self.behind(first + last));
+        rounds.at(last).recv_reduce_send(self.fold(), c, true, onward).on(self.lane);
+    }
+
+    /// Rounds `start..start + n - 1`: pass complete chunks on, all but the last to come in.
+    fn all_gather(&self, start: u32, chunk: impl Fn(Rank) -> Chunk, rounds: &mut Rounds) {
+        let last = start + self.n() - 2;
+        for t in start..last {
+            let c = chunk(self.behind(t));
+            rounds.at(t).recv_copy_send(self.behind(1), c, self.next()).on(self.lane);
+        }
+        rounds.at(last).recv_copy(self.behind(1), chunk(self.behind(last))).on(self.lane);
+    }
+
+    /// Parts of block 0 down the chain that starts at the root.
+    pub(super) fn broadcast(&self, root: Rank, parts: std::ops::Range<u32>, rounds: &mut Rounds) {
+        let hop = self.after(root);
+        for (i, part) in (0..).zip(parts) {
+            let (c, at) = (Chunk::part(part), rounds.at(i + hop));
+            let step = match hop {
+                0 => at.copy_send(c, self.next()),
+                h if h < self.n() - 1 => at.recv_copy_send(self.behind(1), c, self.next()),
+                _ => at.recv_copy(self.behind(1), c),
+            };
+            step.on(self.lane);
+        }
+    }
+
+    /// Parts of block 0 down the chain that ends at the root, each hop adding its own.
+    pub(super) fn reduce(&self, root: Rank, parts: std::ops::Range<u32>, rounds: &mut Rounds) {
+        // The rank after the root starts; the root itself is the last hop.
+        let hop = (self.after(root) + self.n() - 1) % self.n();
+        for (i, part) in (0..).zip(parts) {
+            let (c, at) = (Chunk::part(part), rounds.at(i + hop));
+            let step = match hop {
+                0 => at.send(self.next(), c),
+                h if h < self.n() - 1 => at.recv_reduce_send(self.fold(), c, false, self.next()),
+                _ => at.recv_reduce(self.fold(), c),
+            };
+            step.on(self.lane);
+        }
+    }
+}
+
+fn position(order: &[Rank], rank: Rank) -> u32 {
+    order.iter().position(|&r| r == rank).expect("a cycle visits every rank") as u32
+}

@@ -1,0 +1,197 @@
+//! Tree: two binary trees, half of the data in each; who is a leaf of one has children in the other.
+//!
+//! ```text
+//!     positions 1..=6, in order       4           tree 0: rank r sits at position r+1
+//!     (odd ones are leaves)         /   \         tree 1: mirrored, rank r at position 6-r, so odd and even
+//!                                 2       6               swap; for an odd number shifted by one instead
+//!                                / \     /
+//!                               1   3   5
+//! ```
+//!
+//! Up: a rank folds its left child's value, its own, its right child's, and hands the result to its parent. Down: the
+//! top's result goes to everybody. No rank has children in both trees, so none does the work of two. For a rooted
+//! collective the root stands above both trees, which hold the other ranks.
+//!
+//! Cost: 2 log2(n) latencies; a rank sends the buffer once on the way up and at most once on the way down. For large
+//! buffers `ring` works in smaller pieces and keeps more links busy; for a few bytes `one_shot` pays one latency, as
+//! long as its n-1 arrivals cost less than the hops.
+
+use super::rounds::Rounds;
+use super::{Algorithm, Cost, any, unserved};
+use crate::plan::Operand::{From, Own};
+use crate::plan::{Chunk, Lane, Operand, Plan, View};
+use crate::types::{Collective, Rank};
+
+/// The row of the table.
+pub static TREE: Algorithm = Algorithm {
+    name: "tree",
+    about: "two binary trees, half of the data in each, leaves of one are inner in the other",
+    cost_formula: "2 log2(n)(a + S/2B)",
+    serves: &[Collective::AllReduce, Collective::Broadcast, Collective::Reduce],
+    rank_order: false,
+    guard: any,
+    cost,
+    plan,
+};
+
+/// The number of trees.
+const TREES: u32 = 2;
+
+fn plan(v: &View, out: &mut Plan) {
+    out.parts = TREES;
+    let mut rounds = Rounds::default();
+    for tree in 0..TREES {
+        let (node, chunk, lane) = (Node::of(v, tree), Chunk::part(tree), tree as Lane);
+        let (depth, height) = (node.depth, height(v));
+        // Going up, all nodes of one depth work in the same round; going down likewise.
+        match (v.collective, node.up) {
+            (Collective::AllReduce, Some(up)) => {
+                rounds.at(height - depth).recv_reduce_send(node.fold(), chunk, false, up).on(lane);
+                rounds.at(height + depth).recv_copy_send(up, chunk, node.children()).on(lane);
+            }
+            (Collective::AllReduce, None) => {
+                rounds.at(height).recv_reduce_send(node.fold(), chunk, true, node.children()).on(lane);
+            }
+            (Collective::Reduce, Some(up)) => {
+                rounds.at(height - depth).recv_reduce_send(node.fold(), chunk, false, up).on(lane);
+            }
+            (Collective::Reduce, None) => {
+                rounds.at(height).recv_reduce(node.fold(), chunk).on(lane);
+            }
+            (Collective::Broadcast, Some(up)) => {
+                rounds.at(depth).recv_copy_send(up, chunk, node.children()).on(lane);
+            }
+            (Collective::Broadcast, None) => {
+                rounds.at(0).copy_send(chunk, node.children()).on(lane);
+            }
+            _ => unserved(v),
+        }
+    }
+    rounds.write(out);
+}
+
+fn cost(v: &View) -> Cost {
+    let mut cost = Cost { parts: TREES, depth: height(v), ..Cost::default() };
+    for node in (0..TREES).map(|tree| Node::of(v, tree)) {
+        let (up, children) = (node.up.is_some() as u32, node.children().len() as u32);
+        if v.collective != Collective::Broadcast {
+            cost.sends += up;
+            cost.chunks_sent += up;
+            cost.combines += children;
+        }
+        if v.collective != Collective::Reduce {
+            cost.sends += children.min(1);
+            cost.chunks_sent += children;
+        }
+    }
+    if v.collective == Collective::AllReduce {
+        cost.depth *= 2;
+    }
+    cost
+}
+
+/// A rank's place in one tree.
+struct Node {
+    /// The parent; the top has none.
+    up: Option<Rank>,
+    left: Option<Rank>,
+    right: Option<Rank>,
+    /// Hops from the top.
+    depth: u32,
+}
+
+impl Node {
+    fn of(v: &View, tree: u32) -> Node {
+        let (n, rooted) = (v.nranks, v.collective.rooted());
+        // The trees hold all ranks, or all but the root, counted from the one after it.
+        let (size, first) = if rooted { (n - 1, v.root + 1) } else { (n, 0) };
+        let rank_at = |position: u32| (first + seat(tree, position, size)) % n;
+        let top = top(size);
+        if rooted && v.rank == v.root {
+            return Node { up: None, left: Some(rank_at(top)), right: None, depth: 0 };
+        }
+        let me = (1..=size).find(|&p| rank_at(p) == v.rank).expect("every rank has a seat");
+        let child = |side: std::ops::RangeInclusive<u32>| {
+            side.into_iter().find(|&p| parent(p, size) == Some(me)).map(rank_at)
+        };
+        let depth = std::iter::successors(parent(me, size), |&p| parent(p, size)).count() as u32;
+        Node {
+            up: parent(me, size).map(rank_at).or(rooted.then_some(v.root)),
+            left: child(1..=me),
+            right: child(me..=size),
+            depth: depth + rooted as u32,
+        }
+    }
+
+    fn children(&self) -> Vec<Rank> {
+        self.left.into_iter().chain(self.right).collect()
+    }
+    fn fold(&self) -> Vec<Operand> {
+        self.left.map(From).into_iter().chain([Own]).chain(self.right.map(From)).collect()
+    }
+}
+
+/// Hops from the top of a tree, or from the root above it, to the lowest leaf.
+fn height(v: &View) -> u32 {
+    if v.collective.rooted() { 1 + (v.nranks - 1).ilog2() } else { v.nranks.ilog2() }
+}
+
+/// The top of the in-order tree over positions `1..=size`: the largest power of two.
+fn top(size: u32) -> u32 {
+    1 << size.ilog2()
+}
+
+/// The parent of a position: clear its lowest set bit and set the next one, or, where that is beyond the end, only
+/// clear it.
+fn parent(position: u32, size: u32) -> Option<u32> {
+    let low = position & position.wrapping_neg();
+    let cleared = position - low;
+    let up = cleared | low << 1;
+    if up <= size { Some(up) } else { (cleared > 0).then_some(cleared) }
+}
+
+/// Which member, from 0, sits at a position of a tree.
+fn seat(tree: u32, position: u32, size: u32) -> u32 {
+    match (tree, size % 2) {
+        (0, _) => position - 1,
+        (_, 0) => size - position,
+        _ => position % size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner(nranks: u32, rank: Rank, tree: u32) -> bool {
+        let v = View { collective: Collective::AllReduce, rank, nranks, root: 0 };
+        !Node::of(&v, tree).children().is_empty()
+    }
+
+    #[test]
+    fn no_rank_has_children_in_both_trees() {
+        for n in 2..=130 {
+            assert!((0..n).all(|r| !(inner(n, r, 0) && inner(n, r, 1))), "{n} ranks");
+        }
+    }
+
+    #[test]
+    fn a_leaf_of_one_tree_is_inner_in_the_other_but_for_one_rank_of_an_odd_number() {
+        for n in 2..=130 {
+            let idle = (0..n).filter(|&r| !inner(n, r, 0) && !inner(n, r, 1)).count() as u32;
+            assert_eq!(idle, n % 2, "{n} ranks");
+        }
+    }
+
+    #[test]
+    fn no_rank_is_deeper_than_the_height() {
+        for collective in [Collective::AllReduce, Collective::Broadcast] {
+            for n in 2..=130 {
+                let view = |rank| View { collective, rank, nranks: n, root: n / 2 };
+                let deepest =
+                    (0..n).map(|r| Node::of(&view(r), 0).depth.max(Node::of(&view(r), 1).depth)).max();
+                assert_eq!(deepest, Some(height(&view(0))), "{collective}, {n} ranks");
+            }
+        }
+    }
+}

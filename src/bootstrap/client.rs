@@ -1,0 +1,228 @@
+//! A rank's side of a meeting: knock until somebody opens, say hello, hear who the others are.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use super::frame::{self, ABI, Answer, MAX_BYTES, Patience, Secret, VERSION};
+use super::{Each, Hello};
+use crate::error::{Error, Result};
+use crate::sys::credentials::{descriptor_limit, uid};
+use crate::sys::socket::{self, Packet};
+
+/// Pauses between two knocks: the first, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// What opens one meeting.
+pub struct Ticket {
+    /// The abstract name of the socket where it is served.
+    pub name: Vec<u8>,
+    /// Which of the meetings there.
+    pub serial: u64,
+    /// What admits to it.
+    pub secret: Secret,
+    /// The process that made the id and has listened ever since; `None`: rank 0 will listen when it comes.
+    pub creator: Option<u32>,
+}
+
+/// What came of one visit.
+enum Visit {
+    Met,
+    /// The connection was closed before a word was said: come again.
+    TurnedAway,
+}
+
+/// When a rank stops waiting.
+#[derive(Clone, Copy)]
+struct Clock {
+    start: Instant,
+    timeout: Option<Duration>,
+}
+
+impl Clock {
+    fn left(&self) -> Option<Duration> {
+        self.timeout.map(|t| t.saturating_sub(self.start.elapsed()))
+    }
+    fn over(&self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+    /// The server judges the deadline, for only it knows who is missing; if it is silent, we leave a little later.
+    fn left_for_the_verdict(&self) -> Option<Duration> {
+        self.timeout.map(|t| (t + t / 20 + Duration::from_millis(500)).saturating_sub(self.start.elapsed()))
+    }
+    fn seconds(&self) -> f64 {
+        self.timeout.unwrap_or_default().as_secs_f64()
+    }
+}
+
+/// Meet the other ranks where the ticket says.
+pub fn meet(
+    ticket: &Ticket,
+    hello: &Hello<'_>,
+    timeout: Option<Duration>,
+    each: &mut Each<'_>,
+) -> Result<()> {
+    let clock = Clock { start: Instant::now(), timeout };
+    let mut backoff = BACKOFF.0;
+    let mut host = None;
+    loop {
+        match socket::connect(&ticket.name) {
+            Ok(connection) => {
+                let pid = host_of(&connection)?;
+                host = Some(pid);
+                if let Visit::Met = visit(&connection, pid, ticket, hello, clock, each)? {
+                    return Ok(());
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                if let Some(pid) = host {
+                    return Err(host_gone(pid));
+                }
+                if let Some(pid) = ticket.creator {
+                    return Err(Error::remote(format!(
+                        "nobody serves this unique id: PID {pid}, which made it, has ended, runs in another network \
+                         namespace, or has no id open any more; each id makes one communicator"
+                    )));
+                }
+            }
+            // Its queue is full.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(no_socket(e)),
+        }
+        if clock.over() {
+            return Err(nobody_opens(hello, host, clock));
+        }
+        std::thread::sleep(backoff.min(clock.left().unwrap_or(backoff)));
+        backoff = (backoff * 2).min(BACKOFF.1);
+    }
+}
+
+/// The PID of the process that listens, if it is one of our user's.
+fn host_of(connection: &OwnedFd) -> Result<i32> {
+    let peer = socket::peer(connection).map_err(no_socket)?;
+    if peer.uid != uid() {
+        return Err(Error::system(format!(
+            "the socket where the ranks should meet belongs to user {} (PID {}), not to user {}; all ranks must run \
+             as one user. If that is no rank of this job, start the job again",
+            peer.uid,
+            peer.pid,
+            uid()
+        )));
+    }
+    Ok(peer.pid)
+}
+
+/// Say hello and hear the answers.
+fn visit(
+    connection: &OwnedFd,
+    host: i32,
+    ticket: &Ticket,
+    hello: &Hello<'_>,
+    clock: Clock,
+    each: &mut Each<'_>,
+) -> Result<Visit> {
+    if !say(connection, ticket, hello, clock)? {
+        return Ok(Visit::TurnedAway);
+    }
+    let mut buffer = [0u8; MAX_BYTES];
+    for expected in 0..hello.nranks {
+        let Some(packet) = listen(connection, &mut buffer, host, clock)? else {
+            return if expected == 0 { Ok(Visit::TurnedAway) } else { Err(host_gone(host)) };
+        };
+        match Answer::decode(&buffer[..packet.len]) {
+            Some(Answer::Member { rank, nfds, info }) if rank == expected => {
+                if packet.fds_lost || packet.fds.len() != nfds as usize {
+                    return Err(Error::system(format!(
+                        "rank {} has no file descriptor left for those of rank {rank}: its limit is {}; raise it with \
+                         `ulimit -n`",
+                        hello.rank,
+                        descriptor_limit()
+                    )));
+                }
+                each(rank, info, packet.fds)?;
+            }
+            Some(Answer::Verdict(error)) => return Err(error),
+            _ => {
+                return Err(Error::remote(format!(
+                    "PID {host}, where the ranks meet, sent something that this version of Penny does not understand; \
+                     run all ranks with one libpenny"
+                )));
+            }
+        }
+    }
+    Ok(Visit::Met)
+}
+
+/// Send the hello; `false` if the door was closed meanwhile.
+fn say(connection: &OwnedFd, ticket: &Ticket, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
+    loop {
+        let packet = frame::Hello {
+            serial: ticket.serial,
+            secret: ticket.secret,
+            version: VERSION,
+            abi: ABI,
+            rank: hello.rank,
+            nranks: hello.nranks,
+            nfds: hello.fds.len() as u32,
+            patience: clock.timeout.map(|total| Patience { total, left: clock.left().unwrap_or_default() }),
+            info: hello.info,
+        };
+        match socket::send(connection, &packet.encode(), hello.fds) {
+            Ok(()) => return Ok(true),
+            Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return Ok(false);
+            }
+            Err(e) if socket::too_many_in_flight(&e) && !clock.over() => std::thread::sleep(BACKOFF.0),
+            Err(e) => return Err(no_socket(e)),
+        }
+    }
+}
+
+/// The next packet with its descriptors; `None` if the other side has closed.
+fn listen(connection: &OwnedFd, buffer: &mut [u8], host: i32, clock: Clock) -> Result<Option<Packet>> {
+    loop {
+        match socket::receive(connection, buffer) {
+            Ok(p) if p.len == 0 => return Ok(None),
+            Ok(p) => return Ok(Some(p)),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(no_socket(e)),
+        }
+        let left = clock.left_for_the_verdict();
+        if left == Some(Duration::ZERO) {
+            return Err(Error::timeout(format!(
+                "PID {host}, where the ranks meet, has not answered within {} s; check that it runs and is not stopped",
+                clock.seconds()
+            )));
+        }
+        socket::wait(&mut [socket::Watch::readable(connection)], left).map_err(no_socket)?;
+    }
+}
+
+fn host_gone(pid: i32) -> Error {
+    Error::remote(format!("PID {pid}, where the ranks meet, died or left before all ranks had met"))
+}
+
+fn nobody_opens(hello: &Hello<'_>, host: Option<i32>, clock: Clock) -> Error {
+    let seconds = clock.seconds();
+    Error::timeout(match host {
+        Some(pid) => format!(
+            "PID {pid}, where the ranks meet, is flooded: it has not heard this rank within {seconds} s"
+        ),
+        None => format!(
+            "rank 0 of {}, where the ranks meet, has not come after {seconds} s (the timeout of rank {}); check that \
+             it was started, reaches this call and runs in the same network namespace, or raise the timeout",
+            hello.nranks, hello.rank
+        ),
+    })
+}
+
+fn no_socket(error: io::Error) -> Error {
+    if socket::out_of_descriptors(&error) {
+        return Error::system(format!(
+            "no file descriptor left to meet the other ranks: this process's limit is {}; raise it with `ulimit -n`",
+            descriptor_limit()
+        ));
+    }
+    Error::system(format!("cannot meet the other ranks over a local socket: {error}"))
+}

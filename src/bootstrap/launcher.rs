@@ -1,0 +1,317 @@
+//! Who we are and where to meet, from the variables that a launcher leaves in the environment.
+//!
+//! | launcher | recognised by | what tells one job from another |
+//! |---|---|---|
+//! | `penny run` | `PENNY_JOB_ID` or `PENNY_RANK` | `PENNY_JOB_ID` |
+//! | torchrun | `TORCHELASTIC_RUN_ID` | run id, restart count, master's address and port |
+//! | Open MPI 4, 5 | `OMPI_COMM_WORLD_RANK` | PMIx namespace or ORTE job id, server's address, the job's key |
+//! | MPICH, Intel MPI | `PMI_RANK` | `I_MPI_HYDRA_UUID`, else the launcher's process above us |
+//! | `env://` | `RANK` and `WORLD_SIZE` | `MASTER_ADDR`, `MASTER_PORT` |
+//! | Slurm | `SLURM_PROCID` | job and step |
+//!
+//! The first row that is recognised counts, so that of nested launchers the inner one does: `penny run` may be started
+//! by anything; torchrun is started by mpirun or srun, once a node, and hands their variables on to its workers;
+//! mpirun runs inside Slurm's steps and allocations, whose variables it hands on as well. `RANK` and `WORLD_SIZE` are
+//! names that anybody may have set, so a launcher that is sure of itself goes before them; Slurm does not, because
+//! batch scripts set them under it on purpose.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::{DerivedPlace, MAX_RANKS, Place};
+use crate::bootstrap::ancestry;
+use crate::error::{Error, Result};
+use crate::sys::credentials::uid;
+
+/// What the launcher says about this process.
+pub struct Launched {
+    /// Which launcher.
+    pub launcher: &'static str,
+    /// Who we are.
+    pub rank: u32,
+    /// How many there are.
+    pub nranks: u32,
+    /// Who we are among the ranks of this host, if the launcher says so.
+    pub local_rank: Option<u32>,
+    /// How many are on this host, if the launcher says so.
+    pub local_size: Option<u32>,
+    /// Where to meet.
+    pub place: Place,
+}
+
+/// What this process's launcher says about it. Every call names a new place: the first call of every rank leads to one
+/// meeting, the second to the next.
+pub fn from_env() -> Result<Launched> {
+    static SERIES: Mutex<u64> = Mutex::new(0);
+    let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    let mut series = SERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let launched = read(&lookup, &ancestry::nearest, *series)?;
+    *series += 1;
+    Ok(launched)
+}
+
+/// The same from any set of variables: `ancestor` finds the nearest process above us with one of these names, `series`
+/// counts the communicators made so.
+pub fn read(
+    lookup: &dyn Fn(&str) -> Option<String>,
+    ancestor: &dyn Fn(&[&str]) -> Option<String>,
+    series: u64,
+) -> Result<Launched> {
+    let nonempty = |name: &str| lookup(name).filter(|v| !v.is_empty());
+    let has = |name: &str| nonempty(name).is_some();
+    let Some(row) = LAUNCHERS.iter().find(|row| (row.recognised)(&has)) else {
+        return Err(nobody(&has));
+    };
+    let env = Env { launcher: row.name, lookup: &nonempty, ancestor };
+    let job = (row.read)(&env)?;
+    job.check(row.name)?;
+    Ok(Launched {
+        launcher: row.name,
+        rank: job.rank,
+        nranks: job.nranks,
+        local_rank: job.local_rank,
+        local_size: job.local_size,
+        place: Place::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
+    })
+}
+
+/// Is this variable set, and not empty?
+type Has<'a> = dyn Fn(&str) -> bool + 'a;
+
+/// One launcher.
+struct Launcher {
+    name: &'static str,
+    recognised: fn(&Has<'_>) -> bool,
+    read: fn(&Env<'_>) -> Result<Job>,
+}
+
+/// In the order in which they are looked for.
+const LAUNCHERS: &[Launcher] = &[
+    Launcher {
+        name: "penny run",
+        recognised: |has| has("PENNY_JOB_ID") || has("PENNY_RANK"),
+        read: penny_run,
+    },
+    Launcher { name: "torchrun", recognised: |has| has("TORCHELASTIC_RUN_ID"), read: torchrun },
+    Launcher { name: "Open MPI's mpirun", recognised: |has| has("OMPI_COMM_WORLD_RANK"), read: open_mpi },
+    Launcher {
+        name: "MPICH's or Intel MPI's mpiexec",
+        // Slurm's PMI-2 plugin sets PMI_RANK too, but not hydra's local count.
+        recognised: |has| has("PMI_RANK") && (has("MPI_LOCALNRANKS") || !has("SLURM_PROCID")),
+        read: hydra,
+    },
+    Launcher { name: "env://", recognised: |has| has("RANK") && has("WORLD_SIZE"), read: torchrun },
+    Launcher { name: "Slurm's srun", recognised: |has| has("SLURM_PROCID"), read: slurm },
+];
+
+/// What a launcher says, before it is checked.
+#[derive(Default)]
+struct Job {
+    rank: u32,
+    nranks: u32,
+    local_rank: Option<u32>,
+    local_size: Option<u32>,
+    hosts: Option<u32>,
+    identity: Vec<String>,
+}
+
+impl Job {
+    fn check(&self, launcher: &str) -> Result<()> {
+        if self.nranks == 0 || self.nranks > MAX_RANKS || self.rank >= self.nranks {
+            return Err(Error::usage(format!(
+                "{launcher} says that this is rank {} of {}, but ranks count from 0 and a communicator has 1 to \
+                 {MAX_RANKS} of them; start the program with fewer processes, or correct the variables",
+                self.rank, self.nranks
+            )));
+        }
+        let elsewhere = self.local_size.is_some_and(|n| n < self.nranks) || self.hosts.is_some_and(|n| n > 1);
+        if elsewhere {
+            return Err(Error::usage(format!(
+                "{launcher} runs {} ranks on more than one host{}, but Penny joins the processes of one host; start all \
+                 of them on one",
+                self.nranks,
+                self.local_size.map_or(String::new(), |n| format!(" ({n} on this one)"))
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The environment as one launcher's reader sees it.
+struct Env<'a> {
+    launcher: &'static str,
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    ancestor: &'a dyn Fn(&[&str]) -> Option<String>,
+}
+
+impl Env<'_> {
+    fn text(&self, name: &str) -> Result<String> {
+        (self.lookup)(name).ok_or_else(|| {
+            Error::usage(format!(
+                "{name} is not set, though other variables of {} are; start the program with it (or with `penny run -n \
+                 N`), and hand its whole environment on to every rank",
+                self.launcher
+            ))
+        })
+    }
+
+    fn number(&self, name: &str) -> Result<u32> {
+        let text = self.text(name)?;
+        text.trim().parse().map_err(|_| {
+            Error::usage(format!(
+                "{name} is {text:?}, which is no rank or count; {} sets it, so let nothing else change it",
+                self.launcher
+            ))
+        })
+    }
+
+    /// A number that may be absent, but not malformed.
+    fn optional(&self, name: &str) -> Result<Option<u32>> {
+        (self.lookup)(name).map(|_| self.number(name)).transpose()
+    }
+
+    /// The first of these that is set.
+    fn first_of(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|n| (self.lookup)(n))
+    }
+}
+
+fn penny_run(env: &Env<'_>) -> Result<Job> {
+    let id = env.text("PENNY_JOB_ID")?;
+    if id.len() != 32 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(Error::usage(format!(
+            "PENNY_JOB_ID is {id:?}, not 32 hexadecimal digits; `penny run` sets it, so let nothing else change it"
+        )));
+    }
+    let nranks = env.number("PENNY_WORLD_SIZE")?;
+    Ok(Job {
+        rank: env.number("PENNY_RANK")?,
+        nranks,
+        local_rank: env.optional("PENNY_LOCAL_RANK")?,
+        local_size: Some(nranks),
+        hosts: Some(1),
+        identity: vec![id.to_ascii_lowercase()],
+    })
+}
+
+/// torchrun, and whoever sets the same variables by hand. `LOCAL_RANK` may be 0 on every worker, so it is only passed on.
+fn torchrun(env: &Env<'_>) -> Result<Job> {
+    let optional =
+        ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"].map(|n| (env.lookup)(n).unwrap_or_default());
+    let mut identity = vec![env.text("MASTER_ADDR")?, env.text("MASTER_PORT")?];
+    identity.extend(optional);
+    Ok(Job {
+        rank: env.number("RANK")?,
+        nranks: env.number("WORLD_SIZE")?,
+        local_rank: env.optional("LOCAL_RANK")?,
+        local_size: env.optional("LOCAL_WORLD_SIZE")?,
+        hosts: env.optional("GROUP_WORLD_SIZE")?,
+        identity,
+    })
+}
+
+fn open_mpi(env: &Env<'_>) -> Result<Job> {
+    let names = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"];
+    let job = env.first_of(&names).ok_or_else(|| {
+        Error::usage(format!(
+            "none of {} is set, so nothing tells this job from another one; hand {}'s whole environment on to every \
+             rank, or use `penny run -n N`",
+            names.join(", "),
+            env.launcher
+        ))
+    })?;
+    // Version 4 numbers its jobs with few bits; the server's address and the job's random key make them distinct.
+    let more = ["PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_precondition_transports"];
+    let mut identity = vec![job];
+    identity.extend(more.map(|n| (env.lookup)(n).unwrap_or_default()));
+    Ok(Job {
+        rank: env.number("OMPI_COMM_WORLD_RANK")?,
+        nranks: env.number("OMPI_COMM_WORLD_SIZE")?,
+        local_rank: env.optional("OMPI_COMM_WORLD_LOCAL_RANK")?,
+        local_size: env.optional("OMPI_COMM_WORLD_LOCAL_SIZE")?,
+        hosts: None,
+        identity,
+    })
+}
+
+/// The process managers that speak PMI. MPICH's names its job nowhere, but every rank of a host has the same proxy above it.
+fn hydra(env: &Env<'_>) -> Result<Job> {
+    let proxies = ["hydra_pmi_proxy", "mpiexec.hydra", "mpiexec.gforker", "mpiexec", "mpirun"];
+    let identity = env.first_of(&["I_MPI_HYDRA_UUID"]).or_else(|| (env.ancestor)(&proxies)).ok_or_else(|| {
+        Error::usage(
+            "PMI_RANK is set, but no process above this one is mpiexec or its proxy, so nothing tells this job from \
+             another one; start the ranks from mpiexec without a daemon or a PID namespace between, or use `penny run \
+             -n N`",
+        )
+    })?;
+    Ok(Job {
+        rank: env.number("PMI_RANK")?,
+        nranks: env.number("PMI_SIZE")?,
+        local_rank: env.optional("MPI_LOCALRANKID")?,
+        local_size: env.optional("MPI_LOCALNRANKS")?,
+        hosts: None,
+        identity: vec![identity],
+    })
+}
+
+fn slurm(env: &Env<'_>) -> Result<Job> {
+    let job = env.first_of(&["SLURM_JOB_ID", "SLURM_JOBID"]);
+    let step = env.first_of(&["SLURM_STEP_ID", "SLURM_STEPID"]);
+    let (Some(job), Some(step)) = (job, step) else {
+        return Err(Error::usage(
+            "SLURM_PROCID is set, but SLURM_JOB_ID or SLURM_STEP_ID is not: the program seems to run in the batch \
+             script itself; start it with `srun`, or with `penny run -n N`",
+        ));
+    };
+    let tasks =
+        if (env.lookup)("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
+    let nranks = env.number(tasks)?;
+    let hosts = match env.optional("SLURM_STEP_NUM_NODES")? {
+        Some(n) => Some(n),
+        None => env.optional("SLURM_NNODES")?,
+    };
+    Ok(Job {
+        rank: env.number("SLURM_PROCID")?,
+        nranks,
+        local_rank: env.optional("SLURM_LOCALID")?,
+        local_size: hosts.filter(|n| *n == 1).map(|_| nranks),
+        hosts,
+        identity: vec![job, step],
+    })
+}
+
+fn nobody(has: &Has<'_>) -> Error {
+    let half = match (has("RANK"), has("WORLD_SIZE")) {
+        (true, false) => " (RANK is set, but WORLD_SIZE is not)",
+        (false, true) => " (WORLD_SIZE is set, but RANK is not)",
+        _ => "",
+    };
+    Error::usage(format!(
+        "no launcher has started this process{half}; start the program with `penny run -n N program`, mpirun or mpiexec \
+         (Open MPI, MPICH, Intel MPI), srun or torchrun, or make a unique id and use pennyCommInitRank"
+    ))
+}
+
+impl DerivedPlace {
+    /// Both the name and the secret follow from the user, the launcher, the job and the series. The name is public, so
+    /// it shows half as many bits as the secret has.
+    fn new(uid: u32, launcher: &str, identity: &[String], series: u64) -> DerivedPlace {
+        let job = |purpose: &str| {
+            let parts = [purpose, launcher].into_iter().chain(identity.iter().map(String::as_str));
+            // Each part ends with a byte that no part contains, so that no two lists run together.
+            fnv128(parts.flat_map(|p| p.bytes().chain([0])))
+        };
+        let public = job("name");
+        let public = (public >> 64) as u64 ^ public as u64;
+        DerivedPlace {
+            name: format!("penny/job/{uid}/{public:016x}/{series}").into_bytes(),
+            secret: job("secret").to_le_bytes(),
+        }
+    }
+}
+
+/// FNV-1a. The same in every version of Penny, so that ranks of two versions meet and can say so.
+fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
+    let prime = (1u128 << 88) + 0x13b;
+    bytes
+        .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, b| (hash ^ u128::from(b)).wrapping_mul(prime))
+}

@@ -1,0 +1,426 @@
+//! The serving thread: one poll loop over everybody who has knocked.
+//!
+//! ```text
+//!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> gone
+//!                     |                   |
+//!                  garbage,            a rank leaves, disagrees or is late:
+//!                  evicted             every waiting guest is told the verdict
+//! ```
+//!
+//! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
+//! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
+//! before its hello was read comes again. A verdict stays for [`LINGER`] so that late ranks hear it too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::frame::{Answer, Hello, MAX_BYTES, Secret};
+use super::guest::{Guest, Stage};
+use super::meeting::{Meeting, same_build};
+use crate::error::{Error, Result};
+use crate::sys::credentials::{descriptor_limit, uid};
+use crate::sys::{background, socket};
+
+/// How long a verdict is kept for ranks that come after it.
+const LINGER: Duration = Duration::from_secs(10);
+/// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
+/// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
+const MOST_STRANGERS: usize = 16;
+/// Most connections accepted before the guests are looked at again.
+const ACCEPT_BURST: usize = 64;
+/// How long to leave newcomers alone when no descriptor is free, and a guest when too many are under way.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The meetings that a server expects: what its owner adds and the server takes.
+#[derive(Default)]
+pub struct Book {
+    expected: BTreeMap<u64, Expected>,
+    next: u64,
+    closed: bool,
+}
+
+/// A meeting that nobody has come to yet.
+struct Expected {
+    secret: Secret,
+    until: Option<Instant>,
+}
+
+impl Book {
+    /// Expect one more meeting, until somebody comes or the time is over; returns its serial. `None`: the server has
+    /// ended. Beyond `most` the eldest is forgotten.
+    pub fn expect(&mut self, secret: Secret, until: Option<Instant>, most: usize) -> Option<u64> {
+        if self.closed {
+            return None;
+        }
+        let serial = self.next;
+        self.next += 1;
+        self.expected.insert(serial, Expected { secret, until });
+        while self.expected.len() > most {
+            self.expected.pop_first();
+        }
+        Some(serial)
+    }
+}
+
+/// A meeting that somebody has come to.
+struct Table {
+    secret: Secret,
+    state: State,
+}
+
+enum State {
+    Open(Meeting),
+    /// The verdict, and until when it is kept.
+    Failed {
+        error: Error,
+        until: Instant,
+    },
+}
+
+/// A server's whole state; lives on its thread.
+struct Server {
+    pid: i32,
+    listener: OwnedFd,
+    book: Arc<Mutex<Book>>,
+    tables: BTreeMap<u64, Table>,
+    guests: Vec<Guest>,
+    most_strangers: usize,
+    no_accept_before: Option<Instant>,
+}
+
+/// Listen under `name` and serve the meetings of the returned book on a thread of its own. The thread ends when the
+/// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
+pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<Book>>> {
+    let listener = socket::listen(name)?;
+    let mut book = Book::default();
+    book.expect(first, until, 1);
+    let book = Arc::new(Mutex::new(book));
+    let most_strangers = MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2);
+    let server = Server {
+        pid: std::process::id() as i32,
+        listener,
+        book: book.clone(),
+        tables: BTreeMap::new(),
+        guests: Vec::new(),
+        most_strangers,
+        no_accept_before: None,
+    };
+    background::spawn("penny-meet", move || server.run())?;
+    Ok(book)
+}
+
+impl Server {
+    fn run(mut self) {
+        let mut buffer = [0u8; MAX_BYTES];
+        loop {
+            let now = Instant::now();
+            self.look_at_the_clock(now);
+            if self.finished() {
+                return;
+            }
+            let Ok((newcomers, ready)) = self.wait(now) else {
+                // poll(2) fails only for want of memory; the guests see the door close.
+                return;
+            };
+            let now = Instant::now();
+            for at in ready {
+                match self.guests[at].stage {
+                    Stage::Stranger | Stage::Waiting { .. } => self.hear(at, &mut buffer, now),
+                    Stage::Fed { .. } => self.feed(at, now),
+                    Stage::Gone => {}
+                }
+            }
+            self.guests.retain(|g| !matches!(g.stage, Stage::Gone));
+            if newcomers {
+                self.accept(&mut buffer, now);
+            }
+        }
+    }
+
+    /// Nothing expected and nobody here: closes the book, so that its owner starts another server.
+    fn finished(&mut self) -> bool {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.closed = book.expected.is_empty() && self.tables.is_empty();
+        book.closed
+    }
+
+    /// Sleep until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
+    fn wait(&self, now: Instant) -> io::Result<(bool, Vec<usize>)> {
+        let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
+        // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
+        // are told last: what the others have been sent reaches them whatever happens here.
+        let ours = |guest: &Guest| guest.pid == self.pid;
+        let others: BTreeSet<u64> =
+            self.guests.iter().filter(|g| !ours(g)).filter_map(Guest::fed_by).collect();
+        let mut watches = Vec::with_capacity(self.guests.len() + 1);
+        let mut who = Vec::with_capacity(self.guests.len());
+        let mut next = self.next_deadline();
+        let mut sooner = |t: Instant| next = Some(next.map_or(t, |n| n.min(t)));
+        for (at, guest) in self.guests.iter().enumerate() {
+            match guest.stage {
+                Stage::Fed { serial, .. } if ours(guest) && others.contains(&serial) => continue,
+                Stage::Fed { pause: Some(until), .. } if until > now => {
+                    sooner(until);
+                    continue;
+                }
+                Stage::Fed { .. } => watches.push(socket::Watch::writable(&guest.connection)),
+                _ => watches.push(socket::Watch::readable(&guest.connection)),
+            }
+            who.push(at);
+        }
+        let accepting = !paused(self.no_accept_before);
+        match self.no_accept_before {
+            Some(until) if !accepting => sooner(until),
+            _ => watches.push(socket::Watch::readable(&self.listener)),
+        }
+        socket::wait(&mut watches, next.map(|t| t.saturating_duration_since(now)))?;
+        let newcomers = accepting && watches.last().is_some_and(|w| w.ready());
+        let ready = who.into_iter().zip(&watches).filter(|(_, w)| w.ready()).map(|(at, _)| at).collect();
+        Ok((newcomers, ready))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = book.expected.values().filter_map(|e| e.until);
+        let tables = self.tables.values().filter_map(|t| match &t.state {
+            State::Open(meeting) => meeting.deadline(),
+            State::Failed { until, .. } => Some(*until),
+        });
+        expected.chain(tables).min()
+    }
+
+    /// Close what is over: expectations, waits, verdicts, meetings that everybody has left.
+    fn look_at_the_clock(&mut self, now: Instant) {
+        let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
+        {
+            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+            book.expected.retain(|_, e| !over(e.until));
+        }
+        let overdue: Vec<(u64, Error)> = self
+            .tables
+            .iter()
+            .filter_map(|(serial, table)| match &table.state {
+                State::Open(meeting) => Some((*serial, meeting.overdue(now)?)),
+                State::Failed { .. } => None,
+            })
+            .collect();
+        for (serial, error) in overdue {
+            self.fail(serial, error, now);
+        }
+        let guests = &mut self.guests;
+        self.tables.retain(|serial, table| match &table.state {
+            State::Failed { until, .. } => now < *until,
+            State::Open(meeting) if meeting.complete() => {
+                let mut fed = guests.iter_mut().filter(|g| g.fed_by() == Some(*serial));
+                if over(meeting.deadline()) {
+                    fed.for_each(Guest::give_up);
+                    return false;
+                }
+                fed.next().is_some()
+            }
+            State::Open(_) => true,
+        });
+        guests.retain(|g| !matches!(g.stage, Stage::Gone));
+    }
+
+    /// Take who has come, and read at once what they bring.
+    fn accept(&mut self, buffer: &mut [u8], now: Instant) {
+        for _ in 0..ACCEPT_BURST {
+            let connection = match socket::accept(&self.listener) {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return,
+                Err(e) if socket::out_of_descriptors(&e) => {
+                    if !self.turn_the_eldest_stranger_away() {
+                        self.fail_all_open(&no_descriptors("accept a rank"), now);
+                        self.no_accept_before = Some(now + PAUSE);
+                        return;
+                    }
+                    continue;
+                }
+                Err(_) => {
+                    self.no_accept_before = Some(now + PAUSE);
+                    return;
+                }
+            };
+            // Another user gets no answer at all.
+            let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
+            self.guests.push(Guest { connection, pid: peer.pid, stage: Stage::Stranger });
+            self.hear(self.guests.len() - 1, buffer, now);
+            self.guests.pop_if(|g| matches!(g.stage, Stage::Gone));
+            let strangers = self.guests.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
+            if strangers > self.most_strangers {
+                self.turn_the_eldest_stranger_away();
+            }
+        }
+    }
+
+    /// Close the connection of the stranger who has been silent longest; `false` if there is none.
+    fn turn_the_eldest_stranger_away(&mut self) -> bool {
+        let Some(at) = self.guests.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
+            return false;
+        };
+        self.guests.remove(at);
+        true
+    }
+
+    /// Read what a guest has to say.
+    fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
+        let guest = &mut self.guests[at];
+        let packet = match socket::receive(&guest.connection, buffer) {
+            Ok(packet) => Some(packet),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => None,
+        };
+        match guest.stage {
+            // After its hello a rank has nothing to say: it has died, given up or gone mad.
+            Stage::Waiting { serial, rank } => {
+                guest.stage = Stage::Gone;
+                if let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) {
+                    let error = meeting.deserted_by(rank);
+                    self.fail(serial, error, now);
+                }
+            }
+            Stage::Stranger => {
+                guest.stage = Stage::Gone;
+                if let Some(packet) = packet.filter(|p| p.len > 0 && !p.cut) {
+                    self.welcome(at, &buffer[..packet.len], packet.fds, packet.fds_lost, now);
+                }
+            }
+            Stage::Fed { .. } | Stage::Gone => {}
+        }
+    }
+
+    /// Check a stranger's hello and give it its place, or the verdict.
+    fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
+        let Some((serial, secret)) = Hello::ticket(packet) else { return };
+        let Some(table) = self.table(serial, &secret) else {
+            return self.guests[at].tell(&unknown_ticket());
+        };
+        if let State::Failed { error, .. } = &table.state {
+            let error = error.clone();
+            return self.guests[at].tell(&error);
+        }
+        match self.seat(serial, packet, self.guests[at].pid, fds, fds_lost, now) {
+            Ok(rank) => {
+                self.guests[at].stage = Stage::Waiting { serial, rank };
+                self.begin_if_complete(serial);
+            }
+            Err(error) => {
+                self.fail(serial, error.clone(), now);
+                self.guests[at].tell(&error);
+            }
+        }
+    }
+
+    /// The table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
+    fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if book.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
+            let expected = book.expected.remove(&serial)?;
+            self.tables
+                .insert(serial, Table { secret: expected.secret, state: State::Open(Meeting::default()) });
+        }
+        self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
+    }
+
+    /// Join the meeting; returns the rank. An error is the verdict for everybody.
+    fn seat(
+        &mut self,
+        serial: u64,
+        packet: &[u8],
+        pid: i32,
+        fds: Vec<OwnedFd>,
+        fds_lost: bool,
+        now: Instant,
+    ) -> Result<u32> {
+        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get_mut(&serial) else {
+            return Err(unknown_ticket());
+        };
+        same_build(packet, pid)?;
+        let Some(hello) = Hello::decode(packet) else {
+            return Err(Error::internal(format!("PID {pid} sent a hello that makes no sense")));
+        };
+        if fds_lost || fds.len() != hello.nfds as usize {
+            return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
+        }
+        meeting.join(&hello, pid, fds, now)?;
+        Ok(hello.rank)
+    }
+
+    /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
+    fn begin_if_complete(&mut self, serial: u64) {
+        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
+        if !meeting.complete() {
+            return;
+        }
+        for guest in &mut self.guests {
+            if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
+                guest.stage = Stage::Fed { serial, next: 0, pause: None };
+            }
+        }
+    }
+
+    /// Send as many members as the guest's socket takes now.
+    fn feed(&mut self, at: usize, now: Instant) {
+        let guest = &mut self.guests[at];
+        let Stage::Fed { serial, mut next, .. } = guest.stage else { return };
+        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
+        while let Some(member) = meeting.member(next) {
+            let fds: Vec<BorrowedFd<'_>> = member.fds.iter().map(AsFd::as_fd).collect();
+            let answer = Answer::Member { rank: next, nfds: fds.len() as u32, info: &member.info };
+            match socket::send(&guest.connection, &answer.encode(), &fds) {
+                Ok(()) => next += 1,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    guest.stage = Stage::Fed { serial, next, pause: None };
+                    return;
+                }
+                Err(e) if socket::too_many_in_flight(&e) => {
+                    guest.stage = Stage::Fed { serial, next, pause: Some(now + PAUSE) };
+                    return;
+                }
+                // It has died; the communicator finds that out by itself, the others need not wait.
+                Err(_) => break,
+            }
+        }
+        guest.stage = Stage::Gone;
+    }
+
+    /// Give the verdict to everybody who waits in this meeting, and keep it for those who come later.
+    fn fail(&mut self, serial: u64, error: Error, now: Instant) {
+        let Some(table) = self.tables.get_mut(&serial) else { return };
+        let State::Open(_) = &table.state else { return };
+        for guest in &mut self.guests {
+            if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
+                guest.tell(&error);
+            }
+        }
+        table.state = State::Failed { error, until: now + LINGER };
+    }
+
+    fn fail_all_open(&mut self, error: &Error, now: Instant) {
+        let open = |t: &Table| matches!(&t.state, State::Open(meeting) if !meeting.complete());
+        let serials: Vec<u64> = self.tables.iter().filter(|(_, t)| open(t)).map(|(s, _)| *s).collect();
+        for serial in serials {
+            self.fail(serial, error.clone(), now);
+        }
+    }
+}
+
+fn unknown_ticket() -> Error {
+    Error::usage(
+        "this id is not open: it has made its communicator already, or its process has made thousands of younger \
+         ones; make a new id for every communicator",
+    )
+}
+
+fn no_descriptors(what: &str) -> Error {
+    Error::system(format!(
+        "PID {}, where the ranks meet, has no file descriptor left to {what}: its limit is {}; raise it with \
+         `ulimit -n` (the meeting takes 3 for each rank)",
+        std::process::id(),
+        descriptor_limit()
+    ))
+}

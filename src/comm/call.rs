@@ -1,0 +1,148 @@
+//! One collective call as the caller made it, and the checks it must pass before anything moves.
+
+use crate::error::{Error, Result};
+use crate::memory::view::{Address, View};
+use crate::types::{Collective, DataType, Rank, RedOp};
+
+/// One collective call as the caller made it, not checked yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which collective.
+    pub collective: Collective,
+    /// The input.
+    pub send: Address,
+    /// The output.
+    pub recv: Address,
+    /// Elements a block: what NCCL calls count, sendcount or recvcount. For `padded`: elements of the whole input.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction; `Sum` where the collective has none.
+    pub op: RedOp,
+    /// Root; 0 where the collective has none.
+    pub root: i32,
+    /// ReduceScatter only: `count` is the whole input's; each rank gets `ceil(count / nranks)`, the tail zero.
+    pub padded: bool,
+}
+
+/// A call whose arguments are right by themselves.
+pub(super) struct Checked {
+    pub input: View<'static>,
+    pub output: View<'static>,
+    /// Elements a block.
+    pub count: usize,
+    /// Elements of the whole input where it may end within a block, else `usize::MAX`.
+    pub limit: usize,
+    pub root: Rank,
+    pub in_place: bool,
+    /// Bytes of the whole vector, by which methods are chosen.
+    pub bytes: u64,
+}
+
+impl Call {
+    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked>> {
+        let (c, n) = (self.collective, nranks as usize);
+        if c.reduces() && !self.op.serves(self.dtype) {
+            return Err(Error::argument(format!(
+                "op {} does not exist for datatype {}; include/README.md has the table of operations and types",
+                self.op, self.dtype
+            )));
+        }
+        if c.rooted() && !(0..nranks as i32).contains(&self.root) {
+            return Err(Error::argument(format!("root {} is not in 0..{nranks}", self.root)));
+        }
+        let root = if c.rooted() { self.root as Rank } else { 0 };
+        let count = if self.padded { self.count.div_ceil(n) } else { self.count };
+        let size = self.dtype.size();
+        let block = count
+            .checked_mul(size)
+            .filter(|b| b.checked_mul(n).is_some_and(|all| all <= isize::MAX as usize));
+        let Some(block) = block else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            )));
+        };
+        if c == Collective::Barrier {
+            let (input, output) = (View::EMPTY, View::EMPTY);
+            return Ok(Some(Checked {
+                input,
+                output,
+                count: 0,
+                limit: usize::MAX,
+                root,
+                in_place: false,
+                bytes: 0,
+            }));
+        }
+        if self.count == 0 {
+            return Ok(None);
+        }
+        let limit = if self.padded { self.count } else { usize::MAX };
+        let in_bytes = match c.blocks_in(rank, nranks, root) as usize {
+            _ if self.padded => self.count * size,
+            blocks => blocks * block,
+        };
+        let out_bytes = c.blocks_out(rank, nranks, root) as usize * block;
+        let input = buffer("sendbuff", self.send, in_bytes, rank)?;
+        let output = buffer("recvbuff", self.recv, out_bytes, rank)?;
+        let in_place = self.in_place(input, output, block, rank, root)?;
+        let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) {
+            1
+        } else {
+            n
+        };
+        Ok(Some(Checked { input, output, count, limit, root, in_place, bytes: (blocks * block) as u64 }))
+    }
+
+    /// Is the call in place? An error if the buffers overlap in any other way.
+    fn in_place(
+        &self,
+        input: View<'_>,
+        output: View<'_>,
+        block: usize,
+        rank: Rank,
+        root: Rank,
+    ) -> Result<bool> {
+        if !input.overlaps(output) {
+            return Ok(false);
+        }
+        let (from, to) = (input.addr() as usize, output.addr() as usize);
+        let own = rank as usize * block;
+        let (right, rule) = match self.collective {
+            Collective::ReduceScatter => (to == from + own, "recvbuff == sendbuff + rank*recvcount"),
+            Collective::AllGather => (from == to + own, "sendbuff == recvbuff + rank*sendcount"),
+            Collective::Gather => (from == to + root as usize * block, "sendbuff == recvbuff + root*count"),
+            Collective::Scatter => (to == from + root as usize * block, "recvbuff == sendbuff + root*count"),
+            _ => (from == to, "sendbuff == recvbuff"),
+        };
+        if right {
+            return Ok(true);
+        }
+        Err(Error::argument(format!(
+            "sendbuff {from:#x} ({} bytes) and recvbuff {to:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \
+             place: {rule}",
+            input.bytes(),
+            output.bytes()
+        )))
+    }
+}
+
+/// The buffer, if the rank needs one.
+fn buffer(name: &str, address: Address, bytes: usize, rank: Rank) -> Result<View<'static>> {
+    if bytes == 0 {
+        return Ok(View::EMPTY);
+    }
+    if address.is_null() {
+        return Err(Error::argument(format!(
+            "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+        )));
+    }
+    if address.get().checked_add(bytes).is_none() {
+        return Err(Error::argument(format!(
+            "{name} and its {bytes} bytes reach past the end of memory on rank {rank}"
+        )));
+    }
+    Ok(address.view(bytes))
+}

@@ -1,0 +1,269 @@
+//! The communicator itself: its state between calls, and one call from check to return.
+
+use super::call::{Call, Checked};
+use super::registry::Handle;
+use crate::error::{Code, Error, Result};
+use crate::exec::{self, Job, Ledger, direct};
+use crate::kernels::Fold;
+use crate::memory::control::{DEPTH, Membership};
+use crate::memory::heap;
+use crate::memory::view::View;
+use crate::planner::Planner;
+use crate::sync::prim::Ordering;
+use crate::sys::fork;
+use crate::transport::arrival::{Fingerprint, Offer};
+use crate::transport::pair::Pairs;
+use crate::transport::{Scope, Transport};
+use crate::types::{Collective, DataType, Rank, RedOp};
+use std::sync::{Arc, OnceLock};
+
+/// One rank's membership in a communicator.
+pub struct Communicator {
+    /// Dropped first: off the kernel's list before the mapping goes.
+    _membership: Membership,
+    pub(super) shared: Arc<Shared>,
+    pub(super) transport: Arc<Transport>,
+    pub(super) pairs: Pairs,
+    planner: Planner,
+    ledger: Ledger,
+    /// Collective calls made.
+    seq: u64,
+    /// Disagreements up to this call have been reported here.
+    reported: u64,
+    /// The last reduction's kernels.
+    fold: Option<((DataType, RedOp), Fold)>,
+    finalized: bool,
+    generation: u32,
+}
+
+/// What other threads may see and do while one is inside a call.
+pub struct Shared {
+    pub(super) handle: Handle,
+    pub(super) transport: Arc<Transport>,
+    /// The caller's index on its machine.
+    pub(super) device: u32,
+    /// The failure that ended the communicator's usefulness.
+    pub(super) broken: OnceLock<Error>,
+}
+
+/// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival.
+const SHARED_FROM: usize = 1024;
+
+impl Communicator {
+    pub(super) fn new(
+        handle: Handle,
+        transport: Arc<Transport>,
+        membership: Membership,
+        planner: Planner,
+        device: u32,
+    ) -> Communicator {
+        let shared =
+            Arc::new(Shared { handle, transport: transport.clone(), device, broken: OnceLock::new() });
+        let pairs = Pairs::new(transport.nranks());
+        Communicator {
+            _membership: membership,
+            shared,
+            transport,
+            pairs,
+            planner,
+            ledger: Ledger::default(),
+            seq: 0,
+            reported: 0,
+            fold: None,
+            finalized: false,
+            generation: fork::generation(),
+        }
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.shared.handle
+    }
+    pub(super) fn rank(&self) -> Rank {
+        self.transport.rank()
+    }
+    pub(super) fn nranks(&self) -> u32 {
+        self.transport.nranks()
+    }
+
+    /// May this communicator be used now?
+    #[inline]
+    pub(super) fn usable(&self) -> Result<()> {
+        if self.generation != fork::generation() {
+            return Err(Error::usage(
+                "this process was forked from a rank; only the parent may use the communicator: make a new one here",
+            ));
+        }
+        if self.finalized {
+            return Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"));
+        }
+        self.transport.check_abort()
+    }
+
+    /// The failure that broke the communicator, if one did.
+    pub(super) fn broken(&self) -> Result<()> {
+        match self.shared.broken.get() {
+            None => Ok(()),
+            Some(e) => {
+                Err(Error::new(e.code, format!("the communicator is broken since an earlier call: {e}")))
+            }
+        }
+    }
+
+    /// After this error no call can succeed any more.
+    pub(super) fn break_with(&mut self, error: &Error) {
+        if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
+            let _ = self.shared.broken.set(error.clone());
+            self.transport.fail(self.seq);
+        }
+    }
+
+    pub(super) fn finalize(&mut self) -> Result<()> {
+        self.usable()?;
+        self.finalized = true;
+        Ok(())
+    }
+
+    /// Run a collective from check to return.
+    #[inline]
+    pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
+        self.usable()?;
+        let Some(checked) = call.check(self.rank(), self.nranks())? else {
+            return Ok(());
+        };
+        self.broken()?;
+        let late = self.late_news();
+        let (method, why) = self.planner.choose(call.collective, checked.root, checked.bytes)?;
+        self.seq += 1;
+        let mine = Fingerprint {
+            collective: call.collective,
+            dtype: call.dtype,
+            op: call.op,
+            root: checked.root,
+            method: method as u8,
+            padded: call.padded,
+            count: call.count as u64,
+        };
+        let mut scope =
+            Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
+        let job = self.job(call, &checked, method)?;
+        let shared_method = self.planner.shared_method(call.collective, method, why);
+        let ended = self.run(&mut scope, &job, method, shared_method);
+        if let Err(e) = &ended {
+            self.reported = self.reported.max(self.seq);
+            self.break_with(e);
+        }
+        ended?;
+        late.map_or(Ok(()), Err)
+    }
+
+    fn run(
+        &mut self,
+        scope: &mut Scope,
+        job: &Job<'static>,
+        method: usize,
+        shared_method: usize,
+    ) -> Result<()> {
+        let t = &*self.transport;
+        self.ledger.begin(t.nranks());
+        self.ledger.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
+        let mut method = method;
+        let small = self.planner.is_one_shot(method)
+            && direct::fits(job.collective, t.nranks(), job.count * job.size);
+        if small {
+            direct::pack(t, scope.seq, job);
+        }
+        t.arrive(scope.seq, scope.mine, &job.offer);
+        if small {
+            match direct::run(t, scope, &mut self.ledger, job)? {
+                direct::Outcome::Done => return Ok(()),
+                direct::Outcome::NeedsProgram => method = shared_method,
+            }
+        }
+        let plan = self.planner.plan(method, job.collective, job.root)?;
+        exec::run(t, scope, &mut self.ledger, job, &plan)
+    }
+
+    fn job(&mut self, call: &Call, checked: &Checked, method: usize) -> Result<Job<'static>> {
+        let size = call.dtype.size();
+        let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
+        let small = self.planner.is_one_shot(method)
+            && direct::fits(call.collective, self.nranks(), checked.count * size);
+        let offer = offer(call.collective, checked, small);
+        Ok(Job {
+            collective: call.collective,
+            root: checked.root,
+            input: checked.input,
+            output: checked.output,
+            count: checked.count,
+            limit: checked.limit,
+            size,
+            fold,
+            offer,
+        })
+    }
+
+    #[inline]
+    fn fold(&mut self, dtype: DataType, op: RedOp) -> Result<Fold> {
+        if let Some((key, fold)) = self.fold
+            && key == (dtype, op)
+        {
+            return Ok(fold);
+        }
+        let fold = Fold::new(dtype, op, self.nranks())
+            .ok_or_else(|| Error::argument(format!("op {op} does not exist for datatype {dtype}")))?;
+        self.fold = Some(((dtype, op), fold));
+        Ok(fold)
+    }
+
+    /// Did somebody notice, after we had left a call, that we disagreed in it?
+    #[inline]
+    fn late_news(&mut self) -> Option<Error> {
+        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
+        if latest <= self.reported {
+            return None;
+        }
+        self.late_error()
+    }
+
+    #[cold]
+    fn late_error(&mut self) -> Option<Error> {
+        let found = self.transport.disagreement_in(self.reported + 1..self.seq + 1);
+        if found.is_some() {
+            self.reported = self.seq;
+        }
+        found.map(|e| {
+            Error::usage(format!(
+                "{e} (found after rank {} had left that call; the present call was carried out)",
+                self.rank()
+            ))
+        })
+    }
+}
+
+/// What a rank offers: a copy of a small input, else the place of its buffers where peers can reach them.
+#[inline]
+fn offer(collective: Collective, checked: &Checked, small: bool) -> Offer {
+    let both_large = collective == Collective::AllReduce && checked.bytes as usize >= SHARED_FROM;
+    if small && !both_large {
+        return Offer { in_place: checked.in_place, ..direct::PACKED };
+    }
+    let offer = Offer {
+        payload: false,
+        input: shared_at(checked.input),
+        output: shared_at(checked.output),
+        in_place: checked.in_place,
+    };
+    if small && (offer.input.is_none() || offer.output.is_none()) {
+        return Offer { in_place: checked.in_place, ..direct::PACKED };
+    }
+    offer
+}
+
+/// Where a buffer lies in this process's heap.
+#[inline]
+fn shared_at(view: View<'_>) -> Option<u64> {
+    if view.is_empty() {
+        return None;
+    }
+    heap::mine().ok()?.offset_of(view.addr() as usize, view.bytes()).map(|offset| offset as u64)
+}

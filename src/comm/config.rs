@@ -1,0 +1,81 @@
+//! What a caller may set when it makes a communicator, and what the environment says where the caller does not.
+
+use crate::env;
+use crate::error::{Error, Result};
+use crate::planner::select::Selection;
+
+/// What a caller may set when it makes a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
+    pub timeout_ms: Option<u64>,
+    /// `false`: calls may return `InProgress`.
+    pub blocking: bool,
+    /// A name for messages; empty: none.
+    pub name: String,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { timeout_ms: None, blocking: true, name: String::new() }
+    }
+}
+
+/// Deadline where nothing else is said.
+const TIMEOUT_MS: u64 = 600_000;
+
+/// All settings of one communicator, read once.
+pub(super) struct Settings {
+    /// 0: none.
+    pub timeout_ns: u64,
+    pub selection: Selection,
+    /// Bytes a rank; `None`: by the number of ranks.
+    pub staging: Option<usize>,
+    pub spins: Option<u32>,
+}
+
+impl Settings {
+    pub fn read(config: &Config) -> Result<Settings> {
+        let timeout_ms = match config.timeout_ms {
+            Some(ms) => ms,
+            None => match env::get("PENNY_TIMEOUT") {
+                Some(text) => seconds_to_ms(&text)
+                    .ok_or_else(|| wrong("PENNY_TIMEOUT", &text, "seconds, 0 for none"))?,
+                None => TIMEOUT_MS,
+            },
+        };
+        let (algo, reproducible) = (env::get("PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
+        Ok(Settings {
+            timeout_ns: timeout_ms.saturating_mul(1_000_000),
+            selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?,
+            staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
+            spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
+        })
+    }
+}
+
+fn number<T>(name: &'static str, parse: impl Fn(&str) -> Option<T>, takes: &str) -> Result<Option<T>> {
+    env::get(name).map(|text| parse(&text).ok_or_else(|| wrong(name, &text, takes))).transpose()
+}
+
+fn wrong(name: &str, text: &str, takes: &str) -> Error {
+    Error::argument(format!("{name} is `{text}`; it takes {takes}"))
+}
+
+fn seconds_to_ms(text: &str) -> Option<u64> {
+    let seconds: f64 = text.trim().parse().ok()?;
+    (seconds >= 0.0 && seconds.is_finite()).then_some((seconds * 1000.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_may_have_a_fraction_but_no_sign() {
+        assert_eq!(seconds_to_ms("2.5"), Some(2500));
+        assert_eq!(seconds_to_ms("0"), Some(0));
+        assert_eq!(seconds_to_ms("-1"), None);
+        assert_eq!(seconds_to_ms("soon"), None);
+    }
+}

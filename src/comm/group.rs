@@ -1,0 +1,128 @@
+//! Groups of calls: queued on this thread between start and end, then run together.
+//!
+//! At the end all transfers of a communicator run side by side, then its collectives in their order: the same order on
+//! every rank, whatever order the calls were made in. A group that spans several communicators of this process (its ranks
+//! are threads to each other) runs each on a thread of its own, because they wait for one another.
+
+use super::call::Call;
+use super::registry::{self, Handle};
+use super::{Transfer, transfer};
+use crate::bootstrap::UniqueId;
+use crate::error::{Error, Result};
+use std::cell::RefCell;
+
+/// Something to be done at the end of the group.
+enum Queued {
+    Collective(Handle, Call),
+    Transfer(Handle, Transfer),
+}
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    queue: Vec<Queued>,
+    failure: Option<Error>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Is a group open on this thread?
+#[inline]
+pub(super) fn is_open() -> bool {
+    GROUP.with_borrow(|g| g.depth > 0)
+}
+
+pub(super) fn start() -> Result<()> {
+    GROUP.with_borrow_mut(|g| g.depth += 1);
+    Ok(())
+}
+
+pub(super) fn fail(error: &Error) {
+    GROUP.with_borrow_mut(|g| {
+        if g.depth > 0 {
+            g.failure.get_or_insert_with(|| error.clone());
+        }
+    });
+}
+
+/// Queue a collective whose arguments are right.
+pub(super) fn add_collective(handle: Handle, call: &Call) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Collective(handle, *call)));
+}
+
+/// Queue a transfer whose arguments are right.
+pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Transfer(handle, *transfer)));
+}
+
+pub(super) fn end() -> Result<()> {
+    let (queue, failure) = GROUP.with_borrow_mut(|g| {
+        if g.depth == 0 {
+            return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
+        }
+        g.depth -= 1;
+        if g.depth > 0 {
+            return Ok((Vec::new(), None));
+        }
+        Ok((std::mem::take(&mut g.queue), g.failure.take()))
+    })?;
+    if let Some(e) = failure {
+        return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
+    }
+    run(queue)
+}
+
+/// One communicator's share of a group.
+struct Share {
+    handle: Handle,
+    transfers: Vec<Transfer>,
+    collectives: Vec<Call>,
+}
+
+fn run(queue: Vec<Queued>) -> Result<()> {
+    let mut shares: Vec<Share> = Vec::new();
+    for queued in queue {
+        let handle = match &queued {
+            Queued::Collective(h, _) | Queued::Transfer(h, _) => *h,
+        };
+        let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
+            shares.push(Share { handle, transfers: Vec::new(), collectives: Vec::new() });
+            shares.len() - 1
+        });
+        match queued {
+            Queued::Collective(_, call) => shares[at].collectives.push(call),
+            Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
+        }
+    }
+    let Some((last, others)) = shares.split_last() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = others.iter().map(|share| scope.spawn(|| share.run())).collect();
+        let mut ended = last.run();
+        for thread in threads {
+            let theirs =
+                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
+            ended = ended.and(theirs);
+        }
+        ended
+    })
+}
+
+impl Share {
+    fn run(&self) -> Result<()> {
+        registry::enter(self.handle, |communicator| {
+            let transferred = transfer::run(communicator, &self.transfers, true);
+            let mut ended = transferred;
+            for call in &self.collectives {
+                ended = ended.and(communicator.collective(call));
+            }
+            ended
+        })
+    }
+}
+
+/// An id is all zeros before `pennyGetUniqueId` has filled it.
+pub(super) fn is_blank(id: &UniqueId) -> bool {
+    id.0.iter().all(|&b| b == 0)
+}

@@ -1,0 +1,217 @@
+//! How a communicator begins and ends.
+
+use super::communicator::Communicator;
+use super::config::{Config, Settings};
+use super::registry::{self, Handle};
+use crate::bootstrap::{self, Hello, Place, UniqueId, launcher};
+use crate::error::{Error, Result};
+use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
+use crate::memory::heap::{self, PeerHeap};
+use crate::planner::Planner;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::Patience;
+use crate::sys::process;
+use crate::transport::Transport;
+use crate::types::Rank;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Join the communicator that `id` names.
+pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+    let (rank, nranks) = check_ranks(rank, nranks)?;
+    join(&Place::Id(*id), rank, nranks, rank, config)
+}
+
+/// Join the communicator of all processes of this launch.
+pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
+    let launched = launcher::from_env()?;
+    let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
+    join(&launched.place, rank, nranks, launched.local_rank.unwrap_or(rank), config)
+}
+
+/// `n` ranks in this process.
+pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
+    if n < 1 {
+        return Err(Error::argument(format!("ndev is {n}; at least one rank is needed")));
+    }
+    let id = bootstrap::create_id()?;
+    let joined: Vec<Result<Handle>> = std::thread::scope(|scope| {
+        let ranks: Vec<_> =
+            (0..n).map(|r| scope.spawn(move || init_rank(n, &id, r, &Config::default()))).collect();
+        ranks
+            .into_iter()
+            .map(|r| r.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked"))))
+            .collect()
+    });
+    if let Some(Err(e)) = joined.iter().find(|j| j.is_err()) {
+        let e = e.clone();
+        joined.into_iter().flatten().for_each(|h| drop(destroy(h)));
+        return Err(e);
+    }
+    joined.into_iter().collect()
+}
+
+fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
+    if nranks < 1 || nranks as u32 > MAX_RANKS {
+        return Err(Error::argument(format!("nranks is {nranks}; it must be in 1..={MAX_RANKS}")));
+    }
+    if rank < 0 || rank >= nranks {
+        return Err(Error::argument(format!("rank {rank} is not in 0..{nranks}")));
+    }
+    Ok((rank as Rank, nranks as u32))
+}
+
+/// What a rank tells all others when they meet, besides descriptors.
+struct Introduction {
+    heap: heap::HeapId,
+    heap_bytes: u64,
+    pid: u32,
+    start: u64,
+    /// Rank 0's word counts for all.
+    staging: u64,
+}
+
+impl Introduction {
+    fn encode(&self) -> [u8; 48] {
+        let mut bytes = [0; 48];
+        bytes[..16].copy_from_slice(&self.heap);
+        bytes[16..24].copy_from_slice(&self.heap_bytes.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.start.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.staging.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.pid.to_le_bytes());
+        bytes
+    }
+    fn decode(bytes: &[u8]) -> Option<Introduction> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Introduction {
+            heap: bytes.get(..16)?.try_into().ok()?,
+            heap_bytes: word(16)?,
+            start: word(24)?,
+            staging: word(32)?,
+            pid: u32::from_le_bytes(bytes.get(40..44)?.try_into().ok()?),
+        })
+    }
+}
+
+/// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
+const MOST_STAGING: u64 = 1 << 32;
+
+fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -> Result<Handle> {
+    let settings = Settings::read(config)?;
+    let own_heap = heap::mine()?;
+    let staging = settings.staging.unwrap_or_else(|| Layout::default_staging(nranks)) as u64;
+    let control = if rank == 0 {
+        Some(Control::create(Layout::new(nranks, staging.min(MOST_STAGING) as usize))?)
+    } else {
+        None
+    };
+    let start = process::start_time(process::pid()).unwrap_or(0);
+    let introduction = Introduction {
+        heap: own_heap.id(),
+        heap_bytes: own_heap.bytes() as u64,
+        pid: process::pid(),
+        start,
+        staging,
+    };
+    let info = introduction.encode();
+    let mut fds = vec![own_heap.file().as_fd()];
+    fds.extend(control.as_ref().map(|c| c.file().as_fd()));
+    let hello = Hello { rank, nranks, info: &info, fds: &fds };
+    let mut peers: Vec<Option<(PeerHeap, Introduction)>> = (0..nranks).map(|_| None).collect();
+    let mut opened: Option<Control> = None;
+    let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
+    bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
+        let faulty = || {
+            Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
+        };
+        let introduction = Introduction::decode(info).ok_or_else(faulty)?;
+        let mut fds = fds.into_iter().map(File::from);
+        let heap_file = fds.next().ok_or_else(faulty)?;
+        let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
+        let heap = heap::peer(introduction.heap, &heap_file, heap_bytes)?;
+        if peer == 0 && rank != 0 {
+            let file = fds.next().ok_or_else(faulty)?;
+            let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
+            opened = Some(Control::open(file, layout)?);
+        }
+        *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
+        Ok(())
+    })?;
+    let control =
+        control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
+    if peers[rank as usize].is_none() {
+        peers[rank as usize] = Some((heap::own()?, introduction));
+    }
+    let mut heaps = Vec::with_capacity(nranks as usize);
+    let mut pids = Vec::with_capacity(nranks as usize);
+    for (r, peer) in peers.into_iter().enumerate() {
+        let (heap, who) =
+            peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
+        heaps.push(heap);
+        pids.push(who.pid);
+    }
+    let control = Arc::new(control);
+    let membership = control.keep(rank)?;
+    let mut patience = Patience::for_ranks(nranks as usize);
+    patience.spins = settings.spins.unwrap_or(patience.spins);
+    let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
+    attach(&transport, &control, &pids, start)?;
+    let planner = Planner::new(rank, nranks, settings.selection);
+    registry::insert(|handle| {
+        let communicator = Communicator::new(handle, transport, membership, planner, device);
+        let shared = communicator.shared.clone();
+        (communicator, shared)
+    })
+}
+
+/// Announce this rank and wait until all are there.
+fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<()> {
+    let (rank, header) = (t.rank(), control.header());
+    let life = control.life(rank);
+    life.pid.store(process::pid(), Ordering::Relaxed);
+    life.start.store(start, Ordering::Relaxed);
+    life.state.store(ALIVE, Ordering::Release);
+    if rank == 0 {
+        header.magic.store(MAGIC, Ordering::Relaxed);
+    }
+    header.attached.fetch_add(1, Ordering::AcqRel);
+    t.after_post();
+    let missing = || (0..t.nranks()).filter(|&r| !t.joined(r)).collect::<Vec<_>>();
+    t.wait_watching(
+        t.deadline(),
+        || header.attached.load(Ordering::Acquire) >= t.nranks(),
+        || {
+            t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r)))?;
+            // A rank that has not joined has no life line yet; its PID must do.
+            match missing()
+                .into_iter()
+                .find(|&r| matches!(process::state(pids[r as usize]), None | Some("dead")))
+            {
+                Some(r) => {
+                    Err(Error::remote(format!("rank {r} (pid {}) died while joining", pids[r as usize])))
+                }
+                None => Ok(()),
+            }
+        },
+        || Error::timeout(format!("ranks did not finish joining: {}", t.who(&missing()))),
+    )
+}
+
+/// Free a communicator: others learn that this rank has left.
+pub(super) fn destroy(handle: Handle) -> Result<()> {
+    registry::enter(handle, |_| Ok(()))?;
+    let communicator = registry::remove(handle)?;
+    communicator.transport.leave();
+    Ok(())
+}
+
+/// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
+pub(super) fn abort(handle: Handle) -> Result<()> {
+    let shared = registry::shared(handle)?;
+    shared.transport.abort();
+    let communicator = registry::remove(handle)?;
+    communicator.transport.leave();
+    Ok(())
+}

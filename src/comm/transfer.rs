@@ -1,0 +1,96 @@
+//! Point-to-point calls: checks, transfers to oneself, and the run of a batch.
+
+use super::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::heap;
+use crate::memory::view::Address;
+use crate::transport::pair;
+use crate::types::{DataType, Rank};
+
+/// One half of a point-to-point transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// `true`: send.
+    pub send: bool,
+    /// The buffer.
+    pub buffer: Address,
+    /// Elements.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// The other rank.
+    pub peer: i32,
+}
+
+impl Transfer {
+    /// Check the arguments for a rank of a communicator.
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::Transfer> {
+        if !(0..nranks as i32).contains(&self.peer) {
+            return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
+        }
+        let name = if self.send { "sendbuff" } else { "recvbuff" };
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= isize::MAX as usize);
+        let Some(bytes) = bytes else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            )));
+        };
+        if self.buffer.is_null() && bytes > 0 {
+            return Err(Error::argument(format!(
+                "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+            )));
+        }
+        let data = self.buffer.view(bytes);
+        let shared = heap::mine().ok().and_then(|h| h.offset_of(self.buffer.get(), bytes)).map(|o| o as u64);
+        Ok(pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared))
+    }
+}
+
+/// Run transfers side by side. `grouped`: they belong to one group, so both halves of one to oneself may be there.
+pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -> Result<()> {
+    if transfers.is_empty() {
+        return Ok(());
+    }
+    c.usable()?;
+    c.broken()?;
+    let (rank, nranks) = (c.rank(), c.nranks());
+    let mut batch = transfers.iter().map(|x| x.check(rank, nranks)).collect::<Result<Vec<_>>>()?;
+    let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
+    to_oneself(rank, &own, grouped)?;
+    let t = c.transport.clone();
+    let ended = pair::run(&t, &mut c.pairs, &mut batch);
+    if let Err(e) = &ended {
+        c.break_with(e);
+    }
+    ended
+}
+
+/// The k-th send to oneself meets the k-th receive from oneself.
+fn to_oneself(rank: Rank, own: &[pair::Transfer], grouped: bool) -> Result<()> {
+    let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
+    let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
+    if sends.len() != receives.len() {
+        return Err(Error::usage(format!(
+            "rank {rank} has {} sends to itself and {} receives from itself in this {}; both halves must be in one group",
+            sends.len(),
+            receives.len(),
+            if grouped { "group" } else { "call" }
+        )));
+    }
+    for (from, to) in sends.iter().zip(&receives) {
+        if !from.fits(to) {
+            return Err(Error::usage(format!(
+                "rank {rank} sends itself ({}) and receives ({}); both ends must pass the same count and type",
+                from.text(),
+                to.text()
+            )));
+        }
+        if from.data().overlaps(to.data()) && from.data().addr() != to.data().addr() {
+            return Err(Error::argument(format!("rank {rank} sends itself overlapping buffers")));
+        }
+        kernels::copy(to.data(), from.data(), false);
+    }
+    Ok(())
+}

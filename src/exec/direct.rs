@@ -1,0 +1,132 @@
+//! The smallest messages: one exchange, no program.
+//!
+//! Every rank writes its input behind (or into) its arrival line; every rank then computes its own output from the
+//! lines it needs. One synchronisation in all, nothing before it and nothing after. It is `one_shot`'s plan written
+//! out by hand, for all collectives alike; a test holds the two against each other.
+
+use super::few::Few;
+use super::{Job, Ledger, zero_tail};
+use crate::error::Result;
+use crate::kernels::{self, Source};
+use crate::memory::control::PAYLOAD;
+use crate::memory::view::View;
+use crate::transport::arrival::Offer;
+use crate::transport::{Scope, Transport};
+use crate::types::{Collective, Rank};
+
+/// The largest payload that any rank has in this call, if it fits an arrival.
+pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
+    let blocks = match collective {
+        Collective::ReduceScatter | Collective::AlltoAll | Collective::Scatter => nranks as usize,
+        Collective::Barrier => 0,
+        _ => 1,
+    };
+    blocks.checked_mul(block_bytes).is_some_and(|bytes| bytes <= PAYLOAD)
+}
+
+/// Whether the call is finished, or its data did not come with the arrivals and a program has to fetch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The output is complete.
+    Done,
+    /// Some rank offered its buffers instead of a copy.
+    NeedsProgram,
+}
+
+/// Put the input where the arrival line says it is. Call before arriving.
+#[inline]
+pub fn pack(t: &Transport, seq: u64, job: &Job<'_>) {
+    if job.offer.payload && !job.input.is_empty() {
+        kernels::copy(t.payload_of(t.rank(), seq, job.input.bytes()), job.input, false);
+    }
+}
+
+/// Take the peers' payloads. The rank has arrived already.
+#[inline]
+pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>) -> Result<Outcome> {
+    let (me, n) = (t.rank(), t.nranks());
+    scope.arrival_is_all = true;
+    let needs_all = job.collective.everybody();
+    if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
+        let mut all_packed = job.offer.payload;
+        for r in (0..n).filter(|&r| r != me) {
+            all_packed &= ledger.offer(r, t, scope)?.payload;
+        }
+        if !all_packed && needs_all {
+            return Ok(Outcome::NeedsProgram);
+        }
+    }
+    let block = job.count * job.size;
+    let from = |r: Rank, blocks: u32| -> View<'_> {
+        if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }
+    };
+    match job.collective {
+        Collective::Barrier => {}
+        Collective::AllReduce => fold(job, n, job.output, |r| from(r, 1)),
+        Collective::Reduce if me == job.root => fold(job, n, job.output, |r| from(r, 1)),
+        Collective::ReduceScatter => {
+            let valid = job.limit.saturating_sub(me as usize * job.count).min(job.count);
+            let bytes = valid * job.size;
+            fold(job, n, job.output.part(0, bytes), |r| {
+                from(r, n).part(me as usize * block * (valid > 0) as usize, bytes)
+            });
+            if job.limit != usize::MAX {
+                zero_tail(me, job);
+            }
+        }
+        Collective::AllGather => gather(job, n, |r| from(r, 1)),
+        Collective::Gather if me == job.root => gather(job, n, |r| from(r, 1)),
+        Collective::AlltoAll => {
+            // In place, the own block is where it belongs; the others' copies do not depend on our buffer any more.
+            gather(job, n, |r| from(r, n).part(me as usize * block, block));
+        }
+        Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
+        Collective::Broadcast => {
+            ledger.offer(job.root, t, scope)?;
+            kernels::copy(job.output, t.payload_of(job.root, scope.seq, block), false);
+        }
+        Collective::Scatter => {
+            if me != job.root {
+                ledger.offer(job.root, t, scope)?;
+            }
+            let all = if me == job.root {
+                job.input
+            } else {
+                t.payload_of(job.root, scope.seq, n as usize * block)
+            };
+            kernels::copy(job.output, all.part(me as usize * block, block), false);
+        }
+        Collective::Reduce | Collective::Gather => {}
+    }
+    if needs_all {
+        ledger.done = scope.seq - 1;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Bytes of an input of so many blocks; padded inputs may end early.
+fn input_bytes(job: &Job<'_>, blocks: u32) -> usize {
+    job.limit.min(blocks as usize * job.count) * job.size
+}
+
+#[inline]
+fn fold<'v>(job: &Job<'_>, n: u32, dest: View<'_>, from: impl Fn(Rank) -> View<'v>) {
+    let mut sources = Few::new(Source { view: View::EMPTY, raw: true });
+    for r in 0..n {
+        sources.push(Source { view: from(r), raw: true });
+    }
+    if let Some(fold) = &job.fold {
+        fold.fold(sources.as_slice(), &[dest], dest.bytes() / job.size, true, false);
+    }
+}
+
+#[inline]
+fn gather<'v>(job: &Job<'_>, n: u32, from: impl Fn(Rank) -> View<'v>) {
+    let block = job.count * job.size;
+    for r in 0..n {
+        kernels::copy(job.output.part(r as usize * block, block), from(r), false);
+    }
+}
+
+/// What a rank with private buffers offers in a direct call.
+pub const PACKED: Offer = Offer { payload: true, input: None, output: None, in_place: false };

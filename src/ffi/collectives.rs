@@ -1,0 +1,214 @@
+//! The collectives: every rank calls, each with its own buffers.
+
+use std::ffi::{c_int, c_void};
+
+use super::handle::{pennyComm_t, pennyStream_t};
+use super::types::{pennyDataType_t, pennyRedOp_t};
+use crate::comm::{self, Call};
+use crate::memory::view::Address;
+use crate::types::{Collective, DataType, RedOp};
+
+/// A call without arguments, for a body to fill in.
+const fn of(collective: Collective) -> Call {
+    Call {
+        collective,
+        send: Address::NULL,
+        recv: Address::NULL,
+        count: 0,
+        dtype: DataType::Int8,
+        op: RedOp::Sum,
+        root: 0,
+        padded: false,
+    }
+}
+
+c_api! {
+    /// Reduces count elements over all ranks and gives every rank the result, the same bits on each:
+    ///
+    /// ```text
+    ///     recvbuff[i] = sendbuff[i] of rank 0  op  sendbuff[i] of rank 1  op ...
+    /// ```
+    ///
+    /// sendbuff, recvbuff: count elements each. In place if they are equal; any other overlap is pennyInvalidArgument.
+    /// On pennyInvalidUsage because ranks disagree, recvbuff is untouched; on any later failure it is undefined.
+    fn pennyAllReduce(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        op: pennyRedOp_t,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, ..of(Collective::AllReduce) };
+        comm::collective(comm, &call)
+    }
+
+    /// Reduces count elements over all ranks and gives root the result.
+    ///
+    /// sendbuff: count elements. recvbuff: count elements at root; not used elsewhere and may be NULL there.
+    /// In place if they are equal at root.
+    fn pennyReduce(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        op: pennyRedOp_t,
+        root: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, root, ..of(Collective::Reduce) };
+        comm::collective(comm, &call)
+    }
+
+    /// Copies count elements of root's sendbuff to every rank's recvbuff.
+    ///
+    /// sendbuff: count elements at root; not used elsewhere and may be NULL there. recvbuff: count elements.
+    /// In place if they are equal at root.
+    fn pennyBroadcast(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        root: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Broadcast) };
+        comm::collective(comm, &call)
+    }
+
+    /// pennyBroadcast in place: buff is the input at root and the output elsewhere.
+    fn pennyBcast(
+        buff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        root: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: buff, recv: buff, count, dtype: datatype, root, ..of(Collective::Broadcast) };
+        comm::collective(comm, &call)
+    }
+
+    /// Collects sendcount elements of each rank on every rank, in rank order.
+    ///
+    /// ```text
+    ///     recvbuff[r * sendcount + i] = sendbuff[i] of rank r
+    /// ```
+    ///
+    /// sendbuff: sendcount elements. recvbuff: ranks * sendcount elements.
+    /// In place if sendbuff == recvbuff + rank * sendcount.
+    fn pennyAllGather(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        sendcount: usize,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call =
+            Call { send: sendbuff, recv: recvbuff, count: sendcount, dtype: datatype, ..of(Collective::AllGather) };
+        comm::collective(comm, &call)
+    }
+
+    /// Reduces ranks * recvcount elements over all ranks and gives each rank one block of the result.
+    ///
+    /// ```text
+    ///     recvbuff[i] of rank r = sendbuff[r * recvcount + i] of rank 0  op  ... of rank 1  op ...
+    /// ```
+    ///
+    /// sendbuff: ranks * recvcount elements. recvbuff: recvcount elements.
+    /// In place if recvbuff == sendbuff + rank * recvcount; the other blocks of sendbuff are then undefined afterwards.
+    fn pennyReduceScatter(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        recvcount: usize,
+        datatype: pennyDataType_t,
+        op: pennyRedOp_t,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let (send, recv, count) = (sendbuff, recvbuff, recvcount);
+        comm::collective(comm, &Call { send, recv, count, dtype: datatype, op, ..of(Collective::ReduceScatter) })
+    }
+
+    /// pennyReduceScatter of an input of any length: each rank gets b = ceil(count / ranks) elements.
+    ///
+    /// ```text
+    ///     recvbuff[i] of rank r = the reduction of element r * b + i, or 0 where r * b + i >= count
+    /// ```
+    ///
+    /// sendbuff: count elements, the same number on every rank. recvbuff: b elements. They must not overlap.
+    fn pennyReduceScatterPadded(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        op: pennyRedOp_t,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let (send, recv, dtype, padded) = (sendbuff, recvbuff, datatype, true);
+        comm::collective(comm, &Call { send, recv, count, dtype, op, padded, ..of(Collective::ReduceScatter) })
+    }
+
+    /// Sends block j of each rank's sendbuff to rank j.
+    ///
+    /// ```text
+    ///     recvbuff[j * count + i] of rank r = sendbuff[r * count + i] of rank j
+    /// ```
+    ///
+    /// sendbuff, recvbuff: ranks * count elements each. In place if they are equal.
+    fn pennyAlltoAll(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, ..of(Collective::AlltoAll) };
+        comm::collective(comm, &call)
+    }
+
+    /// Collects count elements of each rank at root, in rank order.
+    ///
+    /// sendbuff: count elements. recvbuff: ranks * count elements at root; not used elsewhere and may be NULL there.
+    /// In place if sendbuff == recvbuff + root * count at root.
+    fn pennyGather(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        root: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Gather) };
+        comm::collective(comm, &call)
+    }
+
+    /// Gives rank r the block r of root's sendbuff.
+    ///
+    /// sendbuff: ranks * count elements at root; not used elsewhere and may be NULL there. recvbuff: count elements.
+    /// In place if recvbuff == sendbuff + root * count at root.
+    fn pennyScatter(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        root: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Scatter) };
+        comm::collective(comm, &call)
+    }
+
+    /// Returns when every rank has called it.
+    fn pennyBarrier(comm: pennyComm_t, stream: pennyStream_t) {
+        comm::collective(comm, &of(Collective::Barrier))
+    }
+}

@@ -1,0 +1,122 @@
+//! Communicators: how ranks meet, what they know of each other, how they part.
+
+use std::ffi::c_int;
+
+use super::handle::{pennyComm_t, to_c};
+use super::types::{pennyConfig_t, pennyResult_t, pennyUniqueId};
+use crate::comm::{self, Config};
+
+c_api! {
+    /// Makes an id for one future communicator. One rank calls this and gives the bytes to the others, who pass it, as it
+    /// does itself, to pennyCommInitRank. The calling process must live until all ranks have joined.
+    ///
+    /// uniqueId: written on success.
+    fn pennyGetUniqueId(#[out] uniqueId: *mut pennyUniqueId) {
+        uniqueId.set(comm::unique_id()?.into())
+    }
+
+    /// Joins the communicator that commId names. Returns when all ranks have joined, or at the deadline (pennyTimeout) with
+    /// a sentence that names who is missing. A duplicate rank, another nranks or another version of the library fails on
+    /// every rank.
+    ///
+    /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    /// nranks: ranks in all, at least 1. rank: this one's, 0 to nranks - 1, each once.
+    ///
+    /// A rank is a process or a thread of one; a process that holds several calls this once a thread.
+    fn pennyCommInitRank(#[out] comm: *mut pennyComm_t, nranks: c_int, commId: pennyUniqueId, rank: c_int) {
+        comm.set(to_c(comm::init_rank(nranks, &commId, rank, &default_config())?))
+    }
+
+    /// pennyCommInitRank with settings.
+    ///
+    /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
+    fn pennyCommInitRankConfig(
+        #[out] comm: *mut pennyComm_t,
+        nranks: c_int,
+        commId: pennyUniqueId,
+        rank: c_int,
+        #[or_null] config: *const pennyConfig_t,
+    ) {
+        comm.set(to_c(comm::init_rank(nranks, &commId, rank, &config)?))
+    }
+
+    /// Makes ndev ranks in this process, one communicator each: comm[i] is rank i. Use each in a thread of its own, or all
+    /// from one thread between pennyGroupStart and pennyGroupEnd.
+    ///
+    /// comm: room for ndev; all are written on success, none on failure. Destroy each.
+    /// devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.
+    fn pennyCommInitAll(#[out] comm: *mut pennyComm_t, ndev: c_int, devlist: *const c_int) {
+        let ranks = comm::init_all(ndev)?;
+        // SAFETY: the caller's promise: there is room for ndev, and init_all made that many.
+        unsafe { comm.set_all(ranks.into_iter().map(to_c)) }
+    }
+
+    /// Joins the communicator of all processes of this launch. Rank and size come from the variables of the launcher
+    /// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. A
+    /// further call makes a further communicator of the same processes.
+    ///
+    /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
+    fn pennyCommInitFromEnv(#[out] comm: *mut pennyComm_t, #[or_null] config: *const pennyConfig_t) {
+        comm.set(to_c(comm::init_from_env(&config)?))
+    }
+
+    /// Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
+    /// pennyCommDestroy does it too.
+    ///
+    /// comm: NULL does nothing and succeeds.
+    fn pennyCommFinalize(#[or_null] comm: pennyComm_t) {
+        comm.map_or(Ok(()), comm::finalize)
+    }
+
+    /// Frees the communicator. The handle is bad afterwards, whatever is returned, and a second pennyCommDestroy is
+    /// pennyInvalidArgument.
+    ///
+    /// comm: NULL does nothing and succeeds. No other thread may be inside a call on it: that is pennyInvalidUsage, and
+    /// the communicator lives on.
+    fn pennyCommDestroy(#[or_null] comm: pennyComm_t) {
+        comm.map_or(Ok(()), comm::destroy)
+    }
+
+    /// Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'
+    /// calls return pennyRemoteError. May be called while another thread is inside a call on comm.
+    ///
+    /// comm: NULL does nothing and succeeds.
+    fn pennyCommAbort(#[or_null] comm: pennyComm_t) {
+        comm.map_or(Ok(()), comm::abort)
+    }
+
+    /// The communicator's state: pennySuccess, pennyInProgress, or the failure that it cannot recover from. Waits for
+    /// nothing; may be called from any thread.
+    ///
+    /// asyncError: written on success. What the function returns tells only whether it could be read.
+    fn pennyCommGetAsyncError(comm: pennyComm_t, #[out] asyncError: *mut pennyResult_t) {
+        asyncError.set(pennyResult_t(comm::async_error(comm)? as c_int))
+    }
+
+    /// The number of ranks.
+    ///
+    /// count: written on success.
+    fn pennyCommCount(comm: pennyComm_t, #[out] count: *mut c_int) {
+        count.set(comm::count(comm)? as c_int)
+    }
+
+    /// The caller's rank, 0 to count - 1.
+    ///
+    /// rank: written on success.
+    fn pennyCommUserRank(comm: pennyComm_t, #[out] rank: *mut c_int) {
+        rank.set(comm::user_rank(comm)? as c_int)
+    }
+
+    /// The caller's place among the ranks of its machine, from 0; the number by which a launcher hands out devices
+    /// (NCCL's ncclCommCuDevice).
+    ///
+    /// device: written on success.
+    fn pennyCommDevice(comm: pennyComm_t, #[out] device: *mut c_int) {
+        device.set(comm::device(comm)? as c_int)
+    }
+}
+
+fn default_config() -> Config {
+    Config { timeout_ms: None, blocking: true, name: String::new() }
+}

@@ -1,0 +1,75 @@
+//! What C holds in place of Penny's objects: numbers in a pointer's clothes, never dereferenced.
+//!
+//! A handle's bits are [`comm::Handle`]: an index and a generation. So a stale, foreign or invented one is recognised and
+//! refused, and C still gets a type of its own that its compiler tells from any other.
+
+use crate::comm::Handle;
+use crate::error::{Error, Result};
+use crate::ffi::guard::{OrNull, Parameter, Site};
+
+/// What a pennyComm_t pretends to point at.
+pub struct pennyComm {
+    _opaque: [u8; 0],
+}
+
+/// A communicator, as one rank holds it. Copy it freely; it is good until pennyCommDestroy or pennyCommAbort, and
+/// refused with pennyInvalidArgument ever after.
+pub type pennyComm_t = *mut pennyComm;
+
+/// What a pennyStream_t pretends to point at.
+pub struct pennyStream {
+    _opaque: [u8; 0],
+}
+
+/// An ordered queue of calls. NULL is the only one in this version: the call runs in the caller's thread and is done
+/// when it returns. Anything else is pennyInvalidUsage.
+pub type pennyStream_t = *mut pennyStream;
+
+// LAYOUT: a handle's 64 bits fit a pointer.
+const _: () = assert!(size_of::<pennyComm_t>() == size_of::<Handle>());
+
+/// The communicator as C holds it.
+pub(super) fn to_c(handle: Handle) -> pennyComm_t {
+    std::ptr::without_provenance_mut(handle.0 as usize)
+}
+
+/// The communicator that C means; `None` for NULL.
+pub(super) fn from_c(comm: pennyComm_t) -> Option<Handle> {
+    (!comm.is_null()).then(|| Handle(comm.addr() as u64))
+}
+
+impl Parameter for pennyComm_t {
+    type Admitted = Handle;
+    unsafe fn admit(self, name: &'static str) -> Result<Handle> {
+        from_c(self).ok_or_else(|| Error::argument(format!("{name} is NULL; pass a communicator")))
+    }
+    fn describe(&self, site: &mut Site) {
+        site.comm = from_c(*self);
+    }
+}
+
+impl Parameter for OrNull<pennyComm_t> {
+    type Admitted = Option<Handle>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Option<Handle>> {
+        Ok(from_c(self.0))
+    }
+    fn describe(&self, site: &mut Site) {
+        site.comm = from_c(self.0);
+    }
+}
+
+impl Parameter for pennyStream_t {
+    type Admitted = ();
+    unsafe fn admit(self, name: &'static str) -> Result<()> {
+        match self.is_null() {
+            true => Ok(()),
+            false => Err(Error::usage(format!(
+                "{name} is not NULL, and this version has no other stream; pass NULL"
+            ))),
+        }
+    }
+    /// Every call that takes a stream, and no other, is one that a group queues.
+    fn describe(&self, site: &mut Site) {
+        site.queued = true;
+    }
+}

@@ -1,0 +1,79 @@
+//! The library itself: version, names of results, the last error.
+
+use std::ffi::{CString, c_int};
+use std::sync::LazyLock;
+
+use super::guard;
+use super::handle::{self, pennyComm_t};
+use super::types::{PENNY_VERSION_CODE, pennyResult_t};
+use crate::error::Code;
+
+/// Every code, in the order of its number.
+const CODES: [Code; 9] = [
+    Code::Success,
+    Code::UnhandledDeviceError,
+    Code::SystemError,
+    Code::InternalError,
+    Code::InvalidArgument,
+    Code::InvalidUsage,
+    Code::RemoteError,
+    Code::InProgress,
+    Code::Timeout,
+];
+
+static DESCRIPTIONS: LazyLock<Vec<CString>> =
+    LazyLock::new(|| CODES.iter().map(|code| CString::new(code.describe()).unwrap_or_default()).collect());
+
+c_api! {
+    /// The version of the library that is loaded, as PENNY_VERSION_CODE counts; compare it with the header's.
+    ///
+    /// version: written on success.
+    fn pennyGetVersion(#[out] version: *mut c_int) {
+        version.set(PENNY_VERSION_CODE as c_int)
+    }
+
+    /// One fixed sentence for a result. Never NULL; do not free it; it is good for ever. A number that is no result gives a
+    /// sentence that says so. May be called from any thread at any time.
+    fn pennyGetErrorString(result: pennyResult_t) -> *const c_char {
+        match usize::try_from(result.0).ok().and_then(|number| DESCRIPTIONS.get(number)) {
+            Some(description) => description.as_ptr(),
+            None => c"unknown result code".as_ptr(),
+        }
+    }
+
+    /// The sentence of the calling thread's newest failure on comm: the function, the argument, the rank, what to do.
+    ///
+    /// comm: NULL means the newest failure of the thread on anything. A failure of a call that takes no communicator, such
+    /// as pennyGroupEnd, counts for every communicator. A handle that is no longer good is fine here.
+    ///
+    /// Returns the empty string if there was no failure, never NULL. Do not free it; it is good until the next failing call
+    /// of this thread on comm (any failing call, if comm is NULL) and the thread's end. A success changes nothing.
+    fn pennyGetLastError(comm: pennyComm_t) -> *const c_char {
+        guard::last_error(handle::from_c(comm))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn every_code_stands_at_its_number_and_has_a_description_of_its_own() {
+        for (number, code) in CODES.iter().enumerate() {
+            assert_eq!(*code as usize, number);
+            // SAFETY: pennyGetErrorString returns a string that lives for ever.
+            let text = unsafe { CStr::from_ptr(pennyGetErrorString(pennyResult_t(number as c_int))) };
+            assert_eq!(text.to_str(), Ok(code.describe()));
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_no_result_is_described_as_unknown() {
+        for number in [-1, CODES.len() as c_int, c_int::MAX, c_int::MIN] {
+            // SAFETY: as above.
+            let text = unsafe { CStr::from_ptr(pennyGetErrorString(pennyResult_t(number))) };
+            assert_eq!(text, c"unknown result code");
+        }
+    }
+}

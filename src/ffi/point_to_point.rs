@@ -1,0 +1,41 @@
+//! Transfers between two ranks.
+
+use std::ffi::{c_int, c_void};
+
+use super::handle::{pennyComm_t, pennyStream_t};
+use super::types::pennyDataType_t;
+use crate::comm::{self, Transfer};
+
+c_api! {
+    /// Sends count elements to peer, who must call pennyRecv with the same count and type. Sends to one peer are received in
+    /// the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.
+    ///
+    /// Two ranks that each send to the other, or a rank that sends to itself, must put both calls in one group. To oneself
+    /// outside of a group is pennyInvalidUsage.
+    ///
+    /// sendbuff: count elements; may be NULL if count is 0. A transfer of 0 elements still needs its other half.
+    fn pennySend(
+        sendbuff: *const c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        peer: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        comm::transfer(comm, &Transfer { send: true, buffer: sendbuff, count, dtype: datatype, peer })
+    }
+
+    /// Receives count elements from peer. See pennySend.
+    ///
+    /// recvbuff: count elements; undefined on failure; may be NULL if count is 0.
+    fn pennyRecv(
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        peer: c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        comm::transfer(comm, &Transfer { send: false, buffer: recvbuff, count, dtype: datatype, peer })
+    }
+}

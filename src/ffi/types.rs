@@ -1,0 +1,309 @@
+//! The types that cross the boundary: numbers, the unique id, the configuration.
+//!
+//! C sees enums. Rust sees integers with names, because C may pass any number and a Rust enum that holds an unlisted one
+//! is undefined behaviour. Each is range-checked when it is admitted.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+use crate::bootstrap::UniqueId;
+use crate::comm::Config;
+use crate::error::{Error, Result};
+use crate::ffi::guard::{OrNull, Parameter};
+use crate::types::{DataType, RedOp};
+
+/// An enum to C, an integer with names to Rust.
+macro_rules! c_numbers {
+    ($(#[$doc:meta])* pub enum $name:ident { $($(#[$item_doc:meta])* $item:ident = $value:literal,)* }) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name(pub c_int);
+        $($(#[$item_doc])* pub const $item: $name = $name($value);)*
+    };
+}
+
+c_numbers! {
+    /// What a call returns. The numbers are NCCL's and are for life.
+    pub enum pennyResult_t {
+        /// The call did what it says.
+        pennySuccess = 0,
+        /// Never returned: Penny has no device. Kept for NCCL's numbering.
+        pennyUnhandledDeviceError = 1,
+        /// The operating system refused something: shared memory, sockets, limits.
+        pennySystemError = 2,
+        /// A defect in Penny. The communicator accepts no more calls but pennyCommAbort and pennyCommDestroy.
+        pennyInternalError = 3,
+        /// One argument is wrong by itself. Nothing was done.
+        pennyInvalidArgument = 4,
+        /// The arguments are each fine, but not together, not now, or not what the other ranks passed.
+        pennyInvalidUsage = 5,
+        /// Another rank died, left or failed.
+        pennyRemoteError = 6,
+        /// A non-blocking call has not finished yet; poll pennyCommGetAsyncError.
+        pennyInProgress = 7,
+        /// The deadline passed.
+        pennyTimeout = 8,
+        /// The number of results; none itself.
+        pennyNumResults = 9,
+    }
+}
+
+c_numbers! {
+    /// Element types. NCCL's numbers; Penny's own begin at 64.
+    pub enum pennyDataType_t {
+        /// Signed 8-bit integer.
+        pennyInt8 = 0,
+        /// The same.
+        pennyChar = 0,
+        /// Unsigned 8-bit integer.
+        pennyUint8 = 1,
+        /// Signed 32-bit integer.
+        pennyInt32 = 2,
+        /// The same.
+        pennyInt = 2,
+        /// Unsigned 32-bit integer.
+        pennyUint32 = 3,
+        /// Signed 64-bit integer.
+        pennyInt64 = 4,
+        /// Unsigned 64-bit integer.
+        pennyUint64 = 5,
+        /// IEEE binary16.
+        pennyFloat16 = 6,
+        /// The same.
+        pennyHalf = 6,
+        /// IEEE binary32.
+        pennyFloat32 = 7,
+        /// The same.
+        pennyFloat = 7,
+        /// IEEE binary64.
+        pennyFloat64 = 8,
+        /// The same.
+        pennyDouble = 8,
+        /// The upper half of binary32.
+        pennyBfloat16 = 9,
+        /// OCP FP8 E4M3: finite only, one NaN.
+        pennyFloat8e4m3 = 10,
+        /// OCP FP8 E5M2: with infinities.
+        pennyFloat8e5m2 = 11,
+        /// One byte, zero or not.
+        pennyBool = 64,
+        /// Signed 16-bit integer.
+        pennyInt16 = 65,
+        /// Unsigned 16-bit integer.
+        pennyUint16 = 66,
+    }
+}
+
+c_numbers! {
+    /// Reductions. NCCL's numbers; Penny's own begin at 64. include/README.md has the table of types that each serves.
+    pub enum pennyRedOp_t {
+        /// x0 + x1 + ...
+        pennySum = 0,
+        /// x0 * x1 * ...
+        pennyProd = 1,
+        /// The largest; a NaN loses to a number.
+        pennyMax = 2,
+        /// The smallest; a NaN loses to a number.
+        pennyMin = 3,
+        /// (x0 + x1 + ...) / ranks; integers truncate toward zero.
+        pennyAvg = 4,
+        /// x0*x0 + x1*x1 + ...
+        pennySquareAdd = 64,
+        /// 1 where all are non-zero, else 0.
+        pennyLogicalAnd = 65,
+        /// 1 where any is non-zero, else 0.
+        pennyLogicalOr = 66,
+        /// 1 where an odd number is non-zero, else 0.
+        pennyLogicalXor = 67,
+        /// Bitwise and.
+        pennyBitAnd = 68,
+        /// Bitwise or.
+        pennyBitOr = 69,
+        /// Bitwise exclusive or.
+        pennyBitXor = 70,
+        /// No reduction: makes the enum as wide as an int.
+        pennyMaxRedOp = 0x7fffffff,
+    }
+}
+
+/// Bytes of a pennyUniqueId.
+pub const PENNY_UNIQUE_ID_BYTES: usize = 128;
+
+/// What all ranks of one future communicator share. Opaque: copy the bytes to the other ranks by any means. It admits to
+/// the communicator, so it is a secret.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennyUniqueId {
+    /// The bytes.
+    pub internal: [c_char; PENNY_UNIQUE_ID_BYTES],
+}
+
+/// Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change what you care for;
+/// what is left is decided by the environment (the PENNY_ variables), then by Penny.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennyConfig_t {
+    /// Set by the initializer: sizeof(pennyConfig_t) where the program was compiled.
+    pub size: usize,
+    /// Set by the initializer.
+    pub magic: c_uint,
+    /// Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
+    pub version: c_uint,
+    /// 1: calls return when they are done (the default). 0: they may return pennyInProgress.
+    pub blocking: c_int,
+    /// Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
+    pub timeoutMs: c_int,
+    /// A name for error sentences, copied by the call; NULL: none.
+    pub commName: *const c_char,
+}
+
+/// The magic of a pennyConfig_t: "PENY".
+pub const PENNY_CONFIG_MAGIC: c_uint = 0x5045_4e59;
+
+/// A field of pennyConfig_t that the caller leaves to Penny.
+pub const PENNY_CONFIG_UNDEF_INT: c_int = c_int::MIN;
+
+/// This library's version: major * 10000 + minor * 100 + patch.
+pub const PENNY_VERSION_CODE: c_uint = {
+    const fn number(digits: &str) -> c_uint {
+        match c_uint::from_str_radix(digits, 10) {
+            Ok(number) => number,
+            Err(_) => panic!("cargo's version is made of numbers"),
+        }
+    }
+    number(env!("CARGO_PKG_VERSION_MAJOR")) * 10000
+        + number(env!("CARGO_PKG_VERSION_MINOR")) * 100
+        + number(env!("CARGO_PKG_VERSION_PATCH"))
+};
+
+/// The first version that had a pennyConfig_t.
+const FIRST_VERSION: c_uint = 100;
+
+impl pennyConfig_t {
+    /// What `PENNY_CONFIG_INITIALIZER` is to C.
+    pub const INITIALIZER: pennyConfig_t = pennyConfig_t {
+        size: size_of::<pennyConfig_t>(),
+        magic: PENNY_CONFIG_MAGIC,
+        version: PENNY_VERSION_CODE,
+        blocking: PENNY_CONFIG_UNDEF_INT,
+        timeoutMs: PENNY_CONFIG_UNDEF_INT,
+        commName: std::ptr::null(),
+    };
+
+    /// The caller's struct as this version understands it: fields that it does not reach, or that its version did not
+    /// know, are undefined.
+    ///
+    /// # Safety
+    /// `theirs` must be readable for the size it states.
+    unsafe fn read(theirs: *const pennyConfig_t, name: &str) -> Result<pennyConfig_t> {
+        macro_rules! field {
+            ($field:ident) => {
+                // SAFETY: the promise to `read`; the callers below have seen that the field lies within the stated size,
+                // or are after the head, which every version has.
+                unsafe { (&raw const (*theirs).$field).read_unaligned() }
+            };
+        }
+        let mut ours = pennyConfig_t::INITIALIZER;
+        let (size, magic, version) = (field!(size), field!(magic), field!(version));
+        if magic != PENNY_CONFIG_MAGIC || size < std::mem::offset_of!(pennyConfig_t, blocking) {
+            return Err(Error::argument(format!(
+                "{name} is no pennyConfig_t (size {size}, magic {magic:#x}); begin with PENNY_CONFIG_INITIALIZER"
+            )));
+        }
+        macro_rules! take {
+            ($($field:ident since $since:expr;)*) => {$(
+                let end = std::mem::offset_of!(pennyConfig_t, $field) + size_of_val(&ours.$field);
+                if end <= size && $since <= version {
+                    ours.$field = field!($field);
+                }
+            )*};
+        }
+        take! {
+            blocking since FIRST_VERSION;
+            timeoutMs since FIRST_VERSION;
+            commName since FIRST_VERSION;
+        }
+        Ok(ours)
+    }
+
+    /// The settings, range-checked.
+    ///
+    /// # Safety
+    /// `commName` must be NULL or a string.
+    unsafe fn settings(&self, name: &str) -> Result<Config> {
+        let blocking = match self.blocking {
+            1 | PENNY_CONFIG_UNDEF_INT => true,
+            0 => false,
+            other => return Err(Error::argument(format!("{name}->blocking is {other}; it is 0 or 1"))),
+        };
+        let timeout_ms = match self.timeoutMs {
+            PENNY_CONFIG_UNDEF_INT => None,
+            ms if ms >= 0 => Some(ms as u64),
+            ms => return Err(Error::argument(format!("{name}->timeoutMs is {ms}; it is 0 (never) or more"))),
+        };
+        let comm_name = match self.commName.is_null() {
+            true => String::new(),
+            // SAFETY: the promise to `settings`.
+            false => unsafe { CStr::from_ptr(self.commName) }.to_string_lossy().into_owned(),
+        };
+        Ok(Config { timeout_ms, blocking, name: comm_name })
+    }
+}
+
+impl Parameter for OrNull<*const pennyConfig_t> {
+    /// NULL is the same as PENNY_CONFIG_INITIALIZER.
+    type Admitted = Config;
+    unsafe fn admit(self, name: &'static str) -> Result<Config> {
+        // SAFETY: the promise to `admit`.
+        unsafe {
+            match self.0.is_null() {
+                true => pennyConfig_t::INITIALIZER.settings(name),
+                false => pennyConfig_t::read(self.0, name)?.settings(name),
+            }
+        }
+    }
+}
+
+impl Parameter for pennyUniqueId {
+    type Admitted = UniqueId;
+    unsafe fn admit(self, _name: &'static str) -> Result<UniqueId> {
+        Ok(UniqueId(self.internal.map(|byte| byte as u8)))
+    }
+}
+
+impl From<UniqueId> for pennyUniqueId {
+    fn from(id: UniqueId) -> pennyUniqueId {
+        pennyUniqueId { internal: id.0.map(|byte| byte as c_char) }
+    }
+}
+
+impl Parameter for pennyDataType_t {
+    type Admitted = DataType;
+    unsafe fn admit(self, name: &'static str) -> Result<DataType> {
+        DataType::from_c(self.0)
+            .ok_or_else(|| Error::argument(format!("{name} is {}, no pennyDataType_t", self.0)))
+    }
+}
+
+impl Parameter for pennyRedOp_t {
+    type Admitted = RedOp;
+    unsafe fn admit(self, name: &'static str) -> Result<RedOp> {
+        RedOp::from_c(self.0).ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
+    }
+}
+
+impl From<DataType> for pennyDataType_t {
+    fn from(dtype: DataType) -> pennyDataType_t {
+        pennyDataType_t(dtype as c_int)
+    }
+}
+
+impl From<RedOp> for pennyRedOp_t {
+    fn from(op: RedOp) -> pennyRedOp_t {
+        pennyRedOp_t(op as c_int)
+    }
+}
+
+#[cfg(test)]
+#[path = "types_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+//! Moving and clearing bytes, through the caches or around them.
+
+use crate::memory::view::View;
+
+/// Bytes of a cache line: what one non-temporal write fills.
+pub(super) const LINE: usize = 64;
+
+/// Copy `src` to `dst`. They are equally long, and are the same bytes (then nothing is done) or share none.
+///
+/// `stream` writes around the caches: faster where the copy is far larger than they are, slower elsewhere.
+pub fn copy(dst: View<'_>, src: View<'_>, stream: bool) {
+    assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
+    if dst.addr() == src.addr() {
+        return;
+    }
+    debug_assert!(!dst.overlaps(src), "a copy's ends overlap in part");
+    let (to, from, bytes) = (dst.addr(), src.addr().cast_const(), dst.bytes());
+    // SAFETY: both ranges hold `bytes` bytes and do not overlap; head, body and tail lie within them.
+    unsafe {
+        if !stream {
+            return to.copy_from_nonoverlapping(from, bytes);
+        }
+        let head = to.align_offset(LINE).min(bytes);
+        let body = (bytes - head) / LINE * LINE;
+        let tail = head + body;
+        to.copy_from_nonoverlapping(from, head);
+        stream_lines(to.add(head), from.add(head), body);
+        to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
+        fence();
+    }
+}
+
+/// Set every byte to 0.
+pub fn zero(dst: View<'_>) {
+    // SAFETY: a destination view is writable for its length.
+    unsafe { dst.addr().write_bytes(0, dst.bytes()) }
+}
+
+/// One block of a fold's result to its place; `stream` only if `to` is aligned to a line.
+///
+/// # Safety
+/// Both are valid for `bytes` and do not overlap.
+pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, stream: bool) {
+    let body = if stream { bytes / LINE * LINE } else { 0 };
+    // SAFETY: the caller's promise; `body` <= `bytes`.
+    unsafe {
+        if stream {
+            stream_lines(to, from, body);
+        }
+        to.add(body).copy_from_nonoverlapping(from.add(body), bytes - body);
+    }
+}
+
+/// Copy whole lines with non-temporal writes.
+///
+/// # Safety
+/// Both are valid for `bytes`, a multiple of a line, and do not overlap; `to` is aligned to a line.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream_lines(to: *mut u8, from: *const u8, bytes: usize) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    for at in (0..bytes).step_by(LINE) {
+        // SAFETY: a line at `at` lies within both; every x86-64 has SSE2. All four parts are written one after the other,
+        // so the line leaves the core as one write.
+        unsafe {
+            let (to, from) = (to.add(at).cast::<__m128i>(), from.add(at).cast::<__m128i>());
+            let parts = [0, 1, 2, 3].map(|i| _mm_loadu_si128(from.add(i)));
+            for (i, part) in parts.into_iter().enumerate() {
+                _mm_stream_si128(to.add(i), part);
+            }
+        }
+    }
+}
+
+/// Copy whole lines; this architecture leaves no choice of caching to us.
+///
+/// # Safety
+/// Both are valid for `bytes` and do not overlap.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream_lines(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { to.copy_from_nonoverlapping(from, bytes) }
+}
+
+/// Non-temporal writes are ordered before whatever this thread writes next: a flag, for one.
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}

@@ -1,0 +1,229 @@
+//! Sixteen floats in two AVX registers, and the small formats with F16C and AVX2.
+//!
+//! float8e5m2 is the upper byte of binary16; float8e4m3 at 1/256 its value is binary16 without the last seven bits. Rounding
+//! float32 to binary16 and then to float8 would round twice; so float32 is first rounded to float8's mantissa, after which
+//! nothing is lost on the way.
+//!
+//! Every function here needs AVX2 and F16C, and is inlined into one that has been compiled with them and is called only
+//! where the CPU has them. That is what `SAFETY: AVX2` means below. No closures, for they would not inherit the features.
+
+use super::codec::{Bfloat, E4m3, E5m2, Half};
+use super::combine::{Combine, Max, Min, Prod, Sum};
+use super::small::Codec;
+use super::unary::{Divide, Map, Square};
+use std::arch::x86_64::*;
+
+/// Sixteen floats, in whatever order the codec that loads and stores them likes.
+#[derive(Clone, Copy)]
+pub struct Avx([__m256; 2]);
+
+#[cfg(test)]
+impl Avx {
+    /// Sixteen times the same.
+    #[inline(always)]
+    pub fn splat(x: f32) -> Avx {
+        // SAFETY: AVX2.
+        unsafe { Avx([_mm256_set1_ps(x); 2]) }
+    }
+}
+
+/// NaNs made one; see [`PlainNan`](super::combine::PlainNan).
+#[inline(always)]
+fn plain(x: __m256) -> __m256 {
+    // SAFETY: AVX2.
+    unsafe { _mm256_blendv_ps(x, _mm256_set1_ps(f32::NAN), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)) }
+}
+
+macro_rules! combine {
+    ($($op:ident |$a:ident, $b:ident| $value:expr;)*) => {$(
+        impl Combine<Avx> for $op {
+            #[inline(always)]
+            fn of(a: Avx, b: Avx) -> Avx {
+                #[inline(always)]
+                fn of($a: __m256, $b: __m256) -> __m256 {
+                    // SAFETY: AVX2.
+                    plain(unsafe { $value })
+                }
+                Avx([of(a.0[0], b.0[0]), of(a.0[1], b.0[1])])
+            }
+        }
+    )*};
+}
+
+// The instructions for maximum and minimum return b where the operands are equal or one is NaN.
+combine! {
+    Sum |a, b| _mm256_add_ps(a, b);
+    Prod |a, b| _mm256_mul_ps(a, b);
+    Max |a, b| {
+        let tie = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        let larger = _mm256_blendv_ps(_mm256_max_ps(a, b), _mm256_and_ps(a, b), tie);
+        _mm256_blendv_ps(larger, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    };
+    Min |a, b| {
+        let tie = _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b);
+        let smaller = _mm256_blendv_ps(_mm256_min_ps(a, b), _mm256_or_ps(a, b), tie);
+        _mm256_blendv_ps(smaller, a, _mm256_cmp_ps::<_CMP_UNORD_Q>(b, b))
+    };
+}
+
+impl Map<Avx> for Square {
+    #[inline(always)]
+    fn of(x: Avx) -> Avx {
+        Prod::of(x, x)
+    }
+}
+
+impl Divide for Avx {
+    #[inline(always)]
+    fn divide(self, n: u32) -> Avx {
+        let Avx([a, b]) = self;
+        // SAFETY: AVX2.
+        unsafe {
+            let n = _mm256_set1_ps(n as f32);
+            Avx([plain(_mm256_div_ps(a, n)), plain(_mm256_div_ps(b, n))])
+        }
+    }
+}
+
+/// Rounded to `MANTISSA` bits, or fewer below the normal number `least`; ties to even. `most` is a power of two beyond which
+/// nothing but being large matters.
+///
+/// Adding 1.5 * 2^(23-MANTISSA) times x's power of two leaves x that many bits, and the addition rounds to them.
+#[inline(always)]
+fn rounded<const MANTISSA: i32>(x: __m256, least: f32, most: f32) -> __m256 {
+    // SAFETY: AVX2.
+    unsafe {
+        let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+        let magnitude = _mm256_min_ps(_mm256_max_ps(magnitude, _mm256_set1_ps(least)), _mm256_set1_ps(most));
+        let power = _mm256_castps_si256(_mm256_and_ps(magnitude, _mm256_set1_ps(f32::INFINITY)));
+        let factor = _mm256_set1_epi32(((23 - MANTISSA) << 23) + (1 << 22));
+        let large = _mm256_castsi256_ps(_mm256_add_epi32(power, factor));
+        _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(x, large), large), sign)
+    }
+}
+
+/// Sixteen binary16, to nearest even.
+#[inline(always)]
+fn halves(a: __m256, b: __m256) -> [__m128i; 2] {
+    // SAFETY: AVX2.
+    unsafe {
+        [_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b)]
+    }
+}
+
+impl Codec<Avx> for Half {
+    type Code = u16;
+    #[inline(always)]
+    unsafe fn load(codes: *const u16) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(codes.cast()), _mm_loadu_si128(codes.add(8).cast()));
+            Avx([_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let [low, high] = halves(a, b);
+            _mm_storeu_si128(codes.cast(), low);
+            _mm_storeu_si128(codes.add(8).cast(), high);
+        }
+    }
+}
+
+impl Codec<Avx> for Bfloat {
+    type Code = u16;
+    #[inline(always)]
+    unsafe fn load(codes: *const u16) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            // Works within the halves of the register, as packing does; so the order comes right in `store`.
+            let (zero, x) = (_mm256_setzero_si256(), _mm256_loadu_si256(codes.cast()));
+            let (low, high) = (_mm256_unpacklo_epi16(zero, x), _mm256_unpackhi_epi16(zero, x));
+            Avx([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let packed = _mm256_packus_epi32(upper_halves(a), upper_halves(b));
+            _mm256_storeu_si256(codes.cast(), packed);
+        }
+    }
+}
+
+/// The upper halves, rounded. NaNs are plain, so rounding up does not carry them away.
+#[inline(always)]
+fn upper_halves(x: __m256) -> __m256i {
+    // SAFETY: AVX2.
+    unsafe {
+        let x = _mm256_castps_si256(x);
+        let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(x), _mm256_set1_epi32(1));
+        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+        _mm256_srli_epi32::<16>(_mm256_add_epi32(x, up))
+    }
+}
+
+impl Codec<Avx> for E5m2 {
+    type Code = u8;
+    #[inline(always)]
+    unsafe fn load(codes: *const u8) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let (zero, x) = (_mm_setzero_si128(), _mm_loadu_si128(codes.cast()));
+            Avx([_mm256_cvtph_ps(_mm_unpacklo_epi8(zero, x)), _mm256_cvtph_ps(_mm_unpackhi_epi8(zero, x))])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let (least, most) = (1.0 / 16384.0, 65536.0);
+            let [low, high] = halves(rounded::<2>(a, least, most), rounded::<2>(b, least, most));
+            let bytes = _mm_packus_epi16(_mm_srli_epi16::<8>(low), _mm_srli_epi16::<8>(high));
+            _mm_storeu_si128(codes.cast(), bytes);
+        }
+    }
+}
+
+impl Codec<Avx> for E4m3 {
+    type Code = u8;
+    #[inline(always)]
+    unsafe fn load(codes: *const u8) -> Avx {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let x = _mm256_cvtepi8_epi16(_mm_loadu_si128(codes.cast()));
+            // Sign-extended and shifted, the sign is in bits 15 and 14, the magnitude in 13 to 7.
+            let h = _mm256_and_si256(_mm256_slli_epi16::<7>(x), _mm256_set1_epi16(0xbf80_u16 as i16));
+            let all_ones = _mm256_set1_epi16(0x3f80);
+            let nan = _mm256_cmpeq_epi16(_mm256_and_si256(h, all_ones), all_ones);
+            let h = _mm256_or_si256(h, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
+            let scale = _mm256_set1_ps(256.0);
+            let low = _mm256_cvtph_ps(_mm256_castsi256_si128(h));
+            let high = _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(h));
+            Avx([_mm256_mul_ps(low, scale), _mm256_mul_ps(high, scale)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
+        // SAFETY: the caller's promise; AVX2.
+        unsafe {
+            let (least, most) = (1.0 / 64.0, 512.0);
+            let (a, b) = (rounded::<3>(a, least, most), rounded::<3>(b, least, most));
+            let scale = _mm256_set1_ps(1.0 / 256.0);
+            let [low, high] = halves(_mm256_mul_ps(a, scale), _mm256_mul_ps(b, scale));
+            let h = _mm256_set_m128i(high, low);
+            let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
+            let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(0x80));
+            let number = _mm256_min_epi16(_mm256_srli_epi16::<7>(magnitude), _mm256_set1_epi16(0x7e));
+            // All ones is -1: what is not a number steps from the largest one to the NaN after it.
+            let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x7c00));
+            let code = _mm256_or_si256(_mm256_sub_epi16(number, nan), sign);
+            let bytes = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
+            _mm_storeu_si128(codes.cast(), bytes);
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! The control segment: everything that the ranks of one communicator share besides their heaps.
+//!
+//!     header | life x n | notice x n | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
+//!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//!
+//! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
+
+use super::segment::{Segment, ShmSafe};
+use super::view::View;
+use crate::error::Result;
+use crate::sync::bell::{Bell, Sleepers};
+use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sys::keeper::{self, Kept, LifeNode};
+use crate::sys::shm;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Arrival lines a rank has: how many calls a root may run ahead of the others.
+pub const DEPTH: usize = 4;
+/// Payload bytes behind an arrival line.
+pub const PAYLOAD: usize = 8 << 10;
+/// Payload bytes inside an arrival line.
+pub const INLINE: usize = 40;
+/// Slots in a pair's ring.
+pub const PAIR_SLOTS: usize = 8;
+/// Payload bytes of a pair's slot.
+pub const PAIR_SLOT: usize = 32 << 10;
+/// Payload bytes inside a pair slot's own line.
+pub const PAIR_INLINE: usize = 32;
+const PAIR_STRIDE: usize = PAIR_SLOT + 64;
+/// The most ranks of a communicator.
+pub const MAX_RANKS: u32 = 1024;
+
+/// What all ranks look at.
+#[repr(C, align(64))]
+pub struct Header {
+    /// [`MAGIC`], written last by the maker.
+    pub magic: AtomicU64,
+    /// Ranks that have finished joining.
+    pub attached: AtomicU32,
+    _pad: AtomicU32,
+    _line: [AtomicU64; 6],
+    /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
+    pub disagreement: AtomicU64,
+    /// 1 + the rank that aborted; 0: nobody.
+    pub aborted_by: AtomicU32,
+    _pad2: AtomicU32,
+    _line2: [AtomicU64; 6],
+    /// Ranks that sleep.
+    pub sleepers: Sleepers,
+}
+
+/// What a rank tells of its own life. Written by the owner, and by the kernel at its end.
+#[repr(C, align(64))]
+pub struct Life {
+    /// Shows the end of the owner's process.
+    pub node: LifeNode,
+    /// PID.
+    pub pid: AtomicU32,
+    /// [`ALIVE`] and so on.
+    pub state: AtomicU32,
+    /// Start time of the process: with the PID it names the process for good.
+    pub start: AtomicU64,
+    /// The call in which it failed, while `state` is [`FAILED`].
+    pub failed_seq: AtomicU64,
+    _rest: [AtomicU64; 3],
+}
+/// `Life::state`: not joined yet.
+pub const ABSENT: u32 = 0;
+/// `Life::state`: a member.
+pub const ALIVE: u32 = 1;
+/// `Life::state`: destroyed its communicator.
+pub const LEFT: u32 = 2;
+/// `Life::state`: gave up after an error of its own (deadline, panic).
+pub const FAILED: u32 = 3;
+
+/// A rank's account of a disagreement that it found. Written by the finder.
+#[repr(C, align(128))]
+pub struct Notice {
+    /// Sequence number of the call; written last.
+    pub seq: AtomicU64,
+    /// The finder's own arguments.
+    pub mine: [AtomicU64; 2],
+    /// Whom it disagrees with.
+    pub peer: AtomicU64,
+    /// That rank's arguments.
+    pub theirs: [AtomicU64; 2],
+    _rest: [AtomicU64; 10],
+}
+
+/// A rank's program counter (see `exec`): alone on two lines, because cores fetch lines in pairs.
+#[repr(C, align(128))]
+pub struct Progress {
+    /// Steps done, counted over the communicator's life.
+    pub counter: AtomicU64,
+    _rest: [AtomicU64; 15],
+}
+
+/// By this line a rank tells the others which call it has entered, with which arguments, and, if it is small, its data.
+#[repr(C, align(64))]
+pub struct Arrival {
+    /// The call's number; written last (Release), so who sees it sees the rest.
+    pub seq: AtomicU64,
+    /// Packed arguments (see `transport::arrival`).
+    pub args: AtomicU64,
+    /// Elements.
+    pub count: AtomicU64,
+    /// Inline payload, or where the buffers lie in the heap.
+    pub words: [AtomicU64; 5],
+}
+
+/// What a receiver tells a sender. Written by the receiver.
+#[repr(C, align(64))]
+pub struct Pair {
+    /// Slots taken from the ring.
+    pub taken: AtomicU64,
+    /// 1 + the index of the first slot of the last message it refused.
+    pub refused: AtomicU64,
+    /// The refusing side's arguments: type and count.
+    pub refused_args: [AtomicU64; 2],
+    _rest: [AtomicU64; 4],
+}
+
+/// The head of a slot in a pair's ring. Written by the sender.
+#[repr(C, align(64))]
+pub struct PairSlot {
+    /// 1 + the slot's index; written last.
+    pub full: AtomicU64,
+    /// Packed: element type, flags.
+    pub args: AtomicU64,
+    /// Elements of the whole message.
+    pub count: AtomicU64,
+    /// Heap offset of the whole message, if the flags say so.
+    pub heap: AtomicU64,
+    /// The payload of a tiny message.
+    pub words: [AtomicU64; PAIR_INLINE / 8],
+}
+
+// SAFETY: repr(C), atomics only, any bits valid.
+unsafe impl ShmSafe for Header {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Life {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Notice {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Progress {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Bell {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Arrival {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Pair {}
+// SAFETY: as above.
+unsafe impl ShmSafe for PairSlot {}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Header>() == 192 && size_of::<Life>() == 64 && size_of::<Notice>() == 128);
+    assert!(size_of::<Progress>() == 128 && size_of::<Bell>() == 64 && size_of::<Arrival>() == 64);
+    assert!(size_of::<Pair>() == 64 && size_of::<PairSlot>() == 64);
+    assert!(std::mem::offset_of!(Arrival, words) + INLINE == size_of::<Arrival>());
+    assert!(std::mem::offset_of!(PairSlot, words) + PAIR_INLINE == size_of::<PairSlot>());
+};
+
+/// Written into a finished header; changes with the layout.
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x01");
+
+/// Where everything lies, a function of the number of ranks and the staging size alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    nranks: usize,
+    staging: usize,
+    life: usize,
+    notice: usize,
+    progress: usize,
+    bell: usize,
+    arrival: usize,
+    pair: usize,
+    staging_at: usize,
+    rings_at: usize,
+    total: usize,
+}
+
+impl Layout {
+    /// For `nranks` ranks with `staging` bytes of staging each (rounded up to pages).
+    pub fn new(nranks: u32, staging: usize) -> Layout {
+        let n = nranks as usize;
+        let staging = staging.max(4096).next_multiple_of(4096);
+        let mut at = 0usize;
+        let mut take = |bytes: usize, align: usize| {
+            let here = at.next_multiple_of(align);
+            at = here + bytes;
+            here
+        };
+        take(size_of::<Header>(), 64);
+        let life = take(n * size_of::<Life>(), 64);
+        let notice = take(n * size_of::<Notice>(), 128);
+        let progress = take(n * size_of::<Progress>(), 128);
+        let bell = take(n * size_of::<Bell>(), 64);
+        let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
+        let pair = take(n * n * size_of::<Pair>(), 64);
+        let staging_at = take(n * staging, 4096);
+        let rings_at = take(0, 4096);
+        let total = (rings_at + n * n * Self::RING).next_multiple_of(4096);
+        Layout {
+            nranks: n,
+            staging,
+            life,
+            notice,
+            progress,
+            bell,
+            arrival,
+            pair,
+            staging_at,
+            rings_at,
+            total,
+        }
+    }
+
+    const RING: usize = (PAIR_SLOTS * PAIR_STRIDE).next_multiple_of(4096);
+
+    /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
+    pub fn default_staging(nranks: u32) -> usize {
+        ((4 << 20) / nranks.max(1) as usize).clamp(64 << 10, 1 << 20)
+    }
+    /// Bytes that are reserved at once.
+    pub fn reserved(&self) -> usize {
+        self.rings_at
+    }
+    /// Bytes of address space.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+    /// The range of the ring from one rank to another, to be reserved before either touches it.
+    pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
+        (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)
+    }
+}
+
+/// A mapped control segment.
+pub struct Control {
+    segment: Segment,
+    layout: Layout,
+    file: File,
+}
+
+/// A rank's entry in the list of those whose end the kernel announces. Dropping it takes the rank off the list.
+pub struct Membership {
+    _kept: Kept,
+    /// Keeps the life line mapped; declared, hence dropped, after `_kept`.
+    _control: Arc<Control>,
+}
+
+impl Control {
+    /// New and empty.
+    pub fn create(layout: Layout) -> Result<Control> {
+        let (segment, file) = Segment::create(layout.total(), layout.reserved())?;
+        Ok(Control { segment, layout, file })
+    }
+    /// Somebody else's.
+    pub fn open(file: File, layout: Layout) -> Result<Control> {
+        Ok(Control { segment: Segment::map(&file, layout.total())?, layout, file })
+    }
+    /// The file by which others map it.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+    /// Have the kernel announce the end of this process in a rank's life line.
+    pub fn keep(self: &Arc<Control>, rank: u32) -> Result<Membership> {
+        // SAFETY: the membership holds the mapping and is dropped before it.
+        let kept = unsafe { keeper::keep(&self.life(rank).node) }?;
+        Ok(Membership { _kept: kept, _control: self.clone() })
+    }
+    /// Reserve the space of the ring from one rank to another. Both ends do it before they touch it.
+    pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {
+        let (offset, bytes) = self.layout.ring(from, to);
+        shm::reserve(&self.file, offset, bytes)
+    }
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    fn nth<T: ShmSafe>(&self, base: usize, index: usize, limit: usize) -> &T {
+        assert!(index < limit, "a rank outside of its communicator");
+        &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
+    }
+    /// What all ranks look at.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        self.nth(0, 0, 1)
+    }
+    /// A rank's life.
+    #[inline]
+    pub fn life(&self, rank: u32) -> &Life {
+        self.nth(self.layout.life, rank as usize, self.layout.nranks)
+    }
+    /// A rank's account of a disagreement.
+    pub fn notice(&self, rank: u32) -> &Notice {
+        self.nth(self.layout.notice, rank as usize, self.layout.nranks)
+    }
+    /// A rank's program counter.
+    #[inline]
+    pub fn progress(&self, rank: u32) -> &Progress {
+        self.nth(self.layout.progress, rank as usize, self.layout.nranks)
+    }
+    /// A rank's bell.
+    #[inline]
+    pub fn bell(&self, rank: u32) -> &Bell {
+        self.nth(self.layout.bell, rank as usize, self.layout.nranks)
+    }
+    #[inline]
+    fn arrival_at(&self, rank: u32, seq: u64) -> usize {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        self.layout.arrival + (rank as usize * DEPTH + seq as usize % DEPTH) * (64 + PAYLOAD)
+    }
+    /// A rank's arrival line for call `seq`.
+    #[inline]
+    pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
+        &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
+    }
+    /// The first `bytes` bytes of that arrival's payload: in the line if they fit, else behind it.
+    #[inline]
+    pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> View<'_> {
+        assert!(bytes <= PAYLOAD, "a payload larger than its place");
+        let line = self.arrival_at(rank, seq);
+        let at = if bytes <= INLINE { line + 64 - INLINE } else { line + 64 };
+        self.segment.view(at, bytes).expect("within the layout")
+    }
+    /// A range of a rank's staging memory.
+    #[inline]
+    pub fn staging(&self, rank: u32, offset: usize, bytes: usize) -> View<'_> {
+        assert!(
+            (rank as usize) < self.layout.nranks
+                && offset <= self.layout.staging
+                && bytes <= self.layout.staging - offset,
+            "a slot outside of its staging memory"
+        );
+        self.segment
+            .view(self.layout.staging_at + rank as usize * self.layout.staging + offset, bytes)
+            .expect("within the layout")
+    }
+    /// Staging bytes of each rank.
+    #[inline]
+    pub fn staging_bytes(&self) -> usize {
+        self.layout.staging
+    }
+    /// What `to` tells `from` about the ring from one to the other.
+    #[inline]
+    pub fn pair(&self, from: u32, to: u32) -> &Pair {
+        let n = self.layout.nranks;
+        assert!((from as usize) < n && (to as usize) < n, "a rank outside of its communicator");
+        self.nth(self.layout.pair, from as usize * n + to as usize, n * n)
+    }
+    /// Slot `index` (counted over the communicator's life) of the ring from one rank to another, with its payload.
+    #[inline]
+    pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, View<'_>) {
+        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
+        let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
+        let head = &self.segment.structs::<PairSlot>(at, 1)[0];
+        let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
+        (head, self.segment.view(data, bytes).expect("within the layout"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_ranks_stay_within_eight_mebibytes() {
+        let layout = Layout::new(64, Layout::default_staging(64));
+        assert!(layout.reserved() <= 8 << 20, "{}", layout.reserved());
+    }
+
+    #[test]
+    fn nothing_overlaps() {
+        let layout = Layout::new(3, 4096);
+        let control = Control::create(layout).unwrap();
+        let mut ranges = Vec::new();
+        for r in 0..3 {
+            for (at, bytes) in [
+                (control.life(r) as *const _ as usize, 64),
+                (control.notice(r) as *const _ as usize, 128),
+                (control.progress(r) as *const _ as usize, 128),
+                (control.bell(r) as *const _ as usize, 64),
+                (control.staging(r, 0, 4096).addr() as usize, 4096),
+            ] {
+                ranges.push((at, bytes));
+            }
+            for s in 0..DEPTH as u64 {
+                ranges.push((control.arrival(r, s) as *const _ as usize, 64));
+                ranges.push((control.payload(r, s, PAYLOAD).addr() as usize, PAYLOAD));
+            }
+            for to in 0..3 {
+                ranges.push((control.pair(r, to) as *const _ as usize, 64));
+                for s in 0..PAIR_SLOTS as u64 {
+                    let (head, data) = control.pair_slot(r, to, s, PAIR_SLOT);
+                    ranges.push((head as *const _ as usize, 64));
+                    ranges.push((data.addr() as usize, PAIR_SLOT));
+                }
+            }
+        }
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+    }
+}

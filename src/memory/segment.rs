@@ -1,0 +1,106 @@
+//! One shared mapping.
+
+use super::view::View;
+use crate::error::{Error, Result};
+use crate::sys::shm;
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+
+/// What may live in shared memory: plain atomics in a fixed layout, valid for any bytes another process may write.
+///
+/// # Safety
+/// The type is `repr(C)`, has no padding that matters, holds only atomics (or arrays and structs of them), and every
+/// bit pattern is a valid value.
+pub unsafe trait ShmSafe {}
+
+/// A mapping of a whole shared file. The file itself has no name (see [`shm`]).
+pub struct Segment {
+    map: MmapRaw,
+    bytes: usize,
+}
+
+impl Segment {
+    /// New zeroed memory with the file by which others map it; the first `reserved` bytes have their space already.
+    pub fn create(bytes: usize, reserved: usize) -> Result<(Segment, File)> {
+        let file = shm::sparse(bytes, reserved)?;
+        Ok((Segment::map(&file, bytes)?, file))
+    }
+
+    /// Map a file that somebody else made. Fails if it is smaller than `bytes`.
+    pub fn map(file: &File, bytes: usize) -> Result<Segment> {
+        let size =
+            file.metadata().map_err(|e| Error::system(format!("cannot read a segment's size: {e}")))?.len();
+        if size < bytes as u64 {
+            return Err(Error::remote(format!(
+                "a peer's segment has {size} bytes where {bytes} were announced; the peer is faulty"
+            )));
+        }
+        let map = MmapOptions::new().len(bytes).map_raw(file).map_err(|e| {
+            Error::system(format!(
+                "cannot map {bytes} bytes of shared memory: {e}; check `ulimit -v` or lower PENNY_HEAP_SIZE"
+            ))
+        })?;
+        Ok(Segment { map, bytes })
+    }
+
+    /// Bytes mapped.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of the first byte, as a number.
+    pub fn base(&self) -> usize {
+        self.map.as_mut_ptr() as usize
+    }
+
+    /// Payload at `offset`; `None` if it does not lie within.
+    #[inline]
+    pub fn view(&self, offset: usize, bytes: usize) -> Option<View<'_>> {
+        if offset > self.bytes || bytes > self.bytes - offset {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as self.
+        Some(unsafe { View::from_raw(self.map.as_mut_ptr().add(offset), bytes) })
+    }
+
+    /// `count` structures at `offset`. Panics if they do not lie within or are misaligned: offsets of structures are
+    /// computed from our own layout, never read from shared memory.
+    pub fn structs<T: ShmSafe>(&self, offset: usize, count: usize) -> &[T] {
+        let bytes = count.checked_mul(size_of::<T>()).expect("a layout's size overflows");
+        assert!(
+            offset <= self.bytes && bytes <= self.bytes - offset,
+            "a structure lies outside of its segment"
+        );
+        let at = self.base() + offset;
+        assert!(at.is_multiple_of(align_of::<T>()), "a structure is misaligned");
+        // SAFETY: within the mapping and aligned; ShmSafe: any bytes are a valid T and all access is atomic.
+        unsafe { std::slice::from_raw_parts(at as *const T, count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::prim::{AtomicU64, Ordering};
+
+    #[repr(C)]
+    struct Word(AtomicU64);
+    // SAFETY: one atomic.
+    unsafe impl ShmSafe for Word {}
+
+    #[test]
+    fn two_mappings_of_one_file_share_their_words() {
+        let (a, file) = Segment::create(4096, 4096).unwrap();
+        let b = Segment::map(&file, 4096).unwrap();
+        a.structs::<Word>(64, 1)[0].0.store(7, Ordering::Release);
+        assert_eq!(b.structs::<Word>(64, 1)[0].0.load(Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn a_view_past_the_end_is_refused() {
+        let (a, file) = Segment::create(4096, 4096).unwrap();
+        assert!(a.view(4096, 0).is_some() && a.view(0, 4096).is_some());
+        assert!(a.view(4096, 1).is_none() && a.view(1, 4096).is_none() && a.view(usize::MAX, 2).is_none());
+        assert!(Segment::map(&file, 8192).is_err());
+    }
+}

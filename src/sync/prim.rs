@@ -1,0 +1,23 @@
+//! The one import of atomics, so that loom can take their place (`RUSTFLAGS="--cfg loom"`).
+
+#[cfg(not(loom))]
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Atomics that the model checker can see: what the protocols in this folder are written over.
+#[cfg(not(loom))]
+pub mod model {
+    pub use super::{AtomicU32, AtomicU64, Ordering, fence};
+}
+/// Atomics that the model checker can see: what the protocols in this folder are written over.
+#[cfg(loom)]
+pub mod model {
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+/// Tell the core that this is a spin loop.
+#[inline]
+pub fn pause() {
+    core::hint::spin_loop();
+}

@@ -1,0 +1,175 @@
+//! The one waiting primitive. Nothing else in the library spins or sleeps.
+//!
+//! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), or on the deadline.
+//! It spins while a hand-off between cores is likely (0.1 us), then yields, because where ranks outnumber cores the
+//! rank that it waits for may need this very core, and only late sleeps on its bell, because a futex wake across
+//! cores costs tens of microseconds.
+
+use super::bell::{Bell, Sleepers};
+use super::prim::pause;
+use crate::sys::{clock, cpu, futex};
+use std::time::Duration;
+
+/// How long to insist before giving way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Polls before the first yield.
+    pub spins: u32,
+    /// Yields before the first sleep.
+    pub yields: u32,
+}
+
+impl Patience {
+    /// For `ranks` ranks on this host's cores.
+    pub fn for_ranks(ranks: usize) -> Patience {
+        if ranks <= cpu::usable_cores() {
+            Patience { spins: 4000, yields: 500 }
+        } else {
+            Patience { spins: 40, yields: 2000 }
+        }
+    }
+}
+
+/// A sleeper looks up by itself this often: a killed peer rings no bell.
+const NAP: Duration = Duration::from_millis(4);
+/// Polls without a pause at the start: the common hand-off is over within these.
+const EAGER: u32 = 48;
+/// Yields between two looks at the watch and the clock.
+const YIELDS_A_LOOK: u32 = 16;
+
+/// What a wait needs to know of its surroundings.
+pub struct Waiter<'a> {
+    /// When to yield and when to sleep.
+    pub patience: Patience,
+    /// The bell of the rank that waits.
+    pub bell: &'a Bell,
+    /// The communicator's count of sleeping ranks.
+    pub sleepers: &'a Sleepers,
+    /// The clock's value at which to give up; `u64::MAX`: never.
+    pub deadline_ns: u64,
+}
+
+impl Waiter<'_> {
+    /// Wait until `ready`. `watch` reports what else ends the wait; `expired` words the deadline's error.
+    #[inline]
+    pub fn until<E>(
+        &self,
+        mut ready: impl FnMut() -> bool,
+        watch: impl FnMut() -> Result<(), E>,
+        expired: impl FnOnce() -> E,
+    ) -> Result<(), E> {
+        for _ in 0..EAGER.min(self.patience.spins) {
+            if ready() {
+                return Ok(());
+            }
+        }
+        self.insist(ready, watch, expired)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insist<E>(
+        &self,
+        mut ready: impl FnMut() -> bool,
+        mut watch: impl FnMut() -> Result<(), E>,
+        expired: impl FnOnce() -> E,
+    ) -> Result<(), E> {
+        // BOUND: `spins` polls.
+        for _ in EAGER..self.patience.spins {
+            if ready() {
+                return Ok(());
+            }
+            pause();
+        }
+        let mut yields = 0;
+        // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
+        loop {
+            if ready() {
+                return Ok(());
+            }
+            if yields % YIELDS_A_LOOK == 0 {
+                if let Err(why) = watch() {
+                    // What was posted before the bad news still counts.
+                    return if ready() { Ok(()) } else { Err(why) };
+                }
+                if clock::now_ns() >= self.deadline_ns {
+                    return if ready() { Ok(()) } else { Err(expired()) };
+                }
+            }
+            if yields < self.patience.yields {
+                yields += 1;
+                cpu::yield_now();
+            } else {
+                self.nap(&mut ready);
+                yields = self.patience.yields.next_multiple_of(YIELDS_A_LOOK);
+            }
+        }
+    }
+
+    fn nap(&self, ready: &mut impl FnMut() -> bool) {
+        let ticket = self.bell.prepare(self.sleepers);
+        if !ready() {
+            #[cfg(not(loom))]
+            futex::wait(self.bell.word(), ticket, NAP);
+            #[cfg(loom)]
+            let _ = (ticket, NAP, futex::wake_all);
+        }
+        self.bell.finish(self.sleepers);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::prim::{AtomicU64, Ordering};
+
+    fn waiter<'a>(bell: &'a Bell, sleepers: &'a Sleepers, deadline_ns: u64) -> Waiter<'a> {
+        Waiter { patience: Patience { spins: 10, yields: 10 }, bell, sleepers, deadline_ns }
+    }
+
+    #[test]
+    fn a_late_post_wakes_the_waiter() {
+        let (bell, sleepers, word) = (Bell::default(), Sleepers::default(), AtomicU64::new(0));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(Duration::from_millis(30));
+                word.store(1, Ordering::Release);
+                if sleepers.after_post() {
+                    bell.ring();
+                }
+            });
+            waiter(&bell, &sleepers, u64::MAX)
+                .until(|| word.load(Ordering::Acquire) == 1, || Ok::<(), ()>(()), || ())
+                .unwrap();
+        });
+    }
+
+    #[test]
+    fn the_deadline_ends_a_wait() {
+        let (bell, sleepers) = (Bell::default(), Sleepers::default());
+        let soon = clock::now_ns() + 5_000_000;
+        let ended = waiter(&bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
+        assert_eq!(ended, Err("late"));
+    }
+
+    #[test]
+    fn bad_news_end_a_wait_unless_the_data_came_first() {
+        let (bell, sleepers) = (Bell::default(), Sleepers::default());
+        let w = waiter(&bell, &sleepers, u64::MAX);
+        assert_eq!(w.until(|| false, || Err("dead"), || "late"), Err("dead"));
+        let mut news = false;
+        let mut polls = 0;
+        let ended = w.until(
+            || {
+                polls += 1;
+                polls > 12
+            },
+            || {
+                news = true;
+                Err("dead")
+            },
+            || "late",
+        );
+        assert_eq!((ended, news), (Ok(()), true));
+    }
+}

@@ -1,0 +1,158 @@
+//! Every collective by every method, ranks as threads, against what the definition says.
+
+use crate::comm::{self, Call, Config, Handle};
+use crate::memory::view::Address;
+use crate::types::{Collective, DataType, Rank, RedOp};
+
+/// Run `work` on `n` ranks, each on its own thread with its own communicator.
+pub fn on_ranks(n: u32, work: impl Fn(Rank, Handle) + Sync) {
+    let id = comm::unique_id().unwrap();
+    std::thread::scope(|scope| {
+        for rank in 0..n {
+            let work = &work;
+            scope.spawn(move || {
+                let config = Config { timeout_ms: Some(60_000), ..Config::default() };
+                let handle = comm::init_rank(n as i32, &id, rank as i32, &config).unwrap();
+                work(rank, handle);
+                comm::destroy(handle).unwrap();
+            });
+        }
+    });
+}
+
+/// Memory for a test's buffer, private or in the heap, freed with it.
+struct Buffer {
+    addr: usize,
+    words: Vec<u32>,
+    heap: bool,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(heap: bool, len: usize) -> Buffer {
+        if heap {
+            return Buffer { addr: comm::mem_alloc(len * 4).unwrap(), words: Vec::new(), heap, len };
+        }
+        let mut words = vec![0u32; len];
+        Buffer { addr: words.as_mut_ptr() as usize, words, heap, len }
+    }
+    #[allow(unsafe_code)]
+    fn slice(&mut self) -> &mut [u32] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: `len` words at `addr`, ours alone between calls.
+        unsafe { std::slice::from_raw_parts_mut(self.addr as *mut u32, self.len) }
+    }
+    #[allow(unsafe_code)]
+    fn at(&self, word: usize) -> Address {
+        // SAFETY: the buffer outlives the call it is passed to.
+        unsafe { Address::from_raw((self.addr + word * 4) as *const u8) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.heap {
+            comm::mem_free(self.addr).unwrap();
+        }
+        self.words.clear();
+    }
+}
+
+/// Element `i` of block `b` of rank `r`'s input, different everywhere.
+fn input(r: Rank, b: usize, i: usize) -> u32 {
+    (r + 1) * 1_000_003 + b as u32 * 10_007 + i as u32 * 31
+}
+
+fn expected(c: Collective, n: u32, me: Rank, root: Rank, block: usize, i: usize) -> u32 {
+    let sum = |b: usize| (0..n).map(|r| input(r, b, i)).fold(0, u32::wrapping_add);
+    match c {
+        Collective::AllReduce | Collective::Reduce => sum(0),
+        Collective::Broadcast => input(root, 0, i),
+        Collective::AllGather | Collective::Gather => input(block as Rank, 0, i),
+        Collective::ReduceScatter => sum(me as usize),
+        Collective::AlltoAll => input(block as Rank, me as usize, i),
+        Collective::Scatter => input(root, me as usize, i),
+        Collective::Barrier => 0,
+    }
+}
+
+struct Case {
+    collective: Collective,
+    root: Rank,
+    count: usize,
+    heap: bool,
+    in_place: bool,
+}
+
+fn run(case: &Case, n: u32, me: Rank, comm: Handle) {
+    let Case { collective: c, root, count, heap, in_place } = *case;
+    let (ins, outs) = (c.blocks_in(me, n, root) as usize, c.blocks_out(me, n, root) as usize);
+    // Where, in place, the smaller buffer lies in the larger one.
+    let offset = match c {
+        Collective::ReduceScatter | Collective::AllGather => me as usize * count,
+        Collective::Gather | Collective::Scatter => root as usize * count,
+        _ => 0,
+    };
+    let together = in_place && ins > 0 && outs > 0;
+    let words = if together { ins.max(outs) * count } else { (ins + outs) * count };
+    let mut buffer = Buffer::new(heap, words.max(1));
+    let (send, recv) = match together {
+        true if ins >= outs => (0, offset),
+        true => (offset, 0),
+        false => (0, ins * count),
+    };
+    let slice = buffer.slice();
+    slice.fill(0xdead_beef);
+    for b in 0..ins {
+        for i in 0..count {
+            slice[send + b * count + i] = input(me, b, i);
+        }
+    }
+    let null_if = |blocks: usize, at: usize| if blocks == 0 { Address::NULL } else { buffer.at(at) };
+    let call = Call {
+        collective: c,
+        send: null_if(ins, send),
+        recv: null_if(outs, recv),
+        count,
+        dtype: DataType::Uint32,
+        op: RedOp::Sum,
+        root: root as i32,
+        padded: false,
+    };
+    comm::collective(comm, &call).unwrap_or_else(|e| panic!("{c} on rank {me} of {n}: {e}"));
+    let slice = buffer.slice();
+    for b in 0..outs {
+        for i in 0..count {
+            let (got, want) = (slice[recv + b * count + i], expected(c, n, me, root, b, i));
+            assert_eq!(
+                got, want,
+                "{c} count {count} root {root} heap {heap} in place {in_place}: rank {me} of {n}, block {b}, element {i}"
+            );
+        }
+    }
+}
+
+fn every_case(n: u32, counts: &[usize], work: impl Fn(&Case) + Sync) {
+    for &collective in Collective::ALL {
+        for root in if collective.rooted() { vec![0, n - 1] } else { vec![0] } {
+            for &count in counts {
+                for (heap, in_place) in [(false, false), (false, true), (true, false), (true, true)] {
+                    work(&Case { collective, root, count, heap, in_place });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn automatic_choice_is_right_for_every_collective() {
+    for n in [1, 2, 3, 4, 7] {
+        on_ranks(n, |me, comm| {
+            every_case(n, &[1, n as usize - 1 + (n == 1) as usize, 11, 300, 5000, 70_001], |case| {
+                run(case, n, me, comm)
+            });
+        });
+    }
+}

@@ -1,0 +1,116 @@
+//! What a rank says when it enters a call: enough for everybody to notice a disagreement before using its data.
+
+use crate::types::{Collective, DataType, RedOp};
+
+/// A call's arguments, as far as all ranks have to agree on them.
+///
+/// Packed as `args`: bits 0..8 collective, 8..16 type, 16..24 operation, 24..40 root, 40..48 method, 48 padded;
+/// bits 56.. are [`Offer`] flags, which may differ between ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// Which collective.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction.
+    pub op: RedOp,
+    /// Root.
+    pub root: u32,
+    /// Index of the method in the registry.
+    pub method: u8,
+    /// See `comm::Call::padded`.
+    pub padded: bool,
+    /// Elements.
+    pub count: u64,
+}
+
+/// What a rank offers its peers in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Offer {
+    /// The whole input follows the arrival line.
+    pub payload: bool,
+    /// The input's offset in the rank's heap.
+    pub input: Option<u64>,
+    /// The output's offset in the rank's heap.
+    pub output: Option<u64>,
+    /// Input and output overlap.
+    pub in_place: bool,
+}
+
+const PAYLOAD: u64 = 1 << 56;
+const INPUT: u64 = 1 << 57;
+const OUTPUT: u64 = 1 << 58;
+const IN_PLACE: u64 = 1 << 59;
+/// The bits of `args` on which ranks must agree.
+pub const AGREED: u64 = (1 << 56) - 1;
+
+impl Fingerprint {
+    /// The agreed part of `args`.
+    #[inline]
+    pub fn pack(&self) -> u64 {
+        self.collective as u64
+            | (self.dtype as u64) << 8
+            | (self.op as u64) << 16
+            | (self.root as u64 & 0xffff) << 24
+            | (self.method as u64) << 40
+            | (self.padded as u64) << 48
+    }
+
+    /// Reads what a peer wrote; `None` if it makes no sense.
+    pub fn unpack(args: u64, count: u64) -> Option<Fingerprint> {
+        Some(Fingerprint {
+            collective: Collective::from_c((args & 0xff) as i32)?,
+            dtype: DataType::from_c((args >> 8 & 0xff) as i32)?,
+            op: RedOp::from_c((args >> 16 & 0xff) as i32)?,
+            root: (args >> 24 & 0xffff) as u32,
+            method: (args >> 40 & 0xff) as u8,
+            padded: args >> 48 & 1 == 1,
+            count,
+        })
+    }
+}
+
+impl Offer {
+    /// The flags' part of `args`.
+    #[inline]
+    pub fn pack(&self) -> u64 {
+        (self.payload as u64 * PAYLOAD)
+            | (self.input.is_some() as u64 * INPUT)
+            | (self.output.is_some() as u64 * OUTPUT)
+            | (self.in_place as u64 * IN_PLACE)
+    }
+
+    /// Reads what a peer wrote.
+    #[inline]
+    pub fn unpack(args: u64, words: [u64; 2]) -> Offer {
+        Offer {
+            payload: args & PAYLOAD != 0,
+            input: (args & INPUT != 0).then_some(words[0]),
+            output: (args & OUTPUT != 0).then_some(words[1]),
+            in_place: args & IN_PLACE != 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_is_reversible_and_flags_do_not_count() {
+        for &collective in Collective::ALL {
+            for &dtype in DataType::ALL {
+                for &op in RedOp::ALL {
+                    let f =
+                        Fingerprint { collective, dtype, op, root: 1023, method: 9, padded: true, count: 77 };
+                    let offer = Offer { payload: false, input: Some(64), output: None, in_place: true };
+                    let args = f.pack() | offer.pack();
+                    assert_eq!(args & AGREED, f.pack());
+                    assert_eq!(Fingerprint::unpack(args, 77), Some(f));
+                    assert_eq!(Offer::unpack(args, [64, 0]), offer);
+                }
+            }
+        }
+        assert_eq!(Fingerprint::unpack(u64::MAX, 0), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! Point-to-point: a ring of slots from each rank to each other.
+//!
+//! A message takes one slot for each 32 KiB, or a single slot that says where it lies in the sender's heap. A slot's line
+//! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
+//! over the communicator's life; both ends skip the rest of a refused message by counting.
+//!
+//!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
+
+use super::Transport;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
+use crate::memory::view::View;
+use crate::sync::prim::Ordering;
+use crate::types::{DataType, Rank};
+
+/// Messages of this size and more are read from the sender's heap, if they lie there.
+const HEAP_FROM: usize = 16 << 10;
+/// The flag in `PairSlot::args` above the element type's number.
+const IN_HEAP: u64 = 1 << 32;
+
+/// How far this rank is with each of its peers.
+pub struct Pairs {
+    peers: Vec<Peer>,
+}
+
+#[derive(Clone, Default)]
+struct Peer {
+    /// Slots filled towards the peer.
+    filled: u64,
+    /// Slots the peer has taken, as far as we know.
+    taken_by_peer: u64,
+    /// Slots taken from the peer.
+    taken: u64,
+    /// The last refusal that was reported here.
+    refusal_seen: u64,
+    /// Space of the rings is reserved: towards the peer, from the peer.
+    reserved: [bool; 2],
+}
+
+/// One half of a transfer, as far as it has come.
+pub struct Transfer {
+    /// Sending, else receiving.
+    pub send: bool,
+    /// The other end.
+    pub peer: Rank,
+    data: View<'static>,
+    dtype: DataType,
+    count: usize,
+    /// The message's place in the sender's heap.
+    heap: Option<u64>,
+    /// Index of the message's first slot, once it has begun.
+    first: Option<u64>,
+    /// Slots done.
+    slots: u64,
+    /// Complete.
+    pub done: bool,
+}
+
+impl Pairs {
+    /// For a communicator of so many ranks.
+    pub fn new(nranks: u32) -> Pairs {
+        Pairs { peers: vec![Peer::default(); nranks as usize] }
+    }
+}
+
+fn slots_of(bytes: usize, in_heap: bool) -> u64 {
+    if in_heap { 1 } else { bytes.div_ceil(PAIR_SLOT).max(1) as u64 }
+}
+
+impl Transfer {
+    /// A transfer that has not begun. `heap`: the buffer's offset in this process's heap.
+    pub fn new(
+        send: bool,
+        peer: Rank,
+        data: View<'static>,
+        dtype: DataType,
+        count: usize,
+        heap: Option<u64>,
+    ) -> Transfer {
+        let heap = heap.filter(|_| send && data.bytes() >= HEAP_FROM);
+        Transfer { send, peer, data, dtype, count, heap, first: None, slots: 0, done: false }
+    }
+
+    /// What is transferred, in words.
+    pub fn text(&self) -> String {
+        text(self.dtype as u64, self.count as u64)
+    }
+
+    /// The buffer.
+    pub fn data(&self) -> View<'static> {
+        self.data
+    }
+
+    /// Do these two halves, of one rank, fit?
+    pub fn fits(&self, other: &Transfer) -> bool {
+        (self.dtype, self.count) == (other.dtype, other.count)
+    }
+
+    fn piece(&self, index: u64) -> View<'static> {
+        let at = (index as usize * PAIR_SLOT).min(self.data.bytes());
+        self.data.part(at, (self.data.bytes() - at).min(PAIR_SLOT))
+    }
+
+    /// Do what can be done without waiting. True if something moved.
+    pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs) -> Result<bool> {
+        let peer = &mut pairs.peers[self.peer as usize];
+        let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
+        if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
+            t.control().reserve_ring(from, to)?;
+        }
+        if self.send { self.send_on(t, peer) } else { self.take(t, peer) }
+    }
+
+    fn send_on(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
+        let pair = t.control().pair(t.rank(), self.peer);
+        let first = *self.first.get_or_insert(peer.filled);
+        let total = slots_of(self.data.bytes(), self.heap.is_some());
+        let mut moved = false;
+        while self.slots < total {
+            let index = first + self.slots;
+            if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
+                // ORDER: partner of the store in `take`; the slot's old data has been read.
+                peer.taken_by_peer = pair.taken.load(Ordering::Acquire);
+                if pair.refused.load(Ordering::Relaxed) == first + 1 {
+                    return self.refused(t, peer, first + total);
+                }
+                if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
+                    return Ok(moved);
+                }
+            }
+            let piece = if self.heap.is_some() { View::EMPTY } else { self.piece(self.slots) };
+            let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
+            kernels::copy(place, piece, false);
+            head.args.store(self.dtype as u64 | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
+            head.count.store(self.count as u64, Ordering::Relaxed);
+            head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
+            // ORDER: publishes the slot; partner: the load in `take`.
+            head.full.store(index + 1, Ordering::Release);
+            t.after_post();
+            self.slots += 1;
+            peer.filled = index + 1;
+            moved = true;
+        }
+        if self.heap.is_some() {
+            // The receiver reads the buffer itself: it may not be reused before that.
+            peer.taken_by_peer = pair.taken.load(Ordering::Acquire);
+            if peer.taken_by_peer < first + total {
+                return Ok(moved);
+            }
+            if pair.refused.load(Ordering::Relaxed) == first + 1 {
+                return self.refused(t, peer, first + total);
+            }
+        }
+        self.done = true;
+        Ok(true)
+    }
+
+    /// The receiver does not want this message.
+    fn refused(&self, t: &Transport, peer: &mut Peer, end: u64) -> Result<bool> {
+        let pair = t.control().pair(t.rank(), self.peer);
+        peer.filled = end;
+        peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
+        let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
+        Err(mismatch(t.rank(), self.text(), self.peer, text(theirs[0], theirs[1])))
+    }
+
+    fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
+        let me = t.rank();
+        let pair = t.control().pair(self.peer, me);
+        let first = *self.first.get_or_insert(peer.taken);
+        let mut total = slots_of(self.data.bytes(), false);
+        let mut moved = false;
+        while self.slots < total {
+            let index = first + self.slots;
+            let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
+            // ORDER: partner of the store in `send_on`.
+            if head.full.load(Ordering::Acquire) != index + 1 {
+                return Ok(moved);
+            }
+            let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
+            let in_heap = args & IN_HEAP != 0;
+            if self.slots == 0 {
+                let dtype = args & !IN_HEAP;
+                if (dtype, count) != (self.dtype as u64, self.count as u64) {
+                    let bytes = DataType::from_c(dtype as i32).map_or(1, DataType::size) as u64 * count;
+                    peer.taken = first + slots_of(bytes as usize, in_heap);
+                    pair.refused_args[0].store(self.dtype as u64, Ordering::Relaxed);
+                    pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
+                    pair.refused.store(first + 1, Ordering::Release);
+                    pair.taken.store(peer.taken, Ordering::Release);
+                    t.after_post();
+                    return Err(mismatch(self.peer, text(dtype, count), me, self.text()));
+                }
+                total = slots_of(self.data.bytes(), in_heap);
+            }
+            if in_heap {
+                let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
+                kernels::copy(self.data, source, false);
+                total = 1;
+            } else {
+                let piece = self.piece(self.slots);
+                let (_, place) = t.control().pair_slot(self.peer, me, index, piece.bytes());
+                kernels::copy(piece, place, false);
+            }
+            self.slots += 1;
+            peer.taken = index + 1;
+            // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
+            pair.taken.store(peer.taken, Ordering::Release);
+            t.after_post();
+            moved = true;
+        }
+        self.done = true;
+        Ok(true)
+    }
+}
+
+fn text(dtype: u64, count: u64) -> String {
+    let name = DataType::from_c(dtype as i32).map_or("unknown", DataType::name);
+    format!("count {count}, type {name}")
+}
+
+fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {
+    Error::usage(format!(
+        "ranks disagree in a transfer: rank {sender} sends ({sends}), rank {receiver} receives ({receives}); both ends \
+         must pass the same count and type"
+    ))
+}
+
+/// Run transfers to completion; those of one direction and peer in their order, all others side by side.
+pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Result<()> {
+    let late = late_refusal(t, pairs, transfers);
+    let first_error = std::cell::RefCell::new(None);
+    // The watch looks at whoever is still needed.
+    let needed = std::cell::RefCell::new(Vec::new());
+    let step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
+        let mut all = true;
+        for i in 0..transfers.len() {
+            if transfers[i].done {
+                continue;
+            }
+            let key = (transfers[i].send, transfers[i].peer);
+            if transfers[..i].iter().any(|earlier| !earlier.done && (earlier.send, earlier.peer) == key) {
+                all = false;
+                continue;
+            }
+            if let Err(e) = transfers[i].advance(t, pairs) {
+                first_error.borrow_mut().get_or_insert(e);
+                transfers[i].done = true;
+            }
+            all &= transfers[i].done;
+        }
+        if !all {
+            let mut needed = needed.borrow_mut();
+            needed.clear();
+            needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
+        }
+        all
+    };
+    if !step(transfers, pairs) {
+        let waited = t.wait_watching(
+            t.deadline(),
+            || step(transfers, pairs),
+            || {
+                t.check_abort()?;
+                t.check_ranks(needed.borrow().iter().copied())
+            },
+            || {
+                let mut ranks = needed.borrow().clone();
+                ranks.dedup();
+                Error::timeout(format!(
+                    "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
+                     timeoutMs",
+                    super::watch::seconds(t.timeout_ns()),
+                    t.who(&ranks)
+                ))
+            },
+        );
+        waited?;
+    }
+    match first_error.into_inner().or(late) {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
+/// Was an earlier message refused after we had left the call that sent it?
+fn late_refusal(t: &Transport, pairs: &mut Pairs, transfers: &[Transfer]) -> Option<Error> {
+    let mut found = None;
+    for x in transfers.iter().filter(|x| x.send) {
+        let peer = &mut pairs.peers[x.peer as usize];
+        let pair = t.control().pair(t.rank(), x.peer);
+        let refused = pair.refused.load(Ordering::Acquire);
+        if refused > peer.refusal_seen && refused <= peer.filled {
+            peer.refusal_seen = refused;
+            let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
+            found = Some(Error::usage(format!(
+                "an earlier message from rank {} to rank {} was refused: rank {} received it as ({}); the present call \
+                 was carried out",
+                t.rank(),
+                x.peer,
+                x.peer,
+                text(theirs[0], theirs[1])
+            )));
+        }
+    }
+    found
+}

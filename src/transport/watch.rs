@@ -1,0 +1,221 @@
+//! Why a wait may be hopeless, in words: deaths, departures, aborts, disagreements, deadlines.
+
+use super::arrival::{AGREED, Fingerprint};
+use super::{Scope, Transport, counter_base};
+use crate::error::{Error, Result};
+use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
+use crate::sync::prim::Ordering;
+use crate::sys::process;
+use crate::types::{Collective, Rank};
+
+/// A call as a person would write it.
+pub fn call_text(f: &Fingerprint) -> String {
+    let mut text = f.collective.to_string();
+    if f.collective == Collective::Barrier {
+        return text;
+    }
+    text += &format!("(count {}, type {}", f.count, f.dtype);
+    if f.collective.reduces() {
+        text += &format!(", op {}", f.op);
+    }
+    if f.collective.rooted() {
+        text += &format!(", root {}", f.root);
+    }
+    if f.padded {
+        text += ", padded";
+    }
+    text + ")"
+}
+
+impl Transport {
+    /// The slow look during a wait inside a call: an error if the wait cannot end well.
+    pub(super) fn watch(&self, scope: &Scope) -> Result<()> {
+        self.check_abort()?;
+        if self.control.header().disagreement.load(Ordering::Acquire) >= scope.seq
+            && let Some(error) = self.disagreement_in(scope.seq..scope.seq + 1)
+        {
+            return Err(error);
+        }
+        self.check_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
+    }
+
+    /// Has anybody aborted?
+    #[inline]
+    pub fn check_abort(&self) -> Result<()> {
+        let by = self.control.header().aborted_by.load(Ordering::Acquire);
+        if by != 0
+            && let Some(dead) = self.first_dead()
+        {
+            return Err(self.gone(dead));
+        }
+        match by {
+            0 => Ok(()),
+            by if by - 1 == self.rank => Err(Error::remote(format!(
+                "rank {} (this rank) aborted the communicator; make a new one",
+                self.rank
+            ))),
+            by => Err(Error::remote(format!("rank {} aborted the communicator; make a new one", by - 1))),
+        }
+    }
+
+    /// Are these ranks able to do their part? The dead are named before those who only failed because of them.
+    pub fn check_ranks(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+        let bad = |r: &Rank| {
+            let life = self.control.life(*r);
+            life.node.died() || life.state.load(Ordering::Acquire) >= LEFT
+        };
+        if !ranks.clone().any(|r| bad(&r)) {
+            return Ok(());
+        }
+        let state = |r: &Rank| self.control.life(*r).state.load(Ordering::Acquire);
+        let guilty = self
+            .first_dead()
+            .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
+            .or_else(|| ranks.clone().find(|r| state(r) == FAILED));
+        guilty.map_or(Ok(()), |r| Err(self.gone(r)))
+    }
+
+    /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
+    fn first_dead(&self) -> Option<Rank> {
+        let dead = |r: &Rank| self.control.life(*r).node.died();
+        let unprepared = |r: &Rank| self.control.life(*r).state.load(Ordering::Acquire) == ALIVE;
+        (0..self.nranks).find(|r| dead(r) && unprepared(r)).or_else(|| (0..self.nranks).find(dead))
+    }
+
+    fn gone(&self, rank: Rank) -> Error {
+        let life = self.control.life(rank);
+        let pid = life.pid.load(Ordering::Relaxed);
+        if life.node.died() {
+            return Error::remote(format!(
+                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors"
+            ));
+        }
+        match life.state.load(Ordering::Acquire) {
+            LEFT => Error::remote(format!(
+                "rank {rank} (pid {pid}) has destroyed the communicator and cannot take part in this call"
+            )),
+            _ => Error::remote(format!(
+                "rank {rank} (pid {pid}) gave up after an error in its call #{}; abort this communicator and make a new one",
+                life.failed_seq.load(Ordering::Relaxed)
+            )),
+        }
+    }
+
+    /// Does nobody need rank `r` any more in this call?
+    fn part_is_over(&self, r: Rank, scope: &Scope) -> bool {
+        if scope.arrival_is_all {
+            return self.has_arrived(r, scope.seq);
+        }
+        let counter = self.control.progress(r).counter.load(Ordering::Acquire);
+        counter >= counter_base(scope.seq + 1) - 1
+    }
+
+    /// The deadline has passed: who is late, and what is it doing?
+    pub(super) fn expired(&self, scope: &Scope) -> Error {
+        let late: Vec<Rank> =
+            (0..self.nranks).filter(|&r| r != self.rank && !self.has_arrived(r, scope.seq)).collect();
+        let slow: Vec<Rank> = (0..self.nranks)
+            .filter(|&r| r != self.rank && !late.contains(&r) && !self.part_is_over(r, scope))
+            .collect();
+        let mut text = format!(
+            "call #{} {} did not finish within {}",
+            scope.seq,
+            Self::describe(scope.mine),
+            seconds(self.timeout_ns)
+        );
+        if !late.is_empty() {
+            text += &format!("; not arrived: {}", self.who(&late));
+        }
+        if !slow.is_empty() {
+            text += &format!("; arrived but not finished: {}", self.who(&slow));
+        }
+        text += "; if they are only slow, raise PENNY_TIMEOUT or timeoutMs; else abort and make a new communicator";
+        Error::timeout(text)
+    }
+
+    /// Ranks with PID and state, the first few of them.
+    pub fn who(&self, ranks: &[Rank]) -> String {
+        const SHOWN: usize = 4;
+        let mut text = ranks
+            .iter()
+            .take(SHOWN)
+            .map(|&r| {
+                let pid = self.control.life(r).pid.load(Ordering::Relaxed);
+                let state = process::state(pid).unwrap_or("not visible from here");
+                match self.last_call(r) {
+                    Some(call) => format!("rank {r} (pid {pid}, {state}, last seen in {call})"),
+                    None => format!("rank {r} (pid {pid}, {state}, no call yet)"),
+                }
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
+        if ranks.len() > SHOWN {
+            text += &format!(" and {} more", ranks.len() - SHOWN);
+        }
+        text
+    }
+
+    /// The last call that a rank has entered.
+    fn last_call(&self, rank: Rank) -> Option<String> {
+        (0..crate::memory::control::DEPTH as u64)
+            .map(|s| self.control.arrival(rank, s))
+            .max_by_key(|line| line.seq.load(Ordering::Acquire))
+            .filter(|line| line.seq.load(Ordering::Acquire) > 0)
+            .map(|line| {
+                let args = line.args.load(Ordering::Relaxed) & AGREED;
+                let text = Self::describe([args, line.count.load(Ordering::Relaxed)]);
+                format!("call #{} {text}", line.seq.load(Ordering::Relaxed))
+            })
+    }
+
+    /// Two ranks disagree: tell everybody, and say so.
+    #[cold]
+    pub(super) fn disagree(&self, scope: &Scope, peer: Rank, theirs: [u64; 2]) -> Error {
+        let notice = self.control.notice(self.rank);
+        for (to, from) in notice.mine.iter().zip(scope.mine).chain(notice.theirs.iter().zip(theirs)) {
+            to.store(from, Ordering::Relaxed);
+        }
+        notice.peer.store(peer as u64, Ordering::Relaxed);
+        // ORDER: publishes the notice; partner: `disagreement_in`.
+        notice.seq.store(scope.seq, Ordering::Release);
+        self.control.header().disagreement.fetch_max(scope.seq, Ordering::AcqRel);
+        self.ring_all();
+        disagreement_text(scope.seq, self.rank, scope.mine, peer, theirs)
+    }
+
+    /// The latest disagreement that anybody noticed in these calls, except what this rank noticed itself.
+    pub fn disagreement_in(&self, calls: std::ops::Range<u64>) -> Option<Error> {
+        (0..self.nranks).filter(|&r| r != self.rank).find_map(|finder| {
+            let notice = self.control.notice(finder);
+            let seq = notice.seq.load(Ordering::Acquire);
+            calls.contains(&seq).then(|| {
+                let pair =
+                    |w: &[crate::sync::prim::AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
+                let peer = notice.peer.load(Ordering::Relaxed) as Rank;
+                disagreement_text(seq, finder, pair(&notice.mine), peer, pair(&notice.theirs))
+            })
+        })
+    }
+
+    /// Did this rank ever join? Peers that are still joining are absent.
+    pub fn joined(&self, rank: Rank) -> bool {
+        self.control.life(rank).state.load(Ordering::Acquire) != ABSENT
+    }
+}
+
+fn disagreement_text(seq: u64, a: Rank, a_args: [u64; 2], b: Rank, b_args: [u64; 2]) -> Error {
+    let (a_text, b_text) = (Transport::describe(a_args), Transport::describe(b_args));
+    let hint = if a_text == b_text {
+        "they chose different methods: PENNY_ALGO and PENNY_REPRODUCIBLE must be the same on all ranks"
+    } else {
+        "all ranks must make the same calls in the same order"
+    };
+    Error::usage(format!(
+        "ranks disagree in call #{seq}: rank {a} passed {a_text}, rank {b} passed {b_text}; {hint}"
+    ))
+}
+
+/// A time-out in the unit a person would use.
+pub fn seconds(ns: u64) -> String {
+    format!("{} s", ns as f64 / 1e9)
+}
