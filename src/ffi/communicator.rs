@@ -69,11 +69,11 @@ c_api! {
         comm.map_or(Ok(()), comm::finalize)
     }
 
-    /// Frees the communicator. The handle is bad afterwards, whatever is returned, and a second pennyCommDestroy is
+    /// Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
     /// pennyInvalidArgument.
     ///
-    /// comm: NULL does nothing and succeeds. No other thread may be inside a call on it: that is pennyInvalidUsage, and
-    /// the communicator lives on.
+    /// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
+    /// communicator lives on.
     fn pennyCommDestroy(#[or_null] comm: pennyComm_t) {
         comm.map_or(Ok(()), comm::destroy)
     }

@@ -197,7 +197,7 @@ impl Transport {
     ) -> Result<()> {
         let header = self.control.header();
         let waiter = Waiter {
-            patience: self.patience,
+            patience: &self.patience,
             bell: self.control.bell(self.rank),
             sleepers: &header.sleepers,
             deadline_ns,
