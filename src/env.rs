@@ -18,7 +18,6 @@ pub const VARIABLES: &[Variable] = &[
     Variable { name: "PENNY_HEAP_SIZE", kind: "bytes", about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory" },
     Variable { name: "PENNY_STAGING", kind: "bytes", about: "staging memory per rank and communicator; unset: by the number of ranks" },
     Variable { name: "PENNY_SPIN", kind: "count", about: "polls before a waiter yields; unset: by ranks and cores" },
-    Variable { name: "PENNY_LOG", kind: "off, error, warn, info", about: "what is written to standard error; unset: warn" },
 ];
 
 /// The variable's value, if it is set and not empty.
