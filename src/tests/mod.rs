@@ -3,3 +3,4 @@
 mod algorithms;
 mod architecture;
 mod collectives;
+mod readme;
