@@ -30,7 +30,10 @@ fn the_readmes_links_lead_somewhere() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let folder = folder.parent().expect("a folder");
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            assert!(target.starts_with("https://") || folder.join(target).exists(), "{file} links to {target}");
+            assert!(
+                target.starts_with("https://") || folder.join(target).exists(),
+                "{file} links to {target}"
+            );
         }
     }
 }
