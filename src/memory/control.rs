@@ -1,7 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
+//! ```text
 //!     header | life x n | notice x n | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 

@@ -4,7 +4,9 @@
 //! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
 //! over the communicator's life; both ends skip the rest of a refused message by counting.
 //!
+//! ```text
 //!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
+//! ```
 
 use super::Transport;
 use crate::error::{Error, Result};
