@@ -16,7 +16,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
-pub const DEPTH: usize = 4;
+pub const DEPTH: usize = 8;
 /// Payload bytes behind an arrival line.
 pub const PAYLOAD: usize = 8 << 10;
 /// Payload bytes inside an arrival line.
@@ -221,7 +221,7 @@ impl Layout {
 
     /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
     pub fn default_staging(nranks: u32) -> usize {
-        ((4 << 20) / nranks.max(1) as usize).clamp(64 << 10, 1 << 20)
+        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
     /// Bytes that are reserved at once.
     pub fn reserved(&self) -> usize {

@@ -12,6 +12,7 @@ use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::View;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -230,10 +231,10 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
 /// Run transfers to completion; those of one direction and peer in their order, all others side by side.
 pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Result<()> {
     let late = late_refusal(t, pairs, transfers);
-    let first_error = std::cell::RefCell::new(None);
+    let mut first_error = None;
     // The watch looks at whoever is still needed.
     let needed = std::cell::RefCell::new(Vec::new());
-    let step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
+    let mut step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
         let mut all = true;
         for i in 0..transfers.len() {
             if transfers[i].done {
@@ -245,7 +246,7 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
                 continue;
             }
             if let Err(e) = transfers[i].advance(t, pairs) {
-                first_error.borrow_mut().get_or_insert(e);
+                first_error.get_or_insert(e);
                 transfers[i].done = true;
             }
             all &= transfers[i].done;
@@ -257,8 +258,8 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
         }
         all
     };
-    if !step(transfers, pairs) {
-        let waited = t.wait_watching(
+    if !eagerly(|| step(transfers, pairs)) {
+        t.wait_watching(
             t.deadline(),
             || step(transfers, pairs),
             || {
@@ -275,10 +276,9 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
                     t.who(&ranks)
                 ))
             },
-        );
-        waited?;
+        )?;
     }
-    match first_error.into_inner().or(late) {
+    match first_error.or(late) {
         Some(e) => Err(e),
         None => Ok(()),
     }
