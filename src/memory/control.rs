@@ -44,7 +44,8 @@ pub struct Header {
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
     pub aborted_by: AtomicU32,
-    _pad2: AtomicU32,
+    /// How many messages have been refused by their receivers, all ranks together.
+    pub refusals: AtomicU32,
     _line2: [AtomicU64; 6],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
