@@ -44,8 +44,11 @@ pub struct Header {
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
     pub aborted_by: AtomicU32,
-    _pad2: AtomicU32,
-    _line2: [AtomicU64; 6],
+    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    pub first_dead: AtomicU32,
+    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    pub gave_up: AtomicU64,
+    _line2: [AtomicU64; 5],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
 }

@@ -197,6 +197,7 @@ impl Transfer {
             if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
                 kernels::copy(self.data, source, false);
+                t.check_borrowed()?;
                 total = 1;
             } else {
                 let piece = self.piece(self.slots);
