@@ -227,7 +227,7 @@ pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
                                       int rank,
                                       const pennyConfig_t *config);
 
-// Makes ndev ranks in this process, one communicator each: comm[i] is rank i. Use each in a thread of its own, or all
+// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
 // from one thread between pennyGroupStart and pennyGroupEnd.
 //
 // comm: room for ndev; all are written on success, none on failure. Destroy each.

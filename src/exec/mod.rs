@@ -144,6 +144,8 @@ struct Run<'a, 'b> {
     half: usize,
     all_checked: bool,
     staging_free: bool,
+    /// Something was read where it lies in a peer's heap.
+    borrowed: bool,
     stream: bool,
 }
 
@@ -187,10 +189,14 @@ pub fn run<'a>(
         half,
         all_checked: false,
         staging_free: false,
+        borrowed: false,
         stream,
     };
     run.waves()?;
     run.drain()?;
+    if run.borrowed {
+        t.check_borrowed_in(seq)?;
+    }
     t.publish_quietly(counter_base(seq + 1) - 1);
     if job.collective.everybody() {
         ledger.done = ledger.done.max(seq - 1);
@@ -338,6 +344,7 @@ impl<'a> Run<'a, '_> {
             t.await_counter(place.rank, self.base + place.done(slice), self.scope)?;
         }
         let bytes = extent.count * self.job.size;
+        self.borrowed |= matches!(route, Route::Input | Route::Output);
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
@@ -381,6 +388,7 @@ impl<'a> Run<'a, '_> {
                     }
                 }
                 Route::Push => {
+                    t.check_borrowed()?;
                     let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
                     let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);

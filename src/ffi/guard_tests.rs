@@ -147,7 +147,11 @@ fn what_is_refused_inside_a_group_spoils_it_if_the_call_takes_a_stream() {
     assert_eq!(queued(99), pennyInvalidArgument);
     let spoilt = comm::group_end().unwrap_err();
     assert_eq!(spoilt.code, Code::InvalidArgument);
-    assert!(spoilt.message.ends_with("pennyTestAll: datatype is 99, no pennyDataType_t"), "{}", spoilt.message);
+    assert!(
+        spoilt.message.ends_with("pennyTestAll: datatype is 99, no pennyDataType_t"),
+        "{}",
+        spoilt.message
+    );
 }
 
 #[test]

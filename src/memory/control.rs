@@ -1,7 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
+//! ```text
 //!     header | life x n | notice x n | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 
@@ -44,9 +46,14 @@ pub struct Header {
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
     pub aborted_by: AtomicU32,
+    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    pub first_dead: AtomicU32,
+    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    pub gave_up: AtomicU64,
     /// How many messages have been refused by their receivers, all ranks together.
     pub refusals: AtomicU32,
-    _line2: [AtomicU64; 6],
+    _pad2: AtomicU32,
+    _line2: [AtomicU64; 4],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
 }

@@ -8,10 +8,12 @@
 //! runs in wave `s + level(i)`, where the level grows by one at each hop a value takes. Within a wave higher levels
 //! run first, so values leave the pipeline before new ones enter:
 //!
+//! ```text
 //!     two_shot, slices 0..3      wave 0   wave 1   wave 2   wave 3   wave 4
 //!     level 0: send inputs       s0       s1       s2
 //!     level 1: fold, pass on              s0       s1       s2
 //!     level 2: take results                        s0       s1       s2
+//! ```
 //!
 //! A step's place in this order is its **position**; `wave * steps + position + 1` is what the rank's program counter
 //! shows when the step is done. No step of a wave depends on another of the same wave, and a slot that holds the

@@ -1,4 +1,6 @@
 //! Tests across modules.
 
 mod algorithms;
+mod architecture;
 mod collectives;
+mod readme;

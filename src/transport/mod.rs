@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::View;
-use crate::sync::prim::Ordering;
+use crate::sync::prim::{Ordering, fence};
 use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
@@ -234,6 +234,9 @@ impl Transport {
         if life.state.load(Ordering::Relaxed) == ALIVE {
             life.state.store(FAILED, Ordering::Release);
         }
+        self.control.header().gave_up.fetch_add(1, Ordering::Release);
+        // ORDER: whatever our caller writes to its buffers now comes after; partner: `check_borrowed`.
+        fence(Ordering::Release);
         self.ring_all();
     }
 

@@ -4,7 +4,9 @@
 //! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
 //! over the communicator's life; both ends skip the rest of a refused message by counting.
 //!
+//! ```text
 //!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
+//! ```
 
 use super::Transport;
 use crate::error::{Error, Result};
@@ -201,6 +203,7 @@ impl Transfer {
             if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
                 kernels::copy(self.data, source, false);
+                t.check_borrowed()?;
                 total = 1;
             } else {
                 let piece = self.piece(self.slots);
