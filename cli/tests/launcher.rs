@@ -137,7 +137,7 @@ fn a_failed_rank_takes_the_deaf_and_the_stopped_with_it() {
 
 #[test]
 fn what_ranks_started_ends_with_them() {
-    let script = "sleep 1000 & echo $!; [ $PENNY_RANK = 1 ] && sleep 0.3 && exit 5; wait";
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $!; [ $PENNY_RANK = 1 ] && sleep 0.3 && exit 5; wait";
     let output = run(2, &[], script);
     assert_eq!(output.status.code(), Some(5));
     let pids = pids(&out(&output));

@@ -12,6 +12,7 @@ mod few;
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, Fold, Source as FoldSource};
+use crate::memory::control::DEPTH;
 use crate::memory::view::View;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, Route, Source};
 use crate::transport::arrival::Offer;
@@ -87,10 +88,15 @@ impl Ledger {
         if seq <= self.done {
             return Ok(());
         }
-        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
-            if !t.has_arrived(r, seq + 1) {
-                t.wait(scope, || t.has_arrived(r, seq + 1))?;
-            }
+        let others = || (0..t.nranks()).filter(|&r| r != t.rank());
+        // A root that runs ahead looks at the others once in a while, not at every call.
+        let further = seq + DEPTH as u64 / 2;
+        if further < scope.seq && others().all(|r| t.has_arrived(r, further + 1)) {
+            self.done = further;
+            return Ok(());
+        }
+        for r in others() {
+            t.wait(scope, || t.has_arrived(r, seq + 1))?;
         }
         self.done = seq;
         Ok(())
@@ -138,6 +144,8 @@ struct Run<'a, 'b> {
     half: usize,
     all_checked: bool,
     staging_free: bool,
+    /// Something was read where it lies in a peer's heap.
+    borrowed: bool,
     stream: bool,
 }
 
@@ -181,10 +189,14 @@ pub fn run<'a>(
         half,
         all_checked: false,
         staging_free: false,
+        borrowed: false,
         stream,
     };
     run.waves()?;
     run.drain()?;
+    if run.borrowed {
+        t.check_borrowed_in(seq)?;
+    }
     t.publish_quietly(counter_base(seq + 1) - 1);
     if job.collective.everybody() {
         ledger.done = ledger.done.max(seq - 1);
@@ -332,6 +344,7 @@ impl<'a> Run<'a, '_> {
             t.await_counter(place.rank, self.base + place.done(slice), self.scope)?;
         }
         let bytes = extent.count * self.job.size;
+        self.borrowed |= matches!(route, Route::Input | Route::Output);
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
@@ -375,6 +388,7 @@ impl<'a> Run<'a, '_> {
                     }
                 }
                 Route::Push => {
+                    t.check_borrowed()?;
                     let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
                     let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
-pub const DEPTH: usize = 4;
+pub const DEPTH: usize = 8;
 /// Payload bytes behind an arrival line.
 pub const PAYLOAD: usize = 8 << 10;
 /// Payload bytes inside an arrival line.
@@ -46,8 +46,14 @@ pub struct Header {
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
     pub aborted_by: AtomicU32,
+    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    pub first_dead: AtomicU32,
+    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    pub gave_up: AtomicU64,
+    /// How many messages have been refused by their receivers, all ranks together.
+    pub refusals: AtomicU32,
     _pad2: AtomicU32,
-    _line2: [AtomicU64; 6],
+    _line2: [AtomicU64; 4],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
 }
@@ -223,7 +229,7 @@ impl Layout {
 
     /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
     pub fn default_staging(nranks: u32) -> usize {
-        ((4 << 20) / nranks.max(1) as usize).clamp(64 << 10, 1 << 20)
+        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
     /// Bytes that are reserved at once.
     pub fn reserved(&self) -> usize {

@@ -48,6 +48,13 @@ const PROMPT: u32 = 3;
 /// Yields between two looks at the watch and the clock.
 const YIELDS_A_LOOK: u32 = 16;
 
+/// Poll for as long as a hand-off between two running cores takes.
+#[inline]
+pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
+    // BOUND: `EAGER` polls.
+    (0..EAGER).any(|_| ready())
+}
+
 /// What a wait needs to know of its surroundings.
 pub struct Waiter<'a> {
     /// When to yield and when to sleep.
@@ -62,25 +69,11 @@ pub struct Waiter<'a> {
 
 impl Waiter<'_> {
     /// Wait until `ready`. `watch` reports what else ends the wait; `expired` words the deadline's error.
-    #[inline]
-    pub fn until<E>(
-        &self,
-        mut ready: impl FnMut() -> bool,
-        watch: impl FnMut() -> Result<(), E>,
-        expired: impl FnOnce() -> E,
-    ) -> Result<(), E> {
-        // BOUND: `EAGER` polls.
-        for _ in 0..EAGER {
-            if ready() {
-                return Ok(());
-            }
-        }
-        self.insist(ready, watch, expired)
-    }
-
+    ///
+    /// Try [`eagerly`] first: most hand-offs are over by then, and neither the clock nor a `Waiter` is needed.
     #[cold]
     #[inline(never)]
-    fn insist<E>(
+    pub fn until<E>(
         &self,
         mut ready: impl FnMut() -> bool,
         mut watch: impl FnMut() -> Result<(), E>,
@@ -184,7 +177,7 @@ mod tests {
         let ended = w.until(
             || {
                 polls += 1;
-                polls > EAGER + 11
+                polls > 11
             },
             || {
                 news = true;

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::View;
-use crate::sync::prim::Ordering;
-use crate::sync::wait::{Patience, Waiter};
+use crate::sync::prim::{Ordering, fence};
+use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use arrival::{AGREED, Fingerprint, Offer};
@@ -178,7 +178,10 @@ impl Transport {
 
     /// Wait for anything, watching all ranks.
     #[inline]
-    pub fn wait(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
+    pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
+        if eagerly(&mut ready) {
+            return Ok(());
+        }
         if scope.deadline_ns == 0 {
             scope.deadline_ns = self.deadline();
         }
@@ -231,6 +234,9 @@ impl Transport {
         if life.state.load(Ordering::Relaxed) == ALIVE {
             life.state.store(FAILED, Ordering::Release);
         }
+        self.control.header().gave_up.fetch_add(1, Ordering::Release);
+        // ORDER: whatever our caller writes to its buffers now comes after; partner: `check_borrowed`.
+        fence(Ordering::Release);
         self.ring_all();
     }
 

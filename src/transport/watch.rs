@@ -3,8 +3,8 @@
 use super::arrival::{AGREED, Fingerprint};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Error, Result};
-use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
-use crate::sync::prim::Ordering;
+use crate::memory::control::{ABSENT, FAILED, LEFT};
+use crate::sync::prim::{Ordering, fence};
 use crate::sys::process;
 use crate::types::{Collective, Rank};
 
@@ -76,10 +76,41 @@ impl Transport {
     }
 
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
+    ///
+    /// A survivor ends only after it has noticed a death or was told of it, so the first death that anybody notices is
+    /// the cause; whoever notices it writes it down for all.
     fn first_dead(&self) -> Option<Rank> {
-        let dead = |r: &Rank| self.control.life(*r).node.died();
-        let unprepared = |r: &Rank| self.control.life(*r).state.load(Ordering::Acquire) == ALIVE;
-        (0..self.nranks).find(|r| dead(r) && unprepared(r)).or_else(|| (0..self.nranks).find(dead))
+        let noted = &self.control.header().first_dead;
+        if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
+            return Some(rank);
+        }
+        let dead = (0..self.nranks).find(|&r| self.control.life(r).node.died())?;
+        match noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Err(earlier) if earlier <= self.nranks => Some(earlier - 1),
+            _ => Some(dead),
+        }
+    }
+
+    /// Has a rank left a call half-way? What was read from its heap, if that was still going on, may be anything.
+    #[inline]
+    pub fn check_borrowed(&self) -> Result<()> {
+        // ORDER: the reads of peers' heaps come before this look; partner: the fence in `fail`.
+        fence(Ordering::Acquire);
+        if self.control.header().gave_up.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        self.check_abort()?;
+        self.check_ranks((0..self.nranks).filter(|&r| r != self.rank))
+    }
+
+    /// The same after a call, of which ranks may also have left because they disagreed.
+    #[inline]
+    pub fn check_borrowed_in(&self, seq: u64) -> Result<()> {
+        self.check_borrowed()?;
+        if self.control.header().disagreement.load(Ordering::Relaxed) < seq {
+            return Ok(());
+        }
+        self.disagreement_in(seq..seq + 1).map_or(Ok(()), Err)
     }
 
     fn gone(&self, rank: Rank) -> Error {
