@@ -137,7 +137,12 @@ mod tests {
         Patience { spins: AtomicU32::new(10), most: 10, yields: 10 }
     }
 
-    fn waiter<'a>(patience: &'a Patience, bell: &'a Bell, sleepers: &'a Sleepers, deadline_ns: u64) -> Waiter<'a> {
+    fn waiter<'a>(
+        patience: &'a Patience,
+        bell: &'a Bell,
+        sleepers: &'a Sleepers,
+        deadline_ns: u64,
+    ) -> Waiter<'a> {
         Waiter { patience, bell, sleepers, deadline_ns }
     }
 
@@ -162,7 +167,8 @@ mod tests {
     fn the_deadline_ends_a_wait() {
         let (bell, sleepers) = (Bell::default(), Sleepers::default());
         let soon = clock::now_ns() + 5_000_000;
-        let ended = waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
+        let ended =
+            waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
         assert_eq!(ended, Err("late"));
     }
 
