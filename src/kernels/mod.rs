@@ -39,6 +39,7 @@ mod copy;
 mod isa;
 #[cfg(test)]
 pub(crate) mod oracle;
+mod rest;
 mod small;
 #[cfg(test)]
 mod tests;

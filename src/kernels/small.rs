@@ -6,10 +6,13 @@
 use super::Source;
 use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
+use super::rest;
 use super::unary::{Divide, Map, Same, Square};
 
 /// Elements a step.
 pub const WIDTH: usize = 16;
+/// 64-bit words of a step of the widest format.
+const WORDS: usize = WIDTH * size_of::<u16>() / size_of::<u64>();
 
 /// A small format's way into sixteen float32, held as `L`, and back.
 pub trait Codec<L> {
@@ -57,14 +60,14 @@ pub unsafe fn fold<L, C, O, M>(
         }
         if whole < n {
             let size = size_of::<C::Code>();
-            let (rest, tail) = (n - whole, offset + whole * size);
-            let mut acc = tail_of::<L, C, M>(&sources[0], tail, rest);
+            let (bytes, tail) = ((n - whole) * size, offset + whole * size);
+            let mut acc = tail_of::<L, C, M>(&sources[0], tail, bytes);
             for source in &sources[1..] {
-                acc = O::of(acc, tail_of::<L, C, M>(source, tail, rest));
+                acc = O::of(acc, tail_of::<L, C, M>(source, tail, bytes));
             }
-            let mut codes = [C::Code::default(); WIDTH];
-            C::store(codes.as_mut_ptr(), divided(acc, divisor));
-            copy_rest(out.cast::<C::Code>().add(whole), codes.as_ptr(), rest);
+            let mut codes = [0; WORDS];
+            C::store(codes.as_mut_ptr().cast(), divided(acc, divisor));
+            rest::write(out.add(whole * size), codes, bytes);
         }
     }
 }
@@ -103,14 +106,13 @@ unsafe fn steps<L, C, O, M>(
 /// Fewer than [`WIDTH`] elements of a source, and zeros after them.
 ///
 /// # Safety
-/// The source holds `rest` elements at `offset` bytes.
+/// The source holds `bytes` bytes at `offset`.
 #[inline(always)]
-unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &Source<'_>, offset: usize, rest: usize) -> L {
-    let mut codes = [C::Code::default(); WIDTH];
-    // SAFETY: the caller's promise.
+unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &Source<'_>, offset: usize, bytes: usize) -> L {
+    // SAFETY: the caller's promise; the words hold a step of any format.
     unsafe {
-        copy_rest(codes.as_mut_ptr(), source.view.addr().add(offset).cast(), rest);
-        mapped::<L, M>(C::load(codes.as_ptr()), source.raw)
+        let codes = rest::read::<WORDS>(source.view.addr().add(offset), bytes);
+        mapped::<L, M>(C::load(codes.as_ptr().cast()), source.raw)
     }
 }
 
@@ -125,36 +127,6 @@ fn divided<L: Divide>(x: L, divisor: Option<u32>) -> L {
         Some(n) => x.divide(n),
         None => x,
     }
-}
-
-/// Copy fewer elements than a step has, in pieces of fixed sizes: a call would cost more than the copy.
-///
-/// # Safety
-/// Valid for n elements, aligned or not.
-#[inline(always)]
-unsafe fn copy_rest<T: Copy>(out: *mut T, from: *const T, n: usize) {
-    let mut at = 0;
-    // SAFETY: the pieces are n's binary digits, so together they are n elements.
-    unsafe {
-        at += copy_piece::<T, 8>(out, from, n, at);
-        at += copy_piece::<T, 4>(out, from, n, at);
-        at += copy_piece::<T, 2>(out, from, n, at);
-        copy_piece::<T, 1>(out, from, n, at);
-    }
-}
-
-/// Copy N elements at `at` if n has that binary digit; how many were copied.
-///
-/// # Safety
-/// As [`copy_rest`].
-#[inline(always)]
-unsafe fn copy_piece<T: Copy, const N: usize>(out: *mut T, from: *const T, n: usize, at: usize) -> usize {
-    if n & N == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's promise.
-    unsafe { out.add(at).cast::<[T; N]>().write_unaligned(from.add(at).cast::<[T; N]>().read_unaligned()) };
-    N
 }
 
 /// Sixteen floats, anywhere.

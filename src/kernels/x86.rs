@@ -155,10 +155,10 @@ fn magnitudes<F: Format>(x: __m256) -> __m256i {
         let x = _mm256_min_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x), _mm256_set1_ps(most));
         let power = _mm256_castps_si256(_mm256_and_ps(x, _mm256_set1_ps(f32::INFINITY)));
         let power = _mm256_max_epi32(power, _mm256_set1_epi32((128 - F::BIAS as i32) << 23));
-        let large = _mm256_add_epi32(power, _mm256_set1_epi32(drop << 23));
-        let sum = _mm256_castps_si256(_mm256_add_ps(x, _mm256_castsi256_ps(large)));
+        let large = _mm256_mul_ps(_mm256_castsi256_ps(power), _mm256_set1_ps((1 << drop) as f32));
+        let sum = _mm256_castps_si256(_mm256_add_ps(x, large));
         let exponent = _mm256_srl_epi32(power, _mm_cvtsi32_si128(drop));
-        _mm256_sub_epi32(sum, _mm256_sub_epi32(large, exponent))
+        _mm256_sub_epi32(sum, _mm256_sub_epi32(_mm256_castps_si256(large), exponent))
     }
 }
 
@@ -214,8 +214,8 @@ impl Codec<Avx> for E4m3 {
             let x = _mm256_cvtepi8_epi16(_mm_loadu_si128(codes.cast()));
             // Sign-extended and shifted, the sign is in bits 15 and 14, the magnitude in 13 to 7.
             let h = _mm256_and_si256(_mm256_slli_epi16::<7>(x), _mm256_set1_epi16(0xbf80_u16 as i16));
-            let all_ones = _mm256_set1_epi16(0x3f80);
-            let nan = _mm256_cmpeq_epi16(_mm256_and_si256(h, all_ones), all_ones);
+            let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
+            let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x3f00));
             let h = _mm256_or_si256(h, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
             let scale = _mm256_set1_ps(256.0);
             let low = _mm256_cvtph_ps(_mm256_castsi256_si128(h));
