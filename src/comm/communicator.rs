@@ -30,6 +30,8 @@ pub struct Communicator {
     seq: u64,
     /// Disagreements up to this call have been reported here.
     reported: u64,
+    /// The last call that began after all ranks' arguments to the calls before had been compared.
+    proven: u64,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
@@ -69,6 +71,7 @@ impl Communicator {
             ledger: Ledger::default(),
             seq: 0,
             reported: 0,
+            proven: 0,
             fold: None,
             finalized: false,
             generation: fork::generation(),
@@ -131,7 +134,6 @@ impl Communicator {
             return Ok(());
         };
         self.broken()?;
-        let late = self.late_news();
         let (method, why) = self.planner.choose(call.collective, checked.root, checked.bytes)?;
         self.seq += 1;
         let mine = Fingerprint {
@@ -147,13 +149,14 @@ impl Communicator {
             Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
         let job = self.job(call, &checked, method)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
+        let early = self.early_news(call.collective);
         let ended = self.run(&mut scope, &job, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
             self.break_with(e);
         }
         ended?;
-        late.map_or(Ok(()), Err)
+        self.late_news(early).map_or(Ok(()), Err)
     }
 
     fn run(
@@ -215,19 +218,32 @@ impl Communicator {
         Ok(fold)
     }
 
-    /// Did somebody notice, after we had left a call, that we disagreed in it?
+    /// Before a call in which everybody needs everybody: did we disagree in the calls since the last such one, unnoticed?
     #[inline]
-    fn late_news(&mut self) -> Option<Error> {
-        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
-        if latest <= self.reported {
+    fn early_news(&mut self, collective: Collective) -> Option<Error> {
+        if !collective.everybody() {
             return None;
         }
-        self.late_error()
+        let since = std::mem::replace(&mut self.proven, self.seq) + 1;
+        if since == self.seq {
+            return None;
+        }
+        self.transport.unnoticed_in(since.max(self.reported + 1)..self.seq)
+    }
+
+    /// After a call: did somebody notice, after we had left a call, that we disagreed in it?
+    #[inline]
+    fn late_news(&mut self, early: Option<Error>) -> Option<Error> {
+        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
+        if latest <= self.reported && early.is_none() {
+            return None;
+        }
+        self.late_error(early)
     }
 
     #[cold]
-    fn late_error(&mut self) -> Option<Error> {
-        let found = self.transport.disagreement_in(self.reported + 1..self.seq + 1);
+    fn late_error(&mut self, early: Option<Error>) -> Option<Error> {
+        let found = early.or_else(|| self.transport.disagreement_in(self.reported + 1..self.seq + 1));
         if found.is_some() {
             self.reported = self.seq;
         }
