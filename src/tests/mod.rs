@@ -2,3 +2,4 @@
 
 mod algorithms;
 mod collectives;
+mod disagreements;
