@@ -35,7 +35,6 @@ pub struct Communicator {
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
-    generation: u32,
 }
 
 /// What other threads may see and do while one is inside a call.
@@ -46,6 +45,21 @@ pub struct Shared {
     pub(super) device: u32,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
+    /// The process that made it.
+    generation: u32,
+}
+
+impl Shared {
+    /// A forked child would speak in its parent's name.
+    #[inline]
+    pub(super) fn refuse_forked(&self) -> Result<()> {
+        if self.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(Error::usage(
+            "this process was forked from a rank; only the parent may use the communicator: make a new one here",
+        ))
+    }
 }
 
 /// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival.
@@ -59,8 +73,13 @@ impl Communicator {
         planner: Planner,
         device: u32,
     ) -> Communicator {
-        let shared =
-            Arc::new(Shared { handle, transport: transport.clone(), device, broken: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            handle,
+            transport: transport.clone(),
+            device,
+            broken: OnceLock::new(),
+            generation: fork::generation(),
+        });
         let pairs = Pairs::new(transport.nranks());
         Communicator {
             _membership: membership,
@@ -74,7 +93,6 @@ impl Communicator {
             proven: 0,
             fold: None,
             finalized: false,
-            generation: fork::generation(),
         }
     }
 
@@ -91,15 +109,12 @@ impl Communicator {
     /// May this communicator be used now?
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
-        if self.generation != fork::generation() {
-            return Err(Error::usage(
-                "this process was forked from a rank; only the parent may use the communicator: make a new one here",
-            ));
-        }
+        self.shared.refuse_forked()?;
         if self.finalized {
             return Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"));
         }
-        self.transport.check_abort()
+        // Whoever knows of an abort may end, and is not the cause if others see it end.
+        self.transport.check_abort().inspect_err(|_| self.transport.fail(self.seq))
     }
 
     /// The failure that broke the communicator, if one did.

@@ -88,14 +88,14 @@ impl Transport {
 
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
     ///
-    /// A survivor ends only after it has noticed a death or was told of it, so the first death that anybody notices is
-    /// the cause; whoever notices it writes it down for all.
+    /// Whoever notices a death writes it down for all: survivors may die next, before they could mark themselves as
+    /// having given up.
     fn first_dead(&self) -> Option<Rank> {
         let noted = &self.control.header().first_dead;
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);
         }
-        let dead = (0..self.nranks).find(|&r| self.control.life(r).node.died())?;
+        let dead = (0..self.nranks).find(|&r| self.died_unprepared(r))?;
         match noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire) {
             Err(earlier) if earlier <= self.nranks => Some(earlier - 1),
             _ => Some(dead),
@@ -124,10 +124,16 @@ impl Transport {
         self.disagreement_in(seq..seq + 1).map_or(Ok(()), Err)
     }
 
+    /// Did the rank's process end while the rank knew of no failure?
+    fn died_unprepared(&self, rank: Rank) -> bool {
+        let life = self.control.life(rank);
+        life.node.died() && life.state.load(Ordering::Acquire) < LEFT
+    }
+
     fn gone(&self, rank: Rank) -> Error {
         let life = self.control.life(rank);
         let pid = life.pid.load(Ordering::Relaxed);
-        if life.node.died() {
+        if self.died_unprepared(rank) {
             return Error::remote(format!(
                 "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors"
             ));
