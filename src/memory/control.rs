@@ -1,7 +1,7 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life x n | notice x n | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
+//!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
 //! ```
 //!
@@ -202,7 +202,7 @@ impl Layout {
         };
         take(size_of::<Header>(), 64);
         let life = take(n * size_of::<Life>(), 64);
-        let notice = take(n * size_of::<Notice>(), 128);
+        let notice = take(n * DEPTH * size_of::<Notice>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
         let bell = take(n * size_of::<Bell>(), 64);
         let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
@@ -302,9 +302,11 @@ impl Control {
     pub fn life(&self, rank: u32) -> &Life {
         self.nth(self.layout.life, rank as usize, self.layout.nranks)
     }
-    /// A rank's account of a disagreement.
-    pub fn notice(&self, rank: u32) -> &Notice {
-        self.nth(self.layout.notice, rank as usize, self.layout.nranks)
+    /// A rank's account of a disagreement in call `seq`: as many as it may run calls ahead of whom it concerns.
+    pub fn notice(&self, rank: u32, seq: u64) -> &Notice {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        let index = rank as usize * DEPTH + seq as usize % DEPTH;
+        self.nth(self.layout.notice, index, self.layout.nranks * DEPTH)
     }
     /// A rank's program counter.
     #[inline]
@@ -388,7 +390,7 @@ mod tests {
         for r in 0..3 {
             for (at, bytes) in [
                 (control.life(r) as *const _ as usize, 64),
-                (control.notice(r) as *const _ as usize, 128),
+                (control.notice(r, 0) as *const _ as usize, DEPTH * 128),
                 (control.progress(r) as *const _ as usize, 128),
                 (control.bell(r) as *const _ as usize, 64),
                 (control.staging(r, 0, 4096).addr() as usize, 4096),

@@ -3,4 +3,5 @@
 mod algorithms;
 mod architecture;
 mod collectives;
+mod disagreements;
 mod readme;

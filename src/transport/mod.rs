@@ -144,7 +144,7 @@ impl Transport {
         }
         let (args, count) = (line.args.load(Ordering::Relaxed), line.count.load(Ordering::Relaxed));
         if args & AGREED != scope.mine[0] || count != scope.mine[1] {
-            return Err(self.disagree(scope, peer, [args & AGREED, count]));
+            return Err(self.disagree(seq, scope.mine, peer, [args & AGREED, count]));
         }
         Ok(Offer::unpack(
             args,
