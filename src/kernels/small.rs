@@ -127,16 +127,34 @@ fn divided<L: Divide>(x: L, divisor: Option<u32>) -> L {
     }
 }
 
-/// Copy fewer elements than a step has.
+/// Copy fewer elements than a step has, in pieces of fixed sizes: a call would cost more than the copy.
 ///
 /// # Safety
 /// Valid for n elements, aligned or not.
 #[inline(always)]
 unsafe fn copy_rest<T: Copy>(out: *mut T, from: *const T, n: usize) {
-    for i in 0..n.min(WIDTH - 1) {
-        // SAFETY: i < n.
-        unsafe { out.add(i).write_unaligned(from.add(i).read_unaligned()) }
+    let mut at = 0;
+    // SAFETY: the pieces are n's binary digits, so together they are n elements.
+    unsafe {
+        at += copy_piece::<T, 8>(out, from, n, at);
+        at += copy_piece::<T, 4>(out, from, n, at);
+        at += copy_piece::<T, 2>(out, from, n, at);
+        copy_piece::<T, 1>(out, from, n, at);
     }
+}
+
+/// Copy N elements at `at` if n has that binary digit; how many were copied.
+///
+/// # Safety
+/// As [`copy_rest`].
+#[inline(always)]
+unsafe fn copy_piece<T: Copy, const N: usize>(out: *mut T, from: *const T, n: usize, at: usize) -> usize {
+    if n & N == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { out.add(at).cast::<[T; N]>().write_unaligned(from.add(at).cast::<[T; N]>().read_unaligned()) };
+    N
 }
 
 /// Sixteen floats, anywhere.
