@@ -30,10 +30,11 @@ pub struct Communicator {
     seq: u64,
     /// Disagreements up to this call have been reported here.
     reported: u64,
+    /// The last call that began after all ranks' arguments to the calls before had been compared.
+    proven: u64,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
-    generation: u32,
 }
 
 /// What other threads may see and do while one is inside a call.
@@ -44,10 +45,25 @@ pub struct Shared {
     pub(super) device: u32,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
+    /// The process that made it.
+    generation: u32,
+}
+
+impl Shared {
+    /// A forked child would speak in its parent's name.
+    #[inline]
+    pub(super) fn refuse_forked(&self) -> Result<()> {
+        if self.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(Error::usage(
+            "this process was forked from a rank; only the parent may use the communicator: make a new one here",
+        ))
+    }
 }
 
 /// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival.
-const SHARED_FROM: usize = 1024;
+const SHARED_FROM: usize = 4096;
 
 impl Communicator {
     pub(super) fn new(
@@ -57,8 +73,13 @@ impl Communicator {
         planner: Planner,
         device: u32,
     ) -> Communicator {
-        let shared =
-            Arc::new(Shared { handle, transport: transport.clone(), device, broken: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            handle,
+            transport: transport.clone(),
+            device,
+            broken: OnceLock::new(),
+            generation: fork::generation(),
+        });
         let pairs = Pairs::new(transport.nranks());
         Communicator {
             _membership: membership,
@@ -69,9 +90,9 @@ impl Communicator {
             ledger: Ledger::default(),
             seq: 0,
             reported: 0,
+            proven: 0,
             fold: None,
             finalized: false,
-            generation: fork::generation(),
         }
     }
 
@@ -88,15 +109,12 @@ impl Communicator {
     /// May this communicator be used now?
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
-        if self.generation != fork::generation() {
-            return Err(Error::usage(
-                "this process was forked from a rank; only the parent may use the communicator: make a new one here",
-            ));
-        }
+        self.shared.refuse_forked()?;
         if self.finalized {
             return Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"));
         }
-        self.transport.check_abort()
+        // Whoever knows of an abort may end, and is not the cause if others see it end.
+        self.transport.check_abort().inspect_err(|_| self.transport.fail(self.seq))
     }
 
     /// The failure that broke the communicator, if one did.
@@ -131,7 +149,6 @@ impl Communicator {
             return Ok(());
         };
         self.broken()?;
-        let late = self.late_news();
         let (method, why) = self.planner.choose(call.collective, checked.root, checked.bytes)?;
         self.seq += 1;
         let mine = Fingerprint {
@@ -147,13 +164,14 @@ impl Communicator {
             Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
         let job = self.job(call, &checked, method)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
+        let early = self.early_news(call.collective);
         let ended = self.run(&mut scope, &job, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
             self.break_with(e);
         }
         ended?;
-        late.map_or(Ok(()), Err)
+        self.late_news(early).map_or(Ok(()), Err)
     }
 
     fn run(
@@ -215,19 +233,32 @@ impl Communicator {
         Ok(fold)
     }
 
-    /// Did somebody notice, after we had left a call, that we disagreed in it?
+    /// Before a call in which everybody needs everybody: did we disagree in the calls since the last such one, unnoticed?
     #[inline]
-    fn late_news(&mut self) -> Option<Error> {
-        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
-        if latest <= self.reported {
+    fn early_news(&mut self, collective: Collective) -> Option<Error> {
+        if !collective.everybody() {
             return None;
         }
-        self.late_error()
+        let since = std::mem::replace(&mut self.proven, self.seq) + 1;
+        if since == self.seq {
+            return None;
+        }
+        self.transport.unnoticed_in(since.max(self.reported + 1)..self.seq)
+    }
+
+    /// After a call: did somebody notice, after we had left a call, that we disagreed in it?
+    #[inline]
+    fn late_news(&mut self, early: Option<Error>) -> Option<Error> {
+        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
+        if latest <= self.reported && early.is_none() {
+            return None;
+        }
+        self.late_error(early)
     }
 
     #[cold]
-    fn late_error(&mut self) -> Option<Error> {
-        let found = self.transport.disagreement_in(self.reported + 1..self.seq + 1);
+    fn late_error(&mut self, early: Option<Error>) -> Option<Error> {
+        let found = early.or_else(|| self.transport.disagreement_in(self.reported + 1..self.seq + 1));
         if found.is_some() {
             self.reported = self.seq;
         }

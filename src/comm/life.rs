@@ -154,8 +154,7 @@ fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -
     }
     let control = Arc::new(control);
     let membership = control.keep(rank)?;
-    let mut patience = Patience::for_ranks(nranks as usize);
-    patience.spins = settings.spins.unwrap_or(patience.spins);
+    let patience = Patience::for_ranks(nranks as usize, settings.spins);
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
     attach(&transport, &control, &pids, start)?;
     let planner = Planner::new(rank, nranks, settings.selection);
@@ -201,7 +200,7 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<
 
 /// Free a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: Handle) -> Result<()> {
-    registry::enter(handle, |_| Ok(()))?;
+    registry::enter(handle, |c| c.shared.refuse_forked())?;
     let communicator = registry::remove(handle)?;
     communicator.transport.leave();
     Ok(())
@@ -210,6 +209,7 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
 pub(super) fn abort(handle: Handle) -> Result<()> {
     let shared = registry::shared(handle)?;
+    shared.refuse_forked()?;
     shared.transport.abort();
     let communicator = registry::remove(handle)?;
     communicator.transport.leave();

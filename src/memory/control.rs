@@ -1,7 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
-//!     header | life x n | notice x n | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
+//! ```text
+//!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 
@@ -16,7 +18,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
-pub const DEPTH: usize = 4;
+pub const DEPTH: usize = 8;
 /// Payload bytes behind an arrival line.
 pub const PAYLOAD: usize = 8 << 10;
 /// Payload bytes inside an arrival line.
@@ -44,8 +46,14 @@ pub struct Header {
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
     pub aborted_by: AtomicU32,
+    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    pub first_dead: AtomicU32,
+    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    pub gave_up: AtomicU64,
+    /// How many messages have been refused by their receivers, all ranks together.
+    pub refusals: AtomicU32,
     _pad2: AtomicU32,
-    _line2: [AtomicU64; 6],
+    _line2: [AtomicU64; 4],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
 }
@@ -194,7 +202,7 @@ impl Layout {
         };
         take(size_of::<Header>(), 64);
         let life = take(n * size_of::<Life>(), 64);
-        let notice = take(n * size_of::<Notice>(), 128);
+        let notice = take(n * DEPTH * size_of::<Notice>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
         let bell = take(n * size_of::<Bell>(), 64);
         let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
@@ -221,7 +229,7 @@ impl Layout {
 
     /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
     pub fn default_staging(nranks: u32) -> usize {
-        ((4 << 20) / nranks.max(1) as usize).clamp(64 << 10, 1 << 20)
+        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
     /// Bytes that are reserved at once.
     pub fn reserved(&self) -> usize {
@@ -294,9 +302,11 @@ impl Control {
     pub fn life(&self, rank: u32) -> &Life {
         self.nth(self.layout.life, rank as usize, self.layout.nranks)
     }
-    /// A rank's account of a disagreement.
-    pub fn notice(&self, rank: u32) -> &Notice {
-        self.nth(self.layout.notice, rank as usize, self.layout.nranks)
+    /// A rank's account of a disagreement in call `seq`: as many as it may run calls ahead of whom it concerns.
+    pub fn notice(&self, rank: u32, seq: u64) -> &Notice {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        let index = rank as usize * DEPTH + seq as usize % DEPTH;
+        self.nth(self.layout.notice, index, self.layout.nranks * DEPTH)
     }
     /// A rank's program counter.
     #[inline]
@@ -380,7 +390,7 @@ mod tests {
         for r in 0..3 {
             for (at, bytes) in [
                 (control.life(r) as *const _ as usize, 64),
-                (control.notice(r) as *const _ as usize, 128),
+                (control.notice(r, 0) as *const _ as usize, DEPTH * 128),
                 (control.progress(r) as *const _ as usize, 128),
                 (control.bell(r) as *const _ as usize, 64),
                 (control.staging(r, 0, 4096).addr() as usize, 4096),

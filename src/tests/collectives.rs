@@ -13,11 +13,27 @@ pub fn on_ranks(n: u32, work: impl Fn(Rank, Handle) + Sync) {
             scope.spawn(move || {
                 let config = Config { timeout_ms: Some(60_000), ..Config::default() };
                 let handle = comm::init_rank(n as i32, &id, rank as i32, &config).unwrap();
+                let mut ended = AbortUnlessDone { handle, done: false };
                 work(rank, handle);
+                ended.done = true;
                 comm::destroy(handle).unwrap();
             });
         }
     });
+}
+
+/// A rank that fails its test takes the others with it, instead of letting them wait.
+struct AbortUnlessDone {
+    handle: Handle,
+    done: bool,
+}
+
+impl Drop for AbortUnlessDone {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = comm::abort(self.handle);
+        }
+    }
 }
 
 /// Memory for a test's buffer, private or in the heap, freed with it.

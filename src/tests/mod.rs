@@ -1,4 +1,7 @@
 //! Tests across modules.
 
 mod algorithms;
+mod architecture;
 mod collectives;
+mod disagreements;
+mod readme;

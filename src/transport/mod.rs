@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::View;
-use crate::sync::prim::Ordering;
-use crate::sync::wait::{Patience, Waiter};
+use crate::sync::prim::{Ordering, fence};
+use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use arrival::{AGREED, Fingerprint, Offer};
@@ -144,7 +144,7 @@ impl Transport {
         }
         let (args, count) = (line.args.load(Ordering::Relaxed), line.count.load(Ordering::Relaxed));
         if args & AGREED != scope.mine[0] || count != scope.mine[1] {
-            return Err(self.disagree(scope, peer, [args & AGREED, count]));
+            return Err(self.disagree(seq, scope.mine, peer, [args & AGREED, count]));
         }
         Ok(Offer::unpack(
             args,
@@ -178,7 +178,10 @@ impl Transport {
 
     /// Wait for anything, watching all ranks.
     #[inline]
-    pub fn wait(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
+    pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
+        if eagerly(&mut ready) {
+            return Ok(());
+        }
         if scope.deadline_ns == 0 {
             scope.deadline_ns = self.deadline();
         }
@@ -197,7 +200,7 @@ impl Transport {
     ) -> Result<()> {
         let header = self.control.header();
         let waiter = Waiter {
-            patience: self.patience,
+            patience: &self.patience,
             bell: self.control.bell(self.rank),
             sleepers: &header.sleepers,
             deadline_ns,
@@ -231,6 +234,9 @@ impl Transport {
         if life.state.load(Ordering::Relaxed) == ALIVE {
             life.state.store(FAILED, Ordering::Release);
         }
+        self.control.header().gave_up.fetch_add(1, Ordering::Release);
+        // ORDER: whatever our caller writes to its buffers now comes after; partner: `check_borrowed`.
+        fence(Ordering::Release);
         self.ring_all();
     }
 

@@ -3,10 +3,11 @@
 use super::arrival::{AGREED, Fingerprint};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Error, Result};
-use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
-use crate::sync::prim::Ordering;
+use crate::memory::control::{ABSENT, DEPTH, FAILED, LEFT};
+use crate::sync::prim::{AtomicU64, Ordering, fence};
 use crate::sys::process;
 use crate::types::{Collective, Rank};
+use std::ops::Range;
 
 /// A call as a person would write it.
 pub fn call_text(f: &Fingerprint) -> String {
@@ -31,10 +32,20 @@ impl Transport {
     /// The slow look during a wait inside a call: an error if the wait cannot end well.
     pub(super) fn watch(&self, scope: &Scope) -> Result<()> {
         self.check_abort()?;
-        if self.control.header().disagreement.load(Ordering::Acquire) >= scope.seq
-            && let Some(error) = self.disagreement_in(scope.seq..scope.seq + 1)
-        {
-            return Err(error);
+        // Before its own arrival a rank may not leave: others count on it.
+        if self.has_arrived(self.rank, scope.seq) {
+            if self.control.header().disagreement.load(Ordering::Acquire) >= scope.seq
+                && let Some(error) = self.disagreement_in(scope.seq..scope.seq + 1)
+            {
+                return Err(error);
+            }
+            // Some ranks never meet in a call; where one waits in vain it may be because of the other's arguments.
+            let differs = |r: &Rank| self.said(*r, scope.seq).is_some_and(|theirs| theirs != scope.mine);
+            if let Some(r) = (0..self.nranks).find(differs)
+                && let Some(theirs) = self.said(r, scope.seq)
+            {
+                return Err(self.disagree(scope.seq, scope.mine, r, theirs));
+            }
         }
         self.check_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
     }
@@ -76,16 +87,53 @@ impl Transport {
     }
 
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
+    ///
+    /// Whoever notices a death writes it down for all: survivors may die next, before they could mark themselves as
+    /// having given up.
     fn first_dead(&self) -> Option<Rank> {
-        let dead = |r: &Rank| self.control.life(*r).node.died();
-        let unprepared = |r: &Rank| self.control.life(*r).state.load(Ordering::Acquire) == ALIVE;
-        (0..self.nranks).find(|r| dead(r) && unprepared(r)).or_else(|| (0..self.nranks).find(dead))
+        let noted = &self.control.header().first_dead;
+        if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
+            return Some(rank);
+        }
+        let dead = (0..self.nranks).find(|&r| self.died_unprepared(r))?;
+        match noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire) {
+            Err(earlier) if earlier <= self.nranks => Some(earlier - 1),
+            _ => Some(dead),
+        }
+    }
+
+    /// Has a rank left a call half-way? What was read from its heap, if that was still going on, may be anything.
+    #[inline]
+    pub fn check_borrowed(&self) -> Result<()> {
+        // ORDER: the reads of peers' heaps come before this look; partner: the fence in `fail`.
+        fence(Ordering::Acquire);
+        if self.control.header().gave_up.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        self.check_abort()?;
+        self.check_ranks((0..self.nranks).filter(|&r| r != self.rank))
+    }
+
+    /// The same after a call, of which ranks may also have left because they disagreed.
+    #[inline]
+    pub fn check_borrowed_in(&self, seq: u64) -> Result<()> {
+        self.check_borrowed()?;
+        if self.control.header().disagreement.load(Ordering::Relaxed) < seq {
+            return Ok(());
+        }
+        self.disagreement_in(seq..seq + 1).map_or(Ok(()), Err)
+    }
+
+    /// Did the rank's process end while the rank knew of no failure?
+    fn died_unprepared(&self, rank: Rank) -> bool {
+        let life = self.control.life(rank);
+        life.node.died() && life.state.load(Ordering::Acquire) < LEFT
     }
 
     fn gone(&self, rank: Rank) -> Error {
         let life = self.control.life(rank);
         let pid = life.pid.load(Ordering::Relaxed);
-        if life.node.died() {
+        if self.died_unprepared(rank) {
             return Error::remote(format!(
                 "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors"
             ));
@@ -157,7 +205,7 @@ impl Transport {
 
     /// The last call that a rank has entered.
     fn last_call(&self, rank: Rank) -> Option<String> {
-        (0..crate::memory::control::DEPTH as u64)
+        (0..DEPTH as u64)
             .map(|s| self.control.arrival(rank, s))
             .max_by_key(|line| line.seq.load(Ordering::Acquire))
             .filter(|line| line.seq.load(Ordering::Acquire) > 0)
@@ -170,30 +218,53 @@ impl Transport {
 
     /// Two ranks disagree: tell everybody, and say so.
     #[cold]
-    pub(super) fn disagree(&self, scope: &Scope, peer: Rank, theirs: [u64; 2]) -> Error {
-        let notice = self.control.notice(self.rank);
-        for (to, from) in notice.mine.iter().zip(scope.mine).chain(notice.theirs.iter().zip(theirs)) {
+    pub(super) fn disagree(&self, seq: u64, mine: [u64; 2], peer: Rank, theirs: [u64; 2]) -> Error {
+        let notice = self.control.notice(self.rank, seq);
+        for (to, from) in notice.mine.iter().zip(mine).chain(notice.theirs.iter().zip(theirs)) {
             to.store(from, Ordering::Relaxed);
         }
         notice.peer.store(peer as u64, Ordering::Relaxed);
         // ORDER: publishes the notice; partner: `disagreement_in`.
-        notice.seq.store(scope.seq, Ordering::Release);
-        self.control.header().disagreement.fetch_max(scope.seq, Ordering::AcqRel);
+        notice.seq.store(seq, Ordering::Release);
+        self.control.header().disagreement.fetch_max(seq, Ordering::AcqRel);
         self.ring_all();
-        disagreement_text(scope.seq, self.rank, scope.mine, peer, theirs)
+        disagreement_text(seq, self.rank, mine, peer, theirs)
     }
 
-    /// The latest disagreement that anybody noticed in these calls, except what this rank noticed itself.
-    pub fn disagreement_in(&self, calls: std::ops::Range<u64>) -> Option<Error> {
-        (0..self.nranks).filter(|&r| r != self.rank).find_map(|finder| {
-            let notice = self.control.notice(finder);
-            let seq = notice.seq.load(Ordering::Acquire);
-            calls.contains(&seq).then(|| {
-                let pair =
-                    |w: &[crate::sync::prim::AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
+    /// The latest disagreement that anybody else noticed in these calls.
+    pub fn disagreement_in(&self, calls: Range<u64>) -> Option<Error> {
+        let noticed = |seq: u64| {
+            (0..self.nranks).filter(|&r| r != self.rank).find_map(|finder| {
+                let notice = self.control.notice(finder, seq);
+                if notice.seq.load(Ordering::Acquire) != seq {
+                    return None;
+                }
+                let pair = |w: &[AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
                 let peer = notice.peer.load(Ordering::Relaxed) as Rank;
-                disagreement_text(seq, finder, pair(&notice.mine), peer, pair(&notice.theirs))
+                Some(disagreement_text(seq, finder, pair(&notice.mine), peer, pair(&notice.theirs)))
             })
+        };
+        calls.rev().take(DEPTH).find_map(noticed)
+    }
+
+    /// What a rank passed to call `seq`, if it has arrived there. The line holds until we have arrived at the next.
+    fn said(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
+        let line = self.control.arrival(rank, seq);
+        let there = line.seq.load(Ordering::Acquire) == seq;
+        there.then(|| [line.args.load(Ordering::Relaxed) & AGREED, line.count.load(Ordering::Relaxed)])
+    }
+
+    /// Did ranks pass different arguments to one of these past calls, and leave it before anybody could notice? That
+    /// happens where each takes another for the root. To be asked before arriving at a call that needs everybody.
+    ///
+    /// Nobody leaves that call before we arrive at it, so the lines of the calls before it hold; and the last rank to
+    /// arrive finds all of them written. What it finds all others learn before they leave.
+    pub fn unnoticed_in(&self, calls: Range<u64>) -> Option<Error> {
+        calls.rev().take(DEPTH - 1).find_map(|seq| {
+            let mine = self.said(self.rank, seq)?;
+            let differs = |r| Some((r, self.said(r, seq).filter(|theirs| *theirs != mine)?));
+            let (peer, theirs) = (0..self.nranks).find_map(differs)?;
+            Some(self.disagree(seq, mine, peer, theirs))
         })
     }
 

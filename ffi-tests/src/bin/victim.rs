@@ -1,0 +1,251 @@
+//! One rank that the recovery tests start, stop and kill. It does what its arguments say and reports each act in a line.
+//!
+//! ```text
+//!     victim RANK NRANKS ID ACT ACT ...
+//!
+//!     join                    join the communicator that ID (256 hex digits) names
+//!     heap                    from now on use memory of pennyMemAlloc
+//!     call WHAT COUNT         one call, its result checked; WHAT is a collective or `transfer` (to the next rank)
+//!     loop WHAT COUNT         the same until it fails
+//!     sleep MS                sleep | hold: stay until standard input ends
+//!     abort-after MS          a thread aborts the communicator after so long
+//!     destroy | abort         free the communicator | abort it
+//!     fork                    a forked child makes a call, destroys, and reports; then the parent goes on
+//!     exit | crash            end without freeing anything: by exit(0), by abort(3)
+//!
+//!     ok ACT                                  what is printed: it was done,
+//!     error CODE ENTERED RETURNED SENTENCE    it returned this; both times in nanoseconds,
+//!     wrong SENTENCE                          or it returned success with wrong bytes
+//! ```
+
+use nix::time::{ClockId, clock_gettime};
+use penny::comm::{self, Call, Config, Handle, Transfer};
+use penny::error::{Error, Result};
+use penny::memory::view::Address;
+use penny::types::{Collective, DataType, RedOp};
+use std::io::{Read, Write};
+use std::time::Duration;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| args[at].parse::<u32>().expect("a number");
+    let mut rank = Part {
+        rank: number(0),
+        nranks: number(1),
+        id: args[2].clone(),
+        comm: None,
+        heap: false,
+        call: 0,
+        entered: 0,
+    };
+    for act in &args[3..] {
+        match rank.act(act) {
+            Ok(()) => say(&format!("ok {act}")),
+            Err(e) => rank.complain(&e),
+        }
+    }
+}
+
+/// The machine's monotonic clock, the same in every process.
+fn now_ns() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("a clock");
+    time.tv_sec() * 1_000_000_000 + time.tv_nsec()
+}
+
+fn say(line: &str) {
+    // The test may have gone; then nobody is left to tell.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+struct Part {
+    rank: u32,
+    nranks: u32,
+    id: String,
+    comm: Option<Handle>,
+    heap: bool,
+    /// Calls made: the data of each differ.
+    call: u32,
+    /// When the last one began.
+    entered: i64,
+}
+
+impl Part {
+    fn act(&mut self, act: &str) -> Result<()> {
+        let words: Vec<&str> = act.split(' ').collect();
+        let number = |at: usize| words[at].parse::<usize>().expect("a number");
+        match words[0] {
+            "join" => {
+                let byte = |i: usize| u8::from_str_radix(&self.id[2 * i..2 * i + 2], 16).expect("hex");
+                let id = penny::bootstrap::UniqueId(std::array::from_fn(byte));
+                self.comm =
+                    Some(comm::init_rank(self.nranks as i32, &id, self.rank as i32, &Config::default())?);
+            }
+            "heap" => self.heap = true,
+            "call" => return self.call(words[1], number(2)),
+            "loop" => loop {
+                self.call(words[1], number(2))?;
+            },
+            "sleep" => std::thread::sleep(Duration::from_millis(number(1) as u64)),
+            "hold" => drop(std::io::stdin().read_to_end(&mut Vec::new())),
+            "abort-after" => {
+                let (comm, after) = (self.comm(), number(1) as u64);
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(after));
+                    comm::abort(comm).expect("an abort succeeds");
+                });
+            }
+            "destroy" => comm::destroy(self.comm.take().expect("joined"))?,
+            "abort" => comm::abort(self.comm.take().expect("joined"))?,
+            "fork" => self.fork(),
+            "exit" => std::process::exit(0),
+            "crash" => std::process::abort(),
+            other => panic!("no such act: {other}"),
+        }
+        Ok(())
+    }
+
+    fn comm(&self) -> Handle {
+        self.comm.expect("joined")
+    }
+
+    fn complain(&self, e: &Error) {
+        say(&format!("error {} {} {} {}", e.code as i32, self.entered, now_ns(), e.message));
+    }
+
+    fn call(&mut self, what: &str, count: usize) -> Result<()> {
+        self.call += 1;
+        match Collective::from_name(what) {
+            Some(collective) => self.collective(collective, count),
+            None => self.transfer(count),
+        }
+    }
+
+    fn collective(&mut self, c: Collective, count: usize) -> Result<()> {
+        let root = if c.rooted() { self.call % self.nranks } else { 0 };
+        let (ins, outs) =
+            (c.blocks_in(self.rank, self.nranks, root), c.blocks_out(self.rank, self.nranks, root));
+        let mut input = Buffer::new(self.heap, ins as usize * count)?;
+        let mut output = Buffer::new(self.heap, outs as usize * count)?;
+        for (i, word) in input.words().iter_mut().enumerate() {
+            *word = value(self.call, self.rank, i / count, i % count);
+        }
+        let call = Call {
+            collective: c,
+            send: input.address(),
+            recv: output.address(),
+            count,
+            dtype: DataType::Uint32,
+            op: RedOp::Sum,
+            root: root as i32,
+            padded: false,
+        };
+        self.entered = now_ns();
+        comm::collective(self.comm(), &call)?;
+        for (i, &got) in output.words().iter().enumerate() {
+            let want = self.expected(c, root, i / count, i % count);
+            if got != want {
+                say(&format!("wrong {c}, call {}, element {i}: {got} instead of {want}", self.call));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn expected(&self, c: Collective, root: u32, block: usize, i: usize) -> u32 {
+        let of = |rank: u32, block: usize| value(self.call, rank, block, i);
+        let sum = |block: usize| (0..self.nranks).map(|r| of(r, block)).fold(0, u32::wrapping_add);
+        match c {
+            Collective::AllReduce | Collective::Reduce => sum(0),
+            Collective::ReduceScatter => sum(self.rank as usize),
+            Collective::Broadcast => of(root, 0),
+            Collective::AllGather | Collective::Gather => of(block as u32, 0),
+            Collective::AlltoAll => of(block as u32, self.rank as usize),
+            Collective::Scatter => of(root, self.rank as usize),
+            Collective::Barrier => 0,
+        }
+    }
+
+    /// Round the ring: to the next rank, from the one before.
+    fn transfer(&mut self, count: usize) -> Result<()> {
+        let before = (self.rank + self.nranks - 1) % self.nranks;
+        let (mut input, mut output) = (Buffer::new(self.heap, count)?, Buffer::new(self.heap, count)?);
+        for (i, word) in input.words().iter_mut().enumerate() {
+            *word = value(self.call, self.rank, 0, i);
+        }
+        let half = |send: bool, buffer: Address, peer: u32| Transfer {
+            send,
+            buffer,
+            count,
+            dtype: DataType::Uint32,
+            peer: peer as i32,
+        };
+        self.entered = now_ns();
+        comm::group_start()?;
+        comm::transfer(self.comm(), &half(true, input.address(), (self.rank + 1) % self.nranks))?;
+        comm::transfer(self.comm(), &half(false, output.address(), before))?;
+        comm::group_end()?;
+        for (i, &got) in output.words().iter().enumerate() {
+            if got != value(self.call, before, 0, i) {
+                say(&format!("wrong transfer, call {}, element {i}: {got}", self.call));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fork(&mut self) {
+        // SAFETY: the child only makes calls that are documented to be refused after a fork, writes, and ends at once.
+        match unsafe { nix::unistd::fork() }.expect("fork") {
+            nix::unistd::ForkResult::Child => {
+                for ended in
+                    [self.call("all_reduce", 4), comm::destroy(self.comm()), comm::abort(self.comm())]
+                {
+                    match ended {
+                        Ok(()) => say("ok a call in the child"),
+                        Err(e) => self.complain(&e),
+                    }
+                }
+                std::process::exit(0);
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                nix::sys::wait::waitpid(child, None).expect("a child can be waited for");
+            }
+        }
+    }
+}
+
+/// Element `i` of a block of a rank's input to a call: different everywhere.
+fn value(call: u32, rank: u32, block: usize, i: usize) -> u32 {
+    call.wrapping_mul(2_654_435_761) ^ (rank * 1_000_003 + block as u32 * 10_007).wrapping_add(i as u32 * 31)
+}
+
+/// Words, private or in the shareable heap.
+struct Buffer {
+    private: Vec<u32>,
+    shared: usize,
+    len: usize,
+}
+
+impl Buffer {
+    fn new(heap: bool, len: usize) -> Result<Buffer, Error> {
+        let shared = if heap { comm::mem_alloc(len * 4)? } else { 0 };
+        Ok(Buffer { private: vec![0; if heap { 0 } else { len }], shared, len })
+    }
+    fn words(&mut self) -> &mut [u32] {
+        if self.shared == 0 {
+            return &mut self.private;
+        }
+        // SAFETY: pennyMemAlloc gave `len` aligned words, and no call is using them.
+        unsafe { std::slice::from_raw_parts_mut(self.shared as *mut u32, self.len) }
+    }
+    fn address(&mut self) -> Address {
+        // SAFETY: the buffer outlives the call that it is passed to.
+        unsafe { Address::from_raw(self.words().as_ptr().cast()) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        comm::mem_free(self.shared).expect("it was allocated");
+    }
+}

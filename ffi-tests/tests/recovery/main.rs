@@ -1,0 +1,8 @@
+//! What Penny promises when things go wrong, held against real processes and real signals.
+//!
+//! `PENNY_LONG=1` repeats what chance plays a part in more often. A line `name value target PASS` tells a measurement; no
+//! test passes or fails by one.
+
+mod deadlines;
+mod deaths;
+mod ranks;
