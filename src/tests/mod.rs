@@ -1,5 +1,6 @@
 //! Tests across modules.
 
 mod algorithms;
+mod boundary;
 mod collectives;
 mod disagreements;
