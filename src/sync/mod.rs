@@ -3,3 +3,6 @@
 pub mod bell;
 pub mod prim;
 pub mod wait;
+
+#[cfg(all(loom, test))]
+mod models;

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod architecture;
+mod boundary;
 mod collectives;
 mod disagreements;
 mod readme;
