@@ -212,7 +212,8 @@ pennyResult_t pennyGetUniqueId(pennyUniqueId *uniqueId);
 // comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
 // nranks: ranks in all, at least 1. rank: this one's, 0 to nranks - 1, each once.
 //
-// A rank is a process or a thread of one; a process that holds several calls this once a thread.
+// A rank is a process or a thread of one. One thread that makes several ranks calls this between pennyGroupStart and
+// pennyGroupEnd; they join, and the handles become valid, at the end of the group.
 pennyResult_t pennyCommInitRank(pennyComm_t *comm,
                                 int nranks,
                                 pennyUniqueId commId,

@@ -5,6 +5,7 @@
 //! are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use super::call::Call;
+use super::life::Joining;
 use super::registry::{self, Handle};
 use super::{Transfer, transfer};
 use crate::bootstrap::UniqueId;
@@ -20,6 +21,7 @@ enum Queued {
 #[derive(Default)]
 struct Group {
     depth: u32,
+    joining: Vec<Joining>,
     queue: Vec<Queued>,
     failure: Option<Error>,
 }
@@ -47,6 +49,13 @@ pub(super) fn fail(error: &Error) {
     });
 }
 
+/// Join at the end of the group: several ranks of one thread can only join together.
+pub(super) fn add_joining(joining: Joining) -> Handle {
+    let handle = joining.handle();
+    GROUP.with_borrow_mut(|g| g.joining.push(joining));
+    handle
+}
+
 /// Queue a collective whose arguments are right.
 pub(super) fn add_collective(handle: Handle, call: &Call) {
     GROUP.with_borrow_mut(|g| g.queue.push(Queued::Collective(handle, *call)));
@@ -58,20 +67,38 @@ pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
 }
 
 pub(super) fn end() -> Result<()> {
-    let (queue, failure) = GROUP.with_borrow_mut(|g| {
+    let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
         }
         g.depth -= 1;
         if g.depth > 0 {
-            return Ok((Vec::new(), None));
+            return Ok((Vec::new(), Vec::new(), None));
         }
-        Ok((std::mem::take(&mut g.queue), g.failure.take()))
+        Ok((std::mem::take(&mut g.joining), std::mem::take(&mut g.queue), g.failure.take()))
     })?;
     if let Some(e) = failure {
+        joining.iter().for_each(Joining::give_up);
         return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
     }
+    side_by_side(&joining, Joining::join)?;
     run(queue)
+}
+
+/// Do the same for each, all at once because they wait for one another; the first failure counts.
+fn side_by_side<T: Sync>(all: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
+    let Some((last, others)) = all.split_last() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = others.iter().map(|one| scope.spawn(move || work(one))).collect();
+        let mut ended = work(last);
+        for thread in threads {
+            let theirs =
+                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
+            ended = ended.and(theirs);
+        }
+        ended
+    })
 }
 
 /// One communicator's share of a group.
@@ -96,17 +123,7 @@ fn run(queue: Vec<Queued>) -> Result<()> {
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
         }
     }
-    let Some((last, others)) = shares.split_last() else { return Ok(()) };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = others.iter().map(|share| scope.spawn(|| share.run())).collect();
-        let mut ended = last.run();
-        for thread in threads {
-            let theirs =
-                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
-            ended = ended.and(theirs);
-        }
-        ended
-    })
+    side_by_side(&shares, Share::run)
 }
 
 impl Share {

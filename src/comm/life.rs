@@ -21,14 +21,49 @@ use std::time::Duration;
 /// Join the communicator that `id` names.
 pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
     let (rank, nranks) = check_ranks(rank, nranks)?;
-    join(&Place::Id(*id), rank, nranks, rank, config)
+    registered(|handle| join(handle, &Place::Id(*id), rank, nranks, rank, config))
+}
+
+/// A rank that joins at the end of the open group; its handle is valid from then on.
+pub(super) struct Joining {
+    handle: Handle,
+    id: UniqueId,
+    rank: Rank,
+    nranks: u32,
+    config: Config,
+}
+
+impl Joining {
+    pub(super) fn new(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Joining> {
+        let (rank, nranks) = check_ranks(rank, nranks)?;
+        Ok(Joining { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
+    }
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+    pub(super) fn join(&self) -> Result<()> {
+        join(self.handle, &Place::Id(self.id), self.rank, self.nranks, self.rank, &self.config)
+            .map(registry::fill)
+            .inspect_err(|_| registry::release(self.handle))
+    }
+    pub(super) fn give_up(&self) {
+        registry::release(self.handle);
+    }
+}
+
+/// Make a communicator and its handle.
+fn registered(make: impl FnOnce(Handle) -> Result<Communicator>) -> Result<Handle> {
+    let handle = registry::reserve()?;
+    let made = make(handle).map(registry::fill).inspect_err(|_| registry::release(handle));
+    made.map(|()| handle)
 }
 
 /// Join the communicator of all processes of this launch.
 pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
-    join(&launched.place, rank, nranks, launched.local_rank.unwrap_or(rank), config)
+    let device = launched.local_rank.unwrap_or(rank);
+    registered(|handle| join(handle, &launched.place, rank, nranks, device, config))
 }
 
 /// `n` ranks in this process.
@@ -98,7 +133,14 @@ impl Introduction {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -> Result<Handle> {
+fn join(
+    handle: Handle,
+    place: &Place,
+    rank: Rank,
+    nranks: u32,
+    device: Rank,
+    config: &Config,
+) -> Result<Communicator> {
     let settings = Settings::read(config)?;
     let own_heap = heap::mine()?;
     let staging = settings.staging.unwrap_or_else(|| Layout::default_staging(nranks)) as u64;
@@ -158,11 +200,7 @@ fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
     attach(&transport, &control, &pids, start)?;
     let planner = Planner::new(rank, nranks, settings.selection);
-    registry::insert(|handle| {
-        let communicator = Communicator::new(handle, transport, membership, planner, device);
-        let shared = communicator.shared.clone();
-        (communicator, shared)
-    })
+    Ok(Communicator::new(handle, transport, membership, planner, device))
 }
 
 /// Announce this rank and wait until all are there.

@@ -24,12 +24,17 @@ use crate::types::Rank;
 pub fn unique_id() -> Result<UniqueId> {
     bootstrap::create_id()
 }
-/// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes.
+/// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes; in an open group
+/// the outermost [`group_end`] does, and the handle is valid after it.
 pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
     if group::is_blank(id) {
         return Err(Error::argument(
             "commId is blank; fill it with pennyGetUniqueId on one rank and pass it to all",
         ));
+    }
+    if group::is_open() {
+        let joining = life::Joining::new(nranks, id, rank, config);
+        return joining.inspect_err(group::fail).map(group::add_joining);
     }
     life::init_rank(nranks, id, rank, config)
 }

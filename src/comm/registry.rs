@@ -53,8 +53,8 @@ fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Give a communicator its handle.
-pub(super) fn insert(make: impl FnOnce(Handle) -> (Communicator, Arc<Shared>)) -> Result<Handle> {
+/// A handle whose communicator is still to be made; until [`fill`] it is stale to everybody else.
+pub(super) fn reserve() -> Result<Handle> {
     let (index, generation) = {
         let mut free = ignore_poison(&FREE);
         match free.list.pop() {
@@ -71,14 +71,22 @@ pub(super) fn insert(make: impl FnOnce(Handle) -> (Communicator, Arc<Shared>)) -
             }
         }
     };
-    let handle = Handle((generation + 1) << 16 | index as u64);
-    let chunk = TABLE[index / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
-    let slot = &chunk[index % CHUNK];
-    let (body, shared) = make(handle);
-    *ignore_poison(&slot.body) = Some(body);
-    *ignore_poison(&slot.shared) = Some(shared);
+    TABLE[index / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
+    Ok(Handle((generation + 1) << 16 | index as u64))
+}
+
+/// Put the communicator behind its reserved handle.
+pub(super) fn fill(communicator: Communicator) {
+    let handle = communicator.handle();
+    let slot = slot((handle.0 & 0xffff) as usize).expect("reserved");
+    *ignore_poison(&slot.shared) = Some(communicator.shared.clone());
+    *ignore_poison(&slot.body) = Some(communicator);
     slot.handle.store(handle.0, Ordering::Release);
-    Ok(handle)
+}
+
+/// Give a handle back: it was reserved and not filled, or its communicator has been removed.
+pub(super) fn release(handle: Handle) {
+    ignore_poison(&FREE).list.push(((handle.0 & 0xffff) as usize, handle.0 >> 16));
 }
 
 /// Be the one thread inside.
@@ -118,6 +126,6 @@ pub(super) fn remove(handle: Handle) -> Result<Communicator> {
     *ignore_poison(&slot.shared) = None;
     slot.handle.store(0, Ordering::Release);
     drop(body);
-    ignore_poison(&FREE).list.push(((handle.0 & 0xffff) as usize, handle.0 >> 16));
+    release(handle);
     Ok(taken)
 }

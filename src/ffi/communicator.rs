@@ -22,7 +22,8 @@ c_api! {
     /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
     /// nranks: ranks in all, at least 1. rank: this one's, 0 to nranks - 1, each once.
     ///
-    /// A rank is a process or a thread of one; a process that holds several calls this once a thread.
+    /// A rank is a process or a thread of one. One thread that makes several ranks calls this between pennyGroupStart and
+    /// pennyGroupEnd; they join, and the handles become valid, at the end of the group.
     fn pennyCommInitRank(#[out] comm: *mut pennyComm_t, nranks: c_int, commId: pennyUniqueId, rank: c_int) {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &default_config())?))
     }

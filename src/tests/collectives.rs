@@ -172,3 +172,44 @@ fn automatic_choice_is_right_for_every_collective() {
         });
     }
 }
+
+#[test]
+fn one_thread_makes_and_uses_several_ranks_in_groups() {
+    let id = comm::unique_id().unwrap();
+    comm::group_start().unwrap();
+    let ranks: Vec<Handle> =
+        (0..3).map(|r| comm::init_rank(3, &id, r, &Config::default()).unwrap()).collect();
+    assert!(comm::count(ranks[0]).is_err(), "a handle is not valid before the group ends");
+    comm::group_end().unwrap();
+    let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(false, 5)).collect();
+    comm::group_start().unwrap();
+    for (r, (&rank, buffer)) in ranks.iter().zip(&mut buffers).enumerate() {
+        buffer.slice().fill(10u32.pow(r as u32));
+        let call = Call {
+            collective: Collective::AllReduce,
+            send: buffer.at(0),
+            recv: buffer.at(0),
+            count: 5,
+            dtype: DataType::Uint32,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        };
+        comm::collective(rank, &call).unwrap();
+    }
+    comm::group_end().unwrap();
+    for (rank, mut buffer) in ranks.into_iter().zip(buffers) {
+        assert_eq!(buffer.slice(), [111; 5]);
+        comm::destroy(rank).unwrap();
+    }
+}
+
+#[test]
+fn a_group_that_failed_joins_nobody() {
+    let id = comm::unique_id().unwrap();
+    comm::group_start().unwrap();
+    let handle = comm::init_rank(2, &id, 0, &Config::default()).unwrap();
+    comm::group_fail(&crate::error::Error::argument("another call was wrong"));
+    assert!(comm::group_end().is_err());
+    assert!(comm::count(handle).is_err());
+}
