@@ -111,7 +111,10 @@ fn giving_up(leave: Ordering, look: Ordering) {
         let (buffer, gave_up) = &*shared;
         let borrowed = buffer.load(Relaxed);
         fence(look);
-        assert!(borrowed == 1 || gave_up.load(Relaxed) == 1, "the caller's next data passed off as the call's");
+        assert!(
+            borrowed == 1 || gave_up.load(Relaxed) == 1,
+            "the caller's next data passed off as the call's"
+        );
         leaver.join().unwrap();
     });
 }
