@@ -227,7 +227,7 @@ pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
                                       int rank,
                                       const pennyConfig_t *config);
 
-// Makes ndev ranks in this process, one communicator each: comm[i] is rank i. Use each in a thread of its own, or all
+// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
 // from one thread between pennyGroupStart and pennyGroupEnd.
 //
 // comm: room for ndev; all are written on success, none on failure. Destroy each.
@@ -251,11 +251,11 @@ pennyResult_t pennyCommInitFromEnv(pennyComm_t *comm,
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommFinalize(pennyComm_t comm);
 
-// Frees the communicator. The handle is bad afterwards, whatever is returned, and a second pennyCommDestroy is
+// Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
 // pennyInvalidArgument.
 //
-// comm: NULL does nothing and succeeds. No other thread may be inside a call on it: that is pennyInvalidUsage, and
-// the communicator lives on.
+// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
+// communicator lives on.
 pennyResult_t pennyCommDestroy(pennyComm_t comm);
 
 // Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'
@@ -287,8 +287,8 @@ pennyResult_t pennyCommUserRank(pennyComm_t comm, int *rank);
 // device: written on success.
 pennyResult_t pennyCommDevice(pennyComm_t comm, int *device);
 
-// Allocates memory that the other ranks can reach, aligned to 64 bytes and zero. Any buffer may be passed to any call;
-// calls on this memory copy less.
+// Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
+// malloc. Any buffer may be passed to any call; calls on this memory copy less.
 //
 // ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
 pennyResult_t pennyMemAlloc(void **ptr,

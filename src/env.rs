@@ -12,13 +12,36 @@ pub struct Variable {
 
 /// The table that `penny doctor` and the README print.
 pub const VARIABLES: &[Variable] = &[
-    Variable { name: "PENNY_ALGO", kind: "grammar", about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto" },
-    Variable { name: "PENNY_TIMEOUT", kind: "seconds", about: "deadline of every blocking call, 0 = none; unset: 600" },
-    Variable { name: "PENNY_REPRODUCIBLE", kind: "0 or 1", about: "same bits for any method, placement and slicing; unset: 0" },
-    Variable { name: "PENNY_HEAP_SIZE", kind: "bytes", about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory" },
-    Variable { name: "PENNY_STAGING", kind: "bytes", about: "staging memory per rank and communicator; unset: by the number of ranks" },
-    Variable { name: "PENNY_SPIN", kind: "count", about: "polls before a waiter yields; unset: by ranks and cores" },
-    Variable { name: "PENNY_LOG", kind: "off, error, warn, info", about: "what is written to standard error; unset: warn" },
+    Variable {
+        name: "PENNY_ALGO",
+        kind: "grammar",
+        about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
+    },
+    Variable {
+        name: "PENNY_TIMEOUT",
+        kind: "seconds",
+        about: "deadline of every blocking call, 0 = none; unset: 600",
+    },
+    Variable {
+        name: "PENNY_REPRODUCIBLE",
+        kind: "0 or 1",
+        about: "same bits for any method, placement and slicing; unset: 0",
+    },
+    Variable {
+        name: "PENNY_HEAP_SIZE",
+        kind: "bytes",
+        about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory",
+    },
+    Variable {
+        name: "PENNY_STAGING",
+        kind: "bytes",
+        about: "staging memory per rank and communicator; unset: by the number of ranks",
+    },
+    Variable {
+        name: "PENNY_SPIN",
+        kind: "count",
+        about: "polls before a waiter yields; unset: by ranks and cores",
+    },
 ];
 
 /// The variable's value, if it is set and not empty.

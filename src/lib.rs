@@ -69,7 +69,6 @@ pub mod sys;
 // For everyone.
 pub mod env;
 pub mod error;
-pub mod recorder;
 pub mod types;
 
 #[cfg(test)]

@@ -71,7 +71,11 @@ impl DataType {
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         match self {
-            DataType::Int8 | DataType::Uint8 | DataType::Bool | DataType::Float8e4m3 | DataType::Float8e5m2 => 1,
+            DataType::Int8
+            | DataType::Uint8
+            | DataType::Bool
+            | DataType::Float8e4m3
+            | DataType::Float8e5m2 => 1,
             DataType::Float16 | DataType::Bfloat16 | DataType::Int16 | DataType::Uint16 => 2,
             DataType::Int32 | DataType::Uint32 | DataType::Float32 => 4,
             DataType::Int64 | DataType::Uint64 | DataType::Float64 => 8,
@@ -170,17 +174,32 @@ impl Collective {
             Collective::AllReduce | Collective::Reduce | Collective::AllGather | Collective::Gather => 1,
             Collective::ReduceScatter | Collective::AlltoAll => nranks,
             Collective::Broadcast => (rank == root) as u32,
-            Collective::Scatter => if rank == root { nranks } else { 0 },
+            Collective::Scatter => {
+                if rank == root {
+                    nranks
+                } else {
+                    0
+                }
+            }
             Collective::Barrier => 0,
         }
     }
     /// Output blocks of `count` elements that `rank` receives (0: the buffer is not written).
     pub const fn blocks_out(self, rank: Rank, nranks: u32, root: Rank) -> u32 {
         match self {
-            Collective::AllReduce | Collective::Broadcast | Collective::ReduceScatter | Collective::Scatter => 1,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::ReduceScatter
+            | Collective::Scatter => 1,
             Collective::AllGather | Collective::AlltoAll => nranks,
             Collective::Reduce => (rank == root) as u32,
-            Collective::Gather => if rank == root { nranks } else { 0 },
+            Collective::Gather => {
+                if rank == root {
+                    nranks
+                } else {
+                    0
+                }
+            }
             Collective::Barrier => 0,
         }
     }

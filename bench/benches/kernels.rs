@@ -1,4 +1,5 @@
-//! Folds of two sources, by element type, operation and size: in the second-level cache and beyond the last.
+//! Folds of two sources, by element type, operation and size: in the second-level cache and beyond the last; short sums,
+//! where the call itself counts; and sums of several sources or to several destinations, where memory does.
 
 use std::hint::black_box;
 
@@ -48,6 +49,45 @@ fn folds(criterion: &mut Criterion) {
     }
 }
 
+fn short_sums(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("short");
+    let (mut a, mut b, mut c) = (Memory::new(256), Memory::new(256), Memory::new(256));
+    let (a, b, c) = (a.view(256), b.view(256), c.view(256));
+    let [a, b] = [a, b].map(|view| Source { view, raw: true });
+    for dtype in [DataType::Float32, DataType::Float16, DataType::Bfloat16] {
+        let fold = Fold::new(dtype, RedOp::Sum, 4).expect("floats have sums");
+        for bytes in [8, 64, 256] {
+            let count = bytes / dtype.size();
+            for sources in [&[a, b][..], &[a, b, a, b]] {
+                group.bench_function(format!("{dtype}/{bytes}B/{}", sources.len()), |bencher| {
+                    bencher.iter(|| black_box(&fold).fold(black_box(sources), &[c], count, true, false));
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
+fn wide_sums(criterion: &mut Criterion) {
+    const BYTES: usize = 32 << 20;
+    let mut group = criterion.benchmark_group("wide/32M");
+    let mut memory: [Memory; 6] = std::array::from_fn(|_| Memory::new(BYTES));
+    let [a, b, c, d, x, y] = memory.each_mut().map(|m| m.view(BYTES));
+    let [a, b, c, d] = [a, b, c, d].map(|view| Source { view, raw: true });
+    let fold = Fold::new(DataType::Float32, RedOp::Sum, 4).expect("floats have sums");
+    for (name, sources, dests) in
+        [("2to1", &[a, b][..], &[x][..]), ("4to1", &[a, b, c, d], &[x]), ("2to2", &[a, b], &[x, y])]
+    {
+        group.throughput(Throughput::Bytes((BYTES * (sources.len() + dests.len())) as u64));
+        for (way, stream) in [("cached", false), ("streamed", true)] {
+            group.bench_function(format!("{name}/{way}"), |bencher| {
+                bencher.iter(|| fold.fold(black_box(sources), dests, BYTES / 4, true, stream));
+            });
+        }
+    }
+    group.finish();
+}
+
 fn copies(criterion: &mut Criterion) {
     for bytes in SIZES {
         let mut group = criterion.benchmark_group(format!("copy/{}K", bytes >> 10));
@@ -61,5 +101,5 @@ fn copies(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, folds, copies);
+criterion_group!(benches, folds, short_sums, wide_sums, copies);
 criterion_main!(benches);

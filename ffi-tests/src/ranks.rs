@@ -22,6 +22,17 @@ static LAUNCH: AtomicU32 = AtomicU32::new(0);
 /// /dev/shm is a panic that shows what every rank said.
 #[track_caller]
 pub fn run(program: &Path, folder: &Path, ranks: usize, env: &[(&str, &str)]) -> Vec<String> {
+    run_within(LIMIT, program, folder, ranks, env)
+}
+
+#[track_caller]
+fn run_within(
+    limit: Duration,
+    program: &Path,
+    folder: &Path,
+    ranks: usize,
+    env: &[(&str, &str)],
+) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let before = shared_names();
     let job = format!("{:016x}{:016x}", process::id(), LAUNCH.fetch_add(1, Ordering::Relaxed));
@@ -32,7 +43,7 @@ pub fn run(program: &Path, folder: &Path, ranks: usize, env: &[(&str, &str)]) ->
             start(command, rank, ranks, dir.path(), &job)
         })
         .collect();
-    let codes = wait(children);
+    let codes = wait(children, limit);
     let text = |rank: usize, what: &str| {
         fs::read_to_string(dir.path().join(format!("{rank}.{what}"))).expect("output")
     };
@@ -70,8 +81,8 @@ fn start(mut program: Command, rank: usize, ranks: usize, dir: &Path, job: &str)
 }
 
 /// How each rank ended: its exit code, its signal, or that it had to be killed.
-fn wait(mut children: Vec<Child>) -> Vec<String> {
-    let end = Instant::now() + LIMIT;
+fn wait(mut children: Vec<Child>, limit: Duration) -> Vec<String> {
+    let end = Instant::now() + limit;
     let mut codes = vec![None; children.len()];
     while codes.contains(&None) && Instant::now() < end {
         for (child, code) in children.iter_mut().zip(&mut codes) {
@@ -134,4 +145,50 @@ fn in_use() -> Vec<String> {
             .extend(open.filter_map(|fd| fs::read_link(fd.path()).ok()?.into_os_string().into_string().ok()));
     }
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    /// What the harness says about a shell script that runs as two ranks.
+    fn verdict(script: &str) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("script");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        catch_unwind(|| run_within(Duration::from_secs(2), &program, dir.path(), 2, &[("WORD", "good")]))
+            .map_err(|panic| panic.downcast_ref::<String>().unwrap().clone())
+    }
+
+    #[test]
+    fn each_ranks_output_is_returned_in_rank_order() {
+        assert_eq!(
+            verdict("echo $WORD $PENNY_RANK of $TEST_RANKS"),
+            Ok(vec!["good 0 of 2\n".into(), "good 1 of 2\n".into()])
+        );
+    }
+
+    #[test]
+    fn a_rank_that_fails_is_told_with_what_it_said() {
+        let told = verdict("echo oh >&2; exit $PENNY_RANK").unwrap_err();
+        assert!(told.contains("rank 0: exit 0") && told.contains("rank 1: exit 1\noh"), "{told}");
+    }
+
+    #[test]
+    fn a_rank_that_hangs_is_killed_and_told() {
+        let told = verdict("[ $PENNY_RANK = 0 ] || exec sleep 1000").unwrap_err();
+        assert!(told.contains("rank 0: exit 0") && told.contains("rank 1: exit hangs"), "{told}");
+    }
+
+    #[test]
+    fn a_name_that_is_left_in_shared_memory_is_told() {
+        let name = format!("penny-ffi-tests-{}", process::id());
+        let told = verdict(&format!(": > /dev/shm/{name}")).unwrap_err();
+        fs::remove_file(Path::new("/dev/shm").join(&name)).unwrap();
+        assert!(told.contains(&name), "{told}");
+    }
 }

@@ -1,7 +1,8 @@
 //! What libpenny.so is to a linker and a loader, what its structs are to a C compiler, and how it is installed.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::mem::{align_of, offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,6 +84,12 @@ fn version() -> String {
     format!("{PENNY_VERSION_CODE}\n")
 }
 
+/// Says so even though the output of a passing test is captured: `eprintln!` would be.
+fn skipped(why: &str) {
+    let mut uncaptured = std::io::stderr();
+    writeln!(uncaptured, "SKIPPED: {why}").unwrap();
+}
+
 /// Installs the library of this profile into a new directory.
 fn install() -> tempfile::TempDir {
     library::dir();
@@ -106,7 +113,7 @@ fn source(dir: &Path) -> PathBuf {
 #[test]
 fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
     if !exists("pkg-config") {
-        return println!("SKIPPED: there is no pkg-config on this machine");
+        return skipped("there is no pkg-config on this machine");
     }
     let to = install();
     let lib = to.path().join("lib");
@@ -132,7 +139,7 @@ fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
 #[test]
 fn an_installed_library_is_found_by_cmake() {
     if !exists("cmake") {
-        return println!("SKIPPED: there is no cmake on this machine");
+        return skipped("there is no cmake on this machine");
     }
     let to = install();
     source(to.path());

@@ -63,7 +63,7 @@ impl Shared {
 }
 
 /// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival.
-const SHARED_FROM: usize = 1024;
+const SHARED_FROM: usize = 4096;
 
 impl Communicator {
     pub(super) fn new(

@@ -154,8 +154,7 @@ fn join(place: &Place, rank: Rank, nranks: u32, device: Rank, config: &Config) -
     }
     let control = Arc::new(control);
     let membership = control.keep(rank)?;
-    let mut patience = Patience::for_ranks(nranks as usize);
-    patience.spins = settings.spins.unwrap_or(patience.spins);
+    let patience = Patience::for_ranks(nranks as usize, settings.spins);
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
     attach(&transport, &control, &pids, start)?;
     let planner = Planner::new(rank, nranks, settings.selection);

@@ -56,15 +56,19 @@ pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -
     c.usable()?;
     c.broken()?;
     let (rank, nranks) = (c.rank(), c.nranks());
+    let t = &*c.transport;
+    if let [single] = transfers
+        && single.peer != rank as i32
+    {
+        let mut single = [single.check(rank, nranks)?];
+        let ended = pair::run(t, &mut c.pairs, &mut single);
+        return ended.inspect_err(|e| c.break_with(e));
+    }
     let mut batch = transfers.iter().map(|x| x.check(rank, nranks)).collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
-    let t = c.transport.clone();
-    let ended = pair::run(&t, &mut c.pairs, &mut batch);
-    if let Err(e) = &ended {
-        c.break_with(e);
-    }
-    ended
+    let ended = pair::run(t, &mut c.pairs, &mut batch);
+    ended.inspect_err(|e| c.break_with(e))
 }
 
 /// The k-th send to oneself meets the k-th receive from oneself.

@@ -7,8 +7,12 @@
 //! Where a value lies is decided per call by [`link::route`]: in a slot of the sender, in its input or output (when
 //! those are shared memory), or already in the receiver's output because the sender stored it there.
 
+mod cut;
 pub mod direct;
 mod few;
+mod ledger;
+
+pub use ledger::Ledger;
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, Fold, Source as FoldSource};
@@ -17,6 +21,7 @@ use crate::plan::link::{self, Buffers, Linked, LinkedStep, Route, Source};
 use crate::transport::arrival::Offer;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
+use cut::Cut;
 use few::Few;
 
 /// One rank's call, ready to run.
@@ -41,17 +46,6 @@ pub struct Job<'a> {
     pub offer: Offer,
 }
 
-/// What a rank remembers between calls about how far the others are.
-#[derive(Default)]
-pub struct Ledger {
-    /// All ranks are done with every call up to this one.
-    pub done: u64,
-    /// What each rank offered in the current call, once its arrival has been checked.
-    offers: Vec<Option<Offer>>,
-}
-
-/// The largest slot: more would fall out of a core's cache between writer and reader.
-const SLOT_LIMIT: usize = 128 << 10;
 /// From this size on, results bypass the cache where nobody reads them soon.
 const STREAM_FROM: usize = 16 << 20;
 
@@ -60,68 +54,6 @@ impl Collective {
     pub const fn everybody(self) -> bool {
         use Collective::*;
         matches!(self, AllReduce | AllGather | ReduceScatter | AlltoAll | Barrier)
-    }
-}
-
-impl Ledger {
-    /// Forget the last call's offers.
-    #[inline]
-    pub fn begin(&mut self, nranks: u32) {
-        self.offers.clear();
-        self.offers.resize(nranks as usize, None);
-    }
-
-    /// A rank's offer, checked against our arguments the first time.
-    #[inline]
-    fn offer(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
-        if let Some(offer) = self.offers[rank as usize] {
-            return Ok(offer);
-        }
-        let offer = t.meet(rank, scope)?;
-        self.offers[rank as usize] = Some(offer);
-        Ok(offer)
-    }
-
-    /// Wait until all ranks are done with call `seq`, which they show by arriving at the next.
-    pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
-        if seq <= self.done {
-            return Ok(());
-        }
-        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
-            if !t.has_arrived(r, seq + 1) {
-                t.wait(scope, || t.has_arrived(r, seq + 1))?;
-            }
-        }
-        self.done = seq;
-        Ok(())
-    }
-}
-
-/// How a call is cut.
-#[derive(Clone, Copy)]
-struct Cut {
-    /// Elements of a part.
-    part: usize,
-    /// Elements of a slice.
-    slice: usize,
-    /// Slices of a part.
-    slices: u64,
-    /// Bytes of a slot.
-    slot: usize,
-}
-
-impl Cut {
-    fn new(job: &Job<'_>, linked: &Linked, staging: usize, staged: bool) -> Cut {
-        let line = (64 / job.size).max(1);
-        let mut part = job.count.div_ceil(linked.parts as usize);
-        if part * job.size >= 4096 {
-            part = part.next_multiple_of(line);
-        }
-        let slot = (staging / (linked.slots.max(1) as usize * linked.depth as usize)).min(SLOT_LIMIT) & !63;
-        let most = if staged { (slot / job.size).max(1) } else { usize::MAX };
-        let slices = part.div_ceil(most).max(1);
-        let slice = part.div_ceil(slices).next_multiple_of(line).min(most.max(1));
-        Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot }
     }
 }
 

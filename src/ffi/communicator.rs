@@ -40,7 +40,7 @@ c_api! {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &config)?))
     }
 
-    /// Makes ndev ranks in this process, one communicator each: comm[i] is rank i. Use each in a thread of its own, or all
+    /// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
     /// from one thread between pennyGroupStart and pennyGroupEnd.
     ///
     /// comm: room for ndev; all are written on success, none on failure. Destroy each.
@@ -69,11 +69,11 @@ c_api! {
         comm.map_or(Ok(()), comm::finalize)
     }
 
-    /// Frees the communicator. The handle is bad afterwards, whatever is returned, and a second pennyCommDestroy is
+    /// Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
     /// pennyInvalidArgument.
     ///
-    /// comm: NULL does nothing and succeeds. No other thread may be inside a call on it: that is pennyInvalidUsage, and
-    /// the communicator lives on.
+    /// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
+    /// communicator lives on.
     fn pennyCommDestroy(#[or_null] comm: pennyComm_t) {
         comm.map_or(Ok(()), comm::destroy)
     }

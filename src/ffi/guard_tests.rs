@@ -1,6 +1,7 @@
 //! Refusals, panics and the last error, through functions that the macro defines for these tests only.
 
 use super::*;
+use crate::error::Code;
 use crate::ffi::handle::{pennyComm_t, pennyStream_t, to_c};
 use crate::ffi::types::{
     pennyDataType_t, pennyInternalError, pennyInvalidArgument, pennyInvalidUsage, pennySuccess,
@@ -98,6 +99,59 @@ fn a_panic_becomes_an_internal_error_with_its_words() {
     // SAFETY: the text is static.
     let text = unsafe { CStr::from_ptr(pennyTestText(comm(1))) };
     assert_eq!(text, c"a defect in Penny; please report it");
+}
+
+#[test]
+fn a_panic_breaks_the_communicator_that_it_happened_on_and_no_other() {
+    let ranks = [comm::init_all(1).unwrap()[0], comm::init_all(1).unwrap()[0]];
+    assert_eq!(fail(ranks[0].0, 13), pennyInternalError);
+    assert_eq!(ranks.map(|rank| comm::async_error(rank).unwrap()), [Code::InternalError, Code::Success]);
+    for rank in ranks {
+        comm::destroy(rank).unwrap();
+    }
+}
+
+#[test]
+fn each_live_communicator_keeps_its_own_newest_sentence() {
+    let ranks = [comm::init_all(1).unwrap()[0], comm::init_all(1).unwrap()[0]];
+    let [one, two] = ranks.map(|rank| rank.0);
+    fail(one, 1);
+    let of_one = last(Some(one));
+    fail(two, 2);
+    fail(two, 3);
+    assert_eq!(last(Some(one)).as_ptr(), of_one.as_ptr(), "what C holds of the first stays where it is");
+    assert_eq!(last(Some(one)), format!("pennyTestFail: number 1 on {one}"));
+    assert_eq!(last(Some(two)), format!("pennyTestFail: number 3 on {two}"));
+    for rank in ranks {
+        comm::destroy(rank).unwrap();
+    }
+}
+
+#[test]
+fn what_is_refused_inside_a_group_spoils_it_if_the_call_takes_a_stream() {
+    let null = std::ptr::null_mut();
+    // SAFETY: the buffer is never read.
+    let queued = |datatype| unsafe {
+        pennyTestAll(
+            std::ptr::without_provenance(64),
+            pennyDataType_t(datatype),
+            null,
+            comm(9),
+            std::ptr::null_mut(),
+        )
+    };
+    comm::group_start().unwrap();
+    fail(9, 1);
+    assert_eq!(comm::group_end(), Ok(()), "pennyTestFail takes no stream");
+    comm::group_start().unwrap();
+    assert_eq!(queued(99), pennyInvalidArgument);
+    let spoilt = comm::group_end().unwrap_err();
+    assert_eq!(spoilt.code, Code::InvalidArgument);
+    assert!(
+        spoilt.message.ends_with("pennyTestAll: datatype is 99, no pennyDataType_t"),
+        "{}",
+        spoilt.message
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use crate::comm;
 
 c_api! {
-    /// Allocates memory that the other ranks can reach, aligned to 64 bytes and zero. Any buffer may be passed to any call;
-    /// calls on this memory copy less.
+    /// Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
+    /// malloc. Any buffer may be passed to any call; calls on this memory copy less.
     ///
     /// ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
     fn pennyMemAlloc(#[out] ptr: *mut *mut c_void, size: usize) {

@@ -248,10 +248,10 @@ macro_rules! instruction_set {
 
 instruction_set!(portable, small::Floats);
 #[cfg(target_arch = "x86_64")]
-instruction_set!(avx2, #[target_feature(enable = "avx2,f16c")], super::super::x86::Avx);
+instruction_set!(avx2, #[target_feature(enable = "avx2,f16c")], crate::kernels::x86::Avx);
 #[cfg(target_arch = "x86_64")]
 instruction_set!(
     avx512,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")],
-    super::super::x86::Avx
+    crate::kernels::x86::Avx
 );

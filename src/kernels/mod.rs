@@ -39,6 +39,7 @@ mod copy;
 mod isa;
 #[cfg(test)]
 pub(crate) mod oracle;
+mod rest;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -98,32 +99,57 @@ impl Fold {
     ///
     /// A destination may be exactly a source, or share no byte with it. Panics if a view is too short or nothing is given
     /// to fold.
+    #[inline]
     pub fn fold(&self, sources: &[Source<'_>], dests: &[View<'_>], count: usize, finish: bool, stream: bool) {
+        // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
+        if let (&[a, b], &[dest], Stages::Plain { map, pair, onto, divide }) = (sources, dests, self.stages)
+            && !(stream || finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
+            && count <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()) / self.size
+        {
+            debug_assert!(apart(sources, dests, count * self.size));
+            // SAFETY: the views hold `count` elements, and the stages are of this CPU.
+            return unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) };
+        }
+        self.fold_any(sources, dests, count, finish, stream);
+    }
+
+    /// See [`Fold::fold`].
+    fn fold_any(&self, sources: &[Source<'_>], dests: &[View<'_>], count: usize, finish: bool, stream: bool) {
         let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
         assert!(!sources.is_empty(), "a fold has at least one source");
         assert!(sources.iter().all(|s| s.view.bytes() >= bytes), "a source of a fold is too short");
         assert!(dests.iter().all(|d| d.bytes() >= bytes), "a destination of a fold is too short");
-        debug_assert!(
-            dests.iter().all(|d| sources
-                .iter()
-                .all(|s| { s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes)) })),
-            "a destination of a fold overlaps a source in part"
-        );
+        debug_assert!(apart(sources, dests, bytes));
         let (maps, divides) = match self.stages {
             Stages::Plain { map, divide, .. } => (map.is_some(), divide.is_some()),
             Stages::Small { maps, divides, .. } => (maps, divides),
         };
         let divide = finish && divides;
-        let untouched = !(divide || maps && sources.iter().any(|s| s.raw));
+        let unmapped = !(maps && sources.iter().any(|s| s.raw));
         match (self.stages, sources, dests) {
-            (_, [only], _) if untouched => {
+            (_, [only], _) if unmapped && !divide => {
                 for dest in dests {
                     copy(dest.part(0, bytes), only.view.part(0, bytes), stream);
                 }
             }
-            (Stages::Plain { pair, onto, .. }, [a, b], [dest]) if untouched && !stream => {
+            // Short, and the destination is not read after it is first written: it is its own block.
+            (Stages::Plain { pair, onto, divide: divider, .. }, [a, b, rest @ ..], [dest])
+                if bytes <= BLOCK
+                    && unmapped
+                    && !stream
+                    && rest.iter().all(|s| s.view.addr() != dest.addr()) =>
+            {
+                let out = dest.addr();
                 // SAFETY: the views hold `count` elements, as asserted, and the stages are of this CPU.
-                unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) }
+                unsafe {
+                    combine(pair, onto, out, a.view.addr(), b.view.addr(), count);
+                    for source in rest {
+                        onto(out, source.view.addr(), count);
+                    }
+                    if let Some(divider) = divider.filter(|_| divide) {
+                        divider(out, count, self.nranks);
+                    }
+                }
             }
             (Stages::Small { fold, .. }, _, [dest]) if !stream => {
                 // SAFETY: as above.
@@ -202,6 +228,14 @@ impl Fold {
             copy::fence();
         }
     }
+}
+
+/// Is every destination exactly a source, or apart from it, in the first so many bytes?
+fn apart(sources: &[Source<'_>], dests: &[View<'_>], bytes: usize) -> bool {
+    let pair = |d: &View<'_>, s: &Source<'_>| {
+        s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes))
+    };
+    dests.iter().all(|d| sources.iter().all(|s| pair(d, s)))
 }
 
 /// out = a op b; `out` may be exactly `a` or `b`. Every operation commutes, to the bit.

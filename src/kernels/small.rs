@@ -6,15 +6,24 @@
 use super::Source;
 use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
+use super::rest;
 use super::unary::{Divide, Map, Same, Square};
+use std::mem::MaybeUninit;
 
 /// Elements a step.
 pub const WIDTH: usize = 16;
+/// Steps that are folded before the first of them is rounded, where a step is long.
+const BATCH: usize = 16;
+/// 64-bit words of a step of the widest format.
+const WORDS: usize = WIDTH * size_of::<u16>() / size_of::<u64>();
 
 /// A small format's way into sixteen float32, held as `L`, and back.
 pub trait Codec<L> {
     /// An element as bits.
     type Code: Copy + Default;
+    /// Widening and rounding are so many instructions that the CPU does not see past one step for something else to do; so
+    /// several steps are folded first and rounded then.
+    const LONG: bool = false;
     /// The floats of sixteen codes.
     ///
     /// # Safety
@@ -57,14 +66,14 @@ pub unsafe fn fold<L, C, O, M>(
         }
         if whole < n {
             let size = size_of::<C::Code>();
-            let (rest, tail) = (n - whole, offset + whole * size);
-            let mut acc = tail_of::<L, C, M>(&sources[0], tail, rest);
+            let (bytes, tail) = ((n - whole) * size, offset + whole * size);
+            let mut acc = tail_of::<L, C, M>(&sources[0], tail, bytes);
             for source in &sources[1..] {
-                acc = O::of(acc, tail_of::<L, C, M>(source, tail, rest));
+                acc = O::of(acc, tail_of::<L, C, M>(source, tail, bytes));
             }
-            let mut codes = [C::Code::default(); WIDTH];
-            C::store(codes.as_mut_ptr(), divided(acc, divisor));
-            copy_rest(out.cast::<C::Code>().add(whole), codes.as_ptr(), rest);
+            let mut codes = [0; WORDS];
+            C::store(codes.as_mut_ptr().cast(), divided(acc, divisor));
+            rest::write(out.add(whole * size), codes, bytes);
         }
     }
 }
@@ -86,31 +95,60 @@ unsafe fn steps<L, C, O, M>(
     O: Combine<L>,
     M: Map<L>,
 {
-    let size = size_of::<C::Code>();
-    for i in (0..whole).step_by(WIDTH) {
-        // SAFETY: i + WIDTH <= whole, and the caller's promise.
-        unsafe {
-            let load = |source: &Source<'_>| C::load(source.view.addr().add(offset + i * size).cast());
-            let mut acc = mapped::<L, M>(load(&sources[0]), sources[0].raw);
-            for source in &sources[1..] {
-                acc = O::of(acc, mapped::<L, M>(load(source), source.raw));
+    let out = out.cast::<C::Code>();
+    // SAFETY: i + WIDTH <= whole, and the caller's promise. What is read of a batch has been written just before.
+    unsafe {
+        if !C::LONG {
+            for i in (0..whole).step_by(WIDTH) {
+                C::store(out.add(i), divided(step::<L, C, O, M>(sources, offset, i), divisor));
             }
-            C::store(out.add(i * size).cast(), divided(acc, divisor));
+            return;
         }
+        let mut batch = [MaybeUninit::<L>::uninit(); BATCH];
+        for from in (0..whole).step_by(BATCH * WIDTH) {
+            for (floats, i) in batch.iter_mut().zip((from..whole).step_by(WIDTH)) {
+                floats.write(step::<L, C, O, M>(sources, offset, i));
+            }
+            for (floats, i) in batch.iter().zip((from..whole).step_by(WIDTH)) {
+                C::store(out.add(i), divided(floats.assume_init(), divisor));
+            }
+        }
+    }
+}
+
+/// Elements `i .. i + WIDTH` folded.
+///
+/// # Safety
+/// The sources hold them, from `offset` bytes on.
+#[inline(always)]
+unsafe fn step<L, C, O, M>(sources: &[Source<'_>], offset: usize, i: usize) -> L
+where
+    L: Copy + Divide,
+    C: Codec<L>,
+    O: Combine<L>,
+    M: Map<L>,
+{
+    let at = offset + i * size_of::<C::Code>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = mapped::<L, M>(C::load(sources[0].view.addr().add(at).cast()), sources[0].raw);
+        for source in &sources[1..] {
+            acc = O::of(acc, mapped::<L, M>(C::load(source.view.addr().add(at).cast()), source.raw));
+        }
+        acc
     }
 }
 
 /// Fewer than [`WIDTH`] elements of a source, and zeros after them.
 ///
 /// # Safety
-/// The source holds `rest` elements at `offset` bytes.
+/// The source holds `bytes` bytes at `offset`.
 #[inline(always)]
-unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &Source<'_>, offset: usize, rest: usize) -> L {
-    let mut codes = [C::Code::default(); WIDTH];
-    // SAFETY: the caller's promise.
+unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &Source<'_>, offset: usize, bytes: usize) -> L {
+    // SAFETY: the caller's promise; the words hold a step of any format.
     unsafe {
-        copy_rest(codes.as_mut_ptr(), source.view.addr().add(offset).cast(), rest);
-        mapped::<L, M>(C::load(codes.as_ptr()), source.raw)
+        let codes = rest::read::<WORDS>(source.view.addr().add(offset), bytes);
+        mapped::<L, M>(C::load(codes.as_ptr().cast()), source.raw)
     }
 }
 
@@ -124,18 +162,6 @@ fn divided<L: Divide>(x: L, divisor: Option<u32>) -> L {
     match divisor {
         Some(n) => x.divide(n),
         None => x,
-    }
-}
-
-/// Copy fewer elements than a step has.
-///
-/// # Safety
-/// Valid for n elements, aligned or not.
-#[inline(always)]
-unsafe fn copy_rest<T: Copy>(out: *mut T, from: *const T, n: usize) {
-    for i in 0..n.min(WIDTH - 1) {
-        // SAFETY: i < n.
-        unsafe { out.add(i).write_unaligned(from.add(i).read_unaligned()) }
     }
 }
 

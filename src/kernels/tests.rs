@@ -1,5 +1,7 @@
 //! The same properties for every instruction set, against the oracle, bit for bit.
 
+mod paths;
+
 use super::codec::{self, Bfloat, E4m3, E5m2, Format, Half};
 use super::{Fold, Isa, Source, copy, oracle, zero};
 use crate::memory::view::View;

@@ -1,13 +1,14 @@
 //! Sixteen floats in two AVX registers, and the small formats with F16C and AVX2.
 //!
-//! float8e5m2 is the upper byte of binary16; float8e4m3 at 1/256 its value is binary16 without the last seven bits. Rounding
-//! float32 to binary16 and then to float8 would round twice; so float32 is first rounded to float8's mantissa, after which
-//! nothing is lost on the way.
+//! float8e5m2 is the upper byte of binary16; float8e4m3 at 1/256 its value is binary16 without the last seven bits: so both
+//! are widened. They are narrowed in float32's own bits, for rounding to binary16 and then to float8 would round twice.
+//!
+//! These loops wait for results more than for units: what counts is how few instructions follow on one another.
 //!
 //! Every function here needs AVX2 and F16C, and is inlined into one that has been compiled with them and is called only
 //! where the CPU has them. That is what `SAFETY: AVX2` means below. No closures, for they would not inherit the features.
 
-use super::codec::{Bfloat, E4m3, E5m2, Half};
+use super::codec::{Bfloat, E4m3, E5m2, Format, Half};
 use super::combine::{Combine, Max, Min, Prod, Sum};
 use super::small::Codec;
 use super::unary::{Divide, Map, Square};
@@ -85,33 +86,6 @@ impl Divide for Avx {
     }
 }
 
-/// Rounded to `MANTISSA` bits, or fewer below the normal number `least`; ties to even. `most` is a power of two beyond which
-/// nothing but being large matters.
-///
-/// Adding 1.5 * 2^(23-MANTISSA) times x's power of two leaves x that many bits, and the addition rounds to them.
-#[inline(always)]
-fn rounded<const MANTISSA: i32>(x: __m256, least: f32, most: f32) -> __m256 {
-    // SAFETY: AVX2.
-    unsafe {
-        let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
-        let magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
-        let magnitude = _mm256_min_ps(_mm256_max_ps(magnitude, _mm256_set1_ps(least)), _mm256_set1_ps(most));
-        let power = _mm256_castps_si256(_mm256_and_ps(magnitude, _mm256_set1_ps(f32::INFINITY)));
-        let factor = _mm256_set1_epi32(((23 - MANTISSA) << 23) + (1 << 22));
-        let large = _mm256_castsi256_ps(_mm256_add_epi32(power, factor));
-        _mm256_or_ps(_mm256_sub_ps(_mm256_add_ps(x, large), large), sign)
-    }
-}
-
-/// Sixteen binary16, to nearest even.
-#[inline(always)]
-fn halves(a: __m256, b: __m256) -> [__m128i; 2] {
-    // SAFETY: AVX2.
-    unsafe {
-        [_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b)]
-    }
-}
-
 impl Codec<Avx> for Half {
     type Code = u16;
     #[inline(always)]
@@ -126,9 +100,8 @@ impl Codec<Avx> for Half {
     unsafe fn store(codes: *mut u16, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let [low, high] = halves(a, b);
-            _mm_storeu_si128(codes.cast(), low);
-            _mm_storeu_si128(codes.add(8).cast(), high);
+            _mm_storeu_si128(codes.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a));
+            _mm_storeu_si128(codes.add(8).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b));
         }
     }
 }
@@ -162,13 +135,60 @@ fn upper_halves(x: __m256) -> __m256i {
     unsafe {
         let x = _mm256_castps_si256(x);
         let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(x), _mm256_set1_epi32(1));
-        let up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-        _mm256_srli_epi32::<16>(_mm256_add_epi32(x, up))
+        let up = _mm256_add_epi32(x, _mm256_set1_epi32(0x7fff));
+        _mm256_srli_epi32::<16>(_mm256_add_epi32(up, odd))
+    }
+}
+
+/// The magnitudes' nearest codes, ties to even, in 32-bit lanes and too large by [`excess`]. What is too large, or a NaN, gets
+/// the code of overflow.
+///
+/// To x's power of two belongs one whose last place is the unit of F's mantissa there: their sum rounds x, and the sum's
+/// last bits count units. Powers below the least normal one count as that, which gives subnormals.
+#[inline(always)]
+fn magnitudes<F: Format>(x: __m256) -> __m256i {
+    let drop = (23 - F::MANTISSA) as i32;
+    let most = f32::from_bits((F::OVERFLOW << drop) + ((127 - F::BIAS) << 23));
+    // SAFETY: AVX2.
+    unsafe {
+        // The minimum of NaN and a number is its second operand.
+        let x = _mm256_min_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x), _mm256_set1_ps(most));
+        let power = _mm256_castps_si256(_mm256_and_ps(x, _mm256_set1_ps(f32::INFINITY)));
+        let power = _mm256_max_epi32(power, _mm256_set1_epi32((128 - F::BIAS as i32) << 23));
+        let large = _mm256_mul_ps(_mm256_castsi256_ps(power), _mm256_set1_ps((1 << drop) as f32));
+        let sum = _mm256_castps_si256(_mm256_add_ps(x, large));
+        let exponent = _mm256_srl_epi32(power, _mm_cvtsi32_si128(drop));
+        _mm256_sub_epi32(sum, _mm256_sub_epi32(_mm256_castps_si256(large), exponent))
+    }
+}
+
+/// The least normal number's exponent, as float32 has it, at its place in F.
+const fn excess<F: Format>() -> i16 {
+    ((128 - F::BIAS) << F::MANTISSA) as i16
+}
+
+/// Sixteen codes of one byte. NaNs are plain.
+#[inline(always)]
+fn bytes<F: Format>(a: __m256, b: __m256) -> __m128i {
+    // SAFETY: AVX2.
+    unsafe {
+        let (high_a, high_b) = (_mm256_castps_si256(a), _mm256_castps_si256(b));
+        let high = _mm256_packus_epi32(_mm256_srli_epi32::<16>(high_a), _mm256_srli_epi32::<16>(high_b));
+        let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(high), _mm256_set1_epi16(0x80));
+        let nan = _mm256_cmpeq_epi16(high, _mm256_set1_epi16(0x7fc0));
+        let nan = _mm256_and_si256(nan, _mm256_set1_epi16((F::NAN ^ F::OVERFLOW) as i16));
+        let number = _mm256_packus_epi32(magnitudes::<F>(a), magnitudes::<F>(b));
+        let number = _mm256_sub_epi16(number, _mm256_set1_epi16(excess::<F>()));
+        let code = _mm256_or_si256(number, _mm256_or_si256(sign, nan));
+        // Packed twice within halves of the register, the fours lie in the order 0 2 1 3.
+        let mixed = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
+        _mm_shuffle_epi32::<0b11_01_10_00>(mixed)
     }
 }
 
 impl Codec<Avx> for E5m2 {
     type Code = u8;
+    const LONG: bool = true;
     #[inline(always)]
     unsafe fn load(codes: *const u8) -> Avx {
         // SAFETY: the caller's promise; AVX2.
@@ -181,16 +201,14 @@ impl Codec<Avx> for E5m2 {
     unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let (least, most) = (1.0 / 16384.0, 65536.0);
-            let [low, high] = halves(rounded::<2>(a, least, most), rounded::<2>(b, least, most));
-            let bytes = _mm_packus_epi16(_mm_srli_epi16::<8>(low), _mm_srli_epi16::<8>(high));
-            _mm_storeu_si128(codes.cast(), bytes);
+            _mm_storeu_si128(codes.cast(), bytes::<E5m2>(a, b));
         }
     }
 }
 
 impl Codec<Avx> for E4m3 {
     type Code = u8;
+    const LONG: bool = true;
     #[inline(always)]
     unsafe fn load(codes: *const u8) -> Avx {
         // SAFETY: the caller's promise; AVX2.
@@ -198,8 +216,8 @@ impl Codec<Avx> for E4m3 {
             let x = _mm256_cvtepi8_epi16(_mm_loadu_si128(codes.cast()));
             // Sign-extended and shifted, the sign is in bits 15 and 14, the magnitude in 13 to 7.
             let h = _mm256_and_si256(_mm256_slli_epi16::<7>(x), _mm256_set1_epi16(0xbf80_u16 as i16));
-            let all_ones = _mm256_set1_epi16(0x3f80);
-            let nan = _mm256_cmpeq_epi16(_mm256_and_si256(h, all_ones), all_ones);
+            let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
+            let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x3f00));
             let h = _mm256_or_si256(h, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
             let scale = _mm256_set1_ps(256.0);
             let low = _mm256_cvtph_ps(_mm256_castsi256_si128(h));
@@ -211,19 +229,7 @@ impl Codec<Avx> for E4m3 {
     unsafe fn store(codes: *mut u8, Avx([a, b]): Avx) {
         // SAFETY: the caller's promise; AVX2.
         unsafe {
-            let (least, most) = (1.0 / 64.0, 512.0);
-            let (a, b) = (rounded::<3>(a, least, most), rounded::<3>(b, least, most));
-            let scale = _mm256_set1_ps(1.0 / 256.0);
-            let [low, high] = halves(_mm256_mul_ps(a, scale), _mm256_mul_ps(b, scale));
-            let h = _mm256_set_m128i(high, low);
-            let magnitude = _mm256_and_si256(h, _mm256_set1_epi16(0x7fff));
-            let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(h), _mm256_set1_epi16(0x80));
-            let number = _mm256_min_epi16(_mm256_srli_epi16::<7>(magnitude), _mm256_set1_epi16(0x7e));
-            // All ones is -1: what is not a number steps from the largest one to the NaN after it.
-            let nan = _mm256_cmpgt_epi16(magnitude, _mm256_set1_epi16(0x7c00));
-            let code = _mm256_or_si256(_mm256_sub_epi16(number, nan), sign);
-            let bytes = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
-            _mm_storeu_si128(codes.cast(), bytes);
+            _mm_storeu_si128(codes.cast(), bytes::<E4m3>(a, b));
         }
     }
 }

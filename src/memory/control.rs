@@ -1,7 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
+//! ```text
 //!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 
@@ -16,7 +18,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
-pub const DEPTH: usize = 4;
+pub const DEPTH: usize = 8;
 /// Payload bytes behind an arrival line.
 pub const PAYLOAD: usize = 8 << 10;
 /// Payload bytes inside an arrival line.
@@ -48,7 +50,10 @@ pub struct Header {
     pub first_dead: AtomicU32,
     /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
     pub gave_up: AtomicU64,
-    _line2: [AtomicU64; 5],
+    /// How many messages have been refused by their receivers, all ranks together.
+    pub refusals: AtomicU32,
+    _pad2: AtomicU32,
+    _line2: [AtomicU64; 4],
     /// Ranks that sleep.
     pub sleepers: Sleepers,
 }
@@ -224,7 +229,7 @@ impl Layout {
 
     /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
     pub fn default_staging(nranks: u32) -> usize {
-        ((4 << 20) / nranks.max(1) as usize).clamp(64 << 10, 1 << 20)
+        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
     /// Bytes that are reserved at once.
     pub fn reserved(&self) -> usize {

@@ -4,8 +4,10 @@
 //! peers when they meet, so allocations made later need no further exchange. Pages are reserved when they are handed
 //! out: exhaustion is an error of `alloc`, never a SIGBUS.
 //!
+//! ```text
 //!     file   | used | free | used |   never handed out ...            | limit (PENNY_HEAP_SIZE, else the machine's memory)
 //!            '-------- reserved ---'
+//! ```
 
 use super::segment::Segment;
 use super::view::View;

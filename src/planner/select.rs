@@ -1,11 +1,13 @@
 //! Which method serves a call: `PENNY_ALGO`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
 //!
+//! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
 //!     choice     = [low '-' high ':'] name | '^' name           sizes take K, M, G; high may be `inf`
 //!
 //!     ring                                            this method wherever it can serve, nothing else where it cannot
 //!     allreduce:two_shot;broadcast:^tree              per collective; ^ forbids one
 //!     allreduce:0-4k:one_shot,4k-inf:ring             by size of the whole vector in bytes
+//! ```
 
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;

@@ -3,11 +3,13 @@
 //! Posting must stay cheap when nobody sleeps, which is nearly always: one fence and one load of a line that
 //! everybody only reads. The two sides meet like this:
 //!
+//! ```text
 //!     poster                           sleeper
 //!     store data (Release)             sleepers += 1; asleep = 1; ticket = rings
 //!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
 //!     sleepers == 0 ? done             data there ? do not sleep
 //!     asleep ? rings += 1, wake        futex_wait(rings == ticket)
+//! ```
 //!
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the poster sees the sleeper or the
 //! sleeper sees the data: no wake is lost. A sleeper also looks up by itself every few milliseconds, because a peer

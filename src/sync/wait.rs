@@ -6,27 +6,36 @@
 //! cores costs tens of microseconds.
 
 use super::bell::{Bell, Sleepers};
-use super::prim::pause;
+use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::{clock, cpu, futex};
 use std::time::Duration;
 
-/// How long to insist before giving way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long to insist before giving way. It learns: where spinning found what it waited for it grows, and where a
+/// single yield did, because the peer needed this core, it shrinks.
+#[derive(Debug)]
 pub struct Patience {
     /// Polls before the first yield.
-    pub spins: u32,
+    spins: AtomicU32,
+    /// What `spins` may grow to.
+    most: u32,
     /// Yields before the first sleep.
-    pub yields: u32,
+    yields: u32,
 }
 
 impl Patience {
-    /// For `ranks` ranks on this host's cores.
-    pub fn for_ranks(ranks: usize) -> Patience {
-        if ranks <= cpu::usable_cores() {
-            Patience { spins: 4000, yields: 500 }
-        } else {
-            Patience { spins: 40, yields: 2000 }
-        }
+    /// For `ranks` ranks on this host's cores; `spins`: how many polls at most, if the user says so.
+    pub fn for_ranks(ranks: usize, spins: Option<u32>) -> Patience {
+        let fits = ranks <= cpu::usable_cores();
+        let most = spins.unwrap_or(if fits { 1000 } else { 100 });
+        Patience { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 } }
+    }
+
+    fn spinning_paid(&self, spins: u32) {
+        self.spins.store((spins + spins / 8 + 8).min(self.most), Ordering::Relaxed);
+    }
+
+    fn yielding_paid(&self, spins: u32) {
+        self.spins.store(spins / 2, Ordering::Relaxed);
     }
 }
 
@@ -34,13 +43,22 @@ impl Patience {
 const NAP: Duration = Duration::from_millis(4);
 /// Polls without a pause at the start: the common hand-off is over within these.
 const EAGER: u32 = 48;
+/// A wait that ends within so many yields was for a peer that needed this core.
+const PROMPT: u32 = 3;
 /// Yields between two looks at the watch and the clock.
 const YIELDS_A_LOOK: u32 = 16;
+
+/// Poll for as long as a hand-off between two running cores takes.
+#[inline]
+pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
+    // BOUND: `EAGER` polls.
+    (0..EAGER).any(|_| ready())
+}
 
 /// What a wait needs to know of its surroundings.
 pub struct Waiter<'a> {
     /// When to yield and when to sleep.
-    pub patience: Patience,
+    pub patience: &'a Patience,
     /// The bell of the rank that waits.
     pub bell: &'a Bell,
     /// The communicator's count of sleeping ranks.
@@ -51,32 +69,21 @@ pub struct Waiter<'a> {
 
 impl Waiter<'_> {
     /// Wait until `ready`. `watch` reports what else ends the wait; `expired` words the deadline's error.
-    #[inline]
-    pub fn until<E>(
-        &self,
-        mut ready: impl FnMut() -> bool,
-        watch: impl FnMut() -> Result<(), E>,
-        expired: impl FnOnce() -> E,
-    ) -> Result<(), E> {
-        for _ in 0..EAGER.min(self.patience.spins) {
-            if ready() {
-                return Ok(());
-            }
-        }
-        self.insist(ready, watch, expired)
-    }
-
+    ///
+    /// Try [`eagerly`] first: most hand-offs are over by then, and neither the clock nor a `Waiter` is needed.
     #[cold]
     #[inline(never)]
-    fn insist<E>(
+    pub fn until<E>(
         &self,
         mut ready: impl FnMut() -> bool,
         mut watch: impl FnMut() -> Result<(), E>,
         expired: impl FnOnce() -> E,
     ) -> Result<(), E> {
+        let spins = self.patience.spins.load(Ordering::Relaxed);
         // BOUND: `spins` polls.
-        for _ in EAGER..self.patience.spins {
+        for _ in 0..spins {
             if ready() {
+                self.patience.spinning_paid(spins);
                 return Ok(());
             }
             pause();
@@ -85,6 +92,9 @@ impl Waiter<'_> {
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
+                if yields <= PROMPT {
+                    self.patience.yielding_paid(spins);
+                }
                 return Ok(());
             }
             if yields % YIELDS_A_LOOK == 0 {
@@ -121,10 +131,19 @@ impl Waiter<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::sync::prim::{AtomicU64, Ordering};
+    use crate::sync::prim::AtomicU64;
 
-    fn waiter<'a>(bell: &'a Bell, sleepers: &'a Sleepers, deadline_ns: u64) -> Waiter<'a> {
-        Waiter { patience: Patience { spins: 10, yields: 10 }, bell, sleepers, deadline_ns }
+    fn hasty() -> Patience {
+        Patience { spins: AtomicU32::new(10), most: 10, yields: 10 }
+    }
+
+    fn waiter<'a>(
+        patience: &'a Patience,
+        bell: &'a Bell,
+        sleepers: &'a Sleepers,
+        deadline_ns: u64,
+    ) -> Waiter<'a> {
+        Waiter { patience, bell, sleepers, deadline_ns }
     }
 
     #[test]
@@ -138,7 +157,7 @@ mod tests {
                     bell.ring();
                 }
             });
-            waiter(&bell, &sleepers, u64::MAX)
+            waiter(&hasty(), &bell, &sleepers, u64::MAX)
                 .until(|| word.load(Ordering::Acquire) == 1, || Ok::<(), ()>(()), || ())
                 .unwrap();
         });
@@ -148,21 +167,23 @@ mod tests {
     fn the_deadline_ends_a_wait() {
         let (bell, sleepers) = (Bell::default(), Sleepers::default());
         let soon = clock::now_ns() + 5_000_000;
-        let ended = waiter(&bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
+        let ended =
+            waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
         assert_eq!(ended, Err("late"));
     }
 
     #[test]
     fn bad_news_end_a_wait_unless_the_data_came_first() {
         let (bell, sleepers) = (Bell::default(), Sleepers::default());
-        let w = waiter(&bell, &sleepers, u64::MAX);
+        let patience = hasty();
+        let w = waiter(&patience, &bell, &sleepers, u64::MAX);
         assert_eq!(w.until(|| false, || Err("dead"), || "late"), Err("dead"));
         let mut news = false;
         let mut polls = 0;
         let ended = w.until(
             || {
                 polls += 1;
-                polls > 12
+                polls > 11
             },
             || {
                 news = true;

@@ -4,9 +4,11 @@
 //! kernel walks the list and sets `FUTEX_OWNER_DIED` in every word on it, in tens of microseconds and with nobody's
 //! help. One keeper a process serves all communicators; their words are linked into its list.
 //!
+//! ```text
 //!     head --> node 0 --> node 1 --> head          a node is one pointer; its futex word lies right behind it
 //!                |8          |8
 //!              word        word  = keeper's TID
+//! ```
 
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};

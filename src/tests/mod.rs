@@ -1,6 +1,8 @@
 //! Tests across modules.
 
 mod algorithms;
+mod architecture;
 mod boundary;
 mod collectives;
 mod disagreements;
+mod readme;

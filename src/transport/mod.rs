@@ -9,7 +9,7 @@ use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::View;
 use crate::sync::prim::{Ordering, fence};
-use crate::sync::wait::{Patience, Waiter};
+use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use arrival::{AGREED, Fingerprint, Offer};
@@ -178,7 +178,10 @@ impl Transport {
 
     /// Wait for anything, watching all ranks.
     #[inline]
-    pub fn wait(&self, scope: &mut Scope, ready: impl FnMut() -> bool) -> Result<()> {
+    pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
+        if eagerly(&mut ready) {
+            return Ok(());
+        }
         if scope.deadline_ns == 0 {
             scope.deadline_ns = self.deadline();
         }
@@ -197,7 +200,7 @@ impl Transport {
     ) -> Result<()> {
         let header = self.control.header();
         let waiter = Waiter {
-            patience: self.patience,
+            patience: &self.patience,
             bell: self.control.bell(self.rank),
             sleepers: &header.sleepers,
             deadline_ns,

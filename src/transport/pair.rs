@@ -4,7 +4,9 @@
 //! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
 //! over the communicator's life; both ends skip the rest of a refused message by counting.
 //!
+//! ```text
 //!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
+//! ```
 
 use super::Transport;
 use crate::error::{Error, Result};
@@ -12,6 +14,7 @@ use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::View;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -22,6 +25,8 @@ const IN_HEAP: u64 = 1 << 32;
 /// How far this rank is with each of its peers.
 pub struct Pairs {
     peers: Vec<Peer>,
+    /// Refusals of all ranks that have been looked at.
+    refusals: u32,
 }
 
 #[derive(Clone, Default)]
@@ -60,7 +65,7 @@ pub struct Transfer {
 impl Pairs {
     /// For a communicator of so many ranks.
     pub fn new(nranks: u32) -> Pairs {
-        Pairs { peers: vec![Peer::default(); nranks as usize] }
+        Pairs { peers: vec![Peer::default(); nranks as usize], refusals: 0 }
     }
 }
 
@@ -188,6 +193,7 @@ impl Transfer {
                     pair.refused_args[0].store(self.dtype as u64, Ordering::Relaxed);
                     pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
                     pair.refused.store(first + 1, Ordering::Release);
+                    t.control().header().refusals.fetch_add(1, Ordering::Release);
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
                     return Err(mismatch(self.peer, text(dtype, count), me, self.text()));
@@ -206,9 +212,12 @@ impl Transfer {
             }
             self.slots += 1;
             peer.taken = index + 1;
-            // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
-            pair.taken.store(peer.taken, Ordering::Release);
-            t.after_post();
+            // The sender has room for more than it is told of, so small messages are acknowledged a few at a time.
+            if in_heap || total > 1 || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
+                // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
+                pair.taken.store(peer.taken, Ordering::Release);
+                t.after_post();
+            }
             moved = true;
         }
         self.done = true;
@@ -230,11 +239,11 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
 
 /// Run transfers to completion; those of one direction and peer in their order, all others side by side.
 pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Result<()> {
-    let late = late_refusal(t, pairs, transfers);
-    let first_error = std::cell::RefCell::new(None);
+    let late = late_refusal(t, pairs);
+    let mut first_error = None;
     // The watch looks at whoever is still needed.
     let needed = std::cell::RefCell::new(Vec::new());
-    let step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
+    let mut step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
         let mut all = true;
         for i in 0..transfers.len() {
             if transfers[i].done {
@@ -246,7 +255,7 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
                 continue;
             }
             if let Err(e) = transfers[i].advance(t, pairs) {
-                first_error.borrow_mut().get_or_insert(e);
+                first_error.get_or_insert(e);
                 transfers[i].done = true;
             }
             all &= transfers[i].done;
@@ -258,8 +267,8 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
         }
         all
     };
-    if !step(transfers, pairs) {
-        let waited = t.wait_watching(
+    if !eagerly(|| step(transfers, pairs)) {
+        t.wait_watching(
             t.deadline(),
             || step(transfers, pairs),
             || {
@@ -276,21 +285,24 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
                     t.who(&ranks)
                 ))
             },
-        );
-        waited?;
+        )?;
     }
-    match first_error.into_inner().or(late) {
+    match first_error.or(late) {
         Some(e) => Err(e),
         None => Ok(()),
     }
 }
 
 /// Was an earlier message refused after we had left the call that sent it?
-fn late_refusal(t: &Transport, pairs: &mut Pairs, transfers: &[Transfer]) -> Option<Error> {
+fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
+    let refusals = t.control().header().refusals.load(Ordering::Acquire);
+    if refusals == pairs.refusals {
+        return None;
+    }
+    pairs.refusals = refusals;
     let mut found = None;
-    for x in transfers.iter().filter(|x| x.send) {
-        let peer = &mut pairs.peers[x.peer as usize];
-        let pair = t.control().pair(t.rank(), x.peer);
+    for (to, peer) in (0..t.nranks()).zip(&mut pairs.peers) {
+        let pair = t.control().pair(t.rank(), to);
         let refused = pair.refused.load(Ordering::Acquire);
         if refused > peer.refusal_seen && refused <= peer.filled {
             peer.refusal_seen = refused;
@@ -299,8 +311,8 @@ fn late_refusal(t: &Transport, pairs: &mut Pairs, transfers: &[Transfer]) -> Opt
                 "an earlier message from rank {} to rank {} was refused: rank {} received it as ({}); the present call \
                  was carried out",
                 t.rank(),
-                x.peer,
-                x.peer,
+                to,
+                to,
                 text(theirs[0], theirs[1])
             )));
         }

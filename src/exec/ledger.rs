@@ -1,0 +1,55 @@
+//! How far the others are, as far as this rank knows.
+
+use crate::error::Result;
+use crate::memory::control::DEPTH;
+use crate::transport::arrival::Offer;
+use crate::transport::{Scope, Transport};
+use crate::types::Rank;
+
+/// What a rank remembers between calls about how far the others are.
+#[derive(Default)]
+pub struct Ledger {
+    /// All ranks are done with every call up to this one.
+    pub done: u64,
+    /// What each rank offered in the current call, once its arrival has been checked.
+    offers: Vec<Option<Offer>>,
+}
+
+impl Ledger {
+    /// Forget the last call's offers.
+    #[inline]
+    pub fn begin(&mut self, nranks: u32) {
+        self.offers.clear();
+        self.offers.resize(nranks as usize, None);
+    }
+
+    /// A rank's offer, checked against our arguments the first time.
+    #[inline]
+    pub(super) fn offer(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
+        if let Some(offer) = self.offers[rank as usize] {
+            return Ok(offer);
+        }
+        let offer = t.meet(rank, scope)?;
+        self.offers[rank as usize] = Some(offer);
+        Ok(offer)
+    }
+
+    /// Wait until all ranks are done with call `seq`, which they show by arriving at the next.
+    pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
+        if seq <= self.done {
+            return Ok(());
+        }
+        let others = || (0..t.nranks()).filter(|&r| r != t.rank());
+        // A root that runs ahead looks at the others once in a while, not at every call.
+        let further = seq + DEPTH as u64 / 2;
+        if further < scope.seq && others().all(|r| t.has_arrived(r, further + 1)) {
+            self.done = further;
+            return Ok(());
+        }
+        for r in others() {
+            t.wait(scope, || t.has_arrived(r, seq + 1))?;
+        }
+        self.done = seq;
+        Ok(())
+    }
+}

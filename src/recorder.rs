@@ -1,1 +1,0 @@
-//! Messages to standard error, by level (`PENNY_LOG`).

@@ -1,0 +1,236 @@
+//! Who may import whom, held against the code as it is. Each complaint reads `file:line: algorithms -> ffi`.
+//!
+//! Only what is compiled into the library counts; tests may look everywhere. To allow an import, change the table,
+//! and give the reason in `docs/decisions/0007-imports.md`.
+
+mod source;
+
+use source::{Source, crate_sources};
+use std::path::{Path, PathBuf};
+
+/// What any module may import.
+const EVERYONE: &[&str] = &["error", "types", "env"];
+
+/// Module, and what else it imports: a module, or only a part of one.
+const TABLE: &[(&str, &[&str])] = &[
+    ("ffi", &["comm", "memory::view", "bootstrap::UniqueId"]),
+    ("comm", &["planner", "exec", "transport", "bootstrap", "kernels", "memory", "sync", "sys"]),
+    ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
+    ("algorithms", &["plan"]),
+    ("exec", &["plan", "transport", "kernels", "memory"]),
+    ("plan", &[]),
+    ("transport", &["memory", "sync", "sys", "kernels"]),
+    ("bootstrap", &["sys"]),
+    ("memory", &["sync", "sys"]),
+    ("kernels", &["memory::view"]),
+    ("sync", &["sys"]),
+    ("sys", &["sync::prim"]),
+];
+
+/// Words that may stand in some places only, given as the beginnings of file names.
+const WORDS: &[(&str, &[&str])] = &[
+    ("no_mangle", &["src/ffi/"]),
+    ("export_name", &["src/ffi/"]),
+    ("atomic", &["src/sync/prim.rs"]),
+    ("libc", &["src/sys/"]),
+    ("nix", &["src/sys/"]),
+    ("memmap2", &["src/memory/"]),
+    ("unsafe", &["src/sys/", "src/sync/", "src/memory/", "src/kernels/", "src/ffi/"]),
+];
+
+/// A concept without a name.
+const NAMELESS: &[&str] = &["util", "utils", "common", "misc", "helper", "helpers"];
+
+/// Lines of a file above which a concept in it wants a file of its own.
+const LONG: usize = 400;
+
+/// The files that are longer, and how long they may be. This list only ever shrinks.
+const LONG_FILES: &[(&str, usize)] =
+    &[("src/bootstrap/server.rs", 480), ("src/kernels/tests.rs", 420), ("src/memory/control.rs", 420)];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn starts_with(path: &[String], prefix: &str) -> bool {
+    let prefix: Vec<&str> = prefix.split("::").collect();
+    path.len() >= prefix.len() && prefix.iter().zip(path).all(|(a, b)| a == b)
+}
+
+fn row(module: &str) -> Option<&'static [&'static str]> {
+    TABLE.iter().find(|(name, _)| *name == module).map(|(_, imports)| *imports)
+}
+
+/// Every import that the table does not have.
+fn foreign_imports(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        let Some(module) = source.module.first() else { continue };
+        for mention in source.mentions() {
+            let target = mention.path.first().map_or("the crate's root", String::as_str);
+            let may = target == module
+                || EVERYONE.contains(&target)
+                || row(module).unwrap_or_default().iter().any(|a| starts_with(&mention.path, a));
+            if !may {
+                complaints.push(format!("{}:{}: {module} -> {target}", source.file, mention.line));
+            }
+        }
+    }
+    complaints
+}
+
+/// Every word in a place that is not its own.
+fn misplaced_words(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources {
+        for token in &source.tokens {
+            for (word, homes) in WORDS {
+                if token.text == *word && !homes.iter().any(|home| source.file.starts_with(home)) {
+                    complaints.push(format!("{}:{}: {word} belongs in {homes:?}", source.file, token.line));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// Top-level modules without a row.
+fn unlisted_modules(root: &Source) -> Vec<&str> {
+    root.children().into_iter().filter(|&name| row(name).is_none() && !EVERYONE.contains(&name)).collect()
+}
+
+/// Every Rust file of the repository, tests included.
+fn rust_files() -> Vec<PathBuf> {
+    fn visit(folder: &Path, all: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() && !path.ends_with("target") {
+                visit(&path, all);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                all.push(path);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for folder in ["src", "bench", "cli", "ffi-tests"] {
+        visit(&root().join(folder), &mut all);
+    }
+    all
+}
+
+#[test]
+fn modules_import_only_what_the_table_says() {
+    let complaints = foreign_imports(&crate_sources(root()));
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn words_of_the_machine_stay_in_their_modules() {
+    let complaints = misplaced_words(&crate_sources(root()));
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn every_module_has_its_row_and_every_row_its_module() {
+    let sources = crate_sources(root());
+    let lib = sources.iter().find(|s| s.module.is_empty()).expect("src/lib.rs");
+    assert_eq!(unlisted_modules(lib), [""; 0]);
+    for name in TABLE.iter().map(|(name, _)| name).chain(EVERYONE) {
+        assert!(lib.children().contains(name), "there is no module `{name}`; take it out of the table");
+    }
+}
+
+#[test]
+fn every_permission_in_the_table_is_used() {
+    let sources = crate_sources(root());
+    for (module, imports) in TABLE {
+        for import in *imports {
+            let used = sources
+                .iter()
+                .filter(|s| s.module.first().is_some_and(|m| m == module))
+                .any(|s| s.mentions().iter().any(|m| starts_with(&m.path, import)));
+            assert!(used, "{module} does not import {import} any more; take it out of the table");
+        }
+    }
+}
+
+#[test]
+fn concepts_have_names() {
+    for file in rust_files() {
+        let of_no_concept = |part: &std::ffi::OsStr| {
+            NAMELESS.iter().any(|n| part == *n || part == format!("{n}.rs").as_str())
+        };
+        assert!(!file.iter().any(of_no_concept), "{} says nothing by its name", file.display());
+    }
+}
+
+#[test]
+fn long_files_are_few_and_do_not_grow() {
+    for path in rust_files() {
+        let lines = std::fs::read_to_string(&path).expect("a readable file").lines().count();
+        let file = path.strip_prefix(root()).expect("below the root").display().to_string();
+        match LONG_FILES.iter().find(|(name, _)| *name == file) {
+            Some((_, limit)) => {
+                assert!(lines <= *limit, "{file} has grown to {lines} lines; divide it");
+                assert!(lines > LONG, "{file} has {lines} lines; take it off the list of long files");
+            }
+            None => assert!(lines <= LONG, "{file} has {lines} lines; which concept wants its own file?"),
+        }
+    }
+}
+
+#[test]
+fn a_planted_import_is_reported_with_its_line() {
+    let text = "//! use crate::ffi;\nuse crate::types::Rank;\nuse crate::{plan::{self, View}, ffi::guard as g};\n\
+        fn f() -> super::super::comm::Call { r#\"crate::sys\"#; crate::exec::run::<'{'>() }\n\
+        mod inner { use super::super::super::sync; use super::Rank; }\n\
+        #[cfg(test)]\nmod tests {\n    use crate::sys;\n}\n#[cfg(all(test, not(loom)))]\nuse crate::env;\nuse crate::memory::view;\n";
+    let planted = Source::new("src/algorithms/planted.rs", &["algorithms", "planted"], text);
+    assert_eq!(
+        foreign_imports(&[planted]),
+        [
+            "src/algorithms/planted.rs:3: algorithms -> ffi",
+            "src/algorithms/planted.rs:4: algorithms -> comm",
+            "src/algorithms/planted.rs:4: algorithms -> exec",
+            "src/algorithms/planted.rs:5: algorithms -> sync",
+            "src/algorithms/planted.rs:12: algorithms -> memory",
+        ]
+    );
+}
+
+#[test]
+fn a_part_of_a_module_may_be_allowed_without_the_rest() {
+    let planted = Source::new(
+        "src/kernels/planted.rs",
+        &["kernels", "planted"],
+        "use crate::memory::view::View;\nuse crate::memory::{heap, view};",
+    );
+    assert_eq!(foreign_imports(&[planted]), ["src/kernels/planted.rs:2: kernels -> memory"]);
+}
+
+#[test]
+fn planted_words_and_modules_are_reported() {
+    let text = "use std::sync::{Arc, atomic::AtomicU8};\n// libc::fork\nfn f(x: &'static str) { unsafe { libc::abort() } }\n\
+        #[unsafe(no_mangle)] fn g() {}";
+    let planted = Source::new("src/comm/planted.rs", &["comm", "planted"], text);
+    let lines: Vec<String> = misplaced_words(&[planted])
+        .iter()
+        .map(|c| c.split(" belongs").next().unwrap_or_default().into())
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "src/comm/planted.rs:1: atomic",
+            "src/comm/planted.rs:3: unsafe",
+            "src/comm/planted.rs:3: libc",
+            "src/comm/planted.rs:4: unsafe",
+            "src/comm/planted.rs:4: no_mangle",
+        ]
+    );
+    let lib = Source::new(
+        "src/lib.rs",
+        &[],
+        "pub mod plan;\npub mod shortcuts;\nmod inline { }\n#[cfg(test)]\nmod tests;",
+    );
+    assert_eq!(unlisted_modules(&lib), ["shortcuts"]);
+}
