@@ -5,4 +5,6 @@
 
 mod deadlines;
 mod deaths;
+mod limits;
 mod ranks;
+mod stress;
