@@ -218,6 +218,9 @@ impl Player<'_> {
     }
 
     fn memory(&mut self) -> pennyResult_t {
+        // The ranks are threads with one heap: what one has freed another may be given.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let _alone = ALONE.lock().unwrap();
         let mut at = null_mut();
         let size = if self.own.one_in(4) { self.own.pick(&HUGE) } else { self.own.roll(100_000) };
         // SAFETY: a place for the result; pointers that pennyMemAlloc did not give are refused, not read.
