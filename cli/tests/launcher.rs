@@ -7,11 +7,22 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 
 fn penny() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_penny"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+    // A test run in the background of a shell ignores the terminal's signals, and children inherit that.
+    // SAFETY: between fork and exec only signal dispositions are set.
+    unsafe {
+        command.pre_exec(|| {
+            for terminal in [Signal::SIGINT, Signal::SIGQUIT] {
+                signal(terminal, SigHandler::SigDfl)?;
+            }
+            Ok(())
+        });
+    }
+    command
 }
 
 /// `penny run -n ranks options sh -c script`.
