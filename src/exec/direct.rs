@@ -2,7 +2,7 @@
 //!
 //! Every rank writes its input behind (or into) its arrival line; every rank then computes its own output from the
 //! lines it needs. One synchronisation in all, nothing before it and nothing after. It is `one_shot`'s plan written
-//! out by hand, for all collectives alike; a test holds the two against each other.
+//! out by hand, for all collectives alike; the tests hold both against the definition of each collective.
 
 use super::few::Few;
 use super::{Job, Ledger, zero_tail};
