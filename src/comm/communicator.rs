@@ -162,10 +162,12 @@ impl Communicator {
         };
         let mut scope =
             Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
-        let job = self.job(call, &checked, method)?;
+        let small = self.planner.is_one_shot(method)
+            && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
+        let job = self.job(call, &checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
-        let ended = self.run(&mut scope, &job, method, shared_method);
+        let ended = self.run(&mut scope, &job, small, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
             self.break_with(e);
@@ -178,6 +180,7 @@ impl Communicator {
         &mut self,
         scope: &mut Scope,
         job: &Job<'static>,
+        small: bool,
         method: usize,
         shared_method: usize,
     ) -> Result<()> {
@@ -185,8 +188,6 @@ impl Communicator {
         self.ledger.begin(t.nranks());
         self.ledger.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
         let mut method = method;
-        let small = self.planner.is_one_shot(method)
-            && direct::fits(job.collective, t.nranks(), job.count * job.size);
         if small {
             direct::pack(t, scope.seq, job);
         }
@@ -201,11 +202,9 @@ impl Communicator {
         exec::run(t, scope, &mut self.ledger, job, &plan)
     }
 
-    fn job(&mut self, call: &Call, checked: &Checked, method: usize) -> Result<Job<'static>> {
+    fn job(&mut self, call: &Call, checked: &Checked, small: bool) -> Result<Job<'static>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
-        let small = self.planner.is_one_shot(method)
-            && direct::fits(call.collective, self.nranks(), checked.count * size);
         let offer = offer(call.collective, checked, small);
         Ok(Job {
             collective: call.collective,
