@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use penny::kernels::{self, Fold, Source};
+use penny::kernels::{self, Dest, Fold, Source};
 use penny::memory::view::View;
 use penny::types::{DataType, RedOp};
 
@@ -41,7 +41,7 @@ fn folds(criterion: &mut Criterion) {
                 let sources = [Source { view: a, raw: true }, Source { view: b, raw: true }];
                 let count = bytes / dtype.size();
                 group.bench_function(format!("{dtype}/{op}"), |bencher| {
-                    bencher.iter(|| fold.fold(black_box(&sources), &[c], count, true, false));
+                    bencher.iter(|| fold.fold(black_box(&sources), &[Dest::cached(c)], count, true));
                 });
             }
         }
@@ -60,7 +60,8 @@ fn short_sums(criterion: &mut Criterion) {
             let count = bytes / dtype.size();
             for sources in [&[a, b][..], &[a, b, a, b]] {
                 group.bench_function(format!("{dtype}/{bytes}B/{}", sources.len()), |bencher| {
-                    bencher.iter(|| black_box(&fold).fold(black_box(sources), &[c], count, true, false));
+                    bencher
+                        .iter(|| black_box(&fold).fold(black_box(sources), &[Dest::cached(c)], count, true));
                 });
             }
         }
@@ -79,9 +80,10 @@ fn wide_sums(criterion: &mut Criterion) {
         [("2to1", &[a, b][..], &[x][..]), ("4to1", &[a, b, c, d], &[x]), ("2to2", &[a, b], &[x, y])]
     {
         group.throughput(Throughput::Bytes((BYTES * (sources.len() + dests.len())) as u64));
-        for (way, stream) in [("cached", false), ("streamed", true)] {
+        for (way, around) in [("cached", false), ("around", true)] {
+            let dests: Vec<Dest<'_>> = dests.iter().map(|&view| Dest { view, around }).collect();
             group.bench_function(format!("{name}/{way}"), |bencher| {
-                bencher.iter(|| fold.fold(black_box(sources), dests, BYTES / 4, true, stream));
+                bencher.iter(|| fold.fold(black_box(sources), &dests, BYTES / 4, true));
             });
         }
     }
@@ -94,8 +96,8 @@ fn copies(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(bytes as u64));
         let (mut from, mut to) = (Memory::new(bytes), Memory::new(bytes));
         let (from, to) = (from.view(bytes), to.view(bytes));
-        for (name, stream) in [("cached", false), ("streamed", true)] {
-            group.bench_function(name, |bencher| bencher.iter(|| kernels::copy(to, black_box(from), stream)));
+        for (name, around) in [("cached", false), ("around", true)] {
+            group.bench_function(name, |bencher| bencher.iter(|| kernels::copy(to, black_box(from), around)));
         }
         group.finish();
     }

@@ -5,12 +5,12 @@ use super::registry::Handle;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
 use crate::kernels::Fold;
-use crate::memory::control::{DEPTH, Membership};
+use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::heap;
 use crate::memory::view::View;
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
-use crate::sys::fork;
+use crate::sys::{cpu, fork};
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
 use crate::transport::{Scope, Transport};
@@ -35,6 +35,7 @@ pub struct Communicator {
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
+    shared_from: usize,
 }
 
 /// What other threads may see and do while one is inside a call.
@@ -62,8 +63,11 @@ impl Shared {
     }
 }
 
-/// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival.
-const SHARED_FROM: usize = 4096;
+/// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival. That takes a
+/// second synchronisation, which is dear where ranks must take turns on a core.
+fn shared_from(nranks: u32) -> usize {
+    if nranks as usize <= cpu::usable_cores() { 4096 } else { PAYLOAD + 1 }
+}
 
 impl Communicator {
     pub(super) fn new(
@@ -80,7 +84,8 @@ impl Communicator {
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
-        let pairs = Pairs::new(transport.nranks());
+        let nranks = transport.nranks();
+        let pairs = Pairs::new(nranks);
         Communicator {
             _membership: membership,
             shared,
@@ -93,6 +98,7 @@ impl Communicator {
             proven: 0,
             fold: None,
             finalized: false,
+            shared_from: shared_from(nranks),
         }
     }
 
@@ -205,7 +211,7 @@ impl Communicator {
     fn job(&mut self, call: &Call, checked: &Checked, small: bool) -> Result<Job<'static>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
-        let offer = offer(call.collective, checked, small);
+        let offer = offer(call.collective, checked, small, self.shared_from);
         Ok(Job {
             collective: call.collective,
             root: checked.root,
@@ -272,8 +278,8 @@ impl Communicator {
 
 /// What a rank offers: a copy of a small input, else the place of its buffers where peers can reach them.
 #[inline]
-fn offer(collective: Collective, checked: &Checked, small: bool) -> Offer {
-    let both_large = collective == Collective::AllReduce && checked.bytes as usize >= SHARED_FROM;
+fn offer(collective: Collective, checked: &Checked, small: bool, shared_from: usize) -> Offer {
+    let both_large = collective == Collective::AllReduce && checked.bytes as usize >= shared_from;
     if small && !both_large {
         return Offer { in_place: checked.in_place, ..direct::PACKED };
     }

@@ -7,7 +7,7 @@
 use super::few::Few;
 use super::{Job, Ledger, zero_tail};
 use crate::error::Result;
-use crate::kernels::{self, Source};
+use crate::kernels::{self, Dest, Source};
 use crate::memory::control::PAYLOAD;
 use crate::memory::view::View;
 use crate::transport::arrival::Offer;
@@ -116,7 +116,7 @@ fn fold<'v>(job: &Job<'_>, n: u32, dest: View<'_>, from: impl Fn(Rank) -> View<'
         sources.push(Source { view: from(r), raw: true });
     }
     if let Some(fold) = &job.fold {
-        fold.fold(sources.as_slice(), &[dest], dest.bytes() / job.size, true, false);
+        fold.fold(sources.as_slice(), &[Dest::cached(dest)], dest.bytes() / job.size, true);
     }
 }
 

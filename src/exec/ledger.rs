@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::memory::control::DEPTH;
 use crate::transport::arrival::Offer;
+use crate::transport::pace::Pace;
 use crate::transport::{Scope, Transport};
 use crate::types::Rank;
 
@@ -11,6 +12,8 @@ use crate::types::Rank;
 pub struct Ledger {
     /// All ranks are done with every call up to this one.
     pub done: u64,
+    /// How staged copies are written.
+    pub(super) pace: Pace,
     /// What each rank offered in the current call, once its arrival has been checked.
     offers: Vec<Option<Offer>>,
 }

@@ -15,7 +15,7 @@ mod ledger;
 pub use ledger::Ledger;
 
 use crate::error::{Error, Result};
-use crate::kernels::{self, Fold, Source as FoldSource};
+use crate::kernels::{self, Dest, Fold, Source as FoldSource};
 use crate::memory::view::View;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, Route, Source};
 use crate::transport::arrival::Offer;
@@ -165,7 +165,7 @@ impl<'a> Run<'a, '_> {
             )));
         }
         let mut sources = Few::new(FoldSource { view: View::EMPTY, raw: false });
-        let mut dests = Few::new(View::EMPTY);
+        let mut dests = Few::new(Dest::cached(View::EMPTY));
         for wave in 0..waves {
             for (position, step) in linked.steps.iter().enumerate() {
                 let Some(slice) = wave.checked_sub(step.level as u64).filter(|&s| s < self.cut.slices) else {
@@ -209,7 +209,7 @@ impl<'a> Run<'a, '_> {
         step: &LinkedStep,
         slice: u64,
         sources: &mut Few<FoldSource<'a>>,
-        dests: &mut Few<View<'a>>,
+        dests: &mut Few<Dest<'a>>,
     ) -> Result<bool> {
         let extent = self.extent(step, slice);
         let mut arrived_already = false;
@@ -295,12 +295,12 @@ impl<'a> Run<'a, '_> {
         step: &LinkedStep,
         slice: u64,
         extent: Extent,
-        dests: &mut Few<View<'a>>,
+        dests: &mut Few<Dest<'a>>,
     ) -> Result<bool> {
         let t = self.t;
         if let Some(block) = step.keep {
             let (at, bytes) = self.bytes_at(block, extent);
-            dests.push(self.job.output.part(at, bytes));
+            dests.push(Dest { view: self.job.output.part(at, bytes), around: self.stream });
         }
         let mut staged = false;
         let mut read = false;
@@ -318,7 +318,7 @@ impl<'a> Run<'a, '_> {
                     let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
                     let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);
-                    dests.push(t.heap(reader.place.rank, start, bytes)?);
+                    dests.push(Dest::cached(t.heap(reader.place.rank, start, bytes)?));
                 }
                 Route::Input => continue,
                 Route::Output => {}
@@ -331,7 +331,8 @@ impl<'a> Run<'a, '_> {
                 self.staging_free = true;
             }
             let bytes = extent.count * self.job.size;
-            dests.push(t.control().staging(t.rank(), self.slot_at(step.slot, slice), bytes));
+            let view = t.control().staging(t.rank(), self.slot_at(step.slot, slice), bytes);
+            dests.push(Dest { view, around: self.ledger.pace.around(view) });
         }
         Ok(read)
     }
@@ -350,15 +351,14 @@ impl<'a> Run<'a, '_> {
         Ok(link::route(step.egress, reader.push, self.mine, theirs))
     }
 
-    fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[View<'a>]) {
+    fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[Dest<'a>]) {
         match &self.job.fold {
             Some(fold) if sources.len() > 1 || step.finish => {
-                let stream = self.stream && step.keep.is_some() && dests.len() == 1;
-                fold.fold(sources, dests, extent.count, step.finish, stream);
+                fold.fold(sources, dests, extent.count, step.finish);
             }
             _ => {
-                for &dest in dests {
-                    kernels::copy(dest, sources[0].view, self.stream && step.keep.is_some());
+                for dest in dests {
+                    kernels::copy(dest.view, sources[0].view, dest.around);
                 }
             }
         }

@@ -7,8 +7,9 @@ pub(super) const LINE: usize = 64;
 
 /// Copy `src` to `dst`. They are equally long, and are the same bytes (then nothing is done) or share none.
 ///
-/// `stream` writes around the caches: faster where the copy is far larger than they are, slower elsewhere.
-pub fn copy(dst: View<'_>, src: View<'_>, stream: bool) {
+/// `around` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
+/// none with this one.
+pub fn copy(dst: View<'_>, src: View<'_>, around: bool) {
     assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
     if dst.addr() == src.addr() {
         return;
@@ -17,7 +18,7 @@ pub fn copy(dst: View<'_>, src: View<'_>, stream: bool) {
     let (to, from, bytes) = (dst.addr(), src.addr().cast_const(), dst.bytes());
     // SAFETY: both ranges hold `bytes` bytes and do not overlap; head, body and tail lie within them.
     unsafe {
-        if !stream {
+        if !around {
             return to.copy_from_nonoverlapping(from, bytes);
         }
         let head = to.align_offset(LINE).min(bytes);
@@ -36,15 +37,30 @@ pub fn zero(dst: View<'_>) {
     unsafe { dst.addr().write_bytes(0, dst.bytes()) }
 }
 
-/// One block of a fold's result to its place; `stream` only if `to` is aligned to a line.
+/// Take the first `lines` cache lines of what is about to be overwritten, and wait until this core owns them.
+pub fn claim(dst: View<'_>, lines: usize) {
+    let lines = lines.min(dst.bytes() / LINE);
+    for at in 0..lines {
+        // SAFETY: a destination view is writable for its length.
+        unsafe { dst.addr().add(at * LINE).write_volatile(0) }
+    }
+    // Stores leave a core some time after they are made; what is timed is that.
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has SSE2.
+    unsafe {
+        std::arch::x86_64::_mm_mfence();
+    }
+}
+
+/// One block of a fold's result to its place; `around` only if `to` is aligned to a line.
 ///
 /// # Safety
 /// Both are valid for `bytes` and do not overlap.
-pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, stream: bool) {
-    let body = if stream { bytes / LINE * LINE } else { 0 };
+pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, around: bool) {
+    let body = if around { bytes / LINE * LINE } else { 0 };
     // SAFETY: the caller's promise; `body` <= `bytes`.
     unsafe {
-        if stream {
+        if around {
             stream_lines(to, from, body);
         }
         to.add(body).copy_from_nonoverlapping(from.add(body), bytes - body);

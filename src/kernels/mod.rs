@@ -47,7 +47,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{copy, zero};
+pub use copy::{claim, copy, zero};
 pub use isa::Isa;
 
 use crate::memory::view::View;
@@ -62,6 +62,22 @@ pub struct Source<'a> {
     pub view: View<'a>,
     /// A rank's own untouched input, so the operation's map (square, x != 0) applies to it.
     pub raw: bool,
+}
+
+/// One place that a result goes to.
+#[derive(Clone, Copy)]
+pub struct Dest<'a> {
+    /// Where its elements go; they need not be aligned.
+    pub view: View<'a>,
+    /// Write around the caches, if the place is aligned to 64 bytes: for what this core does not read again soon.
+    pub around: bool,
+}
+
+impl<'a> Dest<'a> {
+    /// Through the caches.
+    pub const fn cached(view: View<'a>) -> Dest<'a> {
+        Dest { view, around: false }
+    }
 }
 
 /// How to fold one element type with one operation: a value to keep and to copy.
@@ -94,31 +110,31 @@ impl Fold {
 
     /// Fold `sources` left to right, element by element, `count` elements, into every one of `dests`.
     ///
-    /// `finish` says that this fold completes the reduction, so `Avg` divides. `stream` writes around the caches where the
-    /// destinations are aligned to 64 bytes; choose it for what will not be read again soon.
+    /// `finish` says that this fold completes the reduction, so `Avg` divides.
     ///
     /// A destination may be exactly a source, or share no byte with it. Panics if a view is too short or nothing is given
     /// to fold.
     #[inline]
-    pub fn fold(&self, sources: &[Source<'_>], dests: &[View<'_>], count: usize, finish: bool, stream: bool) {
+    pub fn fold(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
-        if let (&[a, b], &[dest], Stages::Plain { map, pair, onto, divide }) = (sources, dests, self.stages)
-            && !(stream || finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
+        if let (&[a, b], &[Dest { view: dest, around: false }], Stages::Plain { map, pair, onto, divide }) =
+            (sources, dests, self.stages)
+            && !(finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
             && count <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()) / self.size
         {
             debug_assert!(apart(sources, dests, count * self.size));
             // SAFETY: the views hold `count` elements, and the stages are of this CPU.
             return unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) };
         }
-        self.fold_any(sources, dests, count, finish, stream);
+        self.fold_any(sources, dests, count, finish);
     }
 
     /// See [`Fold::fold`].
-    fn fold_any(&self, sources: &[Source<'_>], dests: &[View<'_>], count: usize, finish: bool, stream: bool) {
+    fn fold_any(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
         assert!(!sources.is_empty(), "a fold has at least one source");
         assert!(sources.iter().all(|s| s.view.bytes() >= bytes), "a source of a fold is too short");
-        assert!(dests.iter().all(|d| d.bytes() >= bytes), "a destination of a fold is too short");
+        assert!(dests.iter().all(|d| d.view.bytes() >= bytes), "a destination of a fold is too short");
         debug_assert!(apart(sources, dests, bytes));
         let (maps, divides) = match self.stages {
             Stages::Plain { map, divide, .. } => (map.is_some(), divide.is_some()),
@@ -129,17 +145,17 @@ impl Fold {
         match (self.stages, sources, dests) {
             (_, [only], _) if unmapped && !divide => {
                 for dest in dests {
-                    copy(dest.part(0, bytes), only.view.part(0, bytes), stream);
+                    copy(dest.view.part(0, bytes), only.view.part(0, bytes), dest.around);
                 }
             }
             // Short, and the destination is not read after it is first written: it is its own block.
             (Stages::Plain { pair, onto, divide: divider, .. }, [a, b, rest @ ..], [dest])
                 if bytes <= BLOCK
                     && unmapped
-                    && !stream
-                    && rest.iter().all(|s| s.view.addr() != dest.addr()) =>
+                    && !dest.around
+                    && rest.iter().all(|s| s.view.addr() != dest.view.addr()) =>
             {
-                let out = dest.addr();
+                let out = dest.view.addr();
                 // SAFETY: the views hold `count` elements, as asserted, and the stages are of this CPU.
                 unsafe {
                     combine(pair, onto, out, a.view.addr(), b.view.addr(), count);
@@ -151,12 +167,12 @@ impl Fold {
                     }
                 }
             }
-            (Stages::Small { fold, .. }, _, [dest]) if !stream => {
+            (Stages::Small { fold, .. }, _, [dest]) if !dest.around => {
                 // SAFETY: as above.
-                unsafe { fold(dest.addr(), sources, 0, count, divide.then_some(self.nranks)) }
+                unsafe { fold(dest.view.addr(), sources, 0, count, divide.then_some(self.nranks)) }
             }
             // SAFETY: as above.
-            _ => unsafe { self.fold_blocks(sources, dests, count, divide, stream) },
+            _ => unsafe { self.fold_blocks(sources, dests, count, divide) },
         }
     }
 
@@ -165,26 +181,18 @@ impl Fold {
     /// # Safety
     /// `sources` and `dests` hold `count` elements; destinations are writable.
     #[inline(never)] // its blocks would burden the stack of the short folds above
-    unsafe fn fold_blocks(
-        &self,
-        sources: &[Source<'_>],
-        dests: &[View<'_>],
-        count: usize,
-        divide: bool,
-        stream: bool,
-    ) {
+    unsafe fn fold_blocks(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, divide: bool) {
         let (mut first, mut second) =
             (Block([MaybeUninit::uninit(); BLOCK]), Block([MaybeUninit::uninit(); BLOCK]));
         let (acc, room) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
-        let stream = stream && dests.iter().all(|d| (d.addr() as usize).is_multiple_of(copy::LINE));
-        // A single destination is written by the last combine itself.
-        let only =
-            if let ([dest], false, false) = (dests, stream, divide) { Some(dest.addr()) } else { None };
+        let around = |d: &Dest<'_>| d.around && (d.view.addr() as usize).is_multiple_of(copy::LINE);
+        // One destination is written by the last combine itself; the others are copied from it while it is in the cache.
+        let first = if divide { None } else { dests.iter().find(|d| !around(d)).map(|d| d.view.addr()) };
 
         let step = BLOCK / self.size;
         for at in (0..count).step_by(step) {
             let (n, offset) = ((count - at).min(step), at * self.size);
-            let out = only.map(|d| d.wrapping_add(offset));
+            let out = first.map(|d| d.wrapping_add(offset));
             // SAFETY: n elements at `offset` lie within every view, and fit a block. A block is read only where a stage has
             // written it. A destination's part is written only when all sources' parts have been read.
             unsafe {
@@ -217,23 +225,24 @@ impl Fold {
                         value
                     }
                 };
-                if out != Some(value) {
-                    for dest in dests {
-                        copy::block(dest.addr().add(offset), value, n * self.size, stream);
+                for dest in dests {
+                    let to = dest.view.addr().add(offset);
+                    if to != value {
+                        copy::block(to, value, n * self.size, around(dest));
                     }
                 }
             }
         }
-        if stream {
+        if dests.iter().any(around) {
             copy::fence();
         }
     }
 }
 
 /// Is every destination exactly a source, or apart from it, in the first so many bytes?
-fn apart(sources: &[Source<'_>], dests: &[View<'_>], bytes: usize) -> bool {
-    let pair = |d: &View<'_>, s: &Source<'_>| {
-        s.view.addr() == d.addr() || !s.view.part(0, bytes).overlaps(d.part(0, bytes))
+fn apart(sources: &[Source<'_>], dests: &[Dest<'_>], bytes: usize) -> bool {
+    let pair = |d: &Dest<'_>, s: &Source<'_>| {
+        s.view.addr() == d.view.addr() || !s.view.part(0, bytes).overlaps(d.view.part(0, bytes))
     };
     dests.iter().all(|d| sources.iter().all(|s| pair(d, s)))
 }

@@ -3,7 +3,7 @@
 mod paths;
 
 use super::codec::{self, Bfloat, E4m3, E5m2, Format, Half};
-use super::{Fold, Isa, Source, copy, oracle, zero};
+use super::{Dest, Fold, Isa, Source, copy, oracle, zero};
 use crate::memory::view::View;
 use crate::types::{DataType, RedOp};
 use proptest::prelude::*;
@@ -110,7 +110,7 @@ fn check(
     noise: &mut Noise,
 ) {
     let nranks = [1, 2, 3, 5, 7, 8, 100, 300, 70_000][noise.below(9)];
-    let (finish, stream) = (noise.flip(), noise.flip());
+    let finish = noise.flip();
     let inputs: Vec<(Vec<u8>, bool)> = (0..k).map(|_| (noise.elements(dtype, count), noise.flip())).collect();
     let mut misaligned = || if noise.flip() { 0 } else { noise.below(64) };
     let mut sources: Vec<Room> = inputs.iter().map(|(bytes, _)| Room::new(bytes, misaligned())).collect();
@@ -122,18 +122,20 @@ fn check(
         .zip(&inputs)
         .map(|(room, input)| Source { view: room.view(), raw: input.1 })
         .collect();
-    let mut targets: Vec<View<'_>> = apart.iter_mut().map(Room::view).collect();
+    let mut targets: Vec<Dest<'_>> =
+        apart.iter_mut().map(|room| Dest { view: room.view(), around: noise.flip() }).collect();
     if let Some(i) = in_place {
-        targets[0] = operands[i].view;
+        targets[0].view = operands[i].view;
     }
     let fold = Fold::on(isa, dtype, op, nranks).expect("a served operation on a supported CPU");
-    fold.fold(&operands, &targets, count, finish, stream);
+    fold.fold(&operands, &targets, count, finish);
 
     let plain: Vec<(&[u8], bool)> = inputs.iter().map(|(bytes, raw)| (bytes.as_slice(), *raw)).collect();
     let expected = oracle::fold(dtype, op, nranks, &plain, finish);
     let what = format!(
         "{isa:?} {dtype} {op}: {count} elements, {k} sources, {dests} dests, in place {in_place:?}, \
-         nranks {nranks}, finish {finish}, stream {stream}"
+         nranks {nranks}, finish {finish}, around {:?}",
+        targets.iter().map(|t| t.around).collect::<Vec<_>>()
     );
     for (i, room) in apart.iter().enumerate() {
         let untouched = i == 0 && in_place.is_some();
@@ -202,7 +204,7 @@ fn keeps_every_small_value(isa: Isa) {
             (Room::new(&all, 0), Room::new(&all, 1), Room::new(&vec![0; all.len()], 3));
         let sources = [a.view(), b.view()].map(|view| Source { view, raw: true });
         let fold = Fold::on(isa, dtype, RedOp::Max, 2).expect("a served operation");
-        fold.fold(&sources, &[out.view()], all.len() / size, true, false);
+        fold.fold(&sources, &[Dest::cached(out.view())], all.len() / size, true);
         out.assert_holds(&expected, dtype.name());
     }
 }
@@ -343,7 +345,7 @@ fn one_source_without_work_keeps_its_nan() {
     let signalling = 0xffa0_0001_u32.to_le_bytes();
     let (mut from, mut to) = (Room::new(&signalling, 0), Room::new(&[0; 4], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[to.view()], 1, true, false);
+    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 1, true);
     to.assert_holds(&signalling, "copy");
 }
 
@@ -352,7 +354,7 @@ fn one_source_without_work_keeps_its_nan() {
 fn a_short_source_is_refused() {
     let (mut from, mut to) = (Room::new(&[0; 7], 0), Room::new(&[0; 8], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[to.view()], 2, true, false);
+    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
 }
 
 #[test]
@@ -360,7 +362,7 @@ fn a_short_source_is_refused() {
 fn a_short_destination_is_refused() {
     let (mut from, mut to) = (Room::new(&[0; 8], 0), Room::new(&[0; 7], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[to.view()], 2, true, false);
+    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
 }
 
 proptest! {
@@ -392,7 +394,7 @@ proptest! {
         let run = |dest: View<'_>, from: usize, to: usize| {
             let (offset, bytes) = (from * dtype.size(), (to - from) * dtype.size());
             let sources: Vec<_> = views.iter().map(|v| Source { view: v.part(offset, bytes), raw: true }).collect();
-            fold.fold(&sources, &[dest.part(offset, bytes)], to - from, true, false);
+            fold.fold(&sources, &[Dest::cached(dest.part(offset, bytes))], to - from, true);
         };
         run(whole.view(), 0, 200);
         run(sliced.view(), 0, cut);

@@ -1,6 +1,7 @@
 //! Moves values between ranks: arrivals, program counters, staging, heaps; and tells when a wait is hopeless.
 
 pub mod arrival;
+pub mod pace;
 pub mod pair;
 pub mod watch;
 

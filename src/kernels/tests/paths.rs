@@ -1,7 +1,7 @@
 //! Ways of different lengths and instruction sets through a fold, held against each other and the oracle.
 
 use super::{Isa, Noise, Room, check, pairs};
-use crate::kernels::{Fold, Source};
+use crate::kernels::{Dest, Fold, Source};
 
 /// Messages that fit a few cache lines: two sources in one loop, several through their destination.
 fn short_folds(isa: Isa) {
@@ -37,7 +37,7 @@ fn instruction_sets_give_the_same_bits() {
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_supported()) {
             let mut out = Room::new(&vec![0; COUNT * dtype.size()], 0);
             let fold = Fold::on(isa, dtype, op, 3).expect("a served operation on a supported CPU");
-            fold.fold(&sources, &[out.view()], COUNT, true, false);
+            fold.fold(&sources, &[Dest::cached(out.view())], COUNT, true);
             let bytes = out.bytes[out.start..out.start + out.len].to_vec();
             let expected = portable.get_or_insert_with(|| bytes.clone());
             out.assert_holds(expected, &format!("{isa:?} against {:?}: {dtype} {op}", Isa::Portable));

@@ -1,0 +1,76 @@
+//! How fast cache lines pass between the ranks' cores right now, and so how staged copies are written.
+//!
+//! A line that a peer has read must be taken back from its core before it can be written. Cores that share a cache hand a
+//! line over in 3 to 5 ns; cores of different dies or sockets need 13 and more, and then it is twice as quick to write
+//! around the caches and let the peer read memory (docs/decisions/0009-pace.md). Which of the two holds can change while a program runs: schedulers move
+//! ranks, and hosts move virtual cores. So once in a while the first lines of a staged copy are taken back alone, and timed.
+
+use crate::kernels;
+use crate::memory::view::View;
+use crate::sys::clock;
+
+/// Copies smaller than this fit the line buffers of a core, so that the wait for memory is not hidden.
+const AROUND_FROM: usize = 8 << 10;
+/// Lines that a probe takes back.
+const LINES: u64 = 32;
+/// Staged copies between two probes.
+const EVERY: u32 = 32;
+/// From this many nanoseconds a line on, the cores share no cache.
+const FAR_NS: u64 = 9;
+
+/// What the last probes of one rank said.
+#[derive(Default)]
+pub struct Pace {
+    around: bool,
+    /// The last probe spoke against `around`: the next one decides.
+    doubted: bool,
+    copies: u32,
+}
+
+impl Pace {
+    /// Write a copy to this staging memory, which is free to be overwritten, around the caches?
+    #[inline]
+    pub fn around(&mut self, staging: View<'_>) -> bool {
+        if staging.bytes() < AROUND_FROM {
+            return false;
+        }
+        self.copies += 1;
+        if self.doubted || self.copies >= EVERY {
+            self.probe(staging);
+        }
+        self.around
+    }
+
+    #[cold]
+    fn probe(&mut self, staging: View<'_>) {
+        let start = clock::now_ns();
+        kernels::claim(staging, LINES as usize);
+        self.said(clock::now_ns() - start > LINES * FAR_NS);
+    }
+
+    /// One probe may have been interrupted; two in a row are believed.
+    fn said(&mut self, far: bool) {
+        self.copies = 0;
+        self.doubted = far != self.around && !self.doubted;
+        if !self.doubted {
+            self.around = far;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_probes_in_a_row_change_the_way_and_one_does_not() {
+        let mut pace = Pace::default();
+        let mut after = |far| {
+            pace.said(far);
+            pace.around
+        };
+        assert_eq!([true, false, false].map(&mut after), [false; 3], "an interrupted probe");
+        assert_eq!([true, true, true].map(&mut after), [false, true, true]);
+        assert_eq!([false, true, false, false].map(&mut after), [true, true, true, false]);
+    }
+}
