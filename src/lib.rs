@@ -52,9 +52,11 @@ pub mod comm;
 // Deciding.
 pub mod algorithms;
 pub mod planner;
+pub mod topology;
 // Moving.
 pub mod bootstrap;
 pub mod exec;
+pub mod fabric;
 pub mod plan;
 pub mod transport;
 // Memory and words.

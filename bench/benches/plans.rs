@@ -12,7 +12,7 @@ fn build(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("plan/{nranks} ranks"));
         for algorithm in algorithms::ALL {
             let collective = algorithm.serves[0];
-            let view = View { collective, rank: 1, nranks, root: 0 };
+            let view = View::flat(collective, 1, nranks, 0);
             if algorithm.refuses(&view).is_some() {
                 continue;
             }
@@ -28,7 +28,7 @@ fn prove(criterion: &mut Criterion) {
     let collective = Collective::AllReduce;
     let mut group = criterion.benchmark_group("prove/8 ranks");
     for algorithm in algorithms::candidates(collective) {
-        let plans = algorithms::plan_all(algorithm, collective, 8, 0);
+        let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, 8, 0));
         group.bench_function(algorithm.name, |bencher| {
             bencher.iter(|| check::prove(black_box(&plans), collective, 0).is_ok());
         });

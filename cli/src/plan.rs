@@ -62,7 +62,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 
 /// The methods to show.
 fn methods(args: &Args, collective: Collective) -> Result<Vec<&'static Algorithm>, String> {
-    let view = View { collective, rank: 0, nranks: args.ranks, root: args.root };
+    let view = View::flat(collective, 0, args.ranks, args.root);
     let can: Vec<_> = algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()).collect();
     let names: Vec<_> = can.iter().map(|a| a.name).collect();
     let Some(name) = &args.algo else {
@@ -94,7 +94,7 @@ fn rendered(
     collective: Collective,
     count: usize,
 ) -> Result<String, String> {
-    let plans = algorithms::plan_all(algorithm, collective, args.ranks, args.root);
+    let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, args.ranks, args.root));
     let proof =
         check::prove(&plans, collective, args.root).map_err(|e| format!("{}: {e}", algorithm.name))?;
     Ok(match args.json {

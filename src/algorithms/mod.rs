@@ -16,7 +16,7 @@ pub mod two_shot;
 pub use crate::plan::check::Cost;
 use crate::plan::check::{self, Fault, Proof};
 use crate::plan::{Chunk, Plan, View};
-use crate::types::{Collective, Rank};
+use crate::types::Collective;
 
 /// What the table of methods says about one algorithm.
 pub struct Algorithm {
@@ -99,21 +99,16 @@ pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
 
-/// The programs of all ranks.
-pub fn plan_all(algorithm: &Algorithm, collective: Collective, nranks: u32, root: Rank) -> Vec<Plan> {
-    (0..nranks).map(|rank| plan(algorithm, &View { collective, rank, nranks, root })).collect()
+/// The programs of all ranks of a view.
+pub fn plan_all(algorithm: &Algorithm, v: &View) -> Vec<Plan> {
+    (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
 /// Prove the programs of all ranks, and what the method claims about them.
-pub fn prove(
-    algorithm: &Algorithm,
-    collective: Collective,
-    nranks: u32,
-    root: Rank,
-) -> Result<Proof, Box<Fault>> {
-    let proof = check::prove(&plan_all(algorithm, collective, nranks, root), collective, root)?;
-    for rank in 0..nranks {
-        proof.costs(rank, cost(algorithm, &View { collective, rank, nranks, root }))?;
+pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
+    let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
+    for rank in 0..v.nranks {
+        proof.costs(rank, cost(algorithm, &v.of(rank)))?;
     }
     if algorithm.rank_order {
         proof.folds_in_rank_order()?;

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn inner(nranks: u32, rank: Rank, tree: u32) -> bool {
-        let v = View { collective: Collective::AllReduce, rank, nranks, root: 0 };
+        let v = View::flat(Collective::AllReduce, rank, nranks, 0);
         !Node::of(&v, tree).children().is_empty()
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn no_rank_is_deeper_than_the_height() {
         for collective in [Collective::AllReduce, Collective::Broadcast] {
             for n in 2..=130 {
-                let view = |rank| View { collective, rank, nranks: n, root: n / 2 };
+                let view = |rank| View::flat(collective, rank, n, n / 2);
                 let deepest =
                     (0..n).map(|r| Node::of(&view(r), 0).depth.max(Node::of(&view(r), 1).depth)).max();
                 assert_eq!(deepest, Some(height(&view(0))), "{collective}, {n} ranks");

@@ -132,7 +132,7 @@ impl Case<'_> {
         self.plans.len() as u32
     }
     fn view(&self, rank: Rank) -> View {
-        View { collective: self.collective, rank, nranks: self.nranks(), root: self.root }
+        View::flat(self.collective, rank, self.nranks(), self.root)
     }
     fn parts(&self) -> u32 {
         self.plans[0].parts

@@ -78,6 +78,43 @@ pub struct View {
     pub nranks: u32,
     /// The root, 0 for collectives without one.
     pub root: Rank,
+    /// How the ranks are arranged.
+    pub shape: Shape,
+}
+
+/// How ranks are arranged: extents of a grid, the fastest first, with `x + X * (y + Y * z)` the rank at (x, y, z).
+///
+/// Nodes of g ranks are `[g, nodes, 1]`, a torus is its axes, and ranks of which nothing is known are `[n, 1, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape(pub [u32; 3]);
+
+impl Shape {
+    /// All ranks alike.
+    pub const fn flat(nranks: u32) -> Shape {
+        Shape([nranks, 1, 1])
+    }
+    /// Ranks in the grid.
+    pub const fn nranks(self) -> u32 {
+        self.0[0] * self.0[1] * self.0[2]
+    }
+    /// Ranks a node, where the grid is nodes.
+    pub const fn per_node(self) -> u32 {
+        self.0[0]
+    }
+    /// Nodes, where the grid is nodes.
+    pub const fn nodes(self) -> u32 {
+        self.0[1] * self.0[2]
+    }
+    /// Where a rank stands.
+    pub const fn coordinates(self, rank: Rank) -> [u32; 3] {
+        let [x, y, _] = self.0;
+        [rank % x, rank / x % y, rank / x / y]
+    }
+    /// Who stands there.
+    pub const fn rank(self, at: [u32; 3]) -> Rank {
+        let [x, y, _] = self.0;
+        at[0] + x * (at[1] + y * at[2])
+    }
 }
 
 /// One rank's program for one collective.
@@ -111,6 +148,14 @@ impl Peers for &[Rank] {
 }
 
 impl View {
+    /// Of a rank among ranks that are all alike.
+    pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> View {
+        View { collective, rank, nranks, root, shape: Shape::flat(nranks) }
+    }
+    /// The same of another rank.
+    pub const fn of(&self, rank: Rank) -> View {
+        View { rank, ..*self }
+    }
     /// Every rank but this one, ascending.
     pub fn others(&self) -> Vec<Rank> {
         (0..self.nranks).filter(|&r| r != self.rank).collect()

@@ -55,7 +55,7 @@ impl Planner {
 
     #[cold]
     fn decide(&mut self, collective: Collective, root: Rank, bytes: u64) -> Result<(usize, Why)> {
-        let view = View { collective, rank: self.rank, nranks: self.nranks, root };
+        let view = View::flat(collective, self.rank, self.nranks, root);
         let (method, why) = self.selection.choose(&view, bytes)?;
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
@@ -70,8 +70,8 @@ impl Planner {
         if let Some((_, plan)) = self.plans.iter().find(|(k, _)| *k == key) {
             return Ok(plan.clone());
         }
-        let view = View { collective, rank: self.rank, nranks: self.nranks, root };
-        let plans = algorithms::plan_all(algorithms::ALL[method], collective, self.nranks, root);
+        let view = View::flat(collective, self.rank, self.nranks, root);
+        let plans = algorithms::plan_all(algorithms::ALL[method], &view);
         let linked = Arc::new(link(&plans, &view).map_err(|e| {
             Error::internal(format!(
                 "the plan of {} for {collective} is wrong: {e}",

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     fn choose(algo: &str, collective: Collective, bytes: u64) -> Result<&'static str> {
-        let view = View { collective, rank: 0, nranks: 4, root: 0 };
+        let view = View::flat(collective, 0, 4, 0);
         Ok(algorithms::ALL[Selection::parse(Some(algo), None)?.choose(&view, bytes)?.0].name)
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn reproducible_mode_refuses_methods_without_rank_order() {
-        let view = View { collective: Collective::AllReduce, rank: 0, nranks: 4, root: 0 };
+        let view = View::flat(Collective::AllReduce, 0, 4, 0);
         let e = Selection::parse(Some("ring"), Some("1")).unwrap().choose(&view, 8).unwrap_err().message;
         assert!(e.contains("PENNY_REPRODUCIBLE") && e.contains("two_shot"), "{e}");
     }

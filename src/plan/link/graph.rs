@@ -87,7 +87,7 @@ impl<'a> Graph<'a> {
     }
 
     fn at(&self, rank: Rank) -> View {
-        View { rank, ..self.view.clone() }
+        self.view.of(rank)
     }
 
     fn place_of(&self, rank: Rank, index: StepIndex) -> Place {

@@ -61,9 +61,8 @@ impl Buffers {
 /// The ranks' outputs after the programs have run, or `None` if they get stuck or leave a message over.
 pub fn run(plans: &[Plan], call: &Call, inputs: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let n = plans.len();
-    let views: Vec<View> = (0..n as u32)
-        .map(|rank| View { collective: call.collective, rank, nranks: n as u32, root: call.root })
-        .collect();
+    let views: Vec<View> =
+        (0..n as u32).map(|rank| View::flat(call.collective, rank, n as u32, call.root)).collect();
     let mut buffers: Vec<Buffers> =
         (0..n).map(|r| Buffers::new(call, r as Rank, n as u32, &inputs[r])).collect();
     let mut queues: Vec<VecDeque<Vec<f64>>> = vec![VecDeque::new(); n * n];
@@ -170,7 +169,7 @@ pub fn whole_numbers(nranks: u32, count: usize) -> Vec<Vec<f64>> {
 #[test]
 fn every_method_gives_the_definition_for_every_count_in_place_and_not() {
     for (algorithm, collective, nranks, root) in super::cases(1..=9) {
-        let plans = algorithms::plan_all(algorithm, collective, nranks, root);
+        let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, nranks, root));
         let n = nranks as usize;
         for count in [0, 1, n - 1, n, n + 1, 5 * n + 3] {
             for in_place in [false, true] {

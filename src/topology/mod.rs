@@ -1,0 +1,94 @@
+//! Declared machines: ports, what they cost, and the way between two places.
+//!
+//! ```text
+//!     place 0                                     place 9
+//!     g0.nv.tx ---> sw ---> ...                   a port is one direction of one wire's end, and carries one
+//!     g0.nic.tx --> leaf --> g9.nic.rx            message at a time; a route is the ports that a message passes
+//! ```
+//!
+//! Pure: a [`Network`] is data. It is built from a file or a preset, and the fabric's engine prices plans on it.
+
+use crate::plan::{Lane, Shape};
+use crate::types::Rank;
+
+/// Index of a port in [`Network::ports`].
+pub type PortId = u32;
+
+/// The physics of a kind of port. Times are picoseconds, one way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// The name in the machine's file.
+    pub name: String,
+    /// Payload bytes a second in this direction, after the class's efficiency.
+    pub rate: u64,
+    /// From leaving this port to reaching the next one.
+    pub latency_ps: u64,
+    /// To issue a message; overlaps with the port's work on earlier ones.
+    pub post_ps: u64,
+    /// Port time that each message takes beside its bytes.
+    pub gap_ps: u64,
+    /// Payload bytes of a packet; 0: messages are not divided.
+    pub mtu: u64,
+    /// Bytes that each packet carries beside its payload.
+    pub header: u64,
+    /// The whole message is taken in before its first byte leaves.
+    pub store_and_forward: bool,
+    /// Messages that one connection may have under way; 0: any number.
+    pub credits: u32,
+}
+
+/// One direction of one wire's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// For people and for overrides: `n0.g3.nic.tx`.
+    pub name: String,
+    /// Index in [`Network::classes`].
+    pub class: u32,
+}
+
+/// The ways through a network.
+pub trait Routes: Send + Sync {
+    /// Append the ports that a message passes from one place to another on a lane. Nothing is appended for a place
+    /// to itself. `Err` says why there is no way.
+    fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String>;
+}
+
+/// A machine as far as messages are concerned.
+pub struct Network {
+    /// What to call it: the preset with its arguments, or the file.
+    pub name: String,
+    /// Kinds of ports.
+    pub classes: Vec<Class>,
+    /// All ports.
+    pub ports: Vec<Port>,
+    /// How the places are arranged; there are `shape.nranks()` of them.
+    pub shape: Shape,
+    /// The way from place to place.
+    pub routes: Box<dyn Routes>,
+}
+
+impl Class {
+    /// Time that so many bytes take on the wire, framing included, rounded up once.
+    pub fn serialisation_ps(&self, bytes: u64) -> u64 {
+        let packets = if self.mtu == 0 { 1 } else { bytes.div_ceil(self.mtu).max(1) };
+        self.wire_ps(bytes + packets * self.header)
+    }
+
+    /// Time until the first packet of a message has left.
+    pub fn packet_ps(&self, bytes: u64) -> u64 {
+        let payload = if self.mtu == 0 { bytes } else { bytes.min(self.mtu) };
+        self.wire_ps(payload + self.header)
+    }
+
+    fn wire_ps(&self, bytes: u64) -> u64 {
+        let ps = (bytes as u128 * 1_000_000_000_000).div_ceil(self.rate.max(1) as u128);
+        u64::try_from(ps).unwrap_or(u64::MAX)
+    }
+}
+
+impl Network {
+    /// The class of a port.
+    pub fn class(&self, port: PortId) -> &Class {
+        &self.classes[self.ports[port as usize].class as usize]
+    }
+}
