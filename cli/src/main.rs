@@ -8,6 +8,8 @@ mod perf;
 mod plan;
 mod plot;
 mod run;
+mod sim;
+mod topo;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,11 @@ enum Command {
     Perf(Box<perf::Args>),
     /// Show who sends what to whom in a collective
     Plan(plan::Args),
+    /// What a collective would take on a declared machine: no processes, no data
+    Sim(sim::Args),
+    /// Declared machines: list, show, check
+    #[command(subcommand)]
+    Topo(topo::Args),
     /// List the methods: what each is for and what it costs
     Algos(algos::Args),
     /// Look over this machine: can Penny work here, and how well?
@@ -43,6 +50,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::main(args),
         Command::Perf(args) => perf::main(*args),
         Command::Plan(args) => plan::main(&args),
+        Command::Sim(args) => sim::main(&args),
+        Command::Topo(args) => topo::main(&args),
         Command::Algos(args) => algos::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Worker(args) => return perf::worker(&args),

@@ -1,0 +1,294 @@
+//! `penny sim`: what a collective would take on a declared machine, without processes and without data.
+
+use std::process::ExitCode;
+
+use penny::algorithms::{self, Algorithm};
+use penny::fabric::engine::price;
+use penny::fabric::{Call, Outcome};
+use penny::plan::{Plan, Shape, View};
+use penny::topology::{self, Network};
+use penny::types::{Collective, DataType};
+use penny_bench::layout;
+use penny_bench::options::{Choice, parse_bytes};
+use penny_bench::report::Measurement;
+use penny_bench::subject::Subject;
+use serde::Serialize;
+
+use crate::answer;
+
+const EXAMPLES: &str = "\
+Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
+
+Examples:
+  penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algo ring,alternating_rings
+  penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M --algo torus --counters
+  penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
+
+/// The options of `penny sim`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The collective
+    collective: Subject,
+    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Nodes of the preset: the same as :nodes=N after its name
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks; without: one at each place of the machine
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// First size
+    #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
+    min_bytes: usize,
+    /// Last size; without: only the first
+    #[arg(short = 'e', long = "maxbytes", value_name = "BYTES", value_parser = parse_bytes)]
+    max_bytes: Option<usize>,
+    /// Multiplies from one size to the next
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(2..))]
+    step_factor: u32,
+    /// Element type
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
+    datatype: Choice<DataType>,
+    /// Root, for collectives that have one
+    #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
+    root: u32,
+    /// Methods, `all`, or `auto`: the quickest of all at each size
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
+    algo: Vec<String>,
+    /// Chunks above this many bytes travel in slices of so many; without: whole
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    slice: Option<usize>,
+    /// After each line, the ports that were used: bytes, messages, share of the time, longest queue
+    #[arg(long)]
+    counters: bool,
+    /// Print JSON, one object a line, instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the answer.
+#[derive(Serialize)]
+struct Row {
+    fabric: String,
+    collective: &'static str,
+    ranks: u32,
+    bytes: usize,
+    count: usize,
+    algo: &'static str,
+    time_ps: u64,
+    algbw_gbps: f64,
+    busbw_gbps: f64,
+    events: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<PortRow>,
+}
+
+/// What passed one port.
+#[derive(Serialize)]
+struct PortRow {
+    port: String,
+    bytes: u64,
+    messages: u64,
+    busy: f64,
+    queue_high: u32,
+}
+
+/// A method and its programs, which serve every size.
+struct Method {
+    algorithm: &'static Algorithm,
+    plans: Vec<Plan>,
+}
+
+/// Prices, and prints the table.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let Subject::Collective(collective) = args.collective else {
+        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
+    };
+    let Choice::One(dtype) = args.datatype else {
+        return Err("--datatype: a simulation is of one type".to_owned());
+    };
+    let network = topology::open(&spec(args)).map_err(|e| e.message)?;
+    let view = view(args, collective, &network)?;
+    let methods = methods(&args.algo, &view)?;
+    let auto = args.algo.iter().any(|name| name == "auto");
+    let mut text = if args.json { String::new() } else { head(args, &network, view.nranks) };
+    for bytes in sizes(args)? {
+        let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
+        let mut rows = Vec::new();
+        for method in &methods {
+            let call = Call {
+                plans: &method.plans,
+                view: view.clone(),
+                count: count as u64,
+                size: dtype.size() as u64,
+                slice_bytes: args.slice.map_or(u64::MAX, |bytes| bytes.max(1) as u64),
+            };
+            let entry = vec![0; view.nranks as usize];
+            let outcome = price(&network, &call, &entry).map_err(|e| e.message)?;
+            rows.push(row(args, &network, &view, method, count, dtype, &outcome));
+        }
+        if auto {
+            rows.sort_by_key(|row| row.time_ps);
+            rows.truncate(1);
+        }
+        for row in rows {
+            text += &if args.json { json(&row)? } else { line(&row, dtype) };
+        }
+    }
+    answer::print(&text)
+}
+
+/// The machine with `--nodes` added to its arguments.
+fn spec(args: &Args) -> String {
+    match args.nodes {
+        None => args.fabric.clone(),
+        Some(nodes) => {
+            let sign = if args.fabric.contains(':') { ',' } else { ':' };
+            format!("{}{sign}nodes={nodes}", args.fabric)
+        }
+    }
+}
+
+/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else is flat.
+fn view(args: &Args, collective: Collective, network: &Network) -> Result<View, String> {
+    let places = network.shape.nranks();
+    let nranks = args.ranks.unwrap_or(places);
+    if nranks > places {
+        return Err(format!("-n {nranks}: {} has {places} places; give it more nodes", network.name));
+    }
+    if args.root >= nranks {
+        return Err(format!("--root {} is not a rank of {nranks}: 0..={}", args.root, nranks - 1));
+    }
+    let node = network.shape.per_node();
+    let shape = match () {
+        () if nranks == places => network.shape,
+        () if nranks % node == 0 => Shape([node, nranks / node, 1]),
+        () => Shape::flat(nranks),
+    };
+    Ok(View { shape, ..View::flat(collective, 0, nranks, args.root) })
+}
+
+fn sizes(args: &Args) -> Result<Vec<usize>, String> {
+    let (low, high) = (args.min_bytes, args.max_bytes.unwrap_or(args.min_bytes));
+    if low > high {
+        return Err(format!("--minbytes ({low}) is above --maxbytes ({high})"));
+    }
+    let next = |size: &usize| size.checked_mul(args.step_factor as usize).filter(|next| next > size);
+    Ok(std::iter::successors(Some(low), next).take_while(|&size| size <= high).collect())
+}
+
+/// The methods by name, with the programs of all ranks.
+fn methods(names: &[String], view: &View) -> Result<Vec<Method>, String> {
+    let able: Vec<_> =
+        algorithms::candidates(view.collective).filter(|a| a.refuses(view).is_none()).collect();
+    let instead = || able.iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
+    if able.is_empty() {
+        return Err(format!("no method plans {} among {} ranks", view.collective, view.nranks));
+    }
+    let chosen: Vec<&'static Algorithm> = match names {
+        [word] if word == "auto" || word == "all" => able.clone(),
+        names => names
+            .iter()
+            .map(|name| {
+                let found = algorithms::find(name).ok_or_else(|| {
+                    format!("--algo {name}: no such method; there are auto, all, {}", instead())
+                })?;
+                match found.refuses(view) {
+                    None => Ok(found),
+                    Some(why) => Err(format!(
+                        "--algo {name} cannot serve {} here: {why}; those that can: {}",
+                        view.collective,
+                        instead()
+                    )),
+                }
+            })
+            .collect::<Result<_, String>>()?,
+    };
+    Ok(chosen
+        .into_iter()
+        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) })
+        .collect())
+}
+
+fn row(
+    args: &Args,
+    network: &Network,
+    view: &View,
+    method: &Method,
+    count: usize,
+    dtype: DataType,
+    outcome: &Outcome,
+) -> Row {
+    let time_ps = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+    let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
+    let factor = args.collective.bus_factor(view.nranks);
+    let measured = Measurement::new(time_ps as f64 * 1e-12, bytes, factor, None);
+    let ports = if args.counters { used_ports(network, outcome, time_ps) } else { Vec::new() };
+    Row {
+        fabric: network.name.clone(),
+        collective: view.collective.name(),
+        ranks: view.nranks,
+        bytes,
+        count,
+        algo: method.algorithm.name,
+        time_ps,
+        algbw_gbps: measured.algbw_gbps,
+        busbw_gbps: measured.busbw_gbps,
+        events: outcome.events,
+        ports,
+    }
+}
+
+fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow> {
+    let used = outcome.counters.iter().enumerate().filter(|(_, passed)| passed.messages > 0);
+    used.map(|(id, passed)| PortRow {
+        port: network.port_name(id as u32),
+        bytes: passed.bytes,
+        messages: passed.messages,
+        busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
+        queue_high: passed.queue_high,
+    })
+    .collect()
+}
+
+fn head(args: &Args, network: &Network, nranks: u32) -> String {
+    format!(
+        "# {}_sim  fabric: {}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        args.collective, network.name, network.shape.nranks(),
+        "size", "count", "type", "time", "algbw", "busbw", "method", "events",
+        "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)",
+    )
+}
+
+fn line(row: &Row, dtype: DataType) -> String {
+    let us = row.time_ps as f64 * 1e-6;
+    let digits = if us >= 10_000.0 { 0 } else if us >= 100.0 { 1 } else { 2 };
+    let mut text = format!(
+        "{:12} {:12} {:>10} {us:8.digits$} {:7.2} {:7.2}  {:<17} {:9}\n",
+        row.bytes,
+        row.count,
+        dtype.to_string(),
+        row.algbw_gbps,
+        row.busbw_gbps,
+        row.algo,
+        row.events
+    );
+    for port in &row.ports {
+        text += &format!(
+            "#   {:<24} {:>14} B {:>9} messages {:6.1} % busy, queue {}\n",
+            port.port,
+            port.bytes,
+            port.messages,
+            port.busy * 100.0,
+            port.queue_high
+        );
+    }
+    text
+}
+
+fn json(row: &Row) -> Result<String, String> {
+    serde_json::to_string(row).map(|line| line + "\n").map_err(|e| e.to_string())
+}
