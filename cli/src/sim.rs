@@ -245,7 +245,7 @@ fn row(
 fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow> {
     let used = outcome.counters.iter().enumerate().filter(|(_, passed)| passed.messages > 0);
     used.map(|(id, passed)| PortRow {
-        port: network.port_name(id as u32),
+        port: network.ports[id].name.clone(),
         bytes: passed.bytes,
         messages: passed.messages,
         busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
