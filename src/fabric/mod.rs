@@ -1,6 +1,12 @@
 //! What a plan would take on a declared machine: one engine, in whole picoseconds.
 
 pub mod engine;
+pub mod pricer;
+mod program;
+mod queue;
+#[cfg(test)]
+mod tests;
+pub mod trace;
 
 use crate::plan::{Plan, View};
 

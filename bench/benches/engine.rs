@@ -1,0 +1,94 @@
+//! Events a second of the fabric's engine, and what a remembered price costs.
+//!
+//! The machine is one switch with a transmit and a receive port a place. `elements` are events.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use penny::algorithms;
+use penny::fabric::Call;
+use penny::fabric::engine;
+use penny::fabric::pricer::{Pricer, SharedCall};
+use penny::plan::{Lane, Plan, Shape, View};
+use penny::topology::{Class, Network, Port, PortId, Routes};
+use penny::types::{Collective, Rank};
+
+struct Switch;
+
+impl Routes for Switch {
+    fn route(&self, from: Rank, to: Rank, _: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
+        ports.extend([2 * from, 2 * to + 1]);
+        Ok(())
+    }
+}
+
+fn switch(places: u32) -> Network {
+    let class = Class {
+        name: "link".into(),
+        rate: 48_500_000_000,
+        latency_ps: 700_000,
+        post_ps: 100_000,
+        gap_ps: 20_000,
+        mtu: 4096,
+        header: 64,
+        store_and_forward: false,
+        credits: 0,
+    };
+    Network {
+        name: format!("switch of {places}"),
+        classes: vec![class],
+        ports: (0..2 * places).map(|p| Port { name: format!("p{p}"), class: 0 }).collect(),
+        shape: Shape::flat(places),
+        routes: Box::new(Switch),
+    }
+}
+
+fn all_reduce(name: &str, view: &View) -> Vec<Plan> {
+    algorithms::plan_all(algorithms::find(name).expect("a method of the table"), view)
+}
+
+fn price(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("engine");
+    group.sample_size(10);
+    for (name, nranks, slice_bytes) in
+        [("ring", 64, 0), ("ring", 1024, 0), ("two_shot", 256, 0), ("tree", 1024, 1 << 18)]
+    {
+        let (network, view) = (switch(nranks), View::flat(Collective::AllReduce, 0, nranks, 0));
+        let plans = all_reduce(name, &view);
+        let call = Call { plans: &plans, view, count: 1 << 26, size: 4, slice_bytes };
+        // Ranks that enter apart make all times different.
+        for (entries, spread) in [("together", 0), ("apart", 12_347)] {
+            let entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 7919 % 1009 * spread).collect();
+            let events = engine::price(&network, &call, &entry_ps).expect("a price").events;
+            group.throughput(Throughput::Elements(events));
+            group.bench_function(format!("{name}/{nranks} ranks/{entries}"), |bencher| {
+                let price = |entry_ps: Vec<u64>| engine::price(&network, black_box(&call), &entry_ps);
+                bencher.iter_batched(|| entry_ps.clone(), price, BatchSize::LargeInput);
+            });
+        }
+    }
+    group.finish();
+}
+
+fn repeat(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("pricer");
+    for nranks in [8, 64, 1024] {
+        let view = View::flat(Collective::AllReduce, 0, nranks, 0);
+        let plans = all_reduce("ring", &view).into();
+        let call = SharedCall { plans, view, count: 1 << 20, size: 4, slice_bytes: 0 };
+        let mut pricer = Pricer::new(Arc::new(switch(nranks)));
+        let mut entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 31 % 17).collect();
+        pricer.price(&call, &entry_ps).expect("a price");
+        group.bench_function(format!("repeat/{nranks} ranks"), |bencher| {
+            bencher.iter(|| {
+                entry_ps.iter_mut().for_each(|at| *at += 1000);
+                pricer.price(black_box(&call), &entry_ps).expect("a price").base_ps
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, price, repeat);
+criterion_main!(benches);

@@ -1,0 +1,100 @@
+//! The order of events: a monotone radix heap over picoseconds.
+//!
+//! ```text
+//!     last popped   ...0110 1011       bucket of a later time = place of the highest bit in which it differs
+//!     pushed        ...0111 0001  -->  bucket 5; it is divided among 0..=4 when all that is earlier is gone
+//! ```
+//!
+//! Time never goes back, so an entry only ever moves to lower buckets, at most 64 times and in practice a few. Entries of
+//! one time are ordered by `order`, which may go back within that time: what is pushed at the present time goes to a
+//! small binary heap beside the sorted bucket.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens to `who` at a time; `order` decides between equal times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event {
+    /// When.
+    pub at_ps: u64,
+    /// Who goes first among those at the same time.
+    pub order: u64,
+    /// To whom; decides the rest.
+    pub who: u32,
+}
+
+/// Events that are to come.
+pub struct Queue {
+    /// Latest first, all of the present time.
+    present: Vec<Event>,
+    /// Of the present time as well, pushed during it.
+    added: BinaryHeap<Reverse<Event>>,
+    /// `later[b]` differs from the present time in bit b and in none above.
+    later: [Vec<Event>; 64],
+    /// Bit b is set where `later[b]` has entries.
+    filled: u64,
+    now_ps: u64,
+}
+
+impl Queue {
+    /// Empty, at time 0.
+    pub fn new() -> Queue {
+        Queue {
+            present: Vec::new(),
+            added: BinaryHeap::new(),
+            later: [const { Vec::new() }; 64],
+            filled: 0,
+            now_ps: 0,
+        }
+    }
+
+    /// Add an event that is not before the last one popped.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        debug_assert!(event.at_ps >= self.now_ps, "time goes back");
+        match event.at_ps ^ self.now_ps {
+            0 => self.added.push(Reverse(event)),
+            differs => self.put(event, differs),
+        }
+    }
+
+    /// The first of all events.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Event> {
+        if self.present.is_empty() && self.added.is_empty() {
+            self.advance()?;
+        }
+        match (self.present.last(), self.added.peek()) {
+            (Some(sorted), Some(Reverse(added))) if added < sorted => self.added.pop().map(|e| e.0),
+            (None, _) => self.added.pop().map(|e| e.0),
+            _ => self.present.pop(),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, event: Event, differs: u64) {
+        let bucket = differs.ilog2();
+        self.later[bucket as usize].push(event);
+        self.filled |= 1 << bucket;
+    }
+
+    /// Go to the next time at which something happens.
+    fn advance(&mut self) -> Option<()> {
+        if self.filled == 0 {
+            return None;
+        }
+        let bucket = self.filled.trailing_zeros() as usize;
+        self.filled &= self.filled - 1;
+        let mut entries = std::mem::take(&mut self.later[bucket]);
+        self.now_ps = entries.iter().map(|e| e.at_ps).min()?;
+        for event in entries.drain(..) {
+            match event.at_ps ^ self.now_ps {
+                0 => self.present.push(event),
+                differs => self.put(event, differs),
+            }
+        }
+        self.later[bucket] = entries;
+        self.present.sort_unstable_by_key(|e| Reverse((e.order, e.who)));
+        Some(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Small machines with ways of their own.
+
+use crate::plan::{Lane, Shape};
+use crate::topology::{Class, Network, Port, PortId, Routes};
+use crate::types::Rank;
+
+/// How places are wired, and the ports that this makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wiring {
+    /// Each place has a transmit (2r) and a receive port (2r + 1).
+    Switch,
+    /// Port r goes from place r to the next one.
+    Ring,
+    /// As `Switch`, with this many places a node, and per node and lane a NIC's transmit and receive port.
+    Nodes(u32),
+}
+
+struct Ways {
+    places: u32,
+    wiring: Wiring,
+}
+
+const NICS: u32 = 2;
+
+impl Routes for Ways {
+    fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
+        let n = self.places;
+        match self.wiring {
+            _ if from == to => {}
+            Wiring::Switch => ports.extend([2 * from, 2 * to + 1]),
+            Wiring::Ring => ports.extend((0..(to + n - from) % n).map(|hop| (from + hop) % n)),
+            Wiring::Nodes(a_node) if from / a_node == to / a_node => ports.extend([2 * from, 2 * to + 1]),
+            Wiring::Nodes(a_node) => {
+                let nic = |place: Rank| 2 * (n + place / a_node * NICS + lane as u32 % NICS);
+                ports.extend([2 * from, nic(from), nic(to) + 1, 2 * to + 1]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 1 byte a nanosecond, no other cost.
+pub fn plain() -> Class {
+    Class {
+        name: "plain".into(),
+        rate: 1_000_000_000,
+        latency_ps: 0,
+        post_ps: 0,
+        gap_ps: 0,
+        mtu: 0,
+        header: 0,
+        store_and_forward: false,
+        credits: 0,
+    }
+}
+
+/// A machine whose ports take the classes in turn.
+pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
+    let ports = match wiring {
+        Wiring::Switch => 2 * places,
+        Wiring::Ring => places,
+        Wiring::Nodes(a_node) => 2 * (places + places.div_ceil(a_node) * NICS),
+    };
+    let port = |p: u32| Port { name: format!("p{p}"), class: p % classes.len() as u32 };
+    Network {
+        name: "small".into(),
+        ports: (0..ports).map(port).collect(),
+        classes,
+        shape: Shape::flat(places),
+        routes: Box::new(Ways { places, wiring }),
+    }
+}
