@@ -22,7 +22,7 @@
 //! Cost: one event a port that a message passes, one for its arrival, one for a rank's entry. Times past u64 are an
 //! error.
 
-use super::program::Program;
+use super::program::{Arrival, Program, Step};
 use super::queue::{Event, Queue};
 use super::trace::Span;
 use super::{Call, Counters, Outcome};
@@ -66,15 +66,6 @@ struct Message {
     next: u32,
 }
 
-/// How far a step is.
-#[derive(Clone, Copy)]
-struct Progress {
-    /// The slice to be handed on next.
-    next: u32,
-    /// What that slice still needs: arrivals, and the rank's entry.
-    missing: u32,
-}
-
 /// What a connection has under way.
 #[derive(Clone, Copy)]
 struct Flow {
@@ -107,9 +98,6 @@ struct Engine<S> {
     ports: Vec<Port>,
     /// By class, then size.
     costs: Vec<Cost>,
-    progress: Vec<Progress>,
-    /// Slices of each operand that are there.
-    arrived: Vec<u32>,
     flows: Vec<Flow>,
     messages: Vec<Message>,
     vacant: u32,
@@ -149,8 +137,6 @@ impl<S: FnMut(Span)> Engine<S> {
             queue: Queue::new(),
             ports: network.ports.iter().map(|_| port()).collect(),
             costs: costs.collect(),
-            progress: program.steps.iter().map(|s| Progress { next: 0, missing: s.operands + 1 }).collect(),
-            arrived: vec![0; program.operands.len()],
             flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
             messages: Vec::new(),
             vacant: NONE,
@@ -200,7 +186,7 @@ impl<S: FnMut(Span)> Engine<S> {
 
     fn enter(&mut self, rank: u32, now_ps: u64) -> Result<()> {
         for step in self.program.ranks[rank as usize]..self.program.ranks[rank as usize + 1] {
-            self.progress[step as usize].missing -= 1;
+            self.program.steps[step as usize].missing -= 1;
             self.advance(step, now_ps)?;
         }
         Ok(())
@@ -256,36 +242,37 @@ impl<S: FnMut(Span)> Engine<S> {
             self.post(waiting, connection, now_ps)?;
         }
 
-        let step = self.program.operands[operand as usize].step;
-        let exit = &mut self.exit_ps[self.program.steps[step as usize].rank as usize];
+        let operand = &mut self.program.operands[operand as usize];
+        operand.arrived += 1;
+        let id = operand.step;
+        let step = &mut self.program.steps[id as usize];
+        let exit = &mut self.exit_ps[step.rank as usize];
         *exit = now_ps.max(*exit);
-        let arrived = &mut self.arrived[operand as usize];
-        *arrived += 1;
-        let progress = &mut self.progress[step as usize];
-        if *arrived == progress.next + 1 {
-            progress.missing -= 1;
-            self.advance(step, now_ps)?;
+        if operand.arrived == step.next + 1 {
+            step.missing -= 1;
+            self.advance(id, now_ps)?;
         }
         Ok(())
     }
 
     /// Hand on the slices of a step that are ready.
-    fn advance(&mut self, step: u32, now_ps: u64) -> Result<()> {
-        let slices = self.program.steps[step as usize].slices;
-        while self.progress[step as usize].missing == 0 && self.progress[step as usize].next < slices {
-            let slice = self.progress[step as usize].next;
-            self.send(step, slice, now_ps)?;
-            let Progress { next, missing } = &mut self.progress[step as usize];
-            *next += 1;
-            let arrivals = self.program.arrivals(step);
-            *missing = self.arrived[arrivals].iter().filter(|&&arrived| arrived <= *next).count() as u32;
+    fn advance(&mut self, id: u32, now_ps: u64) -> Result<()> {
+        loop {
+            let step = &self.program.steps[id as usize];
+            if step.missing > 0 || step.next == step.slices {
+                return Ok(());
+            }
+            self.send(id, step.next, now_ps)?;
+            let arrivals = self.program.arrivals(id);
+            let step = &mut self.program.steps[id as usize];
+            step.next += 1;
+            let lacking = |operand: &&Arrival| operand.arrived <= step.next;
+            step.missing = self.program.operands[arrivals].iter().filter(lacking).count() as u32;
         }
-        Ok(())
     }
 
     fn send(&mut self, step: u32, slice: u32, now_ps: u64) -> Result<()> {
-        let crate::fabric::program::Step { first_send, sends, slices, size, last_size, .. } =
-            self.program.steps[step as usize];
+        let Step { first_send, sends, slices, size, last_size, .. } = self.program.steps[step as usize];
         for reader in 0..sends {
             let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
             let send = first_send + reader;
@@ -331,13 +318,13 @@ impl<S: FnMut(Span)> Engine<S> {
     /// Is every step done? If not, say who waits for whom.
     fn finished(&self) -> Result<()> {
         let mut waits: Vec<(u32, u32)> = Vec::new();
-        for (id, (step, progress)) in (0..).zip(self.program.steps.iter().zip(&self.progress)) {
-            if progress.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
+        for (id, step) in (0..).zip(&self.program.steps) {
+            if step.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
                 continue;
             }
-            let lacking = self.program.arrivals(id).find(|&operand| self.arrived[operand] <= progress.next);
-            let Some(operand) = lacking else { continue };
-            waits.push((step.rank, self.program.operands[operand].from));
+            let arrivals = &self.program.operands[self.program.arrivals(id)];
+            let Some(lacking) = arrivals.iter().find(|o| o.arrived <= step.next) else { continue };
+            waits.push((step.rank, lacking.from));
             if waits.len() == 2 {
                 break;
             }

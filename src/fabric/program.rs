@@ -1,4 +1,6 @@
 //! All ranks' programs as flat tables: steps in the order of ties, sends matched to operands, routes looked up once.
+//!
+//! How far a step is lies beside what it is: with a thousand ranks each look-up is a miss of the cache.
 
 use super::Call;
 use crate::error::{Error, Result};
@@ -22,12 +24,18 @@ pub struct Step {
     pub size: u32,
     /// Index in `sizes` of the last slice.
     pub last_size: u32,
+    /// The slice to be handed on next.
+    pub next: u32,
+    /// What that slice still needs: arrivals, and the rank's entry.
+    pub missing: u32,
 }
 
 /// An operand that arrives.
 pub struct Arrival {
     pub step: u32,
     pub from: Rank,
+    /// Slices of it that are there.
+    pub arrived: u32,
 }
 
 /// What a step sends to one reader.
@@ -120,9 +128,10 @@ impl Program {
             let id = self.steps.len() as u32;
             let first_operand = self.operands.len() as u32;
             self.operands.extend(step.operands.iter().filter_map(|&operand| match operand {
-                Operand::From(from) => Some(Arrival { step: id, from }),
+                Operand::From(from) => Some(Arrival { step: id, from, arrived: 0 }),
                 Operand::Own => None,
             }));
+            let operands = self.operands.len() as u32 - first_operand;
             let first_send = self.sends.len() as u32;
             for &to in &step.to {
                 readers.push(to);
@@ -137,12 +146,14 @@ impl Program {
                 rank,
                 index,
                 first_operand,
-                operands: self.operands.len() as u32 - first_operand,
+                operands,
                 first_send,
                 sends: step.to.len() as u32,
                 slices: u32::try_from(slices).map_err(|_| too_large("slices of a chunk"))?,
                 size,
                 last_size,
+                next: 0,
+                missing: operands + 1,
             });
         }
         self.ranks.push(self.steps.len() as u32);
