@@ -20,6 +20,9 @@ use crate::types::Rank;
 /// Directions of a place's wires: axis a up is 2a, down is 2a + 1.
 const DIRECTIONS: [&str; 6] = ["x+", "x-", "y+", "y-", "z+", "z-"];
 
+/// Ports of a machine.
+const MOST_PORTS: u64 = 1 << 24;
+
 /// No wire in this direction.
 const NONE: PortId = PortId::MAX;
 
@@ -56,6 +59,11 @@ fn build(section: &Section, classes: &[Class], axes: usize, wraps: bool) -> Resu
     let class = section.need("link", "\"wire\"")?.class(classes)?;
     let links = section.get("links").map_or(Ok(1), |f| f.count(MOST_LINKS))?;
     let direct = section.get("direct").map_or(Ok("any"), |f| f.word(&["any", "powers_of_two"]))?;
+    if u64::from(shape.nranks()) * DIRECTIONS.len() as u64 * u64::from(links) > MOST_PORTS {
+        return Err(
+            section.error(format_args!("may have more than {MOST_PORTS} ports; write fewer places or links"))
+        );
+    }
     let mut grid = Grid { shape, wraps, links, powers_of_two: direct != "any", first: Vec::new() };
     let mut ports = Vec::new();
     for place in 0..shape.nranks() {
