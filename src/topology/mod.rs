@@ -8,6 +8,19 @@
 //!
 //! Pure: a [`Network`] is data. It is built from a file or a preset, and the fabric's engine prices plans on it.
 
+mod edges;
+pub mod file;
+mod grid;
+mod matrix;
+mod source;
+mod switch;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+pub use file::{open, parse, presets};
+pub use matrix::matrix;
+
 use crate::plan::{Lane, Shape};
 use crate::types::Rank;
 

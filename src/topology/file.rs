@@ -1,0 +1,235 @@
+//! A machine's file: TOML to a [`Network`].
+//!
+//! ```toml
+//! name = "two nodes of four"
+//! [class.nvlink]                 # the physics of a kind of port, one direction of it
+//! bw = "450GB/s"                 # must be there; eff = 0.824 is the part of it that payload gets
+//! lat = "700ns"                  # must be there
+//! [class.nic]                    # left out: post and gap take no time, mtu and hdr divide and add nothing,
+//! bw = "400Gb/s"                 # credits are unlimited, and store_and_forward is false
+//! lat = "1us"
+//! post = "4us"
+//! [nodes]                        # one shape: switch, nodes, ring, line, mesh, torus, edges
+//! places = 4
+//! nodes = 2
+//! inside = "nvlink"
+//! nic = "nic"
+//! [[override]]                   # ports by name; `*` is any text. bw, lat, post, gap: a quantity or a factor
+//! link = "n1.g3.nic.*"
+//! bw = "0.5x"
+//! ```
+//!
+//! The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
+//! `dgx-h100:nodes=2`, replace keys of the shape.
+
+use super::source::{Section, Source};
+use super::units::{self, Ratio};
+use super::{Class, Network, Port, Routes, Shape, edges, grid, switch};
+use crate::error::{Error, Result};
+use toml::de::DeTable;
+
+/// Places of a machine.
+pub(super) const MOST_PLACES: u32 = 1 << 20;
+/// Parallel links of an edge.
+pub(super) const MOST_LINKS: u32 = 64;
+
+/// What a shape makes of its section.
+pub(super) struct Built {
+    pub ports: Vec<Port>,
+    pub shape: Shape,
+    pub routes: Box<dyn Routes>,
+}
+
+type Builder = fn(&Section, &[Class]) -> Result<Built>;
+
+const SHAPES: &[(&str, Builder)] = &[
+    ("switch", switch::switch),
+    ("nodes", switch::nodes),
+    ("ring", grid::ring),
+    ("line", grid::line),
+    ("mesh", grid::mesh),
+    ("torus", grid::torus),
+    ("edges", edges::edges),
+];
+
+macro_rules! presets {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("presets/", $name, ".toml")))),*] };
+}
+
+const PRESETS: &[(&str, &str)] = presets! {
+    "dgx-h100" "dgx-a100" "dgx-1v" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
+};
+
+/// The machines that come with the library: name and file.
+pub fn presets() -> &'static [(&'static str, &'static str)] {
+    PRESETS
+}
+
+/// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`.
+pub fn open(spec: &str) -> Result<Network> {
+    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
+    let mut arguments = Vec::new();
+    for argument in rest.split([',', ':']).filter(|a| !a.is_empty()) {
+        let Some((key, value)) = argument.split_once('=') else {
+            return Err(Error::argument(format!(
+                "{spec}: `{argument}` is no argument; write it like nodes=2"
+            )));
+        };
+        arguments.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    if name.contains('/') || name.ends_with(".toml") {
+        let text = std::fs::read_to_string(name)
+            .map_err(|why| Error::argument(format!("{name}: cannot be read ({why}); name a TOML file")))?;
+        return parse(name, &text, &arguments);
+    }
+    let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+        return Err(Error::argument(format!(
+            "there is no machine `{name}`; give a file such as ./{name}.toml, or one of {}",
+            known.join(", ")
+        )));
+    };
+    parse(name, text, &arguments)
+}
+
+/// The machine that a text declares; `file_name` is for errors, and `arguments` replace keys of its shape.
+pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Result<Network> {
+    let source = Source { file: file_name, text };
+    let document = DeTable::parse(text).map_err(|why| {
+        let what = why.message().replace('\n', ", ");
+        source.error(
+            why.span().map_or(0, |s| s.start),
+            format_args!("{what}; see https://toml.io for the form"),
+        )
+    })?;
+    let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
+    let shapes = SHAPES.iter().map(|(name, _)| *name);
+    root.knows(&["name", "class", "override"].into_iter().chain(shapes).collect::<Vec<_>>())?;
+    let name = root.need("name", "\"my-machine\"")?.text()?;
+    let mut classes = read_classes(&root)?;
+    let Built { mut ports, shape, routes } = build(&root, &classes, arguments)?;
+    if let Some(list) = root.table.get("override") {
+        let Some(list) = list.get_ref().as_array() else {
+            return Err(
+                source.error(list.span().start, "override is no list; begin each one with [[override]]")
+            );
+        };
+        for (number, value) in list.iter().enumerate() {
+            let section = root.inner("[[override]]".into(), value)?;
+            apply(&section, number, &mut classes, &mut ports)?;
+        }
+    }
+    let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
+    Ok(Network { name, classes, ports, shape, routes })
+}
+
+fn read_classes(root: &Section) -> Result<Vec<Class>> {
+    let Some(value) = root.table.get("class") else {
+        return Err(root.error("declares no class; add one such as [class.wire] with bw and lat"));
+    };
+    let all = root.inner("[class]".into(), value)?;
+    all.table
+        .iter()
+        .map(|(name, value)| class(name.get_ref(), &all.inner(format!("[class.{}]", name.get_ref()), value)?))
+        .collect()
+}
+
+fn class(name: &str, section: &Section) -> Result<Class> {
+    section.knows(&["bw", "eff", "lat", "post", "gap", "mtu", "hdr", "credits", "store_and_forward"])?;
+    let time = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::time));
+    let size = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::size));
+    let bandwidth = section.need("bw", "\"50GB/s\"")?;
+    let rate = section.get("eff").map_or(Ok(Ratio::ONE), |f| f.part())?.of(bandwidth.read(units::bandwidth)?);
+    if rate == 0 {
+        return Err(bandwidth.error("nothing passes at 0 bytes a second; write more"));
+    }
+    Ok(Class {
+        name: name.to_owned(),
+        rate,
+        latency_ps: section.need("lat", "\"700ns\"")?.read(units::time)?,
+        post_ps: time("post")?,
+        gap_ps: time("gap")?,
+        mtu: size("mtu")?,
+        header: size("hdr")?,
+        store_and_forward: section.get("store_and_forward").map_or(Ok(false), |f| f.flag())?,
+        credits: section.get("credits").map_or(Ok(0), |f| f.count(u32::MAX))?,
+    })
+}
+
+/// The one section that is a shape.
+fn build(root: &Section, classes: &[Class], arguments: &[(String, String)]) -> Result<Built> {
+    let mut given = SHAPES.iter().filter_map(|(name, builder)| Some((name, builder, root.table.get(*name)?)));
+    let Some((name, builder, value)) = given.next() else {
+        let known: Vec<String> = SHAPES.iter().map(|(name, _)| format!("[{name}]")).collect();
+        return Err(root.error(format_args!("declares no shape; add one of {}", known.join(", "))));
+    };
+    if let Some((other, _, value)) = given.next() {
+        let at = value.span().start;
+        return Err(root
+            .source
+            .error(at, format_args!("[{other}] is a second shape beside [{name}]; keep one")));
+    }
+    let section = Section { arguments, ..root.inner(format!("[{name}]"), value)? };
+    builder(&section, classes)
+}
+
+/// Give the ports of an override classes of their own.
+fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut [Port]) -> Result<()> {
+    section.knows(&["link", "bw", "lat", "post", "gap"])?;
+    let link = section.need("link", "\"n0.g0.nic.tx\"")?;
+    let pattern = link.text()?;
+    // Old class and new.
+    let mut replaced: Vec<(u32, u32)> = Vec::new();
+    let mut found = false;
+    for port in ports.iter_mut().filter(|p| matches(pattern, &p.name)) {
+        found = true;
+        let known = replaced.iter().find(|(old, _)| *old == port.class);
+        port.class = match known {
+            Some((_, new)) => *new,
+            None => {
+                let changed = change(section, number, &classes[port.class as usize])?;
+                classes.push(changed);
+                replaced.push((port.class, classes.len() as u32 - 1));
+                classes.len() as u32 - 1
+            }
+        };
+    }
+    if found {
+        return Ok(());
+    }
+    let example = ports.first().map_or("none, for there are no ports", |p| p.name.as_str());
+    Err(link
+        .error(format_args!("no port is called `{pattern}`; names are like {example}, and `*` is any text")))
+}
+
+fn change(section: &Section, number: usize, old: &Class) -> Result<Class> {
+    let changed = |key: &str, old: u64, reader: fn(&str) -> Result<u64, String>| match section.get(key) {
+        Some(field) => {
+            field.read(|text| units::factor(text).map_or_else(|| reader(text), |f| Ok(f?.of(old))))
+        }
+        None => Ok(old),
+    };
+    let rate = changed("bw", old.rate, units::bandwidth)?;
+    if rate == 0 {
+        return Err(section.error("leaves a link of 0 bytes a second; write more"));
+    }
+    Ok(Class {
+        name: format!("{}, override {}", old.name, number + 1),
+        rate,
+        latency_ps: changed("lat", old.latency_ps, units::time)?,
+        post_ps: changed("post", old.post_ps, units::time)?,
+        gap_ps: changed("gap", old.gap_ps, units::time)?,
+        ..old.clone()
+    })
+}
+
+/// A name fits a pattern in which `*` is any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
+            rest.char_indices().map(|(i, _)| i).chain([rest.len()]).any(|i| matches(tail, &rest[i..]))
+        }),
+    }
+}

@@ -1,0 +1,198 @@
+//! Quantities with their units, exact: `450GB/s`, `100Gb/s`, `700ns`, `1500B`, `0.5x`.
+//!
+//! A number without a unit is refused, and so is one that is not whole in the quantity's smallest unit: what is read
+//! is what was written.
+
+/// A unit, and what one of it is in the smallest: so many, over so many.
+type Unit = (&'static str, u64, u64);
+
+/// Bits count eight to the byte, and `G` is 10^9.
+const BANDWIDTHS: &[Unit] = &[
+    ("TB/s", 1_000_000_000_000, 1),
+    ("GB/s", 1_000_000_000, 1),
+    ("MB/s", 1_000_000, 1),
+    ("kB/s", 1_000, 1),
+    ("B/s", 1, 1),
+    ("Tb/s", 1_000_000_000_000, 8),
+    ("Gb/s", 1_000_000_000, 8),
+    ("Mb/s", 1_000_000, 8),
+    ("kb/s", 1_000, 8),
+];
+
+const TIMES: &[Unit] = &[
+    ("s", 1_000_000_000_000, 1),
+    ("ms", 1_000_000_000, 1),
+    ("us", 1_000_000, 1),
+    ("ns", 1_000, 1),
+    ("ps", 1, 1),
+];
+
+const SIZES: &[Unit] = &[("GiB", 1 << 30, 1), ("MiB", 1 << 20, 1), ("KiB", 1 << 10, 1), ("B", 1, 1)];
+
+/// A factor, exact as it was written: `0.97` is 97 over 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    over: u64,
+    under: u64,
+}
+
+impl Ratio {
+    /// Nothing is changed by it.
+    pub const ONE: Ratio = Ratio { over: 1, under: 1 };
+
+    /// So much of an amount, rounded down.
+    pub fn of(self, amount: u64) -> u64 {
+        u64::try_from(amount as u128 * self.over as u128 / self.under as u128).unwrap_or(u64::MAX)
+    }
+    /// Above nothing and at most one.
+    pub const fn is_a_part(self) -> bool {
+        self.over > 0 && self.over <= self.under
+    }
+}
+
+/// Bytes a second.
+pub fn bandwidth(text: &str) -> Result<u64, String> {
+    quantity(text, BANDWIDTHS, "450GB/s")
+}
+
+/// Picoseconds.
+pub fn time(text: &str) -> Result<u64, String> {
+    quantity(text, TIMES, "700ns")
+}
+
+/// Bytes.
+pub fn size(text: &str) -> Result<u64, String> {
+    quantity(text, SIZES, "1500B")
+}
+
+/// A plain number, such as an efficiency.
+pub fn ratio(text: &str) -> Result<Ratio, String> {
+    let (over, under) =
+        decimal(text).ok_or_else(|| format!("`{text}` is not a number; write it like 0.97"))?;
+    Ok(Ratio { over, under })
+}
+
+/// A number of times, `0.5x`; `None` if it is not written as one.
+pub fn factor(text: &str) -> Option<Result<Ratio, String>> {
+    text.strip_suffix('x').map(ratio)
+}
+
+/// As [`bandwidth`] reads it.
+pub fn print_bandwidth(bytes_a_second: u64) -> String {
+    print(bytes_a_second, &BANDWIDTHS[..5])
+}
+
+/// As [`time`] reads it.
+pub fn print_time(ps: u64) -> String {
+    print(ps, TIMES)
+}
+
+/// As [`size`] reads it.
+pub fn print_size(bytes: u64) -> String {
+    let &(unit, scale, _) =
+        SIZES.iter().find(|u| bytes >= u.1 && bytes.is_multiple_of(u.1)).unwrap_or(&SIZES[SIZES.len() - 1]);
+    format!("{}{unit}", bytes / scale)
+}
+
+/// In the largest unit that there is one of; the units are powers of ten, so the fraction ends.
+fn print(amount: u64, units: &[Unit]) -> String {
+    let &(unit, scale, _) = units.iter().find(|u| amount >= u.1).unwrap_or(&units[units.len() - 1]);
+    let digits = scale.ilog10() as usize;
+    let fraction = format!("{:0digits$}", amount % scale);
+    match fraction.trim_end_matches('0') {
+        "" => format!("{}{unit}", amount / scale),
+        rest => format!("{}.{rest}{unit}", amount / scale),
+    }
+}
+
+fn quantity(text: &str, units: &[Unit], like: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..end], text[end..].trim_start());
+    let Some((over, under)) = decimal(number) else {
+        return Err(format!("`{text}` does not begin with a number; write it like {like}"));
+    };
+    let Some(&(_, scale, part)) = units.iter().find(|u| u.0 == unit) else {
+        let known: Vec<&str> = units.iter().map(|u| u.0).collect();
+        let what = if unit.is_empty() { "no unit" } else { "a unit that is not known here" };
+        return Err(format!("`{text}` has {what}; write it like {like}, in one of {}", known.join(", ")));
+    };
+    let (over, under) = (over as u128 * scale as u128, under as u128 * part as u128);
+    let smallest = units.iter().find(|u| (u.1, u.2) == (1, 1)).map_or("", |u| u.0);
+    if over % under != 0 {
+        return Err(format!("`{text}` is not a whole number of {smallest}; write fewer digits"));
+    }
+    u64::try_from(over / under)
+        .map_err(|_| format!("`{text}` is more than can be counted in {smallest}; write less"))
+}
+
+/// Digits, and perhaps a point and more digits, as a fraction.
+fn decimal(text: &str) -> Option<(u64, u64)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || text.ends_with('.') {
+        return None;
+    }
+    let under = 10u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    Some((format!("{whole}{fraction}").parse().ok()?, under))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bits_are_an_eighth_of_bytes() {
+        assert_eq!(bandwidth("100Gb/s"), Ok(12_500_000_000));
+        assert_eq!(bandwidth("12.5GB/s"), bandwidth("100Gb/s"));
+        assert_eq!(bandwidth("48.5 GB/s"), Ok(48_500_000_000));
+    }
+
+    #[test]
+    fn times_and_sizes_are_whole() {
+        assert_eq!(time("4us"), Ok(4_000_000));
+        assert_eq!(time("0.7ns"), Ok(700));
+        assert_eq!(size("1500B"), Ok(1500));
+        assert_eq!(size("1.5KiB"), Ok(1536));
+        assert!(time("0.5ps").is_err_and(|e| e.contains("not a whole number of ps")));
+        assert!(bandwidth("1b/s").is_err_and(|e| e.contains("unit")));
+    }
+
+    #[test]
+    fn a_number_alone_is_refused_and_the_units_are_listed() {
+        let why = bandwidth("450").expect_err("no unit");
+        assert!(why.contains("has no unit") && why.contains("GB/s, MB/s"), "{why}");
+        assert!(time("700GB/s").is_err_and(|e| e.contains("us, ns, ps")));
+        assert!(time("ns").is_err_and(|e| e.contains("begin with a number")));
+        assert!(time("99999999999s").is_err_and(|e| e.contains("more than can be counted")));
+        assert!(
+            time("1.ns").is_err()
+                && time("-1ns").is_err()
+                && time(".5ns").is_err()
+                && time("1.2.3ns").is_err()
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_exact() {
+        assert_eq!(ratio("0.824").expect("a number").of(450_000_000_000), 370_800_000_000);
+        assert_eq!(factor("0.5x").expect("a factor").expect("a number").of(7), 3);
+        assert_eq!(factor("7ns"), None);
+        assert!(!ratio("1.01").expect("a number").is_a_part() && !ratio("0").expect("a number").is_a_part());
+        assert_eq!(Ratio::ONE.of(7), 7);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_as_the_same(amount: u64) {
+            prop_assert_eq!(bandwidth(&print_bandwidth(amount)), Ok(amount));
+            prop_assert_eq!(time(&print_time(amount)), Ok(amount));
+            prop_assert_eq!(size(&print_size(amount)), Ok(amount));
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in "[0-9.]{0,30}[a-zA-Z/]{0,4}|\\PC*") {
+            let _ = (bandwidth(&text), time(&text), size(&text), ratio(&text), factor(&text).is_some());
+        }
+    }
+}
