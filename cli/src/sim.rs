@@ -165,7 +165,7 @@ fn view(args: &Args, collective: Collective, network: &Network) -> Result<View, 
     let node = network.shape.per_node();
     let shape = match () {
         () if nranks == places => network.shape,
-        () if nranks % node == 0 => Shape([node, nranks / node, 1]),
+        () if nranks.is_multiple_of(node) => Shape([node, nranks / node, 1]),
         () => Shape::flat(nranks),
     };
     Ok(View { shape, ..View::flat(collective, 0, nranks, args.root) })
@@ -257,15 +257,35 @@ fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow
 fn head(args: &Args, network: &Network, nranks: u32) -> String {
     format!(
         "# {}_sim  fabric: {}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
-        args.collective, network.name, network.shape.nranks(),
-        "size", "count", "type", "time", "algbw", "busbw", "method", "events",
-        "(B)", "(elements)", "", "(us)", "(GB/s)", "(GB/s)",
+        args.collective,
+        network.name,
+        network.shape.nranks(),
+        "size",
+        "count",
+        "type",
+        "time",
+        "algbw",
+        "busbw",
+        "method",
+        "events",
+        "(B)",
+        "(elements)",
+        "",
+        "(us)",
+        "(GB/s)",
+        "(GB/s)",
     )
 }
 
 fn line(row: &Row, dtype: DataType) -> String {
     let us = row.time_ps as f64 * 1e-6;
-    let digits = if us >= 10_000.0 { 0 } else if us >= 100.0 { 1 } else { 2 };
+    let digits = if us >= 10_000.0 {
+        0
+    } else if us >= 100.0 {
+        1
+    } else {
+        2
+    };
     let mut text = format!(
         "{:12} {:12} {:>10} {us:8.digits$} {:7.2} {:7.2}  {:<17} {:9}\n",
         row.bytes,

@@ -3,8 +3,12 @@
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
 
+pub mod bruck;
+pub mod line;
+pub mod meet_in_middle;
 pub mod one_shot;
 pub mod pairwise;
+pub mod quad_ring;
 pub mod ring;
 pub mod ring_pair;
 pub mod ring_reverse;
@@ -51,6 +55,10 @@ pub static ALL: &[&Algorithm] = &[
     &one_shot::ONE_SHOT,
     &two_shot::TWO_SHOT,
     &pairwise::PAIRWISE,
+    &meet_in_middle::MEET_IN_MIDDLE,
+    &quad_ring::QUAD_RING,
+    &line::LINE,
+    &bruck::BRUCK,
 ];
 
 /// The method of this name.
