@@ -3,6 +3,9 @@
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
 
+pub mod alternating_rings;
+pub mod double_ring;
+pub mod hierarchical;
 pub mod one_shot;
 pub mod pairwise;
 pub mod ring;
@@ -10,6 +13,7 @@ pub mod ring_pair;
 pub mod ring_reverse;
 mod rounds;
 pub mod simple_ring;
+pub mod torus;
 pub mod tree;
 pub mod two_shot;
 
@@ -51,6 +55,10 @@ pub static ALL: &[&Algorithm] = &[
     &one_shot::ONE_SHOT,
     &two_shot::TWO_SHOT,
     &pairwise::PAIRWISE,
+    &alternating_rings::ALTERNATING_RINGS,
+    &double_ring::DOUBLE_RING,
+    &hierarchical::HIERARCHICAL,
+    &torus::TORUS,
 ];
 
 /// The method of this name.

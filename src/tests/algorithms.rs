@@ -4,6 +4,7 @@ mod faults;
 mod interpreter;
 mod known_values;
 mod mutations;
+mod shapes;
 
 use crate::algorithms::{self, ALL, Algorithm};
 use crate::plan::View;

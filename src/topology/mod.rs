@@ -8,6 +8,8 @@
 //!
 //! Pure: a [`Network`] is data. It is built from a file or a preset, and the fabric's engine prices plans on it.
 
+pub mod orders;
+
 use crate::plan::{Lane, Shape};
 use crate::types::Rank;
 
