@@ -28,7 +28,7 @@ use crate::types::Collective;
 pub static BRUCK: Algorithm = Algorithm {
     name: "bruck",
     about: "an all-to-all over log(n) peers, each block by the bits of its distance",
-    cost_formula: "log(n)(a + S/2B), n/2 messages a round",
+    cost_formula: "(n/2)log(n) messages, log(n) peers and rounds",
     serves: &[Collective::AlltoAll],
     rank_order: false,
     guard: |v| (v.nranks > Lane::MAX as u32).then_some("it needs a lane for each rank but one"),

@@ -3,7 +3,10 @@
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
 
+pub mod alternating_rings;
 pub mod bruck;
+pub mod double_ring;
+pub mod hierarchical;
 pub mod line;
 pub mod meet_in_middle;
 pub mod one_shot;
@@ -14,6 +17,7 @@ pub mod ring_pair;
 pub mod ring_reverse;
 mod rounds;
 pub mod simple_ring;
+pub mod torus;
 pub mod tree;
 pub mod two_shot;
 
@@ -59,6 +63,10 @@ pub static ALL: &[&Algorithm] = &[
     &quad_ring::QUAD_RING,
     &line::LINE,
     &bruck::BRUCK,
+    &alternating_rings::ALTERNATING_RINGS,
+    &double_ring::DOUBLE_RING,
+    &hierarchical::HIERARCHICAL,
+    &torus::TORUS,
 ];
 
 /// The method of this name.

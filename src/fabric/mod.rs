@@ -20,7 +20,7 @@ pub struct Call<'a> {
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// Chunks above this many bytes travel in slices of so many.
+    /// Chunks above this many bytes travel in slices of so many; 0: whole.
     pub slice_bytes: u64,
 }
 

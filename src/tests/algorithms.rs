@@ -5,6 +5,7 @@ mod interpreter;
 mod known_values;
 mod mutations;
 mod neighbours;
+mod shapes;
 
 use crate::algorithms::{self, ALL, Algorithm};
 use crate::plan::View;

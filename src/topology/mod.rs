@@ -20,6 +20,7 @@ pub mod units;
 
 pub use file::{open, parse, presets};
 pub use matrix::matrix;
+pub mod orders;
 
 use crate::plan::{Lane, Shape};
 use crate::types::Rank;

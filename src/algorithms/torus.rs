@@ -1,0 +1,183 @@
+//! Torus: rings along one axis after the other, in another order for each share of the data.
+//!
+//! ```text
+//!     3 x 2, a chunk of rank 2, first along x and then along y; its way back is the same tree the other way
+//!        0 ----> 1 ----> 2      folds (1), (5) and its own
+//!                        ^
+//!        3 ----> 4 ----> 5      folds (4) and its own
+//! ```
+//!
+//! Each chunk has an owner. Up: it travels along the first axis to the owner's coordinate, gaining a contribution at
+//! each hop; what gets there travels along the second, then the third. A rank folds all that comes in for a chunk in
+//! one step, so nothing is stored between the axes. Down: a complete chunk goes along the last axis first, and each
+//! rank hands it on along the axes before as well, one message with several readers.
+//!
+//! A **way** is an order of the axes and a direction. The data is shared among all rotations of the axes, so that each
+//! axis comes first somewhere and all links are busy, and both directions, unless no axis is longer than two.
+//!
+//! Cost: 2(X-1 + Y-1 + Z-1) hops; the bytes of `ring`, over all links at once. A chunk is the n-th part of a way's
+//! share: for small messages `tree` sends fewer. On one axis it is `ring_pair`.
+
+use super::rounds::Rounds;
+use super::{Algorithm, Cost, any, unserved};
+use crate::plan::Operand::{From, Own};
+use crate::plan::{Chunk, Lane, Operand, Plan, Shape, View};
+use crate::types::{Collective, Rank};
+
+/// The row of the table.
+pub static TORUS: Algorithm = Algorithm {
+    name: "torus",
+    about: "rings along one axis after the other, the axes rotated for each share of the data",
+    cost_formula: "2(X+Y+Z-3)a + 2(n-1)/n S/dB, d directions",
+    serves: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
+    rank_order: false,
+    guard: any,
+    cost: |v| cost(v, v.shape, &ways(v.shape)),
+    plan: |v, out| plan(v, v.shape, &ways(v.shape), out),
+};
+
+/// How the chunks of one share of the data travel to their owners.
+pub(super) struct Way {
+    /// The axes in the order in which chunks are reduced along them.
+    pub(super) axes: [usize; 3],
+    /// Towards lower coordinates.
+    pub(super) backwards: bool,
+}
+
+/// Every rotation of the axes, each in both directions if they differ.
+fn ways(shape: Shape) -> Vec<Way> {
+    let (long, short): (Vec<usize>, Vec<usize>) = (0..3).partition(|&axis| shape.0[axis] > 1);
+    let directions: &[bool] = if shape.0.iter().any(|&x| x > 2) { &[false, true] } else { &[false] };
+    let mut ways = Vec::new();
+    for turn in 0..long.len() {
+        let mut rotated = long[turn..].iter().chain(&long[..turn]).chain(&short).copied();
+        let axes = std::array::from_fn(|_| rotated.next().expect("three axes"));
+        ways.extend(directions.iter().map(|&backwards| Way { axes, backwards }));
+    }
+    ways
+}
+
+/// Write the program for one or several ways through a grid, each with its share of every block.
+///
+/// Chunks whose owners differ on the first axis only follow each other round its rings, one each round. Those of other
+/// owners are not ahead or behind but beside them, and have a lane of their own.
+pub(super) fn plan(v: &View, shape: Shape, ways: &[Way], out: &mut Plan) {
+    let n = v.nranks;
+    let mut rounds = Rounds::default();
+    for (share, way) in (0..).zip(ways) {
+        let [first, second, third] = way.axes.map(|axis| shape.0[axis]);
+        for (beside, ahead) in (0..second * third).flat_map(|b| (0..first).map(move |a| (b, a))) {
+            let mut at = [0; 3];
+            for (axis, x) in way.axes.into_iter().zip([ahead, beside % second, beside / second]) {
+                at[axis] = x;
+            }
+            let owner = shape.rank(at);
+            let lane = (beside as usize * ways.len() + share as usize) as Lane;
+            let place = Place::new(shape, way, v.rank, at);
+            let (top, of_block) = (hops(shape), Chunk { block: owner, part: share });
+            match v.collective {
+                Collective::AllReduce => {
+                    let chunk = Chunk::part(share * n + owner);
+                    if v.rank == owner {
+                        rounds.at(top).recv_reduce_send(place.fold(), chunk, true, place.readers()).on(lane);
+                    } else {
+                        place.up(chunk, lane, &mut rounds);
+                        place.down(top, chunk, lane, &mut rounds);
+                    }
+                }
+                Collective::ReduceScatter if v.rank == owner => {
+                    rounds.at(top).recv_reduce(place.fold(), of_block).on(lane);
+                }
+                Collective::ReduceScatter => place.up(of_block, lane, &mut rounds),
+                Collective::AllGather if v.rank == owner => {
+                    rounds.at(0).copy_send(of_block, place.readers()).on(lane);
+                }
+                Collective::AllGather => place.down(0, of_block, lane, &mut rounds),
+                _ => unserved(v),
+            }
+        }
+    }
+    out.parts = ways.len() as u32 * if v.collective == Collective::AllReduce { n } else { 1 };
+    rounds.write(out);
+}
+
+/// What [`plan`] costs. All places of a torus are alike, so each rank sends as many messages as reach it: one for each
+/// chunk of another owner, up and down.
+pub(super) fn cost(v: &View, shape: Shape, ways: &[Way]) -> Cost {
+    let (n, shares) = (v.nranks, ways.len() as u32);
+    let each = shares * (n - 1);
+    // Down, a rank has no readers for the chunks that it is the last to get on the first axis that is one.
+    let first = |way: &Way| way.axes.into_iter().map(|axis| shape.0[axis]).find(|&x| x > 1).unwrap_or(1);
+    let down: u32 = ways.iter().map(|way| n - n / first(way)).sum();
+    let (parts, sends, chunks_sent, combines, trips) = match v.collective {
+        Collective::AllReduce => (shares * n, each + down, 2 * each, each, 2),
+        Collective::ReduceScatter => (shares, each, each, each, 1),
+        Collective::AllGather => (shares, down, each, 0, 1),
+        _ => unserved(v),
+    };
+    Cost { parts, sends, chunks_sent, combines, depth: trips * hops(shape) }
+}
+
+/// Hops to or from an owner on the longest way.
+fn hops(shape: Shape) -> u32 {
+    shape.0.iter().map(|x| x - 1).sum()
+}
+
+/// Where a rank stands in the tree of one chunk. Axes are in the order of the way.
+struct Place {
+    /// Ranks along each axis.
+    extent: [u32; 3],
+    /// Hops from the owner to here along each axis.
+    distance: [u32; 3],
+    /// The neighbours that messages come from and go to.
+    behind: [Rank; 3],
+    ahead: [Rank; 3],
+    /// The axis of this rank's hop to the owner: the first on which they differ. 3: it is the owner.
+    stage: usize,
+}
+
+impl Place {
+    fn new(shape: Shape, way: &Way, rank: Rank, owner: [u32; 3]) -> Place {
+        let here = shape.coordinates(rank);
+        // The rank so many hops ahead along an axis.
+        let step = |axis: usize, hops: u32| {
+            let mut at = here;
+            at[axis] = (at[axis] + hops) % shape.0[axis];
+            shape.rank(at)
+        };
+        let (up, down) = (way.axes.map(|axis| step(axis, 1)), way.axes.map(|a| step(a, shape.0[a] - 1)));
+        let (behind, ahead) = if way.backwards { (up, down) } else { (down, up) };
+        let distance = way.axes.map(|axis| {
+            let (from, to) = if way.backwards { (here, owner) } else { (owner, here) };
+            (to[axis] + shape.0[axis] - from[axis]) % shape.0[axis]
+        });
+        let stage = distance.iter().position(|&d| d > 0).unwrap_or(3);
+        Place { extent: way.axes.map(|axis| shape.0[axis]), distance, behind, ahead, stage }
+    }
+
+    /// What comes in on the axes that are done, what comes along the present one, and the own input.
+    fn fold(&self) -> Vec<Operand> {
+        let done = |j: usize| j < self.stage && self.extent[j] > 1;
+        let under_way = |j: usize| j == self.stage && self.distance[j] > 1;
+        (0..3).filter(|&j| done(j) || under_way(j)).map(|j| From(self.behind[j])).chain([Own]).collect()
+    }
+
+    /// Who gets the complete chunk from here.
+    fn readers(&self) -> Vec<Rank> {
+        let reads = |&j: &usize| j <= self.stage && self.distance[j] + 1 < self.extent[j];
+        (0..3).filter(reads).map(|j| self.ahead[j]).collect()
+    }
+
+    /// Add to a chunk on its way to the owner, no sooner than it is wanted there.
+    fn up(&self, chunk: Chunk, lane: Lane, rounds: &mut Rounds) {
+        let passed = |j| if self.distance[j] == 0 { self.extent[j] - 1 } else { self.distance[j] - 1 };
+        let round = (0..3).map(passed).sum();
+        rounds.at(round).recv_reduce_send(self.fold(), chunk, false, self.ahead[self.stage]).on(lane);
+    }
+
+    /// Take a complete chunk, which left its owner in round `start`.
+    fn down(&self, start: u32, chunk: Chunk, lane: Lane, rounds: &mut Rounds) {
+        let round = start + self.distance.iter().sum::<u32>();
+        rounds.at(round).recv_copy_send(self.behind[self.stage], chunk, self.readers()).on(lane);
+    }
+}
