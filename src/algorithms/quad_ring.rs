@@ -67,7 +67,7 @@ fn snake(shape: Shape, axes: [usize; 3]) -> Vec<Rank> {
             let extent = shape.0[axis];
             let along = index % extent;
             index /= extent;
-            at[axis] = if index % 2 == 0 { along } else { extent - 1 - along };
+            at[axis] = if index.is_multiple_of(2) { along } else { extent - 1 - along };
         }
         shape.rank(at)
     };
