@@ -5,9 +5,12 @@
 //!     pushed        ...0111 0001  -->  bucket 5; it is divided among 0..=4 when all that is earlier is gone
 //! ```
 //!
-//! Time never goes back, so an entry only ever moves to lower buckets, at most 64 times and in practice a few. Entries of
-//! one time are ordered by `order`, which may go back within that time: what is pushed at the present time goes to a
-//! small binary heap beside the sorted bucket.
+//! Time never goes back, so an entry only ever moves to lower buckets, at most 64 times. Entries of one time are
+//! ordered by `order`, which may go back within that time: what is pushed at the present time goes to a small binary
+//! heap beside the sorted bucket.
+//!
+//! Why not one binary heap: it took two to four times as long for 1,024 ranks that enter together. Where all times differ
+//! and few events are pending, the two are alike.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
