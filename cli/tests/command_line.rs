@@ -110,3 +110,54 @@ fn the_doctor_warns_of_a_variable_that_does_not_exist() {
         assert!(facts.iter().any(|fact| fact["subject"] == subject), "{subject}");
     }
 }
+
+#[test]
+fn a_simulation_prices_every_method_that_is_asked_for() {
+    let line =
+        "sim all_reduce --fabric dgx-h100 --nodes 2 -b 8M --algo ring,alternating_rings --counters --json";
+    let rows: Vec<serde_json::Value> =
+        answer(line).lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(
+        rows.iter().map(|row| row["algo"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["ring", "alternating_rings"]
+    );
+    let time = |row: &serde_json::Value| row["time_ps"].as_u64().unwrap();
+    assert!(time(&rows[1]) < time(&rows[0]));
+    let nics = |row: &serde_json::Value| {
+        let ports = row["ports"].as_array().unwrap();
+        ports.iter().filter(|port| port["port"].as_str().unwrap().ends_with(".nic.tx")).count()
+    };
+    assert_eq!((nics(&rows[0]), nics(&rows[1])), (2, 16));
+    let auto = answer("sim all_reduce --fabric dgx-h100 --nodes 2 -b 8M --json");
+    let all = answer("sim all_reduce --fabric dgx-h100 --nodes 2 -b 8M --algo all --json");
+    let quickest = all.lines().map(|row| time(&serde_json::from_str(row).unwrap())).min();
+    assert_eq!(Some(time(&serde_json::from_str(&auto).unwrap())), quickest);
+}
+
+#[test]
+fn a_simulation_that_cannot_be_is_refused_with_the_remedy() {
+    for (line, remedy) in [
+        ("sim all_reduce --fabric dgx-h200 -b 1M", "dgx-h100"),
+        ("sim all_reduce --fabric dgx-h100 -n 9 -b 1M", "8 places"),
+        ("sim all_reduce --fabric dgx-h100 -b 1M --algo rong", "alternating_rings"),
+        ("sim alltoall --fabric dgx-h100 -b 1M --algo tree", "pairwise"),
+        ("sim broadcast --fabric t3000 -b 1M --root 8", "0..=7"),
+        ("topo print dgx", "dgx-h100"),
+        ("topo check ./not-there.toml", "not-there.toml"),
+    ] {
+        let output = penny(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(remedy), "{line}: {text}");
+    }
+}
+
+#[test]
+fn every_machine_that_is_listed_can_be_shown_and_checked() {
+    for row in answer("topo list").lines() {
+        let name = row.split_whitespace().next().unwrap();
+        assert!(answer(&format!("topo check {name}")).contains("places"));
+        assert!(answer(&format!("topo print {name}")).contains(name));
+    }
+    assert!(answer("topo show t3000").lines().count() > 8);
+}

@@ -5,4 +5,5 @@ mod architecture;
 mod boundary;
 mod collectives;
 mod disagreements;
+mod machines;
 mod readme;

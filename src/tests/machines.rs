@@ -1,0 +1,81 @@
+//! Plans priced on the machines that ship with Penny, against what is published of those machines.
+
+use crate::algorithms;
+use crate::fabric::{Call, Outcome, engine};
+use crate::plan::View;
+use crate::topology::{self, Network};
+use crate::types::Collective;
+
+/// An all-reduce of so many bytes over all places, and its bus bandwidth in GB/s.
+fn all_reduce(machine: &str, method: &str, bytes: u64) -> (Network, Outcome, f64) {
+    let network = topology::open(machine).unwrap();
+    let nranks = network.shape.nranks();
+    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, nranks, 0) };
+    let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
+    let call = Call { plans: &plans, view, count: bytes / 4, size: 4, slice_bytes: u64::MAX };
+    let outcome = engine::price(&network, &call, &vec![0; nranks as usize]).unwrap();
+    let seconds = *outcome.exit_ps.iter().max().unwrap() as f64 * 1e-12;
+    let factor = 2.0 * f64::from(nranks - 1) / f64::from(nranks);
+    let busbw = bytes as f64 / seconds * factor * 1e-9;
+    (network, outcome, busbw)
+}
+
+#[track_caller]
+fn assert_near(value: f64, published: f64, share: f64) {
+    assert!((value / published - 1.0).abs() <= share, "{value} is not within {share} of {published}");
+}
+
+/// How many ports whose names end so carried something.
+fn busy(network: &Network, outcome: &Outcome, end: &str) -> usize {
+    let ports = network.ports.iter().zip(&outcome.counters);
+    ports.filter(|(port, passed)| port.name.ends_with(end) && passed.messages > 0).count()
+}
+
+#[test]
+fn one_ring_over_two_nodes_is_as_fast_as_one_nic() {
+    let (network, outcome, busbw) = all_reduce("dgx-h100:nodes=2", "ring", 8 << 30);
+    assert_near(busbw, 48.5, 0.002);
+    // One of eight a node transmits.
+    assert_eq!((busy(&network, &outcome, ".nic.tx"), busy(&network, &outcome, ".nic.rx")), (2, 2));
+}
+
+#[test]
+fn alternating_rings_keep_every_nic_busy_both_ways() {
+    for nodes in [2, 3, 4, 5] {
+        let (network, outcome, busbw) =
+            all_reduce(&format!("dgx-h100:nodes={nodes}"), "alternating_rings", 8 << 30);
+        assert_near(busbw, 388.0, 0.002);
+        let nics = 8 * nodes;
+        assert_eq!((busy(&network, &outcome, ".nic.tx"), busy(&network, &outcome, ".nic.rx")), (nics, nics));
+    }
+}
+
+#[test]
+fn both_directions_double_a_ring() {
+    let one = all_reduce("tpu-v5e:shape=8x1", "ring", 1 << 30).2;
+    let both = all_reduce("tpu-v5e:shape=8x1", "ring_pair", 1 << 30).2;
+    assert_near(both / one, 2.0, 0.01);
+}
+
+#[test]
+fn a_slow_nic_halves_its_ring_only() {
+    let text = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap().1;
+    let slow = format!("{text}\n[[override]]\nlink = \"n0.g7.nic.tx\"\nbw = \"0.5x\"\n");
+    let arguments = [("nodes".to_owned(), "2".to_owned())];
+    let network = topology::parse("slow.toml", &slow, &arguments).unwrap();
+    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+    let plans = algorithms::plan_all(algorithms::find("alternating_rings").unwrap(), &view);
+    let call = Call { plans: &plans, view, count: 1 << 28, size: 4, slice_bytes: u64::MAX };
+    let time = |network: &Network| engine::price(network, &call, &[0; 16]).unwrap();
+    let (whole, slow) = (time(&topology::open("dgx-h100:nodes=2").unwrap()), time(&network));
+    let end = |outcome: &Outcome| *outcome.exit_ps.iter().max().unwrap() as f64;
+    assert_near(end(&slow) / end(&whole), 2.0, 0.01);
+    // The bytes are the same everywhere; the slow port alone is taken twice as long.
+    for ((port, a), b) in network.ports.iter().zip(&whole.counters).zip(&slow.counters) {
+        assert_eq!((a.bytes, a.messages), (b.bytes, b.messages), "{}", port.name);
+        let longer = b.busy_ps as f64 / a.busy_ps.max(1) as f64;
+        if port.name == "n0.g7.nic.tx" {
+            assert_near(longer, 2.0, 0.01);
+        }
+    }
+}
