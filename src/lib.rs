@@ -41,6 +41,9 @@
 //! | slot | a place in a segment where a rank stages what others will read |
 //! | arrival | the line by which a rank tells the others which call it has entered |
 //! | flag | a word that one rank posts and others wait on |
+//! | place | where a rank stands on a declared machine |
+//! | port | one direction of one wire's end of such a machine; it serves one message at a time |
+//! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 
 #![deny(unsafe_code)]
 

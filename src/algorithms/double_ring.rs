@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The rails' sums of a chunk meet in the one node that it belongs to, and are passed round the other nodes only when
-//! they are complete: half of the messages of two all-reduces, one after the other, would carry what is not a result.
+//! they are complete.
 //!
 //! Cost: as many hops as `hierarchical`, whose axes these are in the other order. The wires inside a node carry only
 //! 2(g-1)/gN of the buffer, those between nodes 2(N-1)/N. It is right where nodes are weakly wired inside; where the
