@@ -1,9 +1,11 @@
 //! `penny sim`: what a collective would take on a declared machine, without processes and without data.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use penny::algorithms::{self, Algorithm};
-use penny::fabric::engine::price;
+use penny::fabric::engine::{price, price_traced};
+use penny::fabric::trace::perfetto;
 use penny::fabric::{Call, Outcome};
 use penny::plan::{Plan, Shape, View};
 use penny::topology::{self, Network};
@@ -22,6 +24,7 @@ Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
 Examples:
   penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algo ring,alternating_rings
   penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M --algo torus --counters
+  penny sim all_reduce --fabric t3000 -b 64K --algo ring_pair --trace ring_pair.json
   penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
 
 /// The options of `penny sim`.
@@ -64,6 +67,9 @@ pub struct Args {
     /// After each line, the ports that were used: bytes, messages, share of the time, longest queue
     #[arg(long)]
     counters: bool,
+    /// Write what passed each port when to this file, for Perfetto or chrome://tracing: one size and one method
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print JSON, one object a line, instead of the table
     #[arg(long)]
     json: bool,
@@ -115,7 +121,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let methods = methods(&args.algo, &view)?;
     let auto = args.algo.iter().any(|name| name == "auto");
     let mut text = if args.json { String::new() } else { head(args, &network, view.nranks) };
-    for bytes in sizes(args)? {
+    let sizes = sizes(args)?;
+    if args.trace.is_some() && (sizes.len() > 1 || methods.len() > 1) {
+        return Err("--trace: a trace is of one call; give one size (-b) and one method (--algo)".to_owned());
+    }
+    for bytes in sizes {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
         for method in &methods {
@@ -127,7 +137,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 slice_bytes: args.slice.map_or(u64::MAX, |bytes| bytes.max(1) as u64),
             };
             let entry = vec![0; view.nranks as usize];
-            let outcome = price(&network, &call, &entry).map_err(|e| e.message)?;
+            let outcome = match &args.trace {
+                None => price(&network, &call, &entry).map_err(|e| e.message)?,
+                Some(file) => traced(&network, &call, &entry, file)?,
+            };
             rows.push(row(args, &network, &view, method, count, dtype, &outcome));
         }
         if auto {
@@ -139,6 +152,15 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         }
     }
     answer::print(&text)
+}
+
+/// Prices a call and writes its trace.
+fn traced(network: &Network, call: &Call<'_>, entry: &[u64], file: &Path) -> Result<Outcome, String> {
+    let mut spans = Vec::new();
+    let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
+    std::fs::write(file, perfetto(&spans, network))
+        .map_err(|e| format!("--trace {}: cannot write: {e}", file.display()))?;
+    Ok(outcome)
 }
 
 /// The machine with `--nodes` added to its arguments.

@@ -161,3 +161,22 @@ fn every_machine_that_is_listed_can_be_shown_and_checked() {
     }
     assert!(answer("topo show t3000").lines().count() > 8);
 }
+
+#[test]
+fn a_trace_has_a_span_for_every_message_at_every_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ring.json");
+    let line = format!(
+        "sim all_reduce --fabric t3000 -b 64K --algo ring --counters --json --trace {}",
+        file.display()
+    );
+    let row: serde_json::Value = serde_json::from_str(&answer(&line)).unwrap();
+    let ports = row["ports"].as_array().unwrap().iter();
+    let messages: u64 = ports.map(|port| port["messages"].as_u64().unwrap()).sum();
+    let trace: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap().iter();
+    // Each span is shown twice: among its rank's tracks and among the ports'.
+    assert_eq!(events.filter(|event| event["ph"] == "X").count() as u64, 2 * messages);
+    let refused = penny("sim all_reduce --fabric t3000 -b 64K --algo ring,tree --trace x.json");
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("one method"));
+}
