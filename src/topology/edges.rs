@@ -12,7 +12,7 @@
 //!
 //! The way on is kept for each pair of places, so this is for machines of a node's size; large ones have a shape.
 
-use super::file::{Built, MOST_LINKS};
+use super::built::{Built, MOST_LINKS};
 use super::source::{Section, class_named};
 use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;

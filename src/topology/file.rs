@@ -22,23 +22,12 @@
 //! The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
 //! `dgx-h100:nodes=2`, replace keys of the shape.
 
+use super::built::Built;
 use super::source::{Section, Source};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, Routes, Shape, edges, grid, switch};
+use super::{Class, Network, Port, edges, grid, switch};
 use crate::error::{Error, Result};
 use toml::de::DeTable;
-
-/// Places of a machine.
-pub(super) const MOST_PLACES: u32 = 1 << 20;
-/// Parallel links of an edge.
-pub(super) const MOST_LINKS: u32 = 64;
-
-/// What a shape makes of its section.
-pub(super) struct Built {
-    pub ports: Vec<Port>,
-    pub shape: Shape,
-    pub routes: Box<dyn Routes>,
-}
 
 type Builder = fn(&Section, &[Class]) -> Result<Built>;
 

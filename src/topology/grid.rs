@@ -10,7 +10,7 @@
 //! both ways are as long: even lanes go up, odd ones down. A lane's link is its number modulo the links of an edge.
 //! A hop is one port: the sender's.
 
-use super::file::{Built, MOST_LINKS, MOST_PLACES};
+use super::built::{Built, MOST_LINKS, MOST_PLACES};
 use super::source::Section;
 use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;

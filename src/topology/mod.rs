@@ -8,6 +8,7 @@
 //!
 //! Pure: a [`Network`] is data. It is built from a file or a preset, and the fabric's engine prices plans on it.
 
+mod built;
 mod edges;
 pub mod file;
 mod grid;

@@ -13,7 +13,7 @@
 //! leaf to the spine, which is a full bisection; a spine class of less bandwidth than the NIC's tapers it. Without
 //! a spine, all NICs are on one switch.
 
-use super::file::{Built, MOST_PLACES};
+use super::built::{Built, MOST_PLACES};
 use super::source::Section;
 use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;
