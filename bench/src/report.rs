@@ -64,17 +64,22 @@ impl Measurement {
         let algbw_gbps = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
         Measurement { time_us: seconds * 1e6, algbw_gbps, busbw_gbps: algbw_gbps * bus_factor, wrong }
     }
-}
 
-impl fmt::Display for Measurement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Time and bandwidths as the table shows them.
+    pub fn columns(&self) -> String {
         let time = self.time_us;
         let digits = match time {
             _ if time >= 10_000.0 => 0,
             _ if time >= 100.0 => 1,
             _ => 2,
         };
-        write!(f, "{time:8.digits$} {:7.2} {:7.2}", self.algbw_gbps, self.busbw_gbps)?;
+        format!("{time:8.digits$} {:7.2} {:7.2}", self.algbw_gbps, self.busbw_gbps)
+    }
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.columns())?;
         match self.wrong {
             Some(wrong) => write!(f, " {wrong:6}"),
             None => write!(f, " {:>6}", "N/A"),

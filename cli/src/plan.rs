@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use penny::algorithms::{self, Algorithm};
 use penny::plan::{View, check, render};
-use penny::types::{Collective, DataType};
+use penny::types::DataType;
 use penny_bench::layout;
 use penny_bench::options::{Choice, parse_bytes};
 use penny_bench::subject::Subject;
 
-use crate::answer;
+use crate::{answer, methods};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,48 +55,20 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("--root {} is not a rank of {}: 0..={}", args.root, args.ranks, args.ranks - 1));
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
-    let methods = methods(args, collective)?.into_iter();
-    let texts: Result<Vec<_>, _> = methods.map(|m| rendered(m, args, collective, count)).collect();
+    let view = View::flat(collective, 0, args.ranks, args.root);
+    let methods = match &args.algo {
+        None => methods::able(&view)?,
+        Some(name) => vec![methods::named(name, &view)?],
+    };
+    let texts: Result<Vec<_>, _> = methods.into_iter().map(|m| rendered(m, args, &view, count)).collect();
     answer::print(&texts?.join(if args.json { "" } else { "\n" }))
 }
 
-/// The methods to show.
-fn methods(args: &Args, collective: Collective) -> Result<Vec<&'static Algorithm>, String> {
-    let view = View::flat(collective, 0, args.ranks, args.root);
-    let can: Vec<_> = algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()).collect();
-    let names: Vec<_> = can.iter().map(|a| a.name).collect();
-    let Some(name) = &args.algo else {
-        return match can.is_empty() {
-            true => Err(format!("no method plans {collective} among {} ranks", args.ranks)),
-            false => Ok(can),
-        };
-    };
-    let instead = format!("there are {}", names.join(", "));
-    let Some(algorithm) = algorithms::find(name) else {
-        return Err(format!(
-            "--algo {name}: no such method; for {collective} among {} ranks {instead}",
-            args.ranks
-        ));
-    };
-    match algorithm.refuses(&view) {
-        Some(why) => Err(format!(
-            "--algo {name} cannot serve {collective} among {} ranks: {why}; {instead}",
-            args.ranks
-        )),
-        None => Ok(vec![algorithm]),
-    }
-}
-
 /// One method's plan as text or JSON, proven on the way.
-fn rendered(
-    algorithm: &Algorithm,
-    args: &Args,
-    collective: Collective,
-    count: usize,
-) -> Result<String, String> {
-    let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, args.ranks, args.root));
+fn rendered(algorithm: &Algorithm, args: &Args, view: &View, count: usize) -> Result<String, String> {
+    let plans = algorithms::plan_all(algorithm, view);
     let proof =
-        check::prove(&plans, collective, args.root).map_err(|e| format!("{}: {e}", algorithm.name))?;
+        check::prove(&plans, view.collective, view.root).map_err(|e| format!("{}: {e}", algorithm.name))?;
     Ok(match args.json {
         true => render::json(&plans, &proof, count),
         false => {

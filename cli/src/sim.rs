@@ -16,7 +16,7 @@ use penny_bench::report::Measurement;
 use penny_bench::subject::Subject;
 use serde::Serialize;
 
-use crate::answer;
+use crate::{answer, methods};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
@@ -118,7 +118,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     };
     let network = topology::open(&spec(args)).map_err(|e| e.message)?;
     let view = view(args, collective, &network)?;
-    let methods = methods(&args.algo, &view)?;
+    let methods = programs(&args.algo, &view)?;
     let auto = args.algo.iter().any(|name| name == "auto");
     let mut text = if args.json { String::new() } else { head(args, &network, view.nranks) };
     let sizes = sizes(args)?;
@@ -203,36 +203,15 @@ fn sizes(args: &Args) -> Result<Vec<usize>, String> {
 }
 
 /// The methods by name, with the programs of all ranks.
-fn methods(names: &[String], view: &View) -> Result<Vec<Method>, String> {
-    let able: Vec<_> =
-        algorithms::candidates(view.collective).filter(|a| a.refuses(view).is_none()).collect();
-    let instead = || able.iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
-    if able.is_empty() {
-        return Err(format!("no method plans {} among {} ranks", view.collective, view.nranks));
-    }
-    let chosen: Vec<&'static Algorithm> = match names {
-        [word] if word == "auto" || word == "all" => able.clone(),
-        names => names
-            .iter()
-            .map(|name| {
-                let found = algorithms::find(name).ok_or_else(|| {
-                    format!("--algo {name}: no such method; there are auto, all, {}", instead())
-                })?;
-                match found.refuses(view) {
-                    None => Ok(found),
-                    Some(why) => Err(format!(
-                        "--algo {name} cannot serve {} here: {why}; those that can: {}",
-                        view.collective,
-                        instead()
-                    )),
-                }
-            })
-            .collect::<Result<_, String>>()?,
+fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
+    let chosen = match names {
+        [word] if word == "auto" || word == "all" => methods::able(view)?,
+        names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
     };
-    Ok(chosen
+    let planned = chosen
         .into_iter()
-        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) })
-        .collect())
+        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) });
+    Ok(planned.collect())
 }
 
 fn row(
@@ -300,21 +279,14 @@ fn head(args: &Args, network: &Network, nranks: u32) -> String {
 }
 
 fn line(row: &Row, dtype: DataType) -> String {
-    let us = row.time_ps as f64 * 1e-6;
-    let digits = if us >= 10_000.0 {
-        0
-    } else if us >= 100.0 {
-        1
-    } else {
-        2
-    };
+    let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *row;
+    let measured = Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None };
     let mut text = format!(
-        "{:12} {:12} {:>10} {us:8.digits$} {:7.2} {:7.2}  {:<17} {:9}\n",
+        "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
         row.bytes,
         row.count,
         dtype.to_string(),
-        row.algbw_gbps,
-        row.busbw_gbps,
+        measured.columns(),
         row.algo,
         row.events
     );
