@@ -13,6 +13,7 @@ mod edges;
 pub mod file;
 mod grid;
 mod matrix;
+mod placing;
 mod source;
 mod switch;
 #[cfg(test)]

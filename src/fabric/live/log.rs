@@ -1,0 +1,132 @@
+//! The state of the world between two runs of the engine, as words on the board.
+//!
+//! ```text
+//!     ports (free from when, counters)  +  the calls admitted since, with their entries  =  the world
+//! ```
+//!
+//! The engine is deterministic, so nobody writes down what is in the middle of a wire: a process that has to run it next
+//! begins at the ports and admits the logged calls again, up to [`Journal::handled_ps`]; the one that ran it last
+//! just goes on. When nothing is under way the ports are written anew, and the log is empty again.
+
+use crate::error::{Error, Result};
+use crate::fabric::{Counters, PortState};
+use crate::memory::board::{Board, LOG, PORT};
+use crate::sync::prim::{AtomicU64, Ordering};
+use crate::types::Rank;
+
+/// The board as its runner sees it.
+pub struct Journal<'a> {
+    pub board: &'a Board,
+}
+
+/// A call in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub spec: [u64; 4],
+    pub members: Vec<LoggedMember>,
+}
+
+/// A member of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggedMember {
+    pub place: Rank,
+    pub ticket: u32,
+    /// Index of its post in the ticket.
+    pub post: u32,
+    pub entry_ps: u64,
+}
+
+/// Words of a call, and of each member.
+const CALL: usize = 5;
+const MEMBER: usize = 2;
+
+impl<'a> Journal<'a> {
+    pub fn new(board: &'a Board) -> Journal<'a> {
+        Journal { board }
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.board.log()[at].load(Ordering::Relaxed)
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.board.header().epoch.load(Ordering::Acquire)
+    }
+
+    /// Words in use.
+    pub fn len(&self) -> usize {
+        self.board.header().logged.load(Ordering::Acquire) as usize
+    }
+
+    pub fn handled_ps(&self) -> u64 {
+        self.board.header().handled_ps.load(Ordering::Acquire)
+    }
+
+    pub fn set_handled(&self, at_ps: u64) {
+        self.board.header().handled_ps.store(at_ps, Ordering::Release);
+    }
+
+    /// Is there room for a call of so many members?
+    pub fn has_room(&self, members: usize) -> bool {
+        self.len() + CALL + MEMBER * members <= LOG
+    }
+
+    pub fn append(&self, call: &Logged) -> Result<()> {
+        if !self.has_room(call.members.len()) {
+            return Err(Error::internal("the log of the calls under way is full"));
+        }
+        let at = self.len();
+        let head = call.spec.iter().copied().chain([call.members.len() as u64]);
+        let members = call.members.iter().flat_map(|member| {
+            [(member.place as u64) << 32 | (member.ticket as u64) << 24 | member.post as u64, member.entry_ps]
+        });
+        let mut end = at;
+        for (word, value) in self.board.log()[at..].iter().zip(head.chain(members)) {
+            word.store(value, Ordering::Relaxed);
+            end += 1;
+        }
+        self.board.header().logged.store(end as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// The call at a position, and where the next one begins.
+    pub fn read(&self, at: usize) -> (Logged, usize) {
+        let spec = [0, 1, 2, 3].map(|i| self.word(at + i));
+        let count = (self.word(at + 4) as usize).min((LOG - at - CALL) / MEMBER);
+        let members = (0..count).map(|i| {
+            let who = self.word(at + CALL + MEMBER * i);
+            LoggedMember {
+                place: (who >> 32) as Rank,
+                ticket: (who >> 24 & 0xff) as u32,
+                post: (who & 0xff_ffff) as u32,
+                entry_ps: self.word(at + CALL + MEMBER * i + 1),
+            }
+        });
+        (Logged { spec, members: members.collect() }, at + CALL + MEMBER * count)
+    }
+
+    /// The ports as of the beginning of the log.
+    pub fn ports(&self) -> Vec<PortState> {
+        let port = |words: &[AtomicU64]| {
+            let [free_ps, bytes, messages, busy_ps, queue_high, ..] =
+                std::array::from_fn::<u64, PORT, _>(|i| words[i].load(Ordering::Relaxed));
+            let counters = Counters { bytes, messages, busy_ps, queue_high: queue_high as u32 };
+            PortState { free_ps, counters }
+        };
+        self.board.ports().chunks_exact(PORT).map(port).collect()
+    }
+
+    /// Nothing is under way: the log begins anew at these ports.
+    pub fn begin(&self, ports: &[PortState]) {
+        for (words, port) in self.board.ports().chunks_exact(PORT).zip(ports) {
+            let Counters { bytes, messages, busy_ps, queue_high } = port.counters;
+            for (word, value) in words.iter().zip([port.free_ps, bytes, messages, busy_ps, queue_high as u64]) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        let header = self.board.header();
+        header.logged.store(0, Ordering::Relaxed);
+        header.handled_ps.store(0, Ordering::Relaxed);
+        header.epoch.fetch_add(1, Ordering::Release);
+    }
+}

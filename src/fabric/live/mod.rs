@@ -1,0 +1,52 @@
+//! Ranks that take their time from the engine while they move real bytes.
+//!
+//! ```text
+//!     rank 0 --post--> [ticket] \                                 / exit 41 us --> clock of rank 0
+//!     rank 1 --post--> [ticket]  > the last to post runs the engine
+//!     rank 2 --post--> [ticket] /                                 \ exit 43 us --> clock of rank 2
+//!          '-- then moves its bytes, un-paced, and looks for its exit only at the end
+//! ```
+//!
+//! Before a rank moves a byte of a call it posts what it is about to do and when, by its own clock. As soon as nobody
+//! is left who could post anything earlier, that is, when all ranks wait, whoever posted last runs the engine and
+//! writes when each member is done. So the outcome depends on what the ranks do, never on when the machine let them.
+//!
+//! - A call takes part when all its members have posted it, a transfer when both of its ends have: as on a rendezvous.
+//! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
+//!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
+//! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
+//!
+//! The state of the world between two runs is the ports and a log of the calls under way ([`log`](self::log)); every
+//! process can run the engine, and none has to.
+
+mod log;
+mod pace;
+mod party;
+mod report;
+mod runner;
+mod seat;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use pace::Clock;
+pub use party::Party;
+pub use seat::{Account, Seat, Waiting};
+pub use spec::{Post, Spec, What};
+
+use crate::topology::Network;
+use std::sync::Arc;
+
+/// Where several calls are under way, the engine goes on for so long after the first rank is done.
+pub const WINDOW_PS: u64 = 1_000_000;
+
+/// A declared machine whose time ranks are to take.
+#[derive(Clone)]
+pub struct Machine {
+    /// What it is.
+    pub network: Arc<Network>,
+    /// How it was named: a preset with arguments, or a file.
+    pub spec: String,
+    /// Whether calls also take their time.
+    pub clock: Clock,
+}

@@ -1,0 +1,122 @@
+//! The paced clock: calls return no earlier than the declared machine would, so many times slower.
+//!
+//! ```text
+//!     wall clock    anchor --------- entry ~~~~~~~~~~~ target = anchor + dilation * (exit - anchor's time)
+//!     fabric time   anchor's time -- entry ----------- exit
+//! ```
+//!
+//! Time that a program spends between its calls moves the anchor: it is the program's own. What a call returns late
+//! is the slip; above [`MOST_SLIP`] of the time asked for, the run does not say what it claims to say.
+
+use crate::error::{Error, Result};
+
+/// Share of the paced time by which calls may be late.
+pub const MOST_SLIP: f64 = 0.01;
+
+/// How a communicator's calls use the declared machine's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clock {
+    /// It is reported, and nothing waits for it.
+    Virtual,
+    /// Calls take it, so many times slower.
+    Paced(f64),
+}
+
+impl Clock {
+    /// `virtual`, or `paced:1000`.
+    pub fn parse(text: &str) -> Result<Clock> {
+        let wrong = || {
+            Error::argument(format!(
+                "PENNY_FABRIC_CLOCK is `{text}`; it takes virtual, or paced:D with D times slower than the machine, such as paced:1000"
+            ))
+        };
+        match text.split_once(':') {
+            None if text == "virtual" => Ok(Clock::Virtual),
+            Some(("paced", dilation)) => {
+                let dilation: f64 = dilation.parse().map_err(|_| wrong())?;
+                let sound = dilation.is_finite() && (1e-3..=1e12).contains(&dilation);
+                sound.then_some(Clock::Paced(dilation)).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// One rank's account of wall time against fabric time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacer {
+    /// Wall time and fabric time that belong together.
+    anchor: Option<(u64, u64)>,
+    /// How late calls returned, together.
+    pub late_ns: u64,
+    /// How long they were asked to take.
+    pub asked_ns: u64,
+    /// How long they took to do.
+    pub worked_ns: u64,
+    /// What they take on the machine.
+    pub fabric_ps: u64,
+}
+
+impl Pacer {
+    /// A call begins: its wall time and its fabric time.
+    pub fn enter(&mut self, wall_ns: u64, entry_ps: u64, dilation: f64) {
+        let due = self.due(entry_ps, dilation);
+        if due.is_none_or(|due| wall_ns > due) {
+            self.anchor = Some((wall_ns, entry_ps));
+        }
+    }
+
+    /// When a fabric time is due.
+    pub fn due(&self, at_ps: u64, dilation: f64) -> Option<u64> {
+        let (wall_ns, then_ps) = self.anchor?;
+        Some(wall_ns.saturating_add((at_ps.saturating_sub(then_ps) as f64 * 1e-3 * dilation) as u64))
+    }
+
+    /// A call was done after `worked_ns`, and returned `late_ns` after it was due.
+    pub fn leave(&mut self, entry_ps: u64, exit_ps: u64, worked_ns: u64, late_ns: u64, dilation: f64) {
+        let fabric_ps = exit_ps.saturating_sub(entry_ps);
+        self.late_ns += late_ns;
+        self.asked_ns += (fabric_ps as f64 * 1e-3 * dilation) as u64;
+        self.worked_ns += worked_ns;
+        self.fabric_ps += fabric_ps;
+    }
+
+    /// How late calls were, as a share of the time that they were asked to take.
+    pub fn slip(&self) -> f64 {
+        if self.asked_ns == 0 { 0.0 } else { self.late_ns as f64 / self.asked_ns as f64 }
+    }
+
+    /// How many times slower than the machine this host moves the bytes.
+    pub fn needed(&self) -> f64 {
+        if self.fabric_ps == 0 { 0.0 } else { self.worked_ns as f64 * 1e3 / self.fabric_ps as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_a_word_or_a_dilation() {
+        assert_eq!(Clock::parse("virtual").unwrap(), Clock::Virtual);
+        assert_eq!(Clock::parse("paced:1000").unwrap(), Clock::Paced(1000.0));
+        for wrong in ["", "paced", "paced:", "paced:0", "paced:-3", "paced:inf", "real", "virtual:3"] {
+            let sentence = Clock::parse(wrong).unwrap_err().message;
+            assert!(sentence.contains("paced:1000"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn time_between_calls_is_not_slip_and_time_within_is() {
+        let mut pacer = Pacer::default();
+        pacer.enter(1_000_000, 0, 1000.0);
+        assert_eq!(pacer.due(5_000, 1000.0), Some(1_005_000), "5 ns, a thousand times slower");
+        pacer.leave(0, 5_000, 3_000, 50, 1000.0);
+        pacer.enter(9_000_000, 5_000, 1000.0);
+        assert_eq!(pacer.due(6_000, 1000.0), Some(9_001_000), "the program took its time");
+        pacer.leave(5_000, 6_000, 900, 10, 1000.0);
+        assert_eq!((pacer.late_ns, pacer.asked_ns), (60, 6_000));
+        assert_eq!(pacer.slip(), 0.01);
+        assert_eq!(pacer.needed(), 650.0);
+    }
+}

@@ -1,0 +1,83 @@
+//! A communicator as the declared machine sees it: who stands where, and which call is which.
+
+use super::seat::Seat;
+use super::spec::{Post, Spec, What};
+use crate::plan::Shape;
+use crate::types::Rank;
+use std::sync::Arc;
+
+/// One rank's view of its communicator's places.
+pub struct Party {
+    seat: Arc<Seat>,
+    /// Names the communicator among all of the job; the same at all members.
+    comm: u64,
+    rank: Rank,
+    /// Where each rank stands.
+    places: Arc<[Rank]>,
+    shape: Shape,
+    /// Transfers so far, by peer: sent, received.
+    transfers: Vec<[u32; 2]>,
+    /// Communicators made of this one.
+    children: u64,
+}
+
+impl Party {
+    /// The job's first communicator: rank r stands at place r.
+    pub fn root(seat: Arc<Seat>, nranks: u32) -> Party {
+        let rank = seat.place();
+        Party::new(seat, 0, rank, (0..nranks).collect())
+    }
+
+    fn new(seat: Arc<Seat>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Party {
+        let shape = seat.network().shape_of(&places);
+        let transfers = vec![[0; 2]; places.len()];
+        Party { seat, comm, rank, places, shape, transfers, children: 0 }
+    }
+
+    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there. All
+    /// members of this communicator call it, or [`no_child`](Self::no_child), in the same order.
+    pub fn child(&mut self, rank: Rank, members: &[Rank]) -> Party {
+        self.children += 1;
+        let first = members.first().copied().unwrap_or(0);
+        let comm = [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
+            (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
+        });
+        let places = members.iter().map(|&r| self.places[r as usize]).collect();
+        Party::new(self.seat.clone(), comm, rank, places)
+    }
+
+    /// This rank is in none of the communicators that are being made.
+    pub fn no_child(&mut self) {
+        self.children += 1;
+    }
+
+    /// Whose clock it is.
+    pub fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    /// How the ranks are arranged.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Where each rank stands.
+    pub fn places(&self) -> &Arc<[Rank]> {
+        &self.places
+    }
+
+    /// This rank's part in a collective call, by the call's number.
+    pub fn collective(&self, number: u64, spec: Spec) -> Post {
+        Post { comm: self.comm, key: number, spec, member: self.rank, members: self.places.len() as u32 }
+    }
+
+    /// This rank's half of the next transfer with a peer.
+    pub fn transfer(&mut self, send: bool, peer: Rank, count: u64, size: u64, kind: u64) -> Post {
+        let number = &mut self.transfers[peer as usize][!send as usize];
+        *number += 1;
+        let (from, to) = if send { (self.rank, peer) } else { (peer, self.rank) };
+        let key = 1 << 63 | (from as u64) << 47 | (to as u64) << 31 | (*number as u64 & 0x7fff_ffff);
+        let spec = Spec { what: What::Transfer { from, to }, count, size, kind };
+        Post { comm: self.comm, key, spec, member: !send as u32, members: 2 }
+    }
+}

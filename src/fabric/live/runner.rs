@@ -1,0 +1,296 @@
+//! Runs the engine when all ranks wait.
+
+use super::log::{Journal, Logged, LoggedMember};
+use super::seat::Programs;
+use super::spec::{Post, Spec, What, transfer_plans};
+use super::WINDOW_PS;
+use crate::error::{Error, Result};
+use crate::fabric::World;
+use crate::fabric::pricer::{Pricer, SharedCall};
+use crate::memory::board::{POSTED, SERVED};
+use crate::plan::{Plan, Shape};
+use crate::sync::prim::Ordering;
+use crate::topology::Network;
+use crate::types::{Collective, Rank};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One process's means to run the engine.
+pub struct Runner {
+    network: Arc<Network>,
+    programs: Programs,
+    plans: HashMap<PlanKey, Arc<[Plan]>>,
+    pricer: Pricer,
+    /// What this process knows of the calls under way.
+    world: Option<Known>,
+}
+
+type PlanKey = (Collective, Rank, u8, u32, Shape);
+
+/// The world as of a position in the log.
+struct Known {
+    world: World,
+    epoch: u64,
+    /// Words of the log that have been admitted.
+    read: usize,
+    /// The log's calls by their id in the world.
+    calls: Vec<Logged>,
+    handled_ps: u64,
+}
+
+/// A call or transfer of which posts stand.
+struct Gathered {
+    comm: u64,
+    key: u64,
+    members: u32,
+    posts: Vec<(Post, LoggedMember)>,
+}
+
+impl Gathered {
+    fn complete(&self) -> bool {
+        self.posts.len() >= self.members as usize
+    }
+    /// Do all members mean the same, each once?
+    fn agreed(&self) -> bool {
+        let (first, _) = &self.posts[0];
+        self.posts.iter().all(|(post, _)| (post.spec, post.members) == (first.spec, first.members))
+            && (0..).zip(&self.posts).all(|(i, (post, _))| post.member == i)
+    }
+    fn entry_ps(&self) -> u64 {
+        self.posts.iter().map(|(_, member)| member.entry_ps).min().unwrap_or(0)
+    }
+}
+
+impl Runner {
+    pub fn new(network: Arc<Network>, programs: Programs) -> Runner {
+        let pricer = Pricer::new(network.clone());
+        Runner { network, programs, plans: HashMap::new(), pricer, world: None }
+    }
+
+    /// Run until somebody is done, or nothing is under way. Tells how many tickets were served.
+    pub fn run(&mut self, journal: &Journal<'_>) -> Result<u32> {
+        let ready = gather(journal);
+        let (agreed, void): (Vec<_>, Vec<_>) = ready.into_iter().partition(Gathered::agreed);
+        let mut served = 0;
+        for call in &void {
+            let latest = call.posts.iter().map(|(_, member)| member.entry_ps).max().unwrap_or(0);
+            for (_, member) in &call.posts {
+                served += done(journal, member, latest).is_some() as u32;
+            }
+        }
+        if let ([alone], 0) = (agreed.as_slice(), journal.len()) {
+            return Ok(served + self.alone(journal, alone)?);
+        }
+        Ok(served + self.together(journal, agreed)?)
+    }
+
+    /// The plans of a call, and the call as the engine takes it.
+    fn call(&mut self, spec: &Spec, places: &[Rank]) -> Result<SharedCall> {
+        let members = places.len() as u32;
+        let view = spec.view(members, self.network.shape_of(places));
+        let plans = match spec.what {
+            What::Transfer { .. } => transfer_plans(),
+            What::Collective { collective, root, method } => {
+                let key = (collective, root, method, members, view.shape);
+                match self.plans.get(&key) {
+                    Some(plans) => plans.clone(),
+                    None => {
+                        let plans: Arc<[Plan]> = (self.programs)(method, &view)?.into();
+                        self.plans.insert(key, plans.clone());
+                        plans
+                    }
+                }
+            }
+        };
+        Ok(spec.call(plans, view))
+    }
+
+    /// One call and nothing else: its price is remembered.
+    fn alone(&mut self, journal: &Journal<'_>, call: &Gathered) -> Result<u32> {
+        let (spec, members) = parts(call);
+        let places: Vec<Rank> = members.iter().map(|m| m.place).collect();
+        let entries: Vec<u64> = members.iter().map(|m| m.entry_ps).collect();
+        let shared = self.call(&spec, &places)?;
+        let mut ports = journal.ports();
+        let priced = self.pricer.price(&shared, &places, &entries, &mut ports)?;
+        journal.begin(&ports);
+        note_call(journal, call);
+        let mut served = 0;
+        for (rank, member) in members.iter().enumerate() {
+            served += done(journal, member, priced.exit_ps(rank)).is_some() as u32;
+        }
+        Ok(served)
+    }
+
+    /// What others have admitted and handled, and this process has not.
+    fn catch_up(&mut self, journal: &Journal<'_>) -> Result<Known> {
+        let mut known = match self.world.take() {
+            Some(known) if known.epoch == journal.epoch() && journal.len() > 0 => known,
+            _ => Known {
+                world: World::resume(self.network.clone(), journal.ports()),
+                epoch: journal.epoch(),
+                read: 0,
+                calls: Vec::new(),
+                handled_ps: 0,
+            },
+        };
+        while known.read < journal.len() {
+            let (logged, next) = journal.read(known.read);
+            self.admit(&mut known, logged)?;
+            known.read = next;
+        }
+        let handled_ps = journal.handled_ps();
+        if known.handled_ps < handled_ps {
+            // BOUND: each turn reports another member; whoever ran the engine then has told them.
+            while known.world.advance(handled_ps)?.is_some() {}
+            known.handled_ps = handled_ps;
+        }
+        Ok(known)
+    }
+
+    fn admit(&mut self, known: &mut Known, logged: Logged) -> Result<()> {
+        let spec = Spec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
+        let places: Vec<Rank> = logged.members.iter().map(|m| m.place).collect();
+        let entries: Vec<u64> = logged.members.iter().map(|m| m.entry_ps).collect();
+        let shared = self.call(&spec, &places)?;
+        known.world.admit(&shared, &places, &entries)?;
+        known.calls.push(logged);
+        Ok(())
+    }
+
+    /// Several calls: the engine stops soon after the first rank is done.
+    fn together(&mut self, journal: &Journal<'_>, calls: Vec<Gathered>) -> Result<u32> {
+        let mut known = self.catch_up(journal)?;
+        let drained = known.world.idle();
+        let mut room = true;
+        for call in &calls {
+            let (spec, mut members) = parts(call);
+            for member in &mut members {
+                if !drained && member.entry_ps < known.handled_ps {
+                    member.entry_ps = known.handled_ps;
+                    journal.board.header().late.fetch_add(1, Ordering::Relaxed);
+                }
+                let posts = journal.board.posts(member.place, member.ticket as usize, member.post as usize + 1);
+                posts[member.post as usize].stage.store(1, Ordering::Relaxed);
+            }
+            let logged = Logged { spec: spec.words(), members };
+            room &= journal.has_room(2 * logged.members.len() + 64);
+            journal.append(&logged)?;
+            self.admit(&mut known, logged)?;
+            note_call(journal, call);
+        }
+        known.read = journal.len();
+        let alone = drained && calls.len() == 1;
+        let mut served = 0;
+        let mut horizon_ps = u64::MAX;
+        // BOUND: each turn reports another member.
+        while let Some(finished) = known.world.advance(horizon_ps)? {
+            let member = known.calls[finished.call as usize].members[finished.member as usize];
+            if let Some(exit_ps) = done(journal, &member, finished.exit_ps) {
+                served += 1;
+                if !alone && room {
+                    horizon_ps = horizon_ps.min(exit_ps.saturating_add(WINDOW_PS));
+                }
+            }
+        }
+        if known.world.idle() {
+            journal.begin(&known.world.ports());
+        } else {
+            journal.set_handled(horizon_ps);
+            known.handled_ps = horizon_ps;
+            self.world = Some(known);
+        }
+        Ok(served)
+    }
+
+    /// When the last member of a call would be done on the idle machine.
+    pub fn estimate(&mut self, spec: &Spec, places: &[Rank]) -> Result<u64> {
+        let shared = self.call(spec, places)?;
+        let mut world = World::new(self.network.clone());
+        world.admit(&shared, places, &vec![0; places.len()])?;
+        let mut last_ps = 0;
+        // BOUND: each turn reports another member.
+        while let Some(finished) = world.advance(u64::MAX)? {
+            last_ps = last_ps.max(finished.exit_ps);
+        }
+        Ok(last_ps)
+    }
+}
+
+fn parts(call: &Gathered) -> (Spec, Vec<LoggedMember>) {
+    (call.posts[0].0.spec, call.posts.iter().map(|(_, member)| *member).collect())
+}
+
+/// The calls of which all members have posted their part, first those that begin first.
+fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
+    let board = journal.board;
+    let mut calls: HashMap<(u64, u64), Gathered> = HashMap::new();
+    for place in 0..board.places() {
+        for (ticket, line) in (0..).zip(board.tickets(place)) {
+            // ORDER: partner of the store in `Seat::enter`.
+            if line.state.load(Ordering::Acquire) != POSTED {
+                continue;
+            }
+            let count = line.posts.load(Ordering::Relaxed) as usize;
+            for (index, post) in (0..).zip(board.posts(place, ticket as usize, count)) {
+                if post.stage.load(Ordering::Relaxed) != 0 {
+                    continue;
+                }
+                let entry_ps = post.entry_ps.load(Ordering::Relaxed);
+                let Some(post) = Post::read(post) else { continue };
+                let member = LoggedMember { place, ticket, post: index, entry_ps };
+                let (comm, key, members) = (post.comm, post.key, post.members);
+                let call = calls.entry((comm, key)).or_insert_with(|| Gathered {
+                    comm,
+                    key,
+                    members,
+                    posts: Vec::new(),
+                });
+                call.posts.push((post, member));
+            }
+        }
+    }
+    let mut ready: Vec<Gathered> = calls.into_values().filter(Gathered::complete).collect();
+    for call in &mut ready {
+        call.posts.sort_by_key(|(post, member)| (post.member, member.place));
+    }
+    ready.sort_by_key(|call| (call.entry_ps(), call.comm, call.key));
+    ready
+}
+
+/// A member's post is done. If it was the last of its ticket, its rank goes on: tells when.
+fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u64> {
+    let board = journal.board;
+    let LoggedMember { place, ticket: number, post, .. } = *member;
+    let ticket = &board.tickets(place)[number as usize];
+    board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
+    trace(journal, &[place as u64, exit_ps]);
+    let exit_ps = ticket.exit_ps.fetch_max(exit_ps, Ordering::Relaxed).max(exit_ps);
+    if ticket.done.fetch_add(1, Ordering::Relaxed) + 1 < ticket.posts.load(Ordering::Relaxed) {
+        return None;
+    }
+    board.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
+    let header = board.header();
+    header.running.fetch_add(1, Ordering::AcqRel);
+    // ORDER: publishes the exit; partner: the load in `Seat::leave`.
+    if ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed).is_err() {
+        // Withdrawn in the meantime: its rank runs already.
+        header.running.fetch_sub(1, Ordering::AcqRel);
+    }
+    Some(exit_ps)
+}
+
+fn note_call(journal: &Journal<'_>, call: &Gathered) {
+    journal.board.header().calls.fetch_add(1, Ordering::Relaxed);
+    let (spec, members) = parts(call);
+    trace(journal, &[call.comm, call.key]);
+    trace(journal, &spec.words());
+    members.iter().for_each(|member| trace(journal, &[member.place as u64, member.entry_ps]));
+}
+
+/// Take words into the hash of all that has happened.
+fn trace(journal: &Journal<'_>, words: &[u64]) {
+    let hash = &journal.board.header().trace;
+    let mix = |h: u64, word: &u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    hash.store(words.iter().fold(hash.load(Ordering::Relaxed), mix), Ordering::Relaxed);
+}

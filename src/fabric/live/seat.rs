@@ -1,0 +1,394 @@
+//! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
+
+use super::log::Journal;
+use super::pace::{Clock, MOST_SLIP, Pacer};
+use super::runner::Runner;
+use super::spec::{Post, Spec};
+use super::{Machine, report};
+use crate::error::{Code, Error, Result};
+use crate::fabric::Counters;
+use crate::memory::board::{Board, FREE, MAGIC, POSTED, SENTENCE, SERVED, TICKETS};
+use crate::plan::{Plan, View};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::wait::{Patience, Waiter};
+use crate::sys::{clock, process};
+use crate::topology::Network;
+use crate::types::Rank;
+use std::sync::{Mutex, MutexGuard};
+
+/// Gives all ranks' programs of a posted collective.
+pub type Programs = fn(method: u8, view: &View) -> Result<Vec<Plan>>;
+
+/// One rank of the job, shared by all its communicators.
+pub struct Seat {
+    board: Board,
+    machine: Machine,
+    place: Rank,
+    runner: Mutex<Runner>,
+    desk: Mutex<Desk>,
+    patience: Patience,
+    /// Looks at the clock since the last call.
+    looks: AtomicU32,
+}
+
+/// What only this rank's own threads use.
+#[derive(Default)]
+struct Desk {
+    taken: [bool; TICKETS],
+    /// Posts whose space is reserved, by ticket.
+    reserved: [usize; TICKETS],
+    pacer: Pacer,
+}
+
+/// A rank's part in a call that it has posted.
+#[must_use]
+pub struct Waiting {
+    ticket: usize,
+    entry_ps: u64,
+    wall_ns: u64,
+}
+
+/// How a job's time stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Account {
+    /// This rank's clock.
+    pub now_ps: u64,
+    /// Calls and transfers priced, of all ranks.
+    pub calls: u64,
+    /// Hash over them and when their members were done.
+    pub trace: u64,
+    /// Entries that came too late to be served exactly.
+    pub late: u64,
+    /// Dilation, 0 with a virtual clock.
+    pub dilation: f64,
+    /// Lateness of this rank's calls as a share of the time asked for.
+    pub slip: f64,
+    /// The dilation that this host needed for this rank's calls so far.
+    pub needed: f64,
+}
+
+impl Account {
+    /// Do paced times mean what they say?
+    pub fn valid(&self) -> bool {
+        self.slip <= MOST_SLIP
+    }
+}
+
+/// Looks at the clock with nothing between that cost no time.
+const FREE_LOOKS: u32 = 16;
+/// What the next look costs.
+const LOOK_PS: u64 = 50_000;
+/// What a look costs at most.
+const DEAR_LOOK_PS: u64 = 1_000_000;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Seat {
+    /// A new board for a job of so many ranks; the caller is rank 0 of it.
+    pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Seat> {
+        let board = Board::create(ranks, machine.network.ports.len() as u32)?;
+        let header = board.header();
+        header.network.store(machine.network.hash(), Ordering::Relaxed);
+        header.places.store(ranks, Ordering::Relaxed);
+        header.ports.store(machine.network.ports.len() as u32, Ordering::Relaxed);
+        header.running.store(ranks, Ordering::Relaxed);
+        write_text(&header.spec, &machine.spec);
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(Seat::at(board, machine, 0, programs))
+    }
+
+    /// A seat at the board that rank 0 has founded.
+    pub fn join(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
+        let theirs = board.header().network.load(Ordering::Acquire);
+        if theirs != machine.network.hash() {
+            return Err(Error::usage(format!(
+                "PENNY_FABRIC on rank {place} declares {}, rank 0 declares {}; all ranks must declare the same machine",
+                machine.spec,
+                read_text(&board.header().spec)
+            )));
+        }
+        Ok(Seat::at(board, machine, place, programs))
+    }
+
+    fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Seat {
+        board.place(place).pid.store(process::pid(), Ordering::Release);
+        let runner = Runner::new(machine.network.clone(), programs);
+        let patience = Patience::for_ranks(board.places() as usize, None);
+        let looks = AtomicU32::new(0);
+        Seat { board, machine, place, runner: Mutex::new(runner), desk: Mutex::default(), patience, looks }
+    }
+
+    /// The board.
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+    /// Which rank of the job.
+    pub fn place(&self) -> Rank {
+        self.place
+    }
+    /// The machine.
+    pub fn network(&self) -> &Network {
+        &self.machine.network
+    }
+    /// The machine as it was declared.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// This rank's clock.
+    pub fn clock_ps(&self) -> u64 {
+        self.board.place(self.place).clock_ps.load(Ordering::Acquire)
+    }
+
+    /// The clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
+    /// loop that waits for a time would never end: after 16 looks each costs 50 ns, then twice as much, up to 1 us.
+    pub fn look(&self) -> u64 {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        match looks.checked_sub(FREE_LOOKS) {
+            None => self.clock_ps(),
+            Some(more) => {
+                let cost = LOOK_PS.checked_shl(more.min(8)).unwrap_or(u64::MAX).min(DEAR_LOOK_PS);
+                self.board.place(self.place).clock_ps.fetch_add(cost, Ordering::AcqRel) + cost
+            }
+        }
+    }
+
+    /// Move the clock on to a time, if that is later; a paced clock takes its time. Tells the clock then.
+    pub fn advance_to(&self, at_ps: u64) -> u64 {
+        self.looks.store(0, Ordering::Relaxed);
+        let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
+        if let Clock::Paced(dilation) = self.machine.clock
+            && at_ps > before
+        {
+            let due = {
+                let mut desk = lock(&self.desk);
+                desk.pacer.enter(clock::now_ns(), before, dilation);
+                desk.pacer.due(at_ps, dilation)
+            };
+            clock::sleep_until(due.unwrap_or(0));
+        }
+        at_ps.max(before)
+    }
+
+    /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
+    pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
+        self.check()?;
+        self.looks.store(0, Ordering::Relaxed);
+        let entry_ps = at_ps.unwrap_or_else(|| self.clock_ps());
+        let wall_ns = clock::now_ns();
+        let number = {
+            let mut desk = lock(&self.desk);
+            let number = desk.taken.iter().position(|taken| !taken).ok_or_else(|| {
+                Error::usage(format!(
+                    "a group over more than {TICKETS} communicators of one rank; divide the group"
+                ))
+            })?;
+            if desk.reserved[number] < posts.len() {
+                self.board.reserve_posts(self.place, number, posts.len())?;
+                desk.reserved[number] = posts.len();
+            }
+            desk.taken[number] = true;
+            if let Clock::Paced(dilation) = self.machine.clock {
+                desk.pacer.enter(wall_ns, entry_ps, dilation);
+            }
+            number
+        };
+        for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
+            post.write(line, entry_ps);
+        }
+        let ticket = &self.board.tickets(self.place)[number];
+        ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
+        ticket.done.store(0, Ordering::Relaxed);
+        ticket.exit_ps.store(entry_ps, Ordering::Relaxed);
+        // ORDER: publishes the posts; partner: the collection in `Runner`.
+        ticket.state.store(POSTED, Ordering::Release);
+        self.rest();
+        Ok(Waiting { ticket: number, entry_ps, wall_ns })
+    }
+
+    /// One activity of this rank waits or is over.
+    fn rest(&self) {
+        // ORDER: all posts of all ranks come before the last of these; partner: the load in `drive`.
+        if self.board.header().running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.drive();
+        }
+    }
+
+    /// Nobody is running: run the engine, unless somebody does.
+    fn drive(&self) {
+        let header = self.board.header();
+        header.wanted.fetch_add(1, Ordering::AcqRel);
+        // BOUND: as often as somebody wanted it in the meantime.
+        loop {
+            let mine = header.runner.compare_exchange(0, self.place + 1, Ordering::AcqRel, Ordering::Acquire);
+            if mine.is_err() {
+                return;
+            }
+            let wanted = header.wanted.load(Ordering::Acquire);
+            if header.running.load(Ordering::Acquire) == 0 && self.check().is_ok() {
+                self.run();
+            }
+            header.runner.store(0, Ordering::Release);
+            if header.wanted.load(Ordering::Acquire) == wanted {
+                return;
+            }
+        }
+    }
+
+    fn run(&self) {
+        let journal = Journal::new(&self.board);
+        match lock(&self.runner).run(&journal) {
+            Ok(0) if self.somebody_waits() => self.halt(&Error::usage(report::deadlock(&self.board))),
+            Ok(_) => {}
+            Err(error) => self.halt(&error),
+        }
+        if self.board.header().sleepers.after_post() {
+            (0..self.board.places()).for_each(|place| self.board.place(place).bell.ring());
+        }
+    }
+
+    fn somebody_waits(&self) -> bool {
+        let waits = |place| self.board.tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
+        (0..self.board.places()).any(waits)
+    }
+
+    /// No call on this machine can end any more.
+    fn halt(&self, error: &Error) {
+        let header = self.board.header();
+        let length = write_text(&header.sentence, &error.message);
+        header.deadlock.store((error.code as u32) << 16 | length as u32, Ordering::Release);
+        (0..self.board.places()).for_each(|place| self.board.place(place).bell.ring());
+    }
+
+    /// Can calls on this machine still end?
+    pub fn check(&self) -> Result<()> {
+        match self.board.header().deadlock.load(Ordering::Acquire) {
+            0 => Ok(()),
+            word => {
+                let codes = [Code::InvalidArgument, Code::InvalidUsage, Code::RemoteError, Code::SystemError];
+                let code = codes.into_iter().find(|&code| code as u32 == word >> 16);
+                Err(Error::new(code.unwrap_or(Code::InternalError), read_text(&self.board.header().sentence)))
+            }
+        }
+    }
+
+    /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
+    /// else ends the wait. Returns the rank's exit.
+    pub fn leave(
+        &self,
+        waiting: Waiting,
+        deadline_ns: u64,
+        mut watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<u64> {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        // ORDER: partner of the store in `Runner::serve`.
+        let served = || ticket.state.load(Ordering::Acquire) == SERVED;
+        if !served() {
+            let waiter = Waiter {
+                patience: &self.patience,
+                bell: &self.board.place(self.place).bell,
+                sleepers: &self.board.header().sleepers,
+                deadline_ns,
+            };
+            let ended = waiter.until(served, || self.check().and_then(|()| watch()), expired);
+            if let Err(error) = ended {
+                self.withdraw(waiting);
+                return Err(error);
+            }
+        }
+        let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
+        ticket.state.store(FREE, Ordering::Release);
+        let mut desk = lock(&self.desk);
+        desk.taken[waiting.ticket] = false;
+        let worked_ns = clock::now_ns().saturating_sub(waiting.wall_ns);
+        let mut late_ns = 0;
+        let mut dilation = 0.0;
+        if let Clock::Paced(times) = self.machine.clock {
+            dilation = times;
+            let due = desk.pacer.due(exit_ps, dilation).unwrap_or(0);
+            drop(desk);
+            clock::sleep_until(due);
+            desk = lock(&self.desk);
+            late_ns = clock::now_ns().saturating_sub(due);
+        }
+        desk.pacer.leave(waiting.entry_ps, exit_ps, worked_ns, late_ns, dilation);
+        Ok(exit_ps)
+    }
+
+    /// The call failed: take the posts back, if the engine has not answered them.
+    pub fn withdraw(&self, waiting: Waiting) {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        if ticket.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.board.header().running.fetch_add(1, Ordering::AcqRel);
+        } else {
+            ticket.state.store(FREE, Ordering::Release);
+        }
+        lock(&self.desk).taken[waiting.ticket] = false;
+    }
+
+    /// Further activities of this rank begin: the other communicators of a group.
+    pub fn begin_activities(&self, more: u32) {
+        self.board.header().running.fetch_add(more, Ordering::AcqRel);
+    }
+
+    /// One of them is over.
+    pub fn end_activity(&self) {
+        self.rest();
+    }
+
+    /// How the job's time stands.
+    pub fn account(&self) -> Account {
+        let header = self.board.header();
+        let pacer = lock(&self.desk).pacer;
+        Account {
+            now_ps: self.clock_ps(),
+            calls: header.calls.load(Ordering::Acquire),
+            trace: header.trace.load(Ordering::Acquire),
+            late: header.late.load(Ordering::Acquire),
+            dilation: match self.machine.clock {
+                Clock::Virtual => 0.0,
+                Clock::Paced(dilation) => dilation,
+            },
+            slip: pacer.slip(),
+            needed: pacer.needed(),
+        }
+    }
+
+    /// What passed each port so far.
+    pub fn counters(&self) -> Vec<Counters> {
+        Journal::new(&self.board).ports().iter().map(|port| port.counters).collect()
+    }
+
+    /// Forget the price of nothing, but say what a call would take on the idle machine: when its last member is done.
+    pub fn estimate(&self, spec: &Spec, places: &[Rank]) -> Result<u64> {
+        lock(&self.runner).estimate(spec, places)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.board.place(self.place).left.store(1, Ordering::Release);
+        self.rest();
+    }
+}
+
+fn write_text(words: &[AtomicU64], text: &str) -> usize {
+    let mut bytes = vec![0; SENTENCE * 8];
+    let length = text.len().min(bytes.len() - 1);
+    let length = (0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    for (word, part) in words.iter().zip(bytes.chunks_exact(8)) {
+        word.store(u64::from_le_bytes(part.try_into().unwrap_or_default()), Ordering::Relaxed);
+    }
+    length.max(1)
+}
+
+/// Text that ends with a 0, as others wrote it.
+pub(crate) fn read_text(words: &[AtomicU64]) -> String {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

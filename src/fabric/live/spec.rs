@@ -1,0 +1,155 @@
+//! What a rank posts: its part in one call or transfer, as words that others can read.
+
+use super::super::pricer::SharedCall;
+use crate::memory::board::PostLine;
+use crate::plan::{Chunk, Plan, Shape, View};
+use crate::sync::prim::Ordering;
+use crate::types::{Collective, Rank};
+use std::sync::{Arc, OnceLock};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A collective call.
+    Collective {
+        /// Which.
+        collective: Collective,
+        /// Its root.
+        root: Rank,
+        /// Its method, by its index in the registry.
+        method: u8,
+    },
+    /// A transfer from one rank of the communicator to another.
+    Transfer {
+        /// The sender.
+        from: Rank,
+        /// The receiver.
+        to: Rank,
+    },
+}
+
+/// What all members of a call agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spec {
+    /// What is done.
+    pub what: What,
+    /// Elements a block.
+    pub count: u64,
+    /// Bytes of an element.
+    pub size: u64,
+    /// As it tells its kind apart from others: type, operation, padding.
+    pub kind: u64,
+}
+
+/// One member's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// Names the communicator among all of the job.
+    pub comm: u64,
+    /// Names the call within the communicator.
+    pub key: u64,
+    /// What it is.
+    pub spec: Spec,
+    /// The member's number in the call: its rank; 0 for the sender and 1 for the receiver of a transfer.
+    pub member: u32,
+    /// Members in all.
+    pub members: u32,
+}
+
+/// Of [`Spec::words`]: a transfer.
+const TRANSFER: u64 = 1 << 63;
+
+impl Spec {
+    /// As words.
+    pub(super) fn words(&self) -> [u64; 4] {
+        let what = match self.what {
+            What::Collective { collective, root, method } => {
+                collective as u64 | (method as u64) << 8 | (root as u64) << 16
+            }
+            What::Transfer { from, to } => TRANSFER | from as u64 | (to as u64) << 24,
+        };
+        [what, self.count, self.size, self.kind]
+    }
+
+    /// What another rank wrote; `None` if it makes no sense.
+    pub(super) fn read(words: [u64; 4]) -> Option<Spec> {
+        let [what, count, size, kind] = words;
+        let what = if what & TRANSFER != 0 {
+            What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
+        } else {
+            What::Collective {
+                collective: Collective::from_c((what & 0xff) as i32)?,
+                root: (what >> 16 & 0xff_ffff) as Rank,
+                method: (what >> 8 & 0xff) as u8,
+            }
+        };
+        Some(Spec { what, count, size, kind })
+    }
+
+    /// What its plans are plans of.
+    pub(super) fn view(&self, members: u32, shape: Shape) -> View {
+        match self.what {
+            What::Collective { collective, root, .. } => {
+                View { shape, ..View::flat(collective, 0, members, root) }
+            }
+            What::Transfer { .. } => View::flat(Collective::Broadcast, 0, 2, 0),
+        }
+    }
+
+    /// As the engine takes it.
+    pub(super) fn call(&self, plans: Arc<[Plan]>, view: View) -> SharedCall {
+        SharedCall { plans, view, count: self.count, size: self.size, slice_bytes: 0 }
+    }
+}
+
+/// One message from member 0 to member 1.
+pub(super) fn transfer_plans() -> Arc<[Plan]> {
+    static PLANS: OnceLock<Arc<[Plan]>> = OnceLock::new();
+    let make = || {
+        let (mut sender, mut receiver) = (Plan::new(1), Plan::new(1));
+        sender.send(1, Chunk::part(0));
+        receiver.recv_copy(0, Chunk::part(0));
+        Arc::from(vec![sender, receiver])
+    };
+    PLANS.get_or_init(make).clone()
+}
+
+impl Post {
+    pub(super) fn write(&self, line: &PostLine, entry_ps: u64) {
+        line.comm.store(self.comm, Ordering::Relaxed);
+        line.key.store(self.key, Ordering::Relaxed);
+        for (to, word) in line.spec.iter().zip(self.spec.words()) {
+            to.store(word, Ordering::Relaxed);
+        }
+        line.member.store(self.member, Ordering::Relaxed);
+        line.members.store(self.members, Ordering::Relaxed);
+        line.entry_ps.store(entry_ps, Ordering::Relaxed);
+        line.stage.store(0, Ordering::Relaxed);
+    }
+
+    /// What stands on a line; `None` if it makes no sense.
+    pub(super) fn read(line: &PostLine) -> Option<Post> {
+        let post = Post {
+            comm: line.comm.load(Ordering::Relaxed),
+            key: line.key.load(Ordering::Relaxed),
+            spec: Spec::read(line.spec.each_ref().map(|word| word.load(Ordering::Relaxed)))?,
+            member: line.member.load(Ordering::Relaxed),
+            members: line.members.load(Ordering::Relaxed),
+        };
+        (post.member < post.members).then_some(post)
+    }
+}
+
+impl std::fmt::Display for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.what {
+            What::Collective { collective: Collective::Barrier, .. } => write!(f, "barrier"),
+            What::Collective { collective, .. } => {
+                write!(f, "{collective} of {} x {} bytes", self.count, self.size)
+            }
+            What::Transfer { from, to } => {
+                write!(f, "send of {} bytes from rank {from} to rank {to}", self.count * self.size)
+            }
+        }
+    }
+}

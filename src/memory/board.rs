@@ -1,0 +1,289 @@
+//! The board: what the ranks of one job share about a declared machine's time.
+//!
+//! ```text
+//!     header | place x n | ticket x n x TICKETS | port x m | log | post x n x TICKETS x POSTS
+//!            '----------- reserved when it is made ----------' '- reserved by its rank before first use -'
+//! ```
+//!
+//! A rank writes its own place, tickets and posts. Ports, log and the header's account of the world are written by
+//! whoever holds [`BoardHeader::runner`].
+
+use super::segment::{Segment, ShmSafe};
+use crate::error::{Error, Result};
+use crate::sync::bell::{Bell, Sleepers};
+use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sys::shm;
+use std::fs::File;
+
+/// Calls that one rank may wait in at once: a group over so many communicators.
+pub const TICKETS: usize = 8;
+/// Transfers that one group may hold.
+pub const POSTS: usize = 4096;
+/// Words of the log.
+pub const LOG: usize = 1 << 17;
+/// Words of a sentence.
+pub const SENTENCE: usize = 128;
+/// Words of a port's state.
+pub const PORT: usize = 8;
+/// First word of a finished board; changes with the layout.
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x01");
+
+/// What all ranks look at.
+#[repr(C, align(64))]
+pub struct BoardHeader {
+    /// [`MAGIC`], written last by the maker.
+    pub magic: AtomicU64,
+    /// The machine's hash: all ranks must have declared the same.
+    pub network: AtomicU64,
+    /// Ranks.
+    pub places: AtomicU32,
+    /// Ports of the machine.
+    pub ports: AtomicU32,
+    /// Activities that are not waiting: a rank's own, and one more for each further communicator of an open group.
+    pub running: AtomicU32,
+    /// 1 + the rank that runs the engine now; 0: nobody.
+    pub runner: AtomicU32,
+    /// Bumped by whoever finds that nobody is running: the engine is to be run.
+    pub wanted: AtomicU64,
+    /// Length of the sentence that says why no call can end any more; 0: all is well.
+    pub deadlock: AtomicU32,
+    _pad: AtomicU32,
+    /// Times that the log was begun anew.
+    pub epoch: AtomicU64,
+    /// Words in the log.
+    pub logged: AtomicU64,
+    /// Events before this time have been handled.
+    pub handled_ps: AtomicU64,
+    /// Calls priced.
+    pub calls: AtomicU64,
+    /// Hash over all calls priced and when their members were done, in order.
+    pub trace: AtomicU64,
+    /// Entries that came after their time had been handled.
+    pub late: AtomicU64,
+    _rest: [AtomicU64; 3],
+    /// Ranks that sleep.
+    pub sleepers: Sleepers,
+    /// Why, if `deadlock` is not 0.
+    pub sentence: [AtomicU64; SENTENCE],
+    /// How the machine was declared, as text that ends with a 0.
+    pub spec: [AtomicU64; SENTENCE],
+}
+
+/// One rank's clock.
+#[repr(C, align(64))]
+pub struct PlaceLine {
+    /// When its last call was done, and what it declared since.
+    pub clock_ps: AtomicU64,
+    /// PID, 0 before it has joined.
+    pub pid: AtomicU32,
+    /// 1: has left.
+    pub left: AtomicU32,
+    _rest: [AtomicU64; 6],
+    /// Rung when a ticket of this rank is served.
+    pub bell: Bell,
+}
+
+/// A call, or a group's transfers, in which a rank waits.
+#[repr(C, align(64))]
+pub struct Ticket {
+    /// [`FREE`], [`POSTED`], [`SERVED`].
+    pub state: AtomicU32,
+    /// Posts.
+    pub posts: AtomicU32,
+    /// Posts that are done.
+    pub done: AtomicU32,
+    _pad: AtomicU32,
+    /// When the last of them was done.
+    pub exit_ps: AtomicU64,
+    _rest: [AtomicU64; 5],
+}
+/// `Ticket::state`: not in use.
+pub const FREE: u32 = 0;
+/// `Ticket::state`: its posts stand, and its rank waits or will.
+pub const POSTED: u32 = 1;
+/// `Ticket::state`: all posts are done.
+pub const SERVED: u32 = 2;
+
+/// A rank's part in one call or transfer.
+#[repr(C, align(64))]
+pub struct PostLine {
+    /// Which communicator.
+    pub comm: AtomicU64,
+    /// Which of its calls or transfers.
+    pub key: AtomicU64,
+    /// What it is; the same at all members that agree.
+    pub spec: [AtomicU64; 4],
+    /// The member's number in the call.
+    pub member: AtomicU32,
+    /// Members in all.
+    pub members: AtomicU32,
+    /// When it enters.
+    pub entry_ps: AtomicU64,
+    /// How far it is: 0 posted, 1 taken by the engine, 2 done.
+    pub stage: AtomicU32,
+    _pad: AtomicU32,
+    _rest: [AtomicU64; 7],
+}
+
+// SAFETY: one atomic.
+unsafe impl ShmSafe for AtomicU64 {}
+// SAFETY: repr(C), atomics only, any bits valid.
+unsafe impl ShmSafe for BoardHeader {}
+// SAFETY: as above.
+unsafe impl ShmSafe for PlaceLine {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Ticket {}
+// SAFETY: as above.
+unsafe impl ShmSafe for PostLine {}
+
+/// A mapped board.
+pub struct Board {
+    segment: Segment,
+    file: File,
+    places: usize,
+    ports: usize,
+}
+
+/// Where everything lies: a function of ranks and ports alone.
+struct Layout {
+    place: usize,
+    ticket: usize,
+    port: usize,
+    log: usize,
+    post: usize,
+    total: usize,
+}
+
+impl Layout {
+    fn new(places: usize, ports: usize) -> Layout {
+        let place = size_of::<BoardHeader>();
+        let ticket = place + places * size_of::<PlaceLine>();
+        let port = ticket + places * TICKETS * size_of::<Ticket>();
+        let log = port + ports * PORT * 8;
+        let post = (log + LOG * 8).next_multiple_of(4096);
+        let total = post + places * TICKETS * POSTS * size_of::<PostLine>();
+        Layout { place, ticket, port, log, post, total }
+    }
+}
+
+impl Board {
+    /// New and empty, for so many ranks on a machine of so many ports.
+    pub fn create(places: u32, ports: u32) -> Result<Board> {
+        let (places, ports) = (places as usize, ports as usize);
+        let layout = Layout::new(places, ports);
+        let (segment, file) = Segment::create(layout.total, layout.post)?;
+        Ok(Board { segment, file, places, ports })
+    }
+    /// Somebody else's.
+    pub fn open(file: File, places: u32, ports: u32) -> Result<Board> {
+        let (places, ports) = (places as usize, ports as usize);
+        Ok(Board { segment: Segment::map(&file, Layout::new(places, ports).total)?, file, places, ports })
+    }
+    /// A board of which nothing is known but its file, to be looked at only. `None`: it is none.
+    pub fn observe(file: File) -> Option<Board> {
+        let head = size_of::<BoardHeader>();
+        if file.metadata().ok()?.len() < head as u64 {
+            return None;
+        }
+        let (places, ports) = {
+            let segment = Segment::map(&file, head).ok()?;
+            let header = &segment.structs::<BoardHeader>(0, 1)[0];
+            let ordering = crate::sync::prim::Ordering::Acquire;
+            if header.magic.load(ordering) != MAGIC {
+                return None;
+            }
+            (header.places.load(ordering), header.ports.load(ordering))
+        };
+        Board::open(file, places, ports).ok()
+    }
+    /// The file by which others map it.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+    /// Ranks.
+    pub fn places(&self) -> u32 {
+        self.places as u32
+    }
+    fn layout(&self) -> Layout {
+        Layout::new(self.places, self.ports)
+    }
+    /// What all ranks look at.
+    pub fn header(&self) -> &BoardHeader {
+        &self.segment.structs(0, 1)[0]
+    }
+    /// A rank's clock.
+    pub fn place(&self, place: u32) -> &PlaceLine {
+        &self.segment.structs::<PlaceLine>(self.layout().place, self.places)[place as usize]
+    }
+    /// A rank's tickets.
+    pub fn tickets(&self, place: u32) -> &[Ticket] {
+        assert!((place as usize) < self.places, "a rank outside of the board");
+        let at = self.layout().ticket + place as usize * TICKETS * size_of::<Ticket>();
+        self.segment.structs(at, TICKETS)
+    }
+    /// All ports, [`PORT`] words each.
+    pub fn ports(&self) -> &[AtomicU64] {
+        self.segment.structs(self.layout().port, self.ports * PORT)
+    }
+    /// The log's words.
+    pub fn log(&self) -> &[AtomicU64] {
+        self.segment.structs(self.layout().log, LOG)
+    }
+    fn posts_at(&self, place: u32, ticket: usize) -> usize {
+        assert!((place as usize) < self.places && ticket < TICKETS, "a ticket outside of the board");
+        self.layout().post + (place as usize * TICKETS + ticket) * POSTS * size_of::<PostLine>()
+    }
+    /// The first `count` posts of a ticket. Their rank has reserved them.
+    pub fn posts(&self, place: u32, ticket: usize, count: usize) -> &[PostLine] {
+        self.segment.structs(self.posts_at(place, ticket), count.min(POSTS))
+    }
+    /// Reserve the space of the first `count` posts of a ticket.
+    pub fn reserve_posts(&self, place: u32, ticket: usize, count: usize) -> Result<()> {
+        if count > POSTS {
+            return Err(Error::usage(format!(
+                "{count} transfers in one group are more than the {POSTS} that a declared machine takes; divide the group"
+            )));
+        }
+        shm::reserve(&self.file, self.posts_at(place, ticket), count * size_of::<PostLine>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::prim::Ordering;
+
+    #[test]
+    fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
+        let board = Board::create(3, 10).unwrap();
+        board.header().places.store(3, Ordering::Relaxed);
+        board.header().ports.store(10, Ordering::Relaxed);
+        board.header().magic.store(MAGIC, Ordering::Release);
+        let mut ranges = vec![(board.header() as *const _ as usize, size_of::<BoardHeader>())];
+        for p in 0..3 {
+            ranges.push((board.place(p) as *const _ as usize, size_of::<PlaceLine>()));
+            ranges.push((board.tickets(p).as_ptr() as usize, TICKETS * size_of::<Ticket>()));
+            for t in 0..TICKETS {
+                ranges.push((board.posts(p, t, POSTS).as_ptr() as usize, POSTS * size_of::<PostLine>()));
+            }
+        }
+        ranges.push((board.ports().as_ptr() as usize, 10 * PORT * 8));
+        ranges.push((board.log().as_ptr() as usize, LOG * 8));
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+        board.reserve_posts(2, 7, 1).unwrap();
+        board.posts(2, 7, 1)[0].key.store(7, Ordering::Release);
+        let seen = Board::observe(board.file().try_clone().unwrap()).expect("a board");
+        assert_eq!((seen.places, seen.ports), (3, 10));
+        assert_eq!(seen.posts(2, 7, 1)[0].key.load(Ordering::Acquire), 7);
+        let (_, other) = Segment::create(8192, 8192).unwrap();
+        assert!(Board::observe(other).is_none());
+    }
+
+    #[test]
+    fn more_transfers_than_fit_are_refused_with_their_number() {
+        let board = Board::create(1, 1).unwrap();
+        let sentence = board.reserve_posts(0, 0, POSTS + 1).unwrap_err().message;
+        assert!(sentence.contains("4097 transfers"), "{sentence}");
+    }
+}
