@@ -18,6 +18,16 @@ pub const VARIABLES: &[Variable] = &[
         about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
     },
     Variable {
+        name: "PENNY_FABRIC",
+        kind: "machine",
+        about: "declared machine whose time calls tell, a preset such as `dgx-h100:nodes=2` or a TOML file; unset: none",
+    },
+    Variable {
+        name: "PENNY_FABRIC_CLOCK",
+        kind: "clock",
+        about: "`virtual`: its time is reported; `paced:1000`: calls take it, 1000 times slower; unset: virtual",
+    },
+    Variable {
         name: "PENNY_TIMEOUT",
         kind: "seconds",
         about: "deadline of every blocking call, 0 = none; unset: 600",

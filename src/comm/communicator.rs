@@ -4,11 +4,13 @@ use super::call::{Call, Checked};
 use super::registry::Handle;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
+use crate::fabric::live::{Party, Seat};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::heap;
 use crate::memory::view::View;
 use crate::planner::Planner;
+use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
 use crate::sys::{cpu, fork};
 use crate::transport::arrival::{Fingerprint, Offer};
@@ -24,10 +26,10 @@ pub struct Communicator {
     pub(super) shared: Arc<Shared>,
     pub(super) transport: Arc<Transport>,
     pub(super) pairs: Pairs,
-    planner: Planner,
+    pub(super) planner: Planner,
     ledger: Ledger,
     /// Collective calls made.
-    seq: u64,
+    pub(super) seq: u64,
     /// Disagreements up to this call have been reported here.
     reported: u64,
     /// The last call that began after all ranks' arguments to the calls before had been compared.
@@ -36,6 +38,10 @@ pub struct Communicator {
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
     shared_from: usize,
+    /// Its ranks on the declared machine, if there is one.
+    pub(super) party: Option<Party>,
+    /// Its own clock while it takes part in a group over several communicators.
+    pub(super) group_clock: Option<u64>,
 }
 
 /// What other threads may see and do while one is inside a call.
@@ -44,6 +50,8 @@ pub struct Shared {
     pub(super) transport: Arc<Transport>,
     /// The caller's index on its machine.
     pub(super) device: u32,
+    /// This rank's clock on the declared machine.
+    pub(super) seat: Option<Arc<Seat>>,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -76,11 +84,13 @@ impl Communicator {
         membership: Membership,
         planner: Planner,
         device: u32,
+        party: Option<Party>,
     ) -> Communicator {
         let shared = Arc::new(Shared {
             handle,
             transport: transport.clone(),
             device,
+            seat: party.as_ref().map(|party| party.seat().clone()),
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -99,6 +109,8 @@ impl Communicator {
             fold: None,
             finalized: false,
             shared_from: shared_from(nranks),
+            party,
+            group_clock: None,
         }
     }
 
@@ -133,6 +145,12 @@ impl Communicator {
         }
     }
 
+    /// After this error no call can succeed any more, whatever its code.
+    pub(super) fn end_with(&mut self, error: &Error) {
+        let _ = self.shared.broken.set(error.clone());
+        self.transport.fail(self.seq);
+    }
+
     /// After this error no call can succeed any more.
     pub(super) fn break_with(&mut self, error: &Error) {
         if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
@@ -155,7 +173,22 @@ impl Communicator {
             return Ok(());
         };
         self.broken()?;
-        let (method, why) = self.planner.choose(call.collective, checked.root, checked.bytes)?;
+        let block = [checked.count as u64, call.dtype.size() as u64];
+        let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+        if self.party.is_some() {
+            return self.timed(call, &checked, chosen);
+        }
+        self.carry_out(call, &checked, chosen)
+    }
+
+    /// Run a collective whose arguments are right by a method.
+    #[inline]
+    pub(super) fn carry_out(
+        &mut self,
+        call: &Call,
+        checked: &Checked,
+        (method, why): (usize, Why),
+    ) -> Result<()> {
         self.seq += 1;
         let mine = Fingerprint {
             collective: call.collective,
@@ -170,7 +203,7 @@ impl Communicator {
             Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
         let small = self.planner.is_one_shot(method)
             && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
-        let job = self.job(call, &checked, small)?;
+        let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
         let ended = self.run(&mut scope, &job, small, method, shared_method);

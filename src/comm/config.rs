@@ -2,6 +2,7 @@
 
 use crate::env;
 use crate::error::{Error, Result};
+use crate::fabric::live::Machine;
 use crate::planner::select::Selection;
 
 /// What a caller may set when it makes a communicator.
@@ -32,6 +33,8 @@ pub(super) struct Settings {
     /// Bytes a rank; `None`: by the number of ranks.
     pub staging: Option<usize>,
     pub spins: Option<u32>,
+    /// The declared machine whose time is told.
+    pub machine: Option<Machine>,
 }
 
 impl Settings {
@@ -50,6 +53,10 @@ impl Settings {
             selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
+            machine: Machine::declared(
+                env::get("PENNY_FABRIC").as_deref(),
+                env::get("PENNY_FABRIC_CLOCK").as_deref(),
+            )?,
         })
     }
 }

@@ -10,7 +10,10 @@ use super::registry::{self, Handle};
 use super::{Transfer, transfer};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
+use crate::fabric::live::Seat;
+use crate::sync::prim::{AtomicU32, Ordering};
 use std::cell::RefCell;
+use std::sync::Arc;
 
 /// Something to be done at the end of the group.
 enum Queued {
@@ -123,17 +126,40 @@ fn run(queue: Vec<Queued>) -> Result<()> {
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
         }
     }
-    side_by_side(&shares, Share::run)
+    // A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
+    let seats: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()?.seat.clone()).collect();
+    let same = |seat: &Arc<Seat>| seats.iter().filter(|other| Arc::ptr_eq(other, seat)).count() as u32;
+    let mut open: Vec<(Arc<Seat>, AtomicU32)> = Vec::new();
+    for seat in &seats {
+        if same(seat) > 1 && !open.iter().any(|(known, _)| Arc::ptr_eq(known, seat)) {
+            seat.begin_activities(same(seat) - 1);
+            open.push((seat.clone(), AtomicU32::new(same(seat))));
+        }
+    }
+    side_by_side(&shares, |share| {
+        let ended = share.run(!open.is_empty());
+        let own = registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
+        let activity = own.and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
+        if let Some((seat, left)) = activity
+            && left.fetch_sub(1, Ordering::AcqRel) > 1
+        {
+            seat.end_activity();
+        }
+        ended
+    })
 }
 
 impl Share {
-    fn run(&self) -> Result<()> {
+    fn run(&self, among_others: bool) -> Result<()> {
         registry::enter(self.handle, |communicator| {
+            communicator.group_clock =
+                communicator.shared.seat.as_ref().filter(|_| among_others).map(|seat| seat.clock_ps());
             let transferred = transfer::run(communicator, &self.transfers, true);
             let mut ended = transferred;
             for call in &self.collectives {
                 ended = ended.and(communicator.collective(call));
             }
+            communicator.group_clock = None;
             ended
         })
     }

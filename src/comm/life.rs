@@ -5,9 +5,11 @@ use super::config::{Config, Settings};
 use super::registry::{self, Handle};
 use crate::bootstrap::{self, Hello, Place, UniqueId, launcher};
 use crate::error::{Error, Result};
-use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
+use crate::fabric::live::{Machine, Party, Seat, Spec};
+use crate::memory::board::Board;
+use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS, Membership};
 use crate::memory::heap::{self, PeerHeap};
-use crate::planner::Planner;
+use crate::planner::{self, Planner};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Patience;
 use crate::sys::process;
@@ -149,6 +151,11 @@ fn join(
     } else {
         None
     };
+    let founded = match (&settings.machine, rank) {
+        (Some(machine), 0) => Some(found(machine, nranks)?),
+        (Some(machine), _) => fits(machine, nranks).map(|()| None)?,
+        (None, _) => None,
+    };
     let start = process::start_time(process::pid()).unwrap_or(0);
     let introduction = Introduction {
         heap: own_heap.id(),
@@ -160,9 +167,11 @@ fn join(
     let info = introduction.encode();
     let mut fds = vec![own_heap.file().as_fd()];
     fds.extend(control.as_ref().map(|c| c.file().as_fd()));
+    fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
     let hello = Hello { rank, nranks, info: &info, fds: &fds };
     let mut peers: Vec<Option<(PeerHeap, Introduction)>> = (0..nranks).map(|_| None).collect();
     let mut opened: Option<Control> = None;
+    let mut board: Option<File> = None;
     let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
     bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
         let faulty = || {
@@ -177,6 +186,7 @@ fn join(
             let file = fds.next().ok_or_else(faulty)?;
             let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
             opened = Some(Control::open(file, layout)?);
+            board = fds.next();
         }
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
         Ok(())
@@ -199,8 +209,69 @@ fn join(
     let patience = Patience::for_ranks(nranks as usize, settings.spins);
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
     attach(&transport, &control, &pids, start)?;
-    let planner = Planner::new(rank, nranks, settings.selection);
-    Ok(Communicator::new(handle, transport, membership, planner, device))
+    let seat = match founded {
+        None if rank == 0 => None,
+        None => sit(settings.machine, board, rank, nranks)?,
+        founded => founded,
+    };
+    let party = seat.map(|seat| Party::root(Arc::new(seat), nranks));
+    Ok(assemble(handle, transport, membership, Planner::new(rank, nranks, settings.selection), device, party))
+}
+
+/// Put a communicator together; its planner and its waits know of the declared machine, if there is one.
+fn assemble(
+    handle: Handle,
+    transport: Arc<Transport>,
+    membership: Membership,
+    mut planner: Planner,
+    device: u32,
+    party: Option<Party>,
+) -> Communicator {
+    if let Some(party) = &party {
+        let (seat, places) = (party.seat().clone(), party.places().clone());
+        planner = planner.on_machine(
+            party.shape(),
+            Box::new(move |view, method, block| seat.estimate(&Spec::of(view, method as u8, block), &places)),
+        );
+        let seat = party.seat().clone();
+        transport.set_alarm(Box::new(move || seat.check()));
+    }
+    Communicator::new(handle, transport, membership, planner, device, party)
+}
+
+/// Rank 0's seat, and the board for all.
+fn found(machine: &Machine, nranks: u32) -> Result<Seat> {
+    fits(machine, nranks)?;
+    Seat::found(machine.clone(), nranks, planner::programs)
+}
+
+fn fits(machine: &Machine, nranks: u32) -> Result<()> {
+    let places = machine.network.shape.nranks();
+    if nranks <= places {
+        return Ok(());
+    }
+    Err(Error::argument(format!(
+        "PENNY_FABRIC declares {}, which has {places} places for {nranks} ranks; give it more nodes or start fewer ranks",
+        machine.spec
+    )))
+}
+
+/// A seat at the board that rank 0 has founded, if all declare a machine.
+fn sit(machine: Option<Machine>, board: Option<File>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
+    match (machine, board) {
+        (None, None) => Ok(None),
+        (Some(machine), Some(file)) => {
+            let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
+            Seat::join(board, machine, rank, planner::programs).map(Some)
+        }
+        (Some(machine), None) => Err(Error::usage(format!(
+            "PENNY_FABRIC declares {} on rank {rank}, but is not set on rank 0; set it on all ranks or on none",
+            machine.spec
+        ))),
+        (None, Some(_)) => Err(Error::usage(format!(
+            "PENNY_FABRIC is set on rank 0, but not on rank {rank}; set it on all ranks or on none"
+        ))),
+    }
 }
 
 /// Announce this rank and wait until all are there.

@@ -8,11 +8,13 @@ mod config;
 mod group;
 mod life;
 mod registry;
+mod timed;
 mod transfer;
 
 pub use call::Call;
 pub use config::Config;
 pub use registry::Handle;
+pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
 
 use crate::bootstrap::{self, UniqueId};

@@ -56,19 +56,26 @@ pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -
     c.usable()?;
     c.broken()?;
     let (rank, nranks) = (c.rank(), c.nranks());
-    let t = &*c.transport;
     if let [single] = transfers
         && single.peer != rank as i32
     {
-        let mut single = [single.check(rank, nranks)?];
-        let ended = pair::run(t, &mut c.pairs, &mut single);
-        return ended.inspect_err(|e| c.break_with(e));
+        let single = [single.check(rank, nranks)?];
+        return exchange(c, single);
     }
     let mut batch = transfers.iter().map(|x| x.check(rank, nranks)).collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
-    let ended = pair::run(t, &mut c.pairs, &mut batch);
-    ended.inspect_err(|e| c.break_with(e))
+    exchange(c, batch)
+}
+
+/// Move the bytes; on a declared machine, in its time.
+fn exchange(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer]>) -> Result<()> {
+    let batch = batch.as_mut();
+    let posts = c.transfer_posts(batch);
+    c.in_time(&posts, |c| {
+        let ended = pair::run(&c.transport, &mut c.pairs, batch);
+        ended.inspect_err(|e| c.break_with(e))
+    })
 }
 
 /// The k-th send to oneself meets the k-th receive from oneself.

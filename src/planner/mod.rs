@@ -4,7 +4,7 @@ pub mod select;
 
 use crate::algorithms;
 use crate::error::{Error, Result};
-use crate::plan::View;
+use crate::plan::{Plan, Shape, View};
 use crate::plan::link::{Linked, link};
 use crate::types::{Collective, Rank};
 use select::{Selection, Why};
@@ -14,11 +14,16 @@ use std::sync::Arc;
 pub struct Planner {
     rank: Rank,
     nranks: u32,
+    shape: Shape,
     selection: Selection,
+    judge: Option<Judge>,
     plans: Vec<(Key, Arc<Linked>)>,
     choices: Vec<Choice>,
     one_shot: usize,
 }
+
+/// Tells how long a method takes for a view, blocks of so many elements, and elements of so many bytes.
+pub type Judge = Box<dyn Fn(&View, usize, [u64; 2]) -> Result<u64> + Send>;
 
 type Key = (Collective, Rank, usize);
 
@@ -36,32 +41,77 @@ impl Planner {
         Planner {
             rank,
             nranks,
+            shape: Shape::flat(nranks),
             selection,
+            judge: None,
             plans: Vec::new(),
             choices: Vec::new(),
             one_shot: algorithms::index("one_shot"),
         }
     }
 
-    /// The method for a call, by its index in the registry.
+    /// Ranks that are arranged on a declared machine: `auto` is what `judge` says is quickest there.
+    pub fn on_machine(mut self, shape: Shape, judge: Judge) -> Planner {
+        self.shape = shape;
+        self.judge = Some(judge);
+        self
+    }
+
+    /// The method for a call, by its index in the registry. `bytes` is the whole vector, `block` a block's elements and
+    /// the bytes of each.
     #[inline]
-    pub fn choose(&mut self, collective: Collective, root: Rank, bytes: u64) -> Result<(usize, Why)> {
+    pub fn choose(
+        &mut self,
+        collective: Collective,
+        root: Rank,
+        bytes: u64,
+        block: [u64; 2],
+    ) -> Result<(usize, Why)> {
         // The same call again, as in a training loop: the last choice is the first looked at.
         if let Some(c) = self.choices.iter().find(|c| c.collective == collective && c.bytes == bytes) {
             return Ok((c.method, c.why));
         }
-        self.decide(collective, root, bytes)
+        self.decide(collective, root, bytes, block)
     }
 
     #[cold]
-    fn decide(&mut self, collective: Collective, root: Rank, bytes: u64) -> Result<(usize, Why)> {
-        let view = View::flat(collective, self.rank, self.nranks, root);
-        let (method, why) = self.selection.choose(&view, bytes)?;
+    fn decide(
+        &mut self,
+        collective: Collective,
+        root: Rank,
+        bytes: u64,
+        block: [u64; 2],
+    ) -> Result<(usize, Why)> {
+        let view = self.view(collective, root);
+        let (mut method, mut why) = self.selection.choose(&view, bytes)?;
+        if let Some(judge) = &self.judge {
+            if why == Why::Auto {
+                method = self.quickest(judge, &view, bytes, block)?;
+            }
+            // Bytes move by the very method that the machine's time is of.
+            why = Why::Asked;
+        }
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
         }
         self.choices.insert(0, Choice { collective, bytes, method, why });
         Ok((method, why))
+    }
+
+    /// Of all methods that may serve, the one that takes the least time on the machine; the same on all ranks.
+    fn quickest(&self, judge: &Judge, view: &View, bytes: u64, block: [u64; 2]) -> Result<usize> {
+        let mut best = None;
+        for method in self.selection.allowed(view, bytes) {
+            let takes_ps = judge(&view.of(0), method, block)?;
+            if best.is_none_or(|(least_ps, _)| takes_ps < least_ps) {
+                best = Some((takes_ps, method));
+            }
+        }
+        best.map(|(_, method)| method).ok_or_else(|| Error::internal("a method that serves was lost"))
+    }
+
+    fn view(&self, collective: Collective, root: Rank) -> View {
+        View { shape: self.shape, ..View::flat(collective, self.rank, self.nranks, root) }
     }
 
     /// This rank's linked program of a method.
@@ -70,7 +120,7 @@ impl Planner {
         if let Some((_, plan)) = self.plans.iter().find(|(k, _)| *k == key) {
             return Ok(plan.clone());
         }
-        let view = View::flat(collective, self.rank, self.nranks, root);
+        let view = self.view(collective, root);
         let plans = algorithms::plan_all(algorithms::ALL[method], &view);
         let linked = Arc::new(link(&plans, &view).map_err(|e| {
             Error::internal(format!(
@@ -95,6 +145,15 @@ impl Planner {
         }
         method
     }
+}
+
+/// All ranks' programs of a method, by its index in the registry; an error if it cannot serve the view.
+pub fn programs(method: u8, view: &View) -> Result<Vec<Plan>> {
+    let algorithm = algorithms::ALL.get(method as usize).copied();
+    let algorithm = algorithm.filter(|a| a.refuses(view).is_none()).ok_or_else(|| {
+        Error::internal(format!("method {method} was posted for {}, which it cannot serve", view.collective))
+    })?;
+    Ok(algorithms::plan_all(algorithm, view))
 }
 
 /// Sizes for which the choice is remembered.

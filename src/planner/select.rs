@@ -88,6 +88,19 @@ impl Selection {
             })
     }
 
+    /// The methods that may serve where no rule asks for one, in the registry's order.
+    pub fn allowed<'a>(&'a self, view: &'a View, bytes: u64) -> impl Iterator<Item = usize> + 'a {
+        let forbidden = move |method: usize| {
+            self.rules.iter().any(|r| {
+                r.forbidden
+                    && r.method == method
+                    && r.sizes.contains(&bytes)
+                    && r.collective.is_none_or(|c| c == view.collective)
+            })
+        };
+        (0..algorithms::ALL.len()).filter(move |&m| !forbidden(m) && self.can_serve(m, view).is_ok())
+    }
+
     fn can_serve(&self, method: usize, view: &View) -> std::result::Result<(), &'static str> {
         let algorithm = algorithms::ALL[method];
         if let Some(why) = algorithm.refuses(view) {

@@ -14,11 +14,11 @@ const EVERYONE: &[&str] = &["error", "types", "env"];
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
     ("ffi", &["comm", "memory::view", "bootstrap::UniqueId"]),
-    ("comm", &["planner", "exec", "transport", "bootstrap", "kernels", "memory", "sync", "sys"]),
+    ("comm", &["planner", "exec", "fabric", "transport", "bootstrap", "kernels", "memory", "sync", "sys"]),
     ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),
-    ("fabric", &["plan", "topology"]),
+    ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),
     ("plan", &[]),
     ("transport", &["memory", "sync", "sys", "kernels"]),

@@ -14,7 +14,7 @@ use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use arrival::{AGREED, Fingerprint, Offer};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One rank's connection to all others of its communicator.
 pub struct Transport {
@@ -24,7 +24,11 @@ pub struct Transport {
     heaps: Vec<PeerHeap>,
     patience: Patience,
     timeout_ns: u64,
+    alarm: OnceLock<Alarm>,
 }
+
+/// Tells why waiting is hopeless for a reason that lies outside of the communicator.
+pub type Alarm = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 /// What a call is, as far as waiting in it goes.
 #[derive(Clone, Copy)]
@@ -57,7 +61,16 @@ impl Transport {
         patience: Patience,
         timeout_ns: u64,
     ) -> Transport {
-        Transport { control, rank, nranks: heaps.len() as u32, heaps, patience, timeout_ns }
+        Transport { control, rank, nranks: heaps.len() as u32, heaps, patience, timeout_ns, alarm: OnceLock::new() }
+    }
+
+    /// Waits end with what this reports, too. Only the first counts.
+    pub fn set_alarm(&self, alarm: Alarm) {
+        let _ = self.alarm.set(alarm);
+    }
+    /// Is there an alarm?
+    pub fn check_alarm(&self) -> Result<()> {
+        self.alarm.get().map_or(Ok(()), |alarm| alarm())
     }
 
     /// This rank.

@@ -92,6 +92,11 @@ impl Transfer {
         text(self.dtype as u64, self.count as u64)
     }
 
+    /// Elements, the bytes of each, and the number of their type.
+    pub fn kind(&self) -> (u64, u64, u64) {
+        (self.count as u64, self.dtype.size() as u64, self.dtype as u64)
+    }
+
     /// The buffer.
     pub fn data(&self) -> View<'static> {
         self.data
@@ -273,6 +278,7 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
             || step(transfers, pairs),
             || {
                 t.check_abort()?;
+                t.check_alarm()?;
                 t.check_ranks(needed.borrow().iter().copied())
             },
             || {

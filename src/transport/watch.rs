@@ -32,6 +32,7 @@ impl Transport {
     /// The slow look during a wait inside a call: an error if the wait cannot end well.
     pub(super) fn watch(&self, scope: &Scope) -> Result<()> {
         self.check_abort()?;
+        self.check_alarm()?;
         // Before its own arrival a rank may not leave: others count on it.
         if self.has_arrived(self.rank, scope.seq) {
             if self.control.header().disagreement.load(Ordering::Acquire) >= scope.seq

@@ -34,7 +34,8 @@ pub use party::Party;
 pub use seat::{Account, Seat, Waiting};
 pub use spec::{Post, Spec, What};
 
-use crate::topology::Network;
+use crate::error::{Error, Result};
+use crate::topology::{Network, open};
 use std::sync::Arc;
 
 /// Where several calls are under way, the engine goes on for so long after the first rank is done.
@@ -49,4 +50,20 @@ pub struct Machine {
     pub spec: String,
     /// Whether calls also take their time.
     pub clock: Clock,
+}
+
+impl Machine {
+    /// From the values of `PENNY_FABRIC` and `PENNY_FABRIC_CLOCK`. `None`: no machine is declared.
+    pub fn declared(spec: Option<&str>, clock: Option<&str>) -> Result<Option<Machine>> {
+        let Some(spec) = spec else {
+            return match clock {
+                None => Ok(None),
+                Some(clock) => Err(Error::argument(format!(
+                    "PENNY_FABRIC_CLOCK is `{clock}`, but PENNY_FABRIC is not set; declare a machine, such as dgx-h100:nodes=2"
+                ))),
+            };
+        };
+        let clock = clock.map_or(Ok(Clock::Virtual), Clock::parse)?;
+        Ok(Some(Machine { network: Arc::new(open(spec)?), spec: spec.to_owned(), clock }))
+    }
 }

@@ -78,6 +78,8 @@ impl Account {
 const FREE_LOOKS: u32 = 16;
 /// What the next look costs.
 const LOOK_PS: u64 = 50_000;
+/// A paced call looks this often whether it still makes sense to wait.
+const A_LOOK_NS: u64 = 10_000_000;
 /// What a look costs at most.
 const DEAR_LOOK_PS: u64 = 1_000_000;
 
@@ -310,7 +312,11 @@ impl Seat {
             dilation = times;
             let due = desk.pacer.due(exit_ps, dilation).unwrap_or(0);
             drop(desk);
-            clock::sleep_until(due);
+            // BOUND: `due` comes, or the watch ends it.
+            while clock::now_ns() < due {
+                clock::sleep_until(due.min(clock::now_ns() + A_LOOK_NS));
+                watch()?;
+            }
             desk = lock(&self.desk);
             late_ns = clock::now_ns().saturating_sub(due);
         }

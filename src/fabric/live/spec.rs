@@ -60,6 +60,12 @@ pub struct Post {
 const TRANSFER: u64 = 1 << 63;
 
 impl Spec {
+    /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
+    pub fn of(view: &View, method: u8, [count, size]: [u64; 2]) -> Spec {
+        let what = What::Collective { collective: view.collective, root: view.root, method };
+        Spec { what, count, size, kind: 0 }
+    }
+
     /// As words.
     pub(super) fn words(&self) -> [u64; 4] {
         let what = match self.what {
