@@ -14,7 +14,7 @@ use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, FnArg, Item, ItemFn, Lit, Meta, ReturnType};
 
 /// The files of src/ffi that say something to C, in the header's order.
-pub const FILES: [&str; 8] = [
+pub const FILES: [&str; 9] = [
     "types.rs",
     "handle.rs",
     "library.rs",
@@ -23,6 +23,7 @@ pub const FILES: [&str; 8] = [
     "collectives.rs",
     "point_to_point.rs",
     "group.rs",
+    "fabric.rs",
 ];
 
 /// The header as src/ffi and cbindgen.toml define it now.

@@ -70,6 +70,25 @@ pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
 }
 
 pub(super) fn end() -> Result<()> {
+    let (joining, queue) = close()?;
+    side_by_side(&joining, Joining::join)?;
+    run(queue)
+}
+
+/// Close the group; tell what the outermost would take, instead of running it.
+pub(super) fn simulate_end() -> Result<u64> {
+    let (joining, queue) = close()?;
+    if !joining.is_empty() {
+        joining.iter().for_each(Joining::give_up);
+        return Err(Error::usage("a group that makes communicators cannot be simulated; close it with pennyGroupEnd"));
+    }
+    // Shares run side by side, so the group takes as long as its longest.
+    let shares = divide(queue);
+    shares.iter().try_fold(0, |longest: u64, share| Ok(longest.max(share.estimate()?)))
+}
+
+/// What the outermost group holds, when it ends.
+fn close() -> Result<(Vec<Joining>, Vec<Queued>)> {
     let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
@@ -84,8 +103,7 @@ pub(super) fn end() -> Result<()> {
         joining.iter().for_each(Joining::give_up);
         return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
     }
-    side_by_side(&joining, Joining::join)?;
-    run(queue)
+    Ok((joining, queue))
 }
 
 /// Do the same for each, all at once because they wait for one another; the first failure counts.
@@ -109,16 +127,19 @@ struct Share {
     handle: Handle,
     transfers: Vec<Transfer>,
     collectives: Vec<Call>,
+    /// Its rank's clock on a declared machine, where the rank has other shares in the group.
+    clock_ps: Option<u64>,
 }
 
-fn run(queue: Vec<Queued>) -> Result<()> {
+/// One share for each communicator.
+fn divide(queue: Vec<Queued>) -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
     for queued in queue {
         let handle = match &queued {
             Queued::Collective(h, _) | Queued::Transfer(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share { handle, transfers: Vec::new(), collectives: Vec::new() });
+            shares.push(Share { handle, transfers: Vec::new(), collectives: Vec::new(), clock_ps: None });
             shares.len() - 1
         });
         match queued {
@@ -126,6 +147,11 @@ fn run(queue: Vec<Queued>) -> Result<()> {
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
         }
     }
+    shares
+}
+
+fn run(queue: Vec<Queued>) -> Result<()> {
+    let mut shares = divide(queue);
     // A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
     let seats: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()?.seat.clone()).collect();
     let same = |seat: &Arc<Seat>| seats.iter().filter(|other| Arc::ptr_eq(other, seat)).count() as u32;
@@ -136,10 +162,14 @@ fn run(queue: Vec<Queued>) -> Result<()> {
             open.push((seat.clone(), AtomicU32::new(same(seat))));
         }
     }
+    let seat_of = |handle| registry::shared(handle).ok().and_then(|shared| shared.seat.clone());
+    for share in &mut shares {
+        let own = seat_of(share.handle).filter(|own| open.iter().any(|(seat, _)| Arc::ptr_eq(seat, own)));
+        share.clock_ps = own.map(|seat| seat.clock_ps());
+    }
     side_by_side(&shares, |share| {
-        let ended = share.run(!open.is_empty());
-        let own = registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
-        let activity = own.and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
+        let ended = share.run();
+        let activity = seat_of(share.handle).and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
         if let Some((seat, left)) = activity
             && left.fetch_sub(1, Ordering::AcqRel) > 1
         {
@@ -150,10 +180,14 @@ fn run(queue: Vec<Queued>) -> Result<()> {
 }
 
 impl Share {
-    fn run(&self, among_others: bool) -> Result<()> {
+    /// What it would take on the declared machine, if all ranks entered it together.
+    fn estimate(&self) -> Result<u64> {
+        registry::enter(self.handle, |communicator| communicator.estimate(&self.transfers, &self.collectives))
+    }
+
+    fn run(&self) -> Result<()> {
         registry::enter(self.handle, |communicator| {
-            communicator.group_clock =
-                communicator.shared.seat.as_ref().filter(|_| among_others).map(|seat| seat.clock_ps());
+            communicator.group_clock = self.clock_ps;
             let transferred = transfer::run(communicator, &self.transfers, true);
             let mut ended = transferred;
             for call in &self.collectives {

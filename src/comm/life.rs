@@ -231,7 +231,7 @@ fn assemble(
         let (seat, places) = (party.seat().clone(), party.places().clone());
         planner = planner.on_machine(
             party.shape(),
-            Box::new(move |view, method, block| seat.estimate(&Spec::of(view, method as u8, block), &places)),
+            Box::new(move |view, method, block| seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])),
         );
         let seat = party.seat().clone();
         transport.set_alarm(Box::new(move || seat.check()));

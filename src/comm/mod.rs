@@ -119,6 +119,10 @@ pub fn group_fail(error: &Error) {
 pub fn group_end() -> Result<()> {
     group::end()
 }
+/// Close the innermost group; the outermost is not run but priced: picoseconds on the declared machine.
+pub fn group_simulate_end() -> Result<u64> {
+    group::simulate_end()
+}
 /// Shareable, 64-byte aligned memory: collectives on it copy nothing.
 pub fn mem_alloc(bytes: usize) -> Result<usize> {
     heap::mine()?.alloc(bytes)

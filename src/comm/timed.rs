@@ -3,6 +3,7 @@
 use super::call::{Call, Checked};
 use super::communicator::Communicator;
 use super::registry::{self, Handle};
+use super::transfer::Transfer;
 use crate::error::{Error, Result};
 use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::fabric::Counters;
@@ -69,11 +70,44 @@ impl Communicator {
     }
 }
 
+impl Communicator {
+    /// What transfers side by side, then collectives one after the other, would take on the idle machine.
+    pub(super) fn estimate(&mut self, transfers: &[Transfer], collectives: &[Call]) -> Result<u64> {
+        self.usable()?;
+        let Some(party) = &self.party else { return Err(undeclared()) };
+        let (seat, places) = (party.seat().clone(), party.places().clone());
+        let mut total_ps = 0u64;
+        let mut own = Vec::new();
+        for x in transfers.iter().filter(|x| x.peer != self.rank() as i32) {
+            let x = x.check(self.rank(), self.nranks())?;
+            let (count, size, _) = x.kind();
+            let ends = [self.rank(), x.peer].map(|rank| places[rank as usize]);
+            let ends = if x.send { ends } else { [ends[1], ends[0]] };
+            own.push((Spec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 }, ends.to_vec()));
+        }
+        if !own.is_empty() {
+            total_ps = seat.estimate(&own)?;
+        }
+        for call in collectives {
+            let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
+            let block = [checked.count as u64, call.dtype.size() as u64];
+            let (method, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+            let what =
+                What::Collective { collective: call.collective, root: checked.root, method: method as u8 };
+            let spec = Spec { what, count: block[0], size: block[1], kind: 0 };
+            total_ps = total_ps.saturating_add(seat.estimate(&[(spec, places.to_vec())])?);
+        }
+        Ok(total_ps)
+    }
+}
+
+fn undeclared() -> Error {
+    Error::usage("no machine is declared; set PENNY_FABRIC on all ranks, such as PENNY_FABRIC=dgx-h100:nodes=2")
+}
+
 /// The rank's seat; an error that tells how to get one where no machine is declared.
 fn seat(comm: Handle) -> Result<Arc<Seat>> {
-    registry::shared(comm)?.seat.clone().ok_or_else(|| {
-        Error::usage("no machine is declared; set PENNY_FABRIC on all ranks, such as PENNY_FABRIC=dgx-h100:nodes=2")
-    })
+    registry::shared(comm)?.seat.clone().ok_or_else(undeclared)
 }
 
 /// This rank's clock on the declared machine, in picoseconds.

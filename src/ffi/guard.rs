@@ -119,7 +119,7 @@ macro_rules! admitted_as_they_are {
         }
     )*};
 }
-admitted_as_they_are!(c_int, usize, *const c_int);
+admitted_as_they_are!(c_int, usize, u64, *const c_int);
 
 impl Parameter for *const c_void {
     type Admitted = Address;
@@ -174,6 +174,13 @@ impl<T> Out<T> {
 /// A parameter that may be NULL.
 #[derive(Clone, Copy)]
 pub(super) struct OrNull<T>(pub T);
+
+impl<T> Parameter for OrNull<*mut T> {
+    type Admitted = Out<T>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Out<T>> {
+        Ok(Out(self.0))
+    }
+}
 
 /// Where a failure happened.
 pub(super) struct Site {

@@ -4,7 +4,7 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -23,6 +23,7 @@ mod types;
 
 mod collectives;
 mod communicator;
+mod fabric;
 mod group;
 mod library;
 mod memory;
@@ -30,6 +31,7 @@ mod point_to_point;
 
 pub use collectives::*;
 pub use communicator::*;
+pub use fabric::*;
 pub use group::*;
 pub use handle::*;
 pub use library::*;

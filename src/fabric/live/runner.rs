@@ -203,11 +203,13 @@ impl Runner {
         Ok(served)
     }
 
-    /// When the last member of a call would be done on the idle machine.
-    pub fn estimate(&mut self, spec: &Spec, places: &[Rank]) -> Result<u64> {
-        let shared = self.call(spec, places)?;
+    /// When the last member of calls that begin together would be done on the idle machine.
+    pub fn estimate(&mut self, calls: &[(Spec, Vec<Rank>)]) -> Result<u64> {
         let mut world = World::new(self.network.clone());
-        world.admit(&shared, places, &vec![0; places.len()])?;
+        for (spec, places) in calls {
+            let shared = self.call(spec, places)?;
+            world.admit(&shared, places, &vec![0; places.len()])?;
+        }
         let mut last_ps = 0;
         // BOUND: each turn reports another member.
         while let Some(finished) = world.advance(u64::MAX)? {

@@ -368,9 +368,10 @@ impl Seat {
         Journal::new(&self.board).ports().iter().map(|port| port.counters).collect()
     }
 
-    /// Forget the price of nothing, but say what a call would take on the idle machine: when its last member is done.
-    pub fn estimate(&self, spec: &Spec, places: &[Rank]) -> Result<u64> {
-        lock(&self.runner).estimate(spec, places)
+    /// What calls that begin together would take on the idle machine: when their last member is done. With each, where
+    /// its members stand.
+    pub fn estimate(&self, calls: &[(Spec, Vec<Rank>)]) -> Result<u64> {
+        lock(&self.runner).estimate(calls)
     }
 }
 

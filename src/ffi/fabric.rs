@@ -1,0 +1,211 @@
+//! The declared machine: its clock, what it is, what passed its ports, what a group would take on it.
+
+use std::ffi::{c_char, c_double, c_float, c_int, c_uint};
+
+use super::guard::Out;
+use super::handle::pennyComm_t;
+use super::types::PENNY_VERSION_CODE;
+use crate::comm;
+use crate::error::{Error, Result};
+
+/// The magic of a pennyFabricInfo_t: "PEFI".
+pub const PENNY_FABRIC_INFO_MAGIC: c_uint = 0x5045_4649;
+/// The magic of a pennySimInfo_t: "PESI".
+pub const PENNY_SIM_INFO_MAGIC: c_uint = 0x5045_5349;
+
+/// The declared machine, and how its time stands. Begin with PENNY_FABRIC_INFO_INITIALIZER.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennyFabricInfo_t {
+    /// Set by the initializer.
+    pub size: usize,
+    /// Set by the initializer.
+    pub magic: c_uint,
+    /// Set by the initializer.
+    pub version: c_uint,
+    /// The machine as PENNY_FABRIC declares it, cut to fit.
+    pub name: [c_char; 128],
+    /// Tells machines apart: two results with the same hash are of the same machine.
+    pub hash: u64,
+    /// Places for ranks.
+    pub places: c_uint,
+    /// Ports: see pennyFabricCounters.
+    pub ports: c_uint,
+    /// This rank's clock in picoseconds.
+    pub nowPs: u64,
+    /// Calls and transfers of all ranks so far.
+    pub calls: u64,
+    /// Hash over all of them and when their ranks were done: equal for equal runs.
+    pub trace: u64,
+    /// Entries that came too late to be served exactly; 0 unless several communicators are busy at once.
+    pub late: u64,
+    /// 0: the clock is virtual. Else calls take so many times what they take on the machine.
+    pub dilation: c_double,
+    /// How late this rank's calls returned, as a share of the time that they were asked to take.
+    pub slip: c_double,
+    /// How many times slower than the machine this host was in this rank's calls: the least dilation that it can keep.
+    pub neededDilation: c_double,
+    /// 1: slip is at most 1 %, so that paced times mean what they say.
+    pub valid: c_int,
+}
+
+/// What passed one port of the declared machine.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennyFabricPort_t {
+    /// Its name, such as n0.g3.nic.tx, cut to fit.
+    pub name: [c_char; 64],
+    /// Payload.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Picoseconds during which the port was taken.
+    pub busyPs: u64,
+    /// The most messages that waited for it at once.
+    pub queueHigh: u64,
+    /// 0.
+    pub reserved: [u64; 8],
+}
+
+/// What a group would take. Begin with PENNY_SIM_INFO_INITIALIZER.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennySimInfo_t {
+    /// Set by the initializer.
+    pub size: usize,
+    /// Set by the initializer.
+    pub magic: c_uint,
+    /// Set by the initializer.
+    pub version: c_uint,
+    /// Microseconds.
+    pub estimatedTime: c_float,
+    /// Picoseconds.
+    pub estimatedPs: u64,
+}
+
+c_api! {
+    /// This rank's clock on the declared machine: when its last call was done there, and what it declared since.
+    /// Asked again and again with nothing between, it moves on by itself (after 16 times by 50 ns, then by more, at most
+    /// 1 us), so that a loop that waits for a time ends.
+    ///
+    /// ps: picoseconds, written on success. Without PENNY_FABRIC: pennyInvalidUsage.
+    fn pennyFabricNow(comm: pennyComm_t, #[out] ps: *mut u64) {
+        ps.set(comm::fabric_now(comm)?)
+    }
+
+    /// Declares that this rank computes for so long: its clock moves on. With a paced clock it also takes that time.
+    ///
+    /// ns: nanoseconds.
+    fn pennyFabricAdvance(comm: pennyComm_t, ns: u64) {
+        let ps = ns.checked_mul(1000).ok_or_else(|| Error::argument(format!("ns is {ns}, more than a clock can hold")))?;
+        comm::fabric_advance(comm, ps).map(drop)
+    }
+
+    /// Moves this rank's clock on to a time; does nothing if it is past it. Ranks that pass the same time to it enter
+    /// their next call together.
+    ///
+    /// ps: picoseconds.
+    fn pennyFabricAdvanceTo(comm: pennyComm_t, ps: u64) {
+        comm::fabric_advance_to(comm, ps).map(drop)
+    }
+
+    /// What machine is declared, and how its time stands.
+    ///
+    /// info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
+    fn pennyFabricInfo(comm: pennyComm_t, #[out] info: *mut pennyFabricInfo_t) {
+        let (seat, account) = comm::fabric_account(comm)?;
+        let (machine, network) = (seat.machine(), seat.network());
+        let ours = pennyFabricInfo_t {
+            size: 0,
+            magic: 0,
+            version: 0,
+            name: text(&machine.spec),
+            hash: network.hash(),
+            places: network.shape.nranks(),
+            ports: network.ports.len() as c_uint,
+            nowPs: account.now_ps,
+            calls: account.calls,
+            trace: account.trace,
+            late: account.late,
+            dilation: account.dilation,
+            slip: account.slip,
+            neededDilation: account.needed,
+            valid: account.valid() as c_int,
+        };
+        // SAFETY: the caller's promise: `info` is a pennyFabricInfo_t of some version, as its size says.
+        unsafe { fill(info, &ours, PENNY_FABRIC_INFO_MAGIC, "pennyFabricInfo_t", "PENNY_FABRIC_INFO_INITIALIZER") }
+    }
+
+    /// What passed the ports of the declared machine so far, for all ranks.
+    ///
+    /// ports: room for *count, written on success; NULL: only the number is told. count: before the call the room in
+    /// ports, after it the number of ports of the machine; of more ports than fit the first ones are written.
+    fn pennyFabricCounters(comm: pennyComm_t, #[or_null] ports: *mut pennyFabricPort_t, #[out] count: *mut usize) {
+        let (seat, counters) = comm::fabric_counters(comm)?;
+        if !ports.0.is_null() {
+            // SAFETY: the caller's promise: `count` holds the room in `ports`.
+            let room = unsafe { count.0.read_unaligned() };
+            let named = seat.network().ports.iter().zip(&counters).take(room);
+            let lines = named.map(|(port, passed)| pennyFabricPort_t {
+                name: text(&port.name),
+                bytes: passed.bytes,
+                messages: passed.messages,
+                busyPs: passed.busy_ps,
+                queueHigh: passed.queue_high as u64,
+                reserved: [0; 8],
+            });
+            // SAFETY: as above.
+            unsafe { Out(ports.0).set_all(lines)? };
+        }
+        count.set(counters.len())
+    }
+
+    /// Closes the innermost group of the calling thread like pennyGroupEnd; the outermost runs nothing, and tells
+    /// instead what the group would take on the declared machine if all ranks entered it together: its collectives one
+    /// after the other, its transfers side by side.
+    ///
+    /// simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
+    /// is closed.
+    fn pennyGroupSimulateEnd(#[out] simInfo: *mut pennySimInfo_t) {
+        let ps = comm::group_simulate_end()?;
+        let ours = pennySimInfo_t {
+            size: 0,
+            magic: 0,
+            version: PENNY_VERSION_CODE,
+            estimatedTime: (ps as f64 * 1e-6) as c_float,
+            estimatedPs: ps,
+        };
+        // SAFETY: the caller's promise: `simInfo` is a pennySimInfo_t of some version, as its size says.
+        unsafe { fill(simInfo, &ours, PENNY_SIM_INFO_MAGIC, "pennySimInfo_t", "PENNY_SIM_INFO_INITIALIZER") }
+    }
+}
+
+/// Writes as much of a struct as the caller's version of it has, behind the head that the caller's initializer set.
+///
+/// # Safety
+/// `theirs` must be writable for the size that it states; its head is size, magic and version.
+unsafe fn fill<T>(theirs: Out<T>, ours: &T, magic: c_uint, name: &str, initializer: &str) -> Result<()> {
+    const HEAD: usize = size_of::<usize>() + 2 * size_of::<c_uint>();
+    let base = theirs.0.cast::<u8>();
+    // SAFETY: the promise to `fill`; every version has the head.
+    let (size, theirs_magic) = unsafe {
+        (base.cast::<usize>().read_unaligned(), base.add(size_of::<usize>()).cast::<c_uint>().read_unaligned())
+    };
+    if theirs_magic != magic || size < HEAD {
+        return Err(Error::argument(format!(
+            "the place for the result is no {name} (size {size}, magic {theirs_magic:#x}); begin with {initializer}"
+        )));
+    }
+    let bytes = size.min(size_of::<T>()) - HEAD;
+    // SAFETY: within both, and they are different objects.
+    unsafe { std::ptr::copy_nonoverlapping(std::ptr::from_ref(ours).cast::<u8>().add(HEAD), base.add(HEAD), bytes) };
+    Ok(())
+}
+
+fn text<const N: usize>(from: &str) -> [c_char; N] {
+    let mut to = [0; N];
+    for (to, byte) in to[..N - 1].iter_mut().zip(from.bytes()) {
+        *to = byte as c_char;
+    }
+    to
+}
