@@ -14,11 +14,18 @@ pub struct Config {
     pub blocking: bool,
     /// A name for messages; empty: none.
     pub name: String,
+    /// Methods; `None`: `PENNY_ALGO`.
+    pub algo: Option<String>,
+    /// The declared machine; `None`: `PENNY_FABRIC`.
+    pub fabric: Option<String>,
+    /// How its time is taken; `None`: `PENNY_FABRIC_CLOCK`.
+    pub fabric_clock: Option<String>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { timeout_ms: None, blocking: true, name: String::new() }
+        let (name, algo, fabric, fabric_clock) = (String::new(), None, None, None);
+        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock }
     }
 }
 
@@ -47,15 +54,16 @@ impl Settings {
                 None => TIMEOUT_MS,
             },
         };
-        let (algo, reproducible) = (env::get("PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
+        let given = |own: &Option<String>, name| own.clone().or_else(|| env::get(name));
+        let (algo, reproducible) = (given(&config.algo, "PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
         Ok(Settings {
             timeout_ns: timeout_ms.saturating_mul(1_000_000),
             selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
             machine: Machine::declared(
-                env::get("PENNY_FABRIC").as_deref(),
-                env::get("PENNY_FABRIC_CLOCK").as_deref(),
+                given(&config.fabric, "PENNY_FABRIC").as_deref(),
+                given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
             )?,
         })
     }

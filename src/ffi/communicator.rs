@@ -119,5 +119,5 @@ c_api! {
 }
 
 fn default_config() -> Config {
-    Config { timeout_ms: None, blocking: true, name: String::new() }
+    Config::default()
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_uint};
 
-use super::guard::Out;
+use super::guard::{OrNull, Out, Parameter};
 use super::handle::pennyComm_t;
 use super::types::PENNY_VERSION_CODE;
 use crate::comm;
@@ -177,6 +177,13 @@ c_api! {
         };
         // SAFETY: the caller's promise: `simInfo` is a pennySimInfo_t of some version, as its size says.
         unsafe { fill(simInfo, &ours, PENNY_SIM_INFO_MAGIC, "pennySimInfo_t", "PENNY_SIM_INFO_INITIALIZER") }
+    }
+}
+
+impl Parameter for OrNull<*mut pennyFabricPort_t> {
+    type Admitted = Out<pennyFabricPort_t>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Out<pennyFabricPort_t>> {
+        Ok(Out(self.0))
     }
 }
 

@@ -175,13 +175,6 @@ impl<T> Out<T> {
 #[derive(Clone, Copy)]
 pub(super) struct OrNull<T>(pub T);
 
-impl<T> Parameter for OrNull<*mut T> {
-    type Admitted = Out<T>;
-    unsafe fn admit(self, _name: &'static str) -> Result<Out<T>> {
-        Ok(Out(self.0))
-    }
-}
-
 /// Where a failure happened.
 pub(super) struct Site {
     function: &'static str,

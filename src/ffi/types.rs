@@ -155,6 +155,12 @@ pub struct pennyConfig_t {
     pub timeoutMs: c_int,
     /// A name for error sentences, copied by the call; NULL: none.
     pub commName: *const c_char,
+    /// Methods, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
+    pub algo: *const c_char,
+    /// The declared machine, as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on all ranks.
+    pub fabric: *const c_char,
+    /// How its time is taken, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
+    pub fabricClock: *const c_char,
 }
 
 /// The magic of a pennyConfig_t: "PENY".
@@ -188,6 +194,9 @@ impl pennyConfig_t {
         blocking: PENNY_CONFIG_UNDEF_INT,
         timeoutMs: PENNY_CONFIG_UNDEF_INT,
         commName: std::ptr::null(),
+        algo: std::ptr::null(),
+        fabric: std::ptr::null(),
+        fabricClock: std::ptr::null(),
     };
 
     /// The caller's struct as this version understands it: fields that it does not reach, or that its version did not
@@ -222,6 +231,9 @@ impl pennyConfig_t {
             blocking since FIRST_VERSION;
             timeoutMs since FIRST_VERSION;
             commName since FIRST_VERSION;
+            algo since FIRST_VERSION;
+            fabric since FIRST_VERSION;
+            fabricClock since FIRST_VERSION;
         }
         Ok(ours)
     }
@@ -229,7 +241,7 @@ impl pennyConfig_t {
     /// The settings, range-checked.
     ///
     /// # Safety
-    /// `commName` must be NULL or a string.
+    /// `commName`, `algo`, `fabric` and `fabricClock` must each be NULL or a string.
     unsafe fn settings(&self, name: &str) -> Result<Config> {
         let blocking = match self.blocking {
             1 | PENNY_CONFIG_UNDEF_INT => true,
@@ -241,12 +253,18 @@ impl pennyConfig_t {
             ms if ms >= 0 => Some(ms as u64),
             ms => return Err(Error::argument(format!("{name}->timeoutMs is {ms}; it is 0 (never) or more"))),
         };
-        let comm_name = match self.commName.is_null() {
-            true => String::new(),
+        let text = |from: *const c_char| {
             // SAFETY: the promise to `settings`.
-            false => unsafe { CStr::from_ptr(self.commName) }.to_string_lossy().into_owned(),
+            (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned())
         };
-        Ok(Config { timeout_ms, blocking, name: comm_name })
+        Ok(Config {
+            timeout_ms,
+            blocking,
+            name: text(self.commName).unwrap_or_default(),
+            algo: text(self.algo),
+            fabric: text(self.fabric),
+            fabric_clock: text(self.fabricClock),
+        })
     }
 }
 

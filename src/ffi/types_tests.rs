@@ -58,7 +58,14 @@ fn admit(config: &pennyConfig_t) -> Result<Config> {
     unsafe { OrNull(&raw const *config).admit("config") }
 }
 
-const DEFAULT: Config = Config { timeout_ms: None, blocking: true, name: String::new() };
+const DEFAULT: Config = Config {
+    timeout_ms: None,
+    blocking: true,
+    name: String::new(),
+    algo: None,
+    fabric: None,
+    fabric_clock: None,
+};
 
 fn full() -> pennyConfig_t {
     pennyConfig_t { blocking: 0, timeoutMs: 1500, commName: c"left".as_ptr(), ..pennyConfig_t::INITIALIZER }
@@ -73,7 +80,7 @@ fn null_and_the_untouched_initializer_mean_the_defaults() {
 
 #[test]
 fn every_field_is_taken_and_a_newer_callers_size_and_version_do_no_harm() {
-    let expected = Config { timeout_ms: Some(1500), blocking: false, name: "left".into() };
+    let expected = Config { timeout_ms: Some(1500), blocking: false, name: "left".into(), ..DEFAULT };
     assert_eq!(admit(&full()), Ok(expected.clone()));
     let newer = (full(), [0xffu8; 64]);
     let config = pennyConfig_t { size: size_of_val(&newer), version: PENNY_VERSION_CODE + 1, ..newer.0 };

@@ -16,7 +16,7 @@ use nix::sys::socket::{
 };
 
 /// Descriptors that one packet may carry.
-pub const MAX_FDS: usize = 2;
+pub const MAX_FDS: usize = 3;
 
 /// Room for the control message that carries [`MAX_FDS`] descriptors.
 // SAFETY: CMSG_SPACE only computes.

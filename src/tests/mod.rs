@@ -5,5 +5,6 @@ mod architecture;
 mod boundary;
 mod collectives;
 mod disagreements;
+mod fabric;
 mod machines;
 mod readme;

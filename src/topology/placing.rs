@@ -49,3 +49,10 @@ mod tests {
         }
     }
 }
+
+impl Network {
+    /// TEMPORARY
+    pub fn hash(&self) -> u64 {
+        self.name.bytes().fold(7, |h: u64, b| (h ^ b as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}

@@ -26,8 +26,6 @@ mod report;
 mod runner;
 mod seat;
 mod spec;
-#[cfg(test)]
-mod tests;
 
 pub use pace::Clock;
 pub use party::Party;

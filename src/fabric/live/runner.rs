@@ -5,8 +5,9 @@ use super::seat::Programs;
 use super::spec::{Post, Spec, What, transfer_plans};
 use super::WINDOW_PS;
 use crate::error::{Error, Result};
-use crate::fabric::World;
-use crate::fabric::pricer::{Pricer, SharedCall};
+use crate::fabric::pricer::Pricer;
+use crate::fabric::world::World;
+use crate::fabric::SharedCall;
 use crate::memory::board::{POSTED, SERVED};
 use crate::plan::{Plan, Shape};
 use crate::sync::prim::Ordering;
@@ -162,12 +163,13 @@ impl Runner {
     fn together(&mut self, journal: &Journal<'_>, calls: Vec<Gathered>) -> Result<u32> {
         let mut known = self.catch_up(journal)?;
         let drained = known.world.idle();
+        let boundary_ps = known.world.boundary_ps();
         let mut room = true;
         for call in &calls {
             let (spec, mut members) = parts(call);
             for member in &mut members {
-                if !drained && member.entry_ps < known.handled_ps {
-                    member.entry_ps = known.handled_ps;
+                if member.entry_ps < boundary_ps {
+                    member.entry_ps = boundary_ps;
                     journal.board.header().late.fetch_add(1, Ordering::Relaxed);
                 }
                 let posts = journal.board.posts(member.place, member.ticket as usize, member.post as usize + 1);

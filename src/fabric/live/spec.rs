@@ -1,6 +1,6 @@
 //! What a rank posts: its part in one call or transfer, as words that others can read.
 
-use super::super::pricer::SharedCall;
+use crate::fabric::SharedCall;
 use crate::memory::board::PostLine;
 use crate::plan::{Chunk, Plan, Shape, View};
 use crate::sync::prim::Ordering;
