@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use penny::algorithms;
-use penny::fabric::Call;
 use penny::fabric::engine;
-use penny::fabric::pricer::{Pricer, SharedCall};
+use penny::fabric::pricer::Pricer;
+use penny::fabric::{Call, PortState, SharedCall};
 use penny::plan::{Lane, Plan, Shape, View};
 use penny::topology::{Class, Network, Port, PortId, Routes};
 use penny::types::{Collective, Rank};
@@ -56,7 +56,8 @@ fn price(criterion: &mut Criterion) {
     {
         let (network, view) = (switch(nranks), View::flat(Collective::AllReduce, 0, nranks, 0));
         let plans = all_reduce(name, &view);
-        let call = Call { plans: &plans, view, count: 1 << 26, size: 4, slice_bytes };
+        let places: Vec<Rank> = (0..nranks).collect();
+        let call = Call { plans: &plans, places: &places, view, count: 1 << 26, size: 4, slice_bytes };
         // Ranks that enter apart make all times different.
         for (entries, spread) in [("together", 0), ("apart", 12_347)] {
             let entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 7919 % 1009 * spread).collect();
@@ -76,14 +77,19 @@ fn repeat(criterion: &mut Criterion) {
     for nranks in [8, 64, 1024] {
         let view = View::flat(Collective::AllReduce, 0, nranks, 0);
         let plans = all_reduce("ring", &view).into();
-        let call = SharedCall { plans, view, count: 1 << 20, size: 4, slice_bytes: 0 };
-        let mut pricer = Pricer::new(Arc::new(switch(nranks)));
+        let call = SharedCall { plans, view, count: 1 << 10, size: 4, slice_bytes: 0 };
+        let network = Arc::new(switch(nranks));
+        let mut ports = vec![PortState::default(); network.ports.len()];
+        let mut pricer = Pricer::new(network);
+        let places: Vec<Rank> = (0..nranks).collect();
         let mut entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 31 % 17).collect();
-        pricer.price(&call, &entry_ps).expect("a price");
+        // Far enough apart for the ports to be free again.
+        let apart_ps = 200_000_000;
+        pricer.price(&call, &places, &entry_ps, &mut ports).expect("a price");
         group.bench_function(format!("repeat/{nranks} ranks"), |bencher| {
             bencher.iter(|| {
-                entry_ps.iter_mut().for_each(|at| *at += 1000);
-                pricer.price(black_box(&call), &entry_ps).expect("a price").base_ps
+                entry_ps.iter_mut().for_each(|at| *at += apart_ps);
+                pricer.price(black_box(&call), &places, &entry_ps, &mut ports).expect("a price").base_ps
             });
         });
     }

@@ -125,12 +125,14 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if args.trace.is_some() && (sizes.len() > 1 || methods.len() > 1) {
         return Err("--trace: a trace is of one call; give one size (-b) and one method (--algo)".to_owned());
     }
+    let places: Vec<_> = (0..view.nranks).collect();
     for bytes in sizes {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
         for method in &methods {
             let call = Call {
                 plans: &method.plans,
+                places: &places,
                 view: view.clone(),
                 count: count as u64,
                 size: dtype.size() as u64,

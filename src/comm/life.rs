@@ -108,16 +108,19 @@ struct Introduction {
     start: u64,
     /// Rank 0's word counts for all.
     staging: u64,
+    /// The declared machine's hash, the same on all ranks; 0: none.
+    machine: u64,
 }
 
 impl Introduction {
-    fn encode(&self) -> [u8; 48] {
-        let mut bytes = [0; 48];
+    fn encode(&self) -> [u8; 56] {
+        let mut bytes = [0; 56];
         bytes[..16].copy_from_slice(&self.heap);
         bytes[16..24].copy_from_slice(&self.heap_bytes.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.start.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.staging.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.machine.to_le_bytes());
         bytes
     }
     fn decode(bytes: &[u8]) -> Option<Introduction> {
@@ -127,6 +130,7 @@ impl Introduction {
             heap_bytes: word(16)?,
             start: word(24)?,
             staging: word(32)?,
+            machine: word(48)?,
             pid: u32::from_le_bytes(bytes.get(40..44)?.try_into().ok()?),
         })
     }
@@ -163,6 +167,7 @@ fn join(
         pid: process::pid(),
         start,
         staging,
+        machine: settings.machine.as_ref().map_or(0, |machine| machine.network.hash()),
     };
     let info = introduction.encode();
     let mut fds = vec![own_heap.file().as_fd()];
@@ -172,12 +177,16 @@ fn join(
     let mut peers: Vec<Option<(PeerHeap, Introduction)>> = (0..nranks).map(|_| None).collect();
     let mut opened: Option<Control> = None;
     let mut board: Option<File> = None;
+    let (own_machine, mut unlike) = (introduction.machine, None);
     let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
     bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
         let faulty = || {
             Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
         };
         let introduction = Introduction::decode(info).ok_or_else(faulty)?;
+        if introduction.machine != own_machine {
+            unlike.get_or_insert(peer);
+        }
         let mut fds = fds.into_iter().map(File::from);
         let heap_file = fds.next().ok_or_else(faulty)?;
         let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
@@ -191,6 +200,12 @@ fn join(
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
         Ok(())
     })?;
+    if let Some(peer) = unlike {
+        let declared = settings.machine.as_ref().map_or("no machine", |machine| machine.spec.as_str());
+        return Err(Error::usage(format!(
+            "rank {rank} declares {declared}, rank {peer} something else; PENNY_FABRIC must be the same on all ranks"
+        )));
+    }
     let control =
         control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
     if peers[rank as usize].is_none() {
@@ -210,9 +225,8 @@ fn join(
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
     attach(&transport, &control, &pids, start)?;
     let seat = match founded {
-        None if rank == 0 => None,
+        Some(seat) => Some(seat),
         None => sit(settings.machine, board, rank, nranks)?,
-        founded => founded,
     };
     let party = seat.map(|seat| Party::root(Arc::new(seat), nranks));
     Ok(assemble(handle, transport, membership, Planner::new(rank, nranks, settings.selection), device, party))
@@ -256,22 +270,12 @@ fn fits(machine: &Machine, nranks: u32) -> Result<()> {
     )))
 }
 
-/// A seat at the board that rank 0 has founded, if all declare a machine.
+/// A seat at the board that rank 0 has founded, if a machine is declared.
 fn sit(machine: Option<Machine>, board: Option<File>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
-    match (machine, board) {
-        (None, None) => Ok(None),
-        (Some(machine), Some(file)) => {
-            let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
-            Seat::join(board, machine, rank, planner::programs).map(Some)
-        }
-        (Some(machine), None) => Err(Error::usage(format!(
-            "PENNY_FABRIC declares {} on rank {rank}, but is not set on rank 0; set it on all ranks or on none",
-            machine.spec
-        ))),
-        (None, Some(_)) => Err(Error::usage(format!(
-            "PENNY_FABRIC is set on rank 0, but not on rank {rank}; set it on all ranks or on none"
-        ))),
-    }
+    let Some(machine) = machine else { return Ok(None) };
+    let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
+    let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
+    Ok(Some(Seat::join(board, machine, rank, planner::programs)))
 }
 
 /// Announce this rank and wait until all are there.

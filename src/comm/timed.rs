@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::fabric::Counters;
 use crate::planner::select::Why;
+use crate::types::Collective;
 use crate::transport::watch::seconds;
 use crate::transport::pair;
 use std::sync::Arc;
@@ -17,12 +18,20 @@ impl Communicator {
     #[cold]
     pub(super) fn timed(&mut self, call: &Call, checked: &Checked, chosen: (usize, Why)) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
-        let what =
-            What::Collective { collective: call.collective, root: checked.root, method: chosen.0 as u8 };
+        let method = self.priced_method(call, chosen.0)?;
+        let what = What::Collective { collective: call.collective, root: checked.root, method };
         let spec = Spec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
         let number = self.seq + 1;
         let post = self.party.as_ref().map(|party| party.collective(number, spec));
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
+    }
+
+    /// A barrier moves nothing here, and on the machine what a reduction of nothing moves.
+    fn priced_method(&mut self, call: &Call, method: usize) -> Result<u8> {
+        if call.collective != Collective::Barrier {
+            return Ok(method as u8);
+        }
+        Ok(self.planner.choose(Collective::AllReduce, 0, 0, [0, 1])?.0 as u8)
     }
 
     /// The posts of transfers, in their order.
@@ -92,8 +101,8 @@ impl Communicator {
             let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
             let block = [checked.count as u64, call.dtype.size() as u64];
             let (method, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-            let what =
-                What::Collective { collective: call.collective, root: checked.root, method: method as u8 };
+            let method = self.priced_method(call, method)?;
+            let what = What::Collective { collective: call.collective, root: checked.root, method };
             let spec = Spec { what, count: block[0], size: block[1], kind: 0 };
             total_ps = total_ps.saturating_add(seat.estimate(&[(spec, places.to_vec())])?);
         }

@@ -13,26 +13,27 @@
 //!   slice before it was handed on. Steps of a rank do not otherwise wait for each other.
 //! - A step with several readers sends one message to each; a network that copies on the way is not modelled.
 //! - Folds and copies within a rank take no time.
-//! - A port serves messages first come, first served, by when their heads reach it; ties by rank, lane, step, slice,
-//!   reader. Ports have room for all that waits: nothing presses back but credits.
+//! - A port serves messages first come, first served, by when their heads reach it; ties by call, rank, lane, step,
+//!   slice, reader. Ports have room for all that waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
-//!   order of readiness, and is posted when an earlier one arrives.
+//!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
 //! - A rank is done when what it sends has left its first port, and what it takes has arrived.
 //!
 //! Cost: one event a port that a message passes, one for its arrival, one for a rank's entry. Times past u64 are an
 //! error.
 
-use super::program::{Arrival, Program, Step};
-use super::queue::{Event, Queue};
+use super::port::Port;
+use super::queue::Queue;
+use super::running::{NONE, Running, Shared, too_long};
 use super::trace::Span;
-use super::{Call, Counters, Outcome};
+use super::{Call, Finished, Outcome, PortState};
 use crate::error::{Error, Result};
 use crate::topology::Network;
 use std::collections::VecDeque;
 
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<Outcome> {
-    Engine::new(network, call, entry_ps, |_: Span| {})?.run()
+    Engine::idle(network).run(network, call, entry_ps, &mut |_| {})
 }
 
 /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
@@ -40,325 +41,164 @@ pub fn price_traced(
     network: &Network,
     call: &Call<'_>,
     entry_ps: &[u64],
-    sink: &mut dyn FnMut(Span),
+    mut sink: &mut dyn FnMut(Span),
 ) -> Result<Outcome> {
-    Engine::new(network, call, entry_ps, sink)?.run()
+    Engine::idle(network).run(network, call, entry_ps, &mut sink)
 }
 
-/// Set in [`Event::who`]: the rest is a rank, which enters.
-const ENTRY: u32 = 1 << 31;
-/// No message.
-const NONE: u32 = u32::MAX;
-
-/// A message under way, or a place for one.
-struct Message {
-    /// By whom ties are decided: step, slice, reader.
-    order: u64,
-    /// Before this time its last byte cannot have left the port that it is at.
-    tail_ps: u64,
-    step: u32,
-    send: u32,
-    slice: u32,
-    size: u32,
-    /// The ports that it passed.
-    passed: u32,
-    /// The next of those that wait for credits, or of the free places.
-    next: u32,
-}
-
-/// What a connection has under way.
-#[derive(Clone, Copy)]
-struct Flow {
-    under_way: u32,
-    /// The messages that wait for credits.
-    first: u32,
-    last: u32,
-}
-
-struct Port {
-    free_ps: u64,
-    counters: Counters,
-    /// When those that waited at the last look start.
-    waiting: VecDeque<u64>,
-}
-
-/// What a message of one size costs at ports of one class.
-#[derive(Clone, Copy)]
-struct Cost {
-    /// The port is taken.
-    hold_ps: u64,
-    /// From the start until the head is at the next port.
-    lead_ps: u64,
-    latency_ps: u64,
-}
-
-struct Engine<S> {
-    program: Program,
+/// Calls under way, without the network that they were admitted to.
+pub struct Engine {
     queue: Queue,
     ports: Vec<Port>,
-    /// By class, then size.
-    costs: Vec<Cost>,
-    flows: Vec<Flow>,
-    messages: Vec<Message>,
-    vacant: u32,
-    /// `order` is step, slice, reader from the highest bit down; these are the places of the first two.
-    step_shift: u32,
-    slice_shift: u32,
-    exit_ps: Vec<u64>,
-    sink: S,
+    /// By number, from `front` on. Those that are finished leave when they are at the front.
+    calls: VecDeque<Option<Box<Running>>>,
+    /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
+    front: u32,
+    /// Calls ever admitted.
+    admitted: u64,
+    unfinished: usize,
+    events: u64,
 }
 
-impl<S: FnMut(Span)> Engine<S> {
-    fn new(network: &Network, call: &Call<'_>, entry_ps: &[u64], sink: S) -> Result<Engine<S>> {
-        let (ranks, places) = (call.plans.len(), network.shape.nranks() as usize);
-        if ranks == 0 || ranks > places || entry_ps.len() != ranks {
+impl Engine {
+    /// Nothing is under way, and nothing ever was.
+    fn idle(network: &Network) -> Engine {
+        Engine::resume(network.ports.iter().map(|_| PortState::default()))
+    }
+
+    /// Nothing is under way.
+    pub fn resume(ports: impl Iterator<Item = PortState>) -> Engine {
+        Engine {
+            queue: Queue::new(),
+            ports: ports.map(Port::new).collect(),
+            calls: VecDeque::new(),
+            front: 0,
+            admitted: 0,
+            unfinished: 0,
+            events: 0,
+        }
+    }
+
+    /// How the ports are left.
+    pub fn ports(&self) -> impl Iterator<Item = PortState> {
+        self.ports.iter().map(Port::state)
+    }
+
+    /// Is no call under way?
+    pub fn is_idle(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// Calls of which some member is not finished.
+    pub fn under_way(&self) -> usize {
+        self.unfinished
+    }
+
+    /// The time of the latest event; 0 where nothing is under way.
+    pub fn boundary_ps(&self) -> u64 {
+        if self.is_idle() { 0 } else { self.queue.now_ps() }
+    }
+
+    /// One more call, and its number among all.
+    pub fn admit(&mut self, network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<u64> {
+        let (ranks, places) = (call.plans.len(), network.shape.nranks());
+        if ranks == 0 || call.places.len() != ranks || entry_ps.len() != ranks {
             return Err(Error::argument(format!(
-                "{ranks} programs with {} entries do not fit the {places} places of {}",
-                entry_ps.len(),
+                "{ranks} programs, {} places and {} entries are no call; give one of each for every rank",
+                call.places.len(),
+                entry_ps.len()
+            )));
+        }
+        if let Some(place) = call.places.iter().find(|&&place| place >= places) {
+            return Err(Error::argument(format!(
+                "there is no place {place} among the {places} of {}; give it more nodes, or fewer ranks",
                 network.name
             )));
         }
-        let program = Program::of(network, call)?;
-        let bits = |most: u32| u32::BITS - most.leading_zeros();
-        let slice_shift = bits(program.steps.iter().map(|s| s.sends).max().unwrap_or(0));
-        let step_shift = slice_shift + bits(program.steps.iter().map(|s| s.slices).max().unwrap_or(0));
-        if step_shift + bits(program.steps.len() as u32) > u64::BITS {
-            return Err(Error::argument("there are too many steps, slices and readers to be priced"));
+        if entry_ps.contains(&u64::MAX) {
+            return Err(too_long());
         }
-        let costs = network.classes.iter().flat_map(|class| {
-            program.sizes.iter().map(|&bytes| Cost {
-                hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
-                lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
-                latency_ps: class.latency_ps,
-            })
-        });
-        let port = || Port { free_ps: 0, counters: Counters::default(), waiting: VecDeque::new() };
-        let mut engine = Engine {
-            queue: Queue::new(),
-            ports: network.ports.iter().map(|_| port()).collect(),
-            costs: costs.collect(),
-            flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
-            messages: Vec::new(),
-            vacant: NONE,
-            step_shift,
-            slice_shift,
-            exit_ps: entry_ps.to_vec(),
-            sink,
-            program,
-        };
-        for (rank, &at_ps) in (0..).zip(entry_ps) {
-            let order = (engine.program.ranks[rank as usize] as u64) << step_shift;
-            engine.schedule(Event { at_ps, order, who: ENTRY | rank })?;
+        let boundary_ps = self.boundary_ps();
+        let entry_ps: Vec<u64> = entry_ps.iter().map(|&at_ps| at_ps.max(boundary_ps)).collect();
+        let number = if self.is_idle() { 0 } else { u64::from(self.front) + self.calls.len() as u64 };
+        let number = u32::try_from(number)
+            .map_err(|_| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
+        let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
+        if self.is_idle() {
+            self.restart(entry_ps.iter().copied().min().unwrap_or(0));
         }
-        Ok(engine)
+        running.begin(&mut self.queue);
+        self.calls.push_back(Some(Box::new(running)));
+        self.unfinished += 1;
+        self.admitted += 1;
+        Ok(self.admitted - 1)
     }
 
-    fn run(mut self) -> Result<Outcome> {
-        let mut events = 0;
-        while let Some(Event { at_ps, who, .. }) = self.queue.pop() {
-            events += 1;
-            if who & ENTRY != 0 {
-                self.enter(who & !ENTRY, at_ps)?;
-                continue;
-            }
-            let message = &self.messages[who as usize];
-            let connection = self.program.sends[message.send as usize].connection;
-            if message.passed < self.program.connections[connection as usize].hops {
-                self.pass(who, connection, at_ps)?;
-            } else {
-                self.arrive(who, connection, at_ps)?;
-            }
+    /// Nothing is under way: time begins anew, perhaps before what was handled.
+    fn restart(&mut self, first_ps: u64) {
+        if first_ps < self.queue.now_ps() {
+            self.ports.iter_mut().for_each(Port::forget_waiting);
         }
-        self.finished()?;
-        let counters = self.ports.iter().map(|port| port.counters).collect();
-        Ok(Outcome { exit_ps: self.exit_ps, counters, events })
+        self.queue.restart();
+        self.calls.clear();
+        self.front = 0;
     }
 
+    /// Handle what happens before a time, until a rank is finished.
     #[inline]
-    fn schedule(&mut self, event: Event) -> Result<()> {
-        // Sums saturate; whatever does not fit ends here.
-        if event.at_ps == u64::MAX {
-            return Err(Error::argument("the call takes longer than 2^64 picoseconds"));
-        }
-        self.queue.push(event);
-        Ok(())
-    }
-
-    fn enter(&mut self, rank: u32, now_ps: u64) -> Result<()> {
-        for step in self.program.ranks[rank as usize]..self.program.ranks[rank as usize + 1] {
-            self.program.steps[step as usize].missing -= 1;
-            self.advance(step, now_ps)?;
-        }
-        Ok(())
-    }
-
-    /// A message's head is at its next port.
-    #[inline]
-    fn pass(&mut self, who: u32, connection: u32, now_ps: u64) -> Result<()> {
-        let program = &self.program;
-        let message = &mut self.messages[who as usize];
-        let hop =
-            &program.hops[(program.connections[connection as usize].first_hop + message.passed) as usize];
-        let port = &mut self.ports[hop.port as usize];
-        let cost = self.costs[hop.class as usize * program.sizes.len() + message.size as usize];
-        let bytes = program.sizes[message.size as usize];
-
-        let start_ps = now_ps.max(port.free_ps);
-        let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
-        port.free_ps = end_ps;
-        port.count(now_ps, start_ps, end_ps, bytes);
-
-        let step = &program.steps[message.step as usize];
-        if message.passed == 0 {
-            let exit = &mut self.exit_ps[step.rank as usize];
-            *exit = end_ps.max(*exit);
-        }
-        (self.sink)(Span {
-            rank: step.rank,
-            port: hop.port,
-            step: step.index,
-            slice: message.slice,
-            start_ps,
-            end_ps,
-            bytes,
-        });
-        message.tail_ps = end_ps.saturating_add(cost.latency_ps);
-        message.passed += 1;
-        let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
-        let order = message.order;
-        self.schedule(Event { at_ps, order, who })
-    }
-
-    fn arrive(&mut self, who: u32, connection: u32, now_ps: u64) -> Result<()> {
-        let message = &mut self.messages[who as usize];
-        let operand = self.program.sends[message.send as usize].operand;
-        message.next = std::mem::replace(&mut self.vacant, who);
-
-        let flow = &mut self.flows[connection as usize];
-        flow.under_way -= 1;
-        let waiting = flow.first;
-        if waiting != NONE {
-            flow.first = self.messages[waiting as usize].next;
-            self.post(waiting, connection, now_ps)?;
-        }
-
-        let operand = &mut self.program.operands[operand as usize];
-        operand.arrived += 1;
-        let id = operand.step;
-        let step = &mut self.program.steps[id as usize];
-        let exit = &mut self.exit_ps[step.rank as usize];
-        *exit = now_ps.max(*exit);
-        if operand.arrived == step.next + 1 {
-            step.missing -= 1;
-            self.advance(id, now_ps)?;
-        }
-        Ok(())
-    }
-
-    /// Hand on the slices of a step that are ready.
-    fn advance(&mut self, id: u32, now_ps: u64) -> Result<()> {
-        loop {
-            let step = &self.program.steps[id as usize];
-            if step.missing > 0 || step.next == step.slices {
-                return Ok(());
-            }
-            self.send(id, step.next, now_ps)?;
-            let arrivals = self.program.arrivals(id);
-            let step = &mut self.program.steps[id as usize];
-            step.next += 1;
-            let lacking = |operand: &&Arrival| operand.arrived <= step.next;
-            step.missing = self.program.operands[arrivals].iter().filter(lacking).count() as u32;
-        }
-    }
-
-    fn send(&mut self, step: u32, slice: u32, now_ps: u64) -> Result<()> {
-        let Step { first_send, sends, slices, size, last_size, .. } = self.program.steps[step as usize];
-        for reader in 0..sends {
-            let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
-            let send = first_send + reader;
-            let size = if slice + 1 == slices { last_size } else { size };
-            let who =
-                self.place(Message { order, tail_ps: 0, step, send, slice, size, passed: 0, next: NONE })?;
-            let connection = self.program.sends[send as usize].connection;
-            let flow = &mut self.flows[connection as usize];
-            if flow.under_way < self.program.connections[connection as usize].credits {
-                self.post(who, connection, now_ps)?;
-            } else {
-                match flow.first {
-                    NONE => flow.first = who,
-                    _ => self.messages[flow.last as usize].next = who,
+    pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
+        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, sink };
+        while let Some(event) = shared.queue.pop_before(until_ps) {
+            self.events += 1;
+            let call = &mut self.calls[(event.call - self.front) as usize];
+            let running = call.as_mut().expect("events are of calls under way");
+            let rank = running.handle(event, &mut shared)?;
+            if rank != NONE {
+                let finished = Finished { call: running.id(), member: rank, exit_ps: running.exit_ps(rank) };
+                if running.unfinished() == 0 {
+                    *call = None;
+                    self.unfinished -= 1;
+                    self.leave();
                 }
-                flow.last = who;
+                return Ok(Some(finished));
             }
         }
-        Ok(())
+        self.deadlock().map_or(Ok(None), Err)
     }
 
-    /// A message sets out.
-    fn post(&mut self, who: u32, connection: u32, now_ps: u64) -> Result<()> {
-        self.flows[connection as usize].under_way += 1;
-        let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
-        self.schedule(Event { at_ps, order: self.messages[who as usize].order, who })
+    /// Forget the finished calls at the front.
+    fn leave(&mut self) {
+        while self.calls.front().is_some_and(Option::is_none) {
+            self.calls.pop_front();
+            self.front += 1;
+        }
     }
 
-    /// Find room for a message.
-    fn place(&mut self, message: Message) -> Result<u32> {
-        let who = self.vacant;
-        if who != NONE {
-            self.vacant = std::mem::replace(&mut self.messages[who as usize], message).next;
-            return Ok(who);
+    /// Who waits for whom, if nothing is under way and yet not every call is finished.
+    pub fn deadlock(&self) -> Option<Error> {
+        if self.unfinished == 0 || !self.queue.is_empty() {
+            return None;
         }
-        if self.messages.len() >= ENTRY as usize {
-            return Err(Error::argument("there are too many messages under way to be priced"));
-        }
-        self.messages.push(message);
-        Ok(self.messages.len() as u32 - 1)
-    }
-
-    /// Is every step done? If not, say who waits for whom.
-    fn finished(&self) -> Result<()> {
-        let mut waits: Vec<(u32, u32)> = Vec::new();
-        for (id, step) in (0..).zip(&self.program.steps) {
-            if step.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
-                continue;
-            }
-            let arrivals = &self.program.operands[self.program.arrivals(id)];
-            let Some(lacking) = arrivals.iter().find(|o| o.arrived <= step.next) else { continue };
-            waits.push((step.rank, lacking.from));
-            if waits.len() == 2 {
-                break;
-            }
-        }
-        if waits.is_empty() {
-            return Ok(());
-        }
+        let waits = self.calls.iter().flatten().map(|call| call.waits()).next()?;
         let waits: Vec<String> =
             waits.iter().map(|(rank, from)| format!("rank {rank} waits for rank {from}")).collect();
-        Err(Error::usage(format!("deadlock: {}, and nothing is under way", waits.join(", "))))
+        Some(Error::usage(format!("deadlock: {}, and nothing is under way", waits.join(", "))))
     }
-}
 
-impl Program {
-    /// The operands of a step that arrive.
-    fn arrivals(&self, step: u32) -> std::ops::Range<usize> {
-        let step = &self.steps[step as usize];
-        step.first_operand as usize..(step.first_operand + step.operands) as usize
-    }
-}
-
-impl Port {
-    #[inline]
-    fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
-        while self.waiting.front().is_some_and(|&start| start <= now_ps) {
-            self.waiting.pop_front();
+    /// One call from beginning to end.
+    pub fn run<S: FnMut(Span)>(
+        &mut self,
+        network: &Network,
+        call: &Call<'_>,
+        entry_ps: &[u64],
+        sink: &mut S,
+    ) -> Result<Outcome> {
+        self.admit(network, call, entry_ps)?;
+        let mut exit_ps = vec![0; entry_ps.len()];
+        while let Some(finished) = self.advance(u64::MAX, sink)? {
+            exit_ps[finished.member as usize] = finished.exit_ps;
         }
-        if start_ps > now_ps {
-            self.waiting.push_back(start_ps);
-        }
-        let counters = &mut self.counters;
-        counters.queue_high = counters.queue_high.max(self.waiting.len() as u32);
-        counters.bytes = counters.bytes.saturating_add(bytes);
-        counters.messages += 1;
-        counters.busy_ps = counters.busy_ps.saturating_add(end_ps - start_ps);
+        let counters = self.ports.iter().map(|port| port.counters).collect();
+        Ok(Outcome { exit_ps, counters, events: self.events })
     }
 }

@@ -2,19 +2,26 @@
 
 pub mod engine;
 pub mod live;
+mod port;
 pub mod pricer;
 mod program;
 mod queue;
+mod running;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+pub mod world;
 
 use crate::plan::{Plan, View};
+use crate::types::Rank;
+use std::sync::Arc;
 
 /// A collective call to be priced.
 pub struct Call<'a> {
-    /// All ranks' programs; rank r runs at place r.
+    /// All ranks' programs.
     pub plans: &'a [Plan],
+    /// Where in the network each rank stands.
+    pub places: &'a [Rank],
     /// What they are programs of; its rank does not matter.
     pub view: View,
     /// Elements a block.
@@ -23,6 +30,35 @@ pub struct Call<'a> {
     pub size: u64,
     /// Chunks above this many bytes travel in slices of so many; 0: whole.
     pub slice_bytes: u64,
+}
+
+/// A call whose plans are shared, so that the same call can be recognised.
+#[derive(Clone)]
+pub struct SharedCall {
+    /// All ranks' programs; those of another allocation count as others.
+    pub plans: Arc<[Plan]>,
+    /// What they are programs of.
+    pub view: View,
+    /// Elements a block.
+    pub count: u64,
+    /// Bytes of an element.
+    pub size: u64,
+    /// As in [`Call`].
+    pub slice_bytes: u64,
+}
+
+impl SharedCall {
+    /// As the engine takes it.
+    pub fn call<'a>(&'a self, places: &'a [Rank]) -> Call<'a> {
+        Call {
+            plans: &self.plans,
+            places,
+            view: self.view.clone(),
+            count: self.count,
+            size: self.size,
+            slice_bytes: self.slice_bytes,
+        }
+    }
 }
 
 /// What passed a port.
@@ -36,6 +72,36 @@ pub struct Counters {
     pub busy_ps: u64,
     /// The most messages that waited for it at once.
     pub queue_high: u32,
+}
+
+impl Counters {
+    /// What passed later.
+    pub fn add(&mut self, later: &Counters) {
+        self.bytes = self.bytes.saturating_add(later.bytes);
+        self.messages += later.messages;
+        self.busy_ps = self.busy_ps.saturating_add(later.busy_ps);
+        self.queue_high = self.queue_high.max(later.queue_high);
+    }
+}
+
+/// How a port is left when nothing is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortState {
+    /// It is taken until then.
+    pub free_ps: u64,
+    /// What passed it so far.
+    pub counters: Counters,
+}
+
+/// One rank of a call is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What admitting the call returned.
+    pub call: u64,
+    /// The rank in the call.
+    pub member: Rank,
+    /// When; perhaps later than what has happened so far.
+    pub exit_ps: u64,
 }
 
 /// A priced call.

@@ -189,7 +189,8 @@ impl Program {
                 let lost = |why: String| {
                     Error::usage(format!("no way from rank {rank} to rank {to} on lane {lane}: {why}"))
                 };
-                network.routes.route(rank, to, lane, &mut ports).map_err(lost)?;
+                let place = |rank: Rank| call.places[rank as usize];
+                network.routes.route(place(rank), place(to), lane, &mut ports).map_err(lost)?;
                 if ports.is_empty() {
                     return Err(lost("it passes no port".into()));
                 }

@@ -12,18 +12,42 @@
 //! Why not one binary heap: it took two to four times as long for 1,024 ranks that enter together. Where all times differ
 //! and few events are pending, the two are alike.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Something that happens to `who` at a time; `order` decides between equal times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Something that happens to `who` at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub at_ps: u64,
-    /// Who goes first among those at the same time.
+    /// Which call goes first among those at the same time.
+    pub call: u32,
+    /// Who goes first within the call.
     pub order: u64,
     /// To whom; decides the rest.
     pub who: u32,
+}
+
+impl Event {
+    /// What decides between equal times: call, order, who, as one number.
+    #[inline]
+    fn rank(&self) -> u128 {
+        u128::from(self.call) << 96 | u128::from(self.order) << 32 | u128::from(self.who)
+    }
+}
+
+impl Ord for Event {
+    #[inline]
+    fn cmp(&self, other: &Event) -> Ordering {
+        (self.at_ps, self.rank()).cmp(&(other.at_ps, other.rank()))
+    }
+}
+
+impl PartialOrd for Event {
+    #[inline]
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Events that are to come.
@@ -36,7 +60,10 @@ pub struct Queue {
     later: [Vec<Event>; 64],
     /// Bit b is set where `later[b]` has entries.
     filled: u64,
+    /// The time of the last one popped.
     now_ps: u64,
+    /// Nothing of `later` is before this; 0 where it was not looked up.
+    next_ps: u64,
 }
 
 impl Queue {
@@ -48,7 +75,24 @@ impl Queue {
             later: [const { Vec::new() }; 64],
             filled: 0,
             now_ps: 0,
+            next_ps: 0,
         }
+    }
+
+    /// The time of the last event popped.
+    pub fn now_ps(&self) -> u64 {
+        self.now_ps
+    }
+
+    /// Is nothing to come?
+    pub fn is_empty(&self) -> bool {
+        self.present.is_empty() && self.added.is_empty() && self.filled == 0
+    }
+
+    /// Begin at time 0 again; there is nothing to come.
+    pub fn restart(&mut self) {
+        debug_assert!(self.is_empty(), "events would be lost");
+        (self.now_ps, self.next_ps) = (0, 0);
     }
 
     /// Add an event that is not before the last one popped.
@@ -61,11 +105,13 @@ impl Queue {
         }
     }
 
-    /// The first of all events.
+    /// The first of all events, if it is before a time.
     #[inline]
-    pub fn pop(&mut self) -> Option<Event> {
+    pub fn pop_before(&mut self, until_ps: u64) -> Option<Event> {
         if self.present.is_empty() && self.added.is_empty() {
-            self.advance()?;
+            self.advance(until_ps)?;
+        } else if self.now_ps >= until_ps {
+            return None;
         }
         match (self.present.last(), self.added.peek()) {
             (Some(sorted), Some(Reverse(added))) if added < sorted => self.added.pop().map(|e| e.0),
@@ -79,17 +125,24 @@ impl Queue {
         let bucket = differs.ilog2();
         self.later[bucket as usize].push(event);
         self.filled |= 1 << bucket;
+        self.next_ps = self.next_ps.min(event.at_ps);
     }
 
-    /// Go to the next time at which something happens.
-    fn advance(&mut self) -> Option<()> {
-        if self.filled == 0 {
+    /// Go to the next time at which something happens, if it is before `until_ps`.
+    fn advance(&mut self, until_ps: u64) -> Option<()> {
+        if self.filled == 0 || self.next_ps >= until_ps {
             return None;
         }
         let bucket = self.filled.trailing_zeros() as usize;
+        let next_ps = self.later[bucket].iter().map(|e| e.at_ps).min()?;
+        if next_ps >= until_ps {
+            // Kept, so that asking often for little is cheap.
+            self.next_ps = next_ps;
+            return None;
+        }
         self.filled &= self.filled - 1;
         let mut entries = std::mem::take(&mut self.later[bucket]);
-        self.now_ps = entries.iter().map(|e| e.at_ps).min()?;
+        (self.now_ps, self.next_ps) = (next_ps, 0);
         for event in entries.drain(..) {
             match event.at_ps ^ self.now_ps {
                 0 => self.present.push(event),
@@ -97,7 +150,7 @@ impl Queue {
             }
         }
         self.later[bucket] = entries;
-        self.present.sort_unstable_by_key(|e| Reverse((e.order, e.who)));
+        self.present.sort_unstable_by_key(|e| Reverse(e.rank()));
         Some(())
     }
 }

@@ -15,8 +15,10 @@ use std::fmt::Write;
 /// A message's stay at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Who sent it.
-    pub rank: Rank,
+    /// Of which call, counted from 0.
+    pub call: u64,
+    /// Where it was sent.
+    pub place: Rank,
     /// Where it is.
     pub port: PortId,
     /// The step of the sender's program.
@@ -34,12 +36,12 @@ pub struct Span {
 /// The group of the ports' tracks; rank r's is r + 1.
 const PORTS: u32 = 0;
 
-/// The spans as a JSON object of trace events, times in microseconds: a group of tracks a rank, one for each port that
+/// The spans as a JSON object of trace events, times in microseconds: a group of tracks a rank (named by its place), one for each port that
 /// its messages used, and one group with a track a port. A port serves one message at a time, so no two spans of a
 /// track overlap.
 pub fn perfetto(spans: &[Span], network: &Network) -> String {
     let port_name = |port: PortId| quoted(&network.ports[port as usize].name);
-    let mut tracks: Vec<(Rank, PortId)> = spans.iter().map(|span| (span.rank, span.port)).collect();
+    let mut tracks: Vec<(Rank, PortId)> = spans.iter().map(|span| (span.place, span.port)).collect();
     tracks.sort_unstable();
     tracks.dedup();
     let mut out = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
@@ -61,7 +63,7 @@ pub fn perfetto(spans: &[Span], network: &Network) -> String {
         name(&mut out, "thread_name", PORTS, port, &port_name(port));
     }
     for span in spans {
-        let Span { rank, step, slice, .. } = *span;
+        let Span { place: rank, step, slice, .. } = *span;
         stay(&mut out, rank + 1, &format!("\"step {step} slice {slice}\""), span);
         stay(&mut out, PORTS, &format!("\"rank {rank} step {step} slice {slice}\""), span);
     }

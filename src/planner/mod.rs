@@ -85,7 +85,7 @@ impl Planner {
         let view = self.view(collective, root);
         let (mut method, mut why) = self.selection.choose(&view, bytes)?;
         if let Some(judge) = &self.judge {
-            if why == Why::Auto {
+            if why == Why::Auto && collective != Collective::Barrier {
                 method = self.quickest(judge, &view, bytes, block)?;
             }
             // Bytes move by the very method that the machine's time is of.

@@ -6,13 +6,25 @@ use crate::plan::View;
 use crate::topology::{self, Network};
 use crate::types::Collective;
 
+/// Rank r stands at place r.
+fn places(nranks: u32) -> Vec<u32> {
+    (0..nranks).collect()
+}
+
 /// An all-reduce of so many bytes over all places, and its bus bandwidth in GB/s.
 fn all_reduce(machine: &str, method: &str, bytes: u64) -> (Network, Outcome, f64) {
     let network = topology::open(machine).unwrap();
     let nranks = network.shape.nranks();
     let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, nranks, 0) };
     let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
-    let call = Call { plans: &plans, view, count: bytes / 4, size: 4, slice_bytes: u64::MAX };
+    let call = Call {
+        plans: &plans,
+        places: &places(nranks),
+        view,
+        count: bytes / 4,
+        size: 4,
+        slice_bytes: u64::MAX,
+    };
     let outcome = engine::price(&network, &call, &vec![0; nranks as usize]).unwrap();
     let seconds = *outcome.exit_ps.iter().max().unwrap() as f64 * 1e-12;
     let factor = 2.0 * f64::from(nranks - 1) / f64::from(nranks);
@@ -65,7 +77,8 @@ fn a_slow_nic_halves_its_ring_only() {
     let network = topology::parse("slow.toml", &slow, &arguments).unwrap();
     let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
     let plans = algorithms::plan_all(algorithms::find("alternating_rings").unwrap(), &view);
-    let call = Call { plans: &plans, view, count: 1 << 28, size: 4, slice_bytes: u64::MAX };
+    let call =
+        Call { plans: &plans, places: &places(16), view, count: 1 << 28, size: 4, slice_bytes: u64::MAX };
     let time = |network: &Network| engine::price(network, &call, &[0; 16]).unwrap();
     let (whole, slow) = (time(&topology::open("dgx-h100:nodes=2").unwrap()), time(&network));
     let end = |outcome: &Outcome| *outcome.exit_ps.iter().max().unwrap() as f64;

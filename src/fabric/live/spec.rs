@@ -96,6 +96,9 @@ impl Spec {
     pub(super) fn view(&self, members: u32, shape: Shape) -> View {
         match self.what {
             What::Collective { collective, root, .. } => {
+                // A barrier is a reduction of nothing: everybody's end follows from everybody's beginning.
+                let collective =
+                    if collective == Collective::Barrier { Collective::AllReduce } else { collective };
                 View { shape, ..View::flat(collective, 0, members, root) }
             }
             What::Transfer { .. } => View::flat(Collective::Broadcast, 0, 2, 0),

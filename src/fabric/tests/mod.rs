@@ -4,18 +4,31 @@ mod machines;
 mod memory;
 mod model;
 mod naive;
+mod worlds;
 
 use super::engine::{price, price_traced};
-use super::{Call, Outcome};
+use super::world::World;
+use super::{Call, Counters, Finished, Outcome, PortState, SharedCall};
 use crate::algorithms::{self, ALL};
 use crate::plan::{Plan, View};
 use crate::topology::Network;
-use crate::types::Collective;
+use crate::types::{Collective, Rank};
 
-/// A call of bytes.
+/// Rank r at place r.
+const PLACES: [Rank; 32] = {
+    let mut places = [0; 32];
+    let mut rank = 0;
+    while rank < 32 {
+        places[rank] = rank as Rank;
+        rank += 1;
+    }
+    places
+};
+
+/// A call of bytes; rank r stands at place r.
 fn call<'a>(plans: &'a [Plan], count: u64, slice_bytes: u64) -> Call<'a> {
     let view = View::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
-    Call { plans, view, count, size: 1, slice_bytes }
+    Call { plans, places: &PLACES[..plans.len()], view, count, size: 1, slice_bytes }
 }
 
 /// The price of a call of bytes into which all ranks enter at 0.

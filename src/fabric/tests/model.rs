@@ -229,8 +229,16 @@ fn a_trace_holds_what_the_counters_count() {
 fn a_timeline_has_a_track_a_rank_and_port_with_exact_times() {
     let mut network = machine(Wiring::Ring, 2, vec![plain()]);
     network.ports[0].name = "a\"b\\\n".into();
-    let span =
-        trace::Span { rank: 3, port: 0, step: 1, slice: 2, start_ps: 1_000_001, end_ps: 3_500_000, bytes: 9 };
+    let span = trace::Span {
+        call: 0,
+        place: 3,
+        port: 0,
+        step: 1,
+        slice: 2,
+        start_ps: 1_000_001,
+        end_ps: 3_500_000,
+        bytes: 9,
+    };
     let expected = r#"{"displayTimeUnit":"ns","traceEvents":[
 {"ph":"M","name":"process_name","pid":0,"tid":0,"args":{"name":"ports"}},
 {"ph":"M","name":"process_name","pid":4,"tid":0,"args":{"name":"rank 3"}},
@@ -243,7 +251,7 @@ fn a_timeline_has_a_track_a_rank_and_port_with_exact_times() {
     assert_eq!(trace::perfetto(&[span], &network), expected);
 }
 
-fn any_class() -> impl Strategy<Value = Class> {
+pub fn any_class() -> impl Strategy<Value = Class> {
     // Few and small numbers, so that ties are many.
     let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
     let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
@@ -285,7 +293,7 @@ proptest! {
                 continue;
             }
             let plans = algorithms::plan_all(ALL[algorithm], &view);
-            let call = Call { plans: &plans, view, count, size: 3, slice_bytes };
+            let call = Call { plans: &plans, places: &PLACES[..nranks as usize], view, count, size: 3, slice_bytes };
             let engine = price(&network, &call, entries).unwrap();
             prop_assert_eq!(engine, naive::price(&network, &call, entries), "{} {}", ALL[algorithm].name, collective);
         }

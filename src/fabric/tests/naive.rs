@@ -1,13 +1,16 @@
 //! The link model once more, as slowly and plainly as can be: a list of what is pending, and maps for the rest.
 
-use crate::fabric::{Call, Counters, Outcome};
+use crate::fabric::{Call, Outcome, PortState};
 use crate::plan::{Operand, Plan};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By whom ties are decided: rank, lane, step, slice, reader.
-type Order = (Rank, u16, usize, u64, usize);
+/// By whom ties are decided: call, rank, lane, step, slice, reader.
+type Order = (usize, Rank, u16, usize, u64, usize);
+
+/// From whom to whom, of which call, on which lane.
+type Connection = (usize, Rank, Rank, u16);
 
 #[derive(Clone)]
 struct Message {
@@ -21,51 +24,71 @@ struct Message {
     tail: u64,
 }
 
+impl Message {
+    fn connection(&self) -> Connection {
+        (self.order.0, self.order.1, self.to, self.order.2)
+    }
+}
+
 enum What {
-    Enter(Rank),
+    Enter(usize, Rank),
     Head(Message),
 }
 
 struct Naive<'a> {
     network: &'a Network,
-    call: &'a Call<'a>,
+    calls: &'a [Call<'a>],
     pending: Vec<(u64, Order, What)>,
-    entered: BTreeSet<Rank>,
-    /// Rank, step, operand, slice.
-    there: BTreeSet<(Rank, usize, usize, u64)>,
-    issued: BTreeMap<(Rank, usize), u64>,
-    under_way: BTreeMap<(Rank, Rank, u16), u32>,
+    entered: BTreeSet<(usize, Rank)>,
+    /// Call, rank, step, operand, slice.
+    there: BTreeSet<(usize, Rank, usize, usize, u64)>,
+    issued: BTreeMap<(usize, Rank, usize), u64>,
+    under_way: BTreeMap<Connection, u32>,
     blocked: Vec<Message>,
-    free: Vec<u64>,
     starts: Vec<Vec<(u64, u64)>>,
-    outcome: Outcome,
+    exit_ps: Vec<Vec<u64>>,
+    ports: Vec<PortState>,
+    events: u64,
 }
 
 /// What [`crate::fabric::engine::price`] has to say.
 pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Outcome {
-    let ports = network.ports.len();
+    let mut ports = vec![PortState::default(); network.ports.len()];
+    let (mut exit_ps, events) =
+        together(network, std::slice::from_ref(call), &[entry_ps.to_vec()], &mut ports);
+    let counters = ports.iter().map(|port| port.counters).collect();
+    Outcome { exit_ps: exit_ps.remove(0), counters, events }
+}
+
+/// The exits of calls that are under way together, in the order of their admission, and how many events that takes.
+pub fn together(
+    network: &Network,
+    calls: &[Call<'_>],
+    entry_ps: &[Vec<u64>],
+    ports: &mut Vec<PortState>,
+) -> (Vec<Vec<u64>>, u64) {
     let mut naive = Naive {
         network,
-        call,
+        calls,
         pending: Vec::new(),
         entered: BTreeSet::new(),
         there: BTreeSet::new(),
         issued: BTreeMap::new(),
         under_way: BTreeMap::new(),
         blocked: Vec::new(),
-        free: vec![0; ports],
-        starts: vec![Vec::new(); ports],
-        outcome: Outcome {
-            exit_ps: entry_ps.to_vec(),
-            counters: vec![Counters::default(); ports],
-            events: 0,
-        },
+        starts: vec![Vec::new(); network.ports.len()],
+        exit_ps: entry_ps.to_vec(),
+        ports: std::mem::take(ports),
+        events: 0,
     };
-    for (rank, &at) in (0..).zip(entry_ps) {
-        naive.pending.push((at, (rank, 0, 0, 0, 0), What::Enter(rank)));
+    for (call, entries) in entry_ps.iter().enumerate() {
+        for (rank, &at) in (0..).zip(entries) {
+            naive.pending.push((at, (call, rank, 0, 0, 0, 0), What::Enter(call, rank)));
+        }
     }
     naive.run();
-    naive.outcome
+    *ports = naive.ports;
+    (naive.exit_ps, naive.events)
 }
 
 impl Naive<'_> {
@@ -74,14 +97,14 @@ impl Naive<'_> {
             let first =
                 (0..self.pending.len()).min_by_key(|&i| (self.pending[i].0, self.pending[i].1)).unwrap();
             let (now, _, what) = self.pending.remove(first);
-            self.outcome.events += 1;
+            self.events += 1;
             match what {
-                What::Enter(rank) => {
-                    self.entered.insert(rank);
-                    let mut steps: Vec<usize> = (0..self.plan(rank).steps.len()).collect();
-                    steps.sort_by_key(|&s| (self.plan(rank).steps[s].lane, s));
+                What::Enter(call, rank) => {
+                    self.entered.insert((call, rank));
+                    let mut steps: Vec<usize> = (0..self.plan(call, rank).steps.len()).collect();
+                    steps.sort_by_key(|&s| (self.plan(call, rank).steps[s].lane, s));
                     for step in steps {
-                        self.issue(rank, step, now);
+                        self.issue(call, rank, step, now);
                     }
                 }
                 What::Head(message) if message.hop < message.ports.len() => self.pass(message, now),
@@ -90,57 +113,59 @@ impl Naive<'_> {
         }
     }
 
-    fn plan(&self, rank: Rank) -> &Plan {
-        &self.call.plans[rank as usize]
+    fn plan(&self, call: usize, rank: Rank) -> &Plan {
+        &self.calls[call].plans[rank as usize]
     }
 
     /// Bytes of a step's slice, or `None` if it has no such slice.
-    fn slice_bytes(&self, rank: Rank, step: usize, slice: u64) -> Option<u64> {
-        let plan = self.plan(rank);
-        let c = self.call.count.div_ceil(plan.parts as u64);
+    fn slice_bytes(&self, call: usize, rank: Rank, step: usize, slice: u64) -> Option<u64> {
+        let (plan, call) = (self.plan(call, rank), &self.calls[call]);
+        let c = call.count.div_ceil(plan.parts as u64);
         let p = plan.steps[step].chunk.part as u64;
-        let bytes = (((p + 1) * c).min(self.call.count) - (p * c).min(self.call.count)) * self.call.size;
+        let bytes = (((p + 1) * c).min(call.count) - (p * c).min(call.count)) * call.size;
         if bytes == 0 {
             return (slice == 0).then_some(0);
         }
-        let begin = slice * self.call.slice_bytes;
-        (begin < bytes).then(|| (bytes - begin).min(self.call.slice_bytes))
+        let begin = slice * call.slice_bytes;
+        (begin < bytes).then(|| (bytes - begin).min(call.slice_bytes))
     }
 
-    fn issue(&mut self, rank: Rank, step: usize, now: u64) {
+    fn issue(&mut self, call: usize, rank: Rank, step: usize, now: u64) {
         loop {
-            let slice = *self.issued.get(&(rank, step)).unwrap_or(&0);
-            let Some(bytes) = self.slice_bytes(rank, step, slice) else { return };
-            let program = &self.call.plans[rank as usize].steps[step];
-            let ready = (0..program.operands.len())
-                .all(|o| program.operands[o] == Operand::Own || self.there.contains(&(rank, step, o, slice)));
-            if !ready || !self.entered.contains(&rank) {
+            let slice = *self.issued.get(&(call, rank, step)).unwrap_or(&0);
+            let Some(bytes) = self.slice_bytes(call, rank, step, slice) else { return };
+            let program = &self.calls[call].plans[rank as usize].steps[step];
+            let there = |o| self.there.contains(&(call, rank, step, o, slice));
+            let ready = (0..program.operands.len()).all(|o| program.operands[o] == Operand::Own || there(o));
+            if !ready || !self.entered.contains(&(call, rank)) {
                 return;
             }
-            self.issued.insert((rank, step), slice + 1);
+            self.issued.insert((call, rank, step), slice + 1);
             for (reader, &to) in program.to.iter().enumerate() {
                 let mut ports = Vec::new();
-                self.network.routes.route(rank, to, program.lane, &mut ports).unwrap();
-                let order = (rank, program.lane, step, slice, reader);
-                let becomes = self.becomes(rank, step, to);
+                let places = self.calls[call].places;
+                let (from, at) = (places[rank as usize], places[to as usize]);
+                self.network.routes.route(from, at, program.lane, &mut ports).unwrap();
+                let order = (call, rank, program.lane, step, slice, reader);
+                let becomes = self.becomes(call, rank, step, to);
                 self.set_out(Message { order, to, becomes, bytes, ports, hop: 0, tail: 0 }, now, true);
             }
         }
     }
 
     /// The step and operand of `to` that takes what a step of `rank` sends it.
-    fn becomes(&self, rank: Rank, step: usize, to: Rank) -> (usize, usize) {
-        let k = self.plan(rank).steps[..step].iter().filter(|s| s.to.contains(&to)).count();
-        let steps = self.plan(to).steps.iter().enumerate();
+    fn becomes(&self, call: usize, rank: Rank, step: usize, to: Rank) -> (usize, usize) {
+        let k = self.plan(call, rank).steps[..step].iter().filter(|s| s.to.contains(&to)).count();
+        let steps = self.plan(call, to).steps.iter().enumerate();
         let operands = steps.flat_map(|(s, step)| (0..step.operands.len()).map(move |o| (s, o)));
         operands
-            .filter(|&(s, o)| self.plan(to).steps[s].operands[o] == Operand::From(rank))
+            .filter(|&(s, o)| self.plan(call, to).steps[s].operands[o] == Operand::From(rank))
             .nth(k)
             .expect("a taker")
     }
 
     fn set_out(&mut self, message: Message, now: u64, last_in_line: bool) {
-        let connection = (message.order.0, message.to, message.order.1);
+        let connection = message.connection();
         let classes = message.ports.iter().map(|&p| self.network.class(p));
         let credits = classes.map(|c| c.credits).filter(|&c| c > 0).min().unwrap_or(u32::MAX);
         let under_way = self.under_way.entry(connection).or_insert(0);
@@ -157,18 +182,18 @@ impl Naive<'_> {
     fn pass(&mut self, mut message: Message, now: u64) {
         let port = message.ports[message.hop] as usize;
         let class = self.network.class(port as u32);
-        let start = now.max(self.free[port]);
+        let start = now.max(self.ports[port].free_ps);
         let end = (start + class.gap_ps + class.serialisation_ps(message.bytes)).max(message.tail);
-        self.free[port] = end;
+        self.ports[port].free_ps = end;
         self.starts[port].push((now, start));
-        let counters = &mut self.outcome.counters[port];
+        let counters = &mut self.ports[port].counters;
         counters.bytes += message.bytes;
         counters.messages += 1;
         counters.busy_ps += end - start;
         let waiting = self.starts[port].iter().filter(|&&(head, start)| head <= now && start > now).count();
         counters.queue_high = counters.queue_high.max(waiting as u32);
         if message.hop == 0 {
-            let exit = &mut self.outcome.exit_ps[message.order.0 as usize];
+            let exit = &mut self.exit_ps[message.order.0][message.order.1 as usize];
             *exit = end.max(*exit);
         }
         message.tail = end + class.latency_ps;
@@ -183,17 +208,18 @@ impl Naive<'_> {
     }
 
     fn arrive(&mut self, message: Message, now: u64) {
-        let connection = (message.order.0, message.to, message.order.1);
+        let connection = message.connection();
         *self.under_way.get_mut(&connection).unwrap() -= 1;
-        let next = self.blocked.iter().position(|m| (m.order.0, m.to, m.order.1) == connection);
+        let next = self.blocked.iter().position(|m| m.connection() == connection);
         if let Some(next) = next {
             let next = self.blocked.remove(next);
             self.set_out(next, now, false);
         }
         let (step, operand) = message.becomes;
-        self.there.insert((message.to, step, operand, message.order.3));
-        let exit = &mut self.outcome.exit_ps[message.to as usize];
+        let call = message.order.0;
+        self.there.insert((call, message.to, step, operand, message.order.4));
+        let exit = &mut self.exit_ps[call][message.to as usize];
         *exit = now.max(*exit);
-        self.issue(message.to, step, now);
+        self.issue(call, message.to, step, now);
     }
 }
