@@ -80,7 +80,9 @@ pub(super) fn simulate_end() -> Result<u64> {
     let (joining, queue) = close()?;
     if !joining.is_empty() {
         joining.iter().for_each(Joining::give_up);
-        return Err(Error::usage("a group that makes communicators cannot be simulated; close it with pennyGroupEnd"));
+        return Err(Error::usage(
+            "a group that makes communicators cannot be simulated; close it with pennyGroupEnd",
+        ));
     }
     // Shares run side by side, so the group takes as long as its longest.
     let shares = divide(queue);
@@ -153,7 +155,8 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
 fn run(queue: Vec<Queued>) -> Result<()> {
     let mut shares = divide(queue);
     // A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
-    let seats: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()?.seat.clone()).collect();
+    let seats: Vec<_> =
+        shares.iter().filter_map(|share| registry::shared(share.handle).ok()?.seat.clone()).collect();
     let same = |seat: &Arc<Seat>| seats.iter().filter(|other| Arc::ptr_eq(other, seat)).count() as u32;
     let mut open: Vec<(Arc<Seat>, AtomicU32)> = Vec::new();
     for seat in &seats {
@@ -169,7 +172,8 @@ fn run(queue: Vec<Queued>) -> Result<()> {
     }
     side_by_side(&shares, |share| {
         let ended = share.run();
-        let activity = seat_of(share.handle).and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
+        let activity =
+            seat_of(share.handle).and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
         if let Some((seat, left)) = activity
             && left.fetch_sub(1, Ordering::AcqRel) > 1
         {

@@ -136,6 +136,12 @@ impl Introduction {
     }
 }
 
+/// Methods for declared machines have a channel for every NIC, and slots for each.
+fn default_staging(nranks: u32, settings: &Settings) -> usize {
+    let least = if settings.machine.is_some() { 256 << 10 } else { 0 };
+    Layout::default_staging(nranks).max(least)
+}
+
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
@@ -149,7 +155,7 @@ fn join(
 ) -> Result<Communicator> {
     let settings = Settings::read(config)?;
     let own_heap = heap::mine()?;
-    let staging = settings.staging.unwrap_or_else(|| Layout::default_staging(nranks)) as u64;
+    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, &settings)) as u64;
     let control = if rank == 0 {
         Some(Control::create(Layout::new(nranks, staging.min(MOST_STAGING) as usize))?)
     } else {
@@ -245,7 +251,9 @@ fn assemble(
         let (seat, places) = (party.seat().clone(), party.places().clone());
         planner = planner.on_machine(
             party.shape(),
-            Box::new(move |view, method, block| seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])),
+            Box::new(move |view, method, block| {
+                seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])
+            }),
         );
         let seat = party.seat().clone();
         transport.set_alarm(Box::new(move || seat.check()));

@@ -5,12 +5,12 @@ use super::communicator::Communicator;
 use super::registry::{self, Handle};
 use super::transfer::Transfer;
 use crate::error::{Error, Result};
-use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::fabric::Counters;
+use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::planner::select::Why;
-use crate::types::Collective;
-use crate::transport::watch::seconds;
 use crate::transport::pair;
+use crate::transport::watch::seconds;
+use crate::types::Collective;
 use std::sync::Arc;
 
 impl Communicator {
@@ -111,7 +111,9 @@ impl Communicator {
 }
 
 fn undeclared() -> Error {
-    Error::usage("no machine is declared; set PENNY_FABRIC on all ranks, such as PENNY_FABRIC=dgx-h100:nodes=2")
+    Error::usage(
+        "no machine is declared; set PENNY_FABRIC on all ranks, such as PENNY_FABRIC=dgx-h100:nodes=2",
+    )
 }
 
 /// The rank's seat; an error that tells how to get one where no machine is declared.
@@ -128,7 +130,9 @@ pub fn fabric_now(comm: Handle) -> Result<u64> {
 pub fn fabric_advance(comm: Handle, ps: u64) -> Result<u64> {
     let seat = seat(comm)?;
     let to_ps = seat.clock_ps().checked_add(ps);
-    to_ps.map(|to_ps| seat.advance_to(to_ps)).ok_or_else(|| Error::argument("the clock would pass 2^64 picoseconds"))
+    to_ps
+        .map(|to_ps| seat.advance_to(to_ps))
+        .ok_or_else(|| Error::argument("the clock would pass 2^64 picoseconds"))
 }
 
 /// Let this rank's clock move on to a time, if it is not past it.

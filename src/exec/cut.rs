@@ -1,10 +1,16 @@
 //! How a call is cut: parts into slices that fit a slot, alike on all ranks.
 
 use super::Job;
+use crate::error::{Error, Result};
 use crate::plan::link::Linked;
 
 /// The largest slot: more would fall out of a core's cache between writer and reader.
 const SLOT_LIMIT: usize = 128 << 10;
+/// The smallest slot: it holds an element of any type. Slots below a line share theirs with others, which is slow.
+const SMALLEST_SLOT: usize = 16;
+/// A line.
+const LINE: usize = 64;
+
 /// How a call is cut.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
@@ -19,16 +25,47 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn new(job: &Job<'_>, linked: &Linked, staging: usize, staged: bool) -> Cut {
-        let line = (64 / job.size).max(1);
+    pub(super) fn new(job: &Job<'_>, linked: &Linked, staging: usize, staged: bool) -> Result<Cut> {
+        let line = (LINE / job.size).max(1);
         let mut part = job.count.div_ceil(linked.parts as usize);
         if part * job.size >= 4096 {
             part = part.next_multiple_of(line);
         }
-        let slot = (staging / (linked.slots.max(1) as usize * linked.depth as usize)).min(SLOT_LIMIT) & !63;
+        let slots = linked.slots.max(1) as usize * linked.depth as usize;
+        let slot = slot_bytes(staging, slots);
+        if staged && slot == 0 {
+            return Err(Error::usage(format!(
+                "this method needs {slots} slots on a rank, more than {staging} bytes hold; set PENNY_STAGING to {} or more on all ranks",
+                2 * slots * LINE
+            )));
+        }
         let most = if staged { (slot / job.size).max(1) } else { usize::MAX };
         let slices = part.div_ceil(most).max(1);
         let slice = part.div_ceil(slices).next_multiple_of(line).min(most.max(1));
-        Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot }
+        Ok(Cut { part, slice, slices: part.div_ceil(slice).max(1) as u64, slot })
+    }
+}
+
+/// Bytes of each of so many slots: whole lines if they fit. 0: not even the smallest fit.
+fn slot_bytes(staging: usize, slots: usize) -> usize {
+    let bytes = (staging / slots).min(SLOT_LIMIT);
+    let whole = if bytes >= LINE { LINE } else { SMALLEST_SLOT };
+    bytes - bytes % whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_never_overlap_however_many_they_are() {
+        for (staging, slots) in
+            [(1 << 20, 1), (24 << 10, 100), (24 << 10, 1008), (24 << 10, 1600), (16 << 10, 3069)]
+        {
+            let bytes = slot_bytes(staging, slots);
+            assert!(bytes * slots <= staging, "{slots} slots of {bytes} bytes");
+            assert!(bytes == 0 || bytes >= SMALLEST_SLOT);
+            assert_eq!(bytes == 0, staging / slots < SMALLEST_SLOT);
+        }
     }
 }

@@ -98,7 +98,7 @@ pub fn run<'a>(
         staged |= in_place && !linked.slotless_in_place;
     }
     let staging = t.control().staging_bytes() / 2;
-    let cut = Cut::new(job, linked, staging, staged);
+    let cut = Cut::new(job, linked, staging, staged)?;
     let half = (scope.seq % 2) as usize * staging;
     let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     let seq = scope.seq;

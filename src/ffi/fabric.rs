@@ -196,7 +196,10 @@ unsafe fn fill<T>(theirs: Out<T>, ours: &T, magic: c_uint, name: &str, initializ
     let base = theirs.0.cast::<u8>();
     // SAFETY: the promise to `fill`; every version has the head.
     let (size, theirs_magic) = unsafe {
-        (base.cast::<usize>().read_unaligned(), base.add(size_of::<usize>()).cast::<c_uint>().read_unaligned())
+        (
+            base.cast::<usize>().read_unaligned(),
+            base.add(size_of::<usize>()).cast::<c_uint>().read_unaligned(),
+        )
     };
     if theirs_magic != magic || size < HEAD {
         return Err(Error::argument(format!(
@@ -205,7 +208,9 @@ unsafe fn fill<T>(theirs: Out<T>, ours: &T, magic: c_uint, name: &str, initializ
     }
     let bytes = size.min(size_of::<T>()) - HEAD;
     // SAFETY: within both, and they are different objects.
-    unsafe { std::ptr::copy_nonoverlapping(std::ptr::from_ref(ours).cast::<u8>().add(HEAD), base.add(HEAD), bytes) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(std::ptr::from_ref(ours).cast::<u8>().add(HEAD), base.add(HEAD), bytes)
+    };
     Ok(())
 }
 

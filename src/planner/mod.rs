@@ -4,8 +4,8 @@ pub mod select;
 
 use crate::algorithms;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Shape, View};
 use crate::plan::link::{Linked, link};
+use crate::plan::{Plan, Shape, View};
 use crate::types::{Collective, Rank};
 use select::{Selection, Why};
 use std::sync::Arc;

@@ -61,7 +61,15 @@ impl Transport {
         patience: Patience,
         timeout_ns: u64,
     ) -> Transport {
-        Transport { control, rank, nranks: heaps.len() as u32, heaps, patience, timeout_ns, alarm: OnceLock::new() }
+        Transport {
+            control,
+            rank,
+            nranks: heaps.len() as u32,
+            heaps,
+            patience,
+            timeout_ns,
+            alarm: OnceLock::new(),
+        }
     }
 
     /// Waits end with what this reports, too. Only the first counts.

@@ -120,7 +120,8 @@ impl<'a> Journal<'a> {
     pub fn begin(&self, ports: &[PortState]) {
         for (words, port) in self.board.ports().chunks_exact(PORT).zip(ports) {
             let Counters { bytes, messages, busy_ps, queue_high } = port.counters;
-            for (word, value) in words.iter().zip([port.free_ps, bytes, messages, busy_ps, queue_high as u64]) {
+            for (word, value) in words.iter().zip([port.free_ps, bytes, messages, busy_ps, queue_high as u64])
+            {
                 word.store(value, Ordering::Relaxed);
             }
         }

@@ -39,9 +39,10 @@ impl Party {
     pub fn child(&mut self, rank: Rank, members: &[Rank]) -> Party {
         self.children += 1;
         let first = members.first().copied().unwrap_or(0);
-        let comm = [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
-            (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
-        });
+        let comm =
+            [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
+                (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
+            });
         let places = members.iter().map(|&r| self.places[r as usize]).collect();
         Party::new(self.seat.clone(), comm, rank, places)
     }

@@ -17,7 +17,8 @@ pub(super) fn deadlock(board: &Board) -> String {
                 continue;
             }
             let count = ticket.posts.load(Ordering::Relaxed) as usize;
-            let open = board.posts(place, number, count).iter().filter(|l| l.stage.load(Ordering::Relaxed) == 0);
+            let open =
+                board.posts(place, number, count).iter().filter(|l| l.stage.load(Ordering::Relaxed) == 0);
             waits.extend(open.filter_map(|line| Some((place, Post::read(line)?))).take(1));
         }
     }
@@ -36,9 +37,10 @@ pub(super) fn deadlock(board: &Board) -> String {
     let texts = waits.iter().take(NAMED).map(|(place, post)| {
         let awaited = match post.spec.what {
             What::Transfer { from, to } => vec![if post.member == 0 { to } else { from }],
-            What::Collective { .. } => {
-                (0..post.members).filter(|&member| !has_posted(post.comm, post.key, member)).take(NAMED).collect()
-            }
+            What::Collective { .. } => (0..post.members)
+                .filter(|&member| !has_posted(post.comm, post.key, member))
+                .take(NAMED)
+                .collect(),
         };
         let awaited: Vec<String> = awaited.iter().map(|rank| format!("rank {rank}")).collect();
         let own = match post.spec.what {

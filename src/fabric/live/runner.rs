@@ -1,13 +1,13 @@
 //! Runs the engine when all ranks wait.
 
+use super::WINDOW_PS;
 use super::log::{Journal, Logged, LoggedMember};
 use super::seat::Programs;
 use super::spec::{Post, Spec, What, transfer_plans};
-use super::WINDOW_PS;
 use crate::error::{Error, Result};
+use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::fabric::SharedCall;
 use crate::memory::board::{POSTED, SERVED};
 use crate::plan::{Plan, Shape};
 use crate::sync::prim::Ordering;
@@ -172,7 +172,8 @@ impl Runner {
                     member.entry_ps = boundary_ps;
                     journal.board.header().late.fetch_add(1, Ordering::Relaxed);
                 }
-                let posts = journal.board.posts(member.place, member.ticket as usize, member.post as usize + 1);
+                let posts =
+                    journal.board.posts(member.place, member.ticket as usize, member.post as usize + 1);
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
             }
             let logged = Logged { spec: spec.words(), members };

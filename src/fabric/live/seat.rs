@@ -244,7 +244,8 @@ impl Seat {
     }
 
     fn somebody_waits(&self) -> bool {
-        let waits = |place| self.board.tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
+        let waits =
+            |place| self.board.tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
         (0..self.board.places()).any(waits)
     }
 
