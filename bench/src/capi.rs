@@ -6,6 +6,7 @@ use std::ptr;
 use penny::ffi::{self, pennyComm_t, pennyResult_t, pennySuccess, pennyUniqueId};
 use penny::types::{Collective, DataType, RedOp};
 
+use crate::machine::Machine;
 use crate::subject::Subject;
 
 /// The communicator of all processes of this launch.
@@ -32,6 +33,23 @@ pub struct Call {
     pub op: RedOp,
     /// Root.
     pub root: u32,
+}
+
+/// How a rank's time on the declared machine stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Account {
+    /// Its clock.
+    pub now_ps: u64,
+    /// Nanoseconds late, asked for, worked, and picoseconds on the machine, of all its calls.
+    pub sums: [u64; 4],
+}
+
+fn no_info() -> ffi::pennyFabricInfo_t {
+    // SAFETY: numbers and arrays of numbers, for which zeros are valid.
+    let zeros: ffi::pennyFabricInfo_t = unsafe { std::mem::zeroed() };
+    let size = size_of::<ffi::pennyFabricInfo_t>();
+    let version = ffi::PENNY_VERSION_CODE;
+    ffi::pennyFabricInfo_t { size, magic: ffi::PENNY_FABRIC_INFO_MAGIC, version, ..zeros }
 }
 
 /// Success, or the sentence that Penny has for the failure.
@@ -134,6 +152,34 @@ impl Communicator {
             ]
         };
         results.into_iter().try_for_each(|result| outcome(result, comm))
+    }
+
+    /// The declared machine; `None`: none is declared.
+    pub fn machine(&self) -> Result<Option<Machine>, String> {
+        let mut info = no_info();
+        // SAFETY: the communicator is live while self is, and the pointer is to a local.
+        let result = unsafe { ffi::pennyFabricInfo(self.raw, &mut info) };
+        if result == ffi::pennyInvalidUsage {
+            return Ok(None);
+        }
+        outcome(result, self.raw)?;
+        let name = info.name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect();
+        Ok(Some(Machine { name, hash: info.hash, dilation: info.dilation }))
+    }
+
+    /// How this rank's time on the declared machine stands.
+    pub fn account(&self) -> Result<Account, String> {
+        let mut info = no_info();
+        // SAFETY: the communicator is live while self is, and the pointer is to a local.
+        outcome(unsafe { ffi::pennyFabricInfo(self.raw, &mut info) }, self.raw)?;
+        let sums = [info.lateNs, info.askedNs, info.workedNs, info.fabricPs];
+        Ok(Account { now_ps: info.nowPs, sums })
+    }
+
+    /// Lets this rank's clock on the declared machine move on to a time.
+    pub fn advance_to(&self, ps: u64) -> Result<(), String> {
+        // SAFETY: the communicator is live while self is.
+        outcome(unsafe { ffi::pennyFabricAdvanceTo(self.raw, ps) }, self.raw)
     }
 
     /// Waits for all ranks.

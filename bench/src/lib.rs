@@ -14,6 +14,7 @@ pub mod capi;
 pub mod element;
 pub mod inputs;
 pub mod layout;
+pub mod machine;
 pub mod measure;
 pub mod options;
 pub mod pattern;

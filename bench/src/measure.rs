@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::capi::{Call, Communicator};
 use crate::inputs::Inputs;
 use crate::layout::{self, Layout, Source};
+use crate::machine::{self, Machine, MachineTime};
 use crate::options::{Buffers, Options};
 use crate::pattern::Pattern;
 use crate::report::Measurement;
@@ -43,6 +44,7 @@ pub struct Bench<'a> {
     subject: Subject,
     send: Buffer,
     recv: Buffer,
+    machine: Option<Machine>,
 }
 
 /// One case in one place: the ranges of both buffers.
@@ -83,21 +85,14 @@ impl<'a> Bench<'a> {
         max_bytes: usize,
     ) -> Result<Bench<'a>, String> {
         let (send, recv) = (Buffer::new(kind, max_bytes)?, Buffer::new(kind, max_bytes)?);
-        Ok(Bench { comm, options, subject, send, recv })
+        Ok(Bench { comm, options, subject, send, recv, machine: comm.machine()? })
     }
 
     /// Times a case and, if the options say so, checks it. All ranks return the same numbers.
     pub fn measure(&mut self, case: &Case, place: Place) -> Result<Measurement, String> {
         let setting = self.setting(case, place);
         let inputs = |seed| Inputs { dtype: case.dtype, op: case.op, nranks: self.comm.nranks(), seed };
-        let mean = self.time(&setting, &inputs(0).of_rank(self.comm.rank()))?;
-        let times = self.comm.gather(mean.as_secs_f64())?;
-        let seconds = match self.options.average {
-            0 => times[0],
-            1 => times.iter().sum::<f64>() / times.len() as f64,
-            2 => times.iter().copied().fold(f64::INFINITY, f64::min),
-            _ => times.iter().copied().fold(0.0, f64::max),
-        };
+        let (seconds, machine) = self.seconds(&setting, &inputs(0).of_rank(self.comm.rank()))?;
         let wrong = match self.options.check {
             0 => None,
             checks => {
@@ -109,7 +104,27 @@ impl<'a> Bench<'a> {
             }
         };
         let bytes = self.shown_bytes(case);
-        Ok(Measurement::new(seconds, bytes, self.subject.bus_factor(self.comm.nranks()), wrong))
+        let measured = Measurement::new(seconds, bytes, self.subject.bus_factor(self.comm.nranks()), wrong);
+        Ok(Measurement { machine, ..measured })
+    }
+
+    /// Seconds of a call, of the wall or of the declared machine.
+    fn seconds(&mut self, setting: &Setting, input: &Pattern) -> Result<(f64, Option<MachineTime>), String> {
+        if let Some(machine) = self.machine.clone() {
+            self.write_input(setting, input);
+            // SAFETY: the buffers hold the largest case.
+            let time = unsafe { machine::time(self.comm, &machine, self.options, &self.call(setting)) }?;
+            return Ok((time.time_ps as f64 * 1e-12, Some(time)));
+        }
+        let mean = self.time(setting, input)?;
+        let times = self.comm.gather(mean.as_secs_f64())?;
+        let seconds = match self.options.average {
+            0 => times[0],
+            1 => times.iter().sum::<f64>() / times.len() as f64,
+            2 => times.iter().copied().fold(f64::INFINITY, f64::min),
+            _ => times.iter().copied().fold(0.0, f64::max),
+        };
+        Ok((seconds, None))
     }
 
     /// Elements of one block.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::machine::{Machine, MachineTime};
 use crate::options::{Buffers, Options};
 use crate::subject::Subject;
 
@@ -22,6 +23,9 @@ pub struct Report {
     pub algo: Option<String>,
     /// How it was measured.
     pub options: Options,
+    /// The declared machine whose time is shown, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// The table.
     pub rows: Vec<Row>,
 }
@@ -56,13 +60,22 @@ pub struct Measurement {
     pub busbw_gbps: f64,
     /// Elements that were not as expected, over all ranks; `None`: not checked.
     pub wrong: Option<u64>,
+    /// On a declared machine: what all other numbers are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineTime>,
 }
 
 impl Measurement {
     /// From one call's seconds.
     pub fn new(seconds: f64, bytes: usize, bus_factor: f64, wrong: Option<u64>) -> Measurement {
         let algbw_gbps = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
-        Measurement { time_us: seconds * 1e6, algbw_gbps, busbw_gbps: algbw_gbps * bus_factor, wrong }
+        Measurement {
+            time_us: seconds * 1e6,
+            algbw_gbps,
+            busbw_gbps: algbw_gbps * bus_factor,
+            wrong,
+            machine: None,
+        }
     }
 
     /// Time and bandwidths as the table shows them.
@@ -131,12 +144,18 @@ impl Report {
                 "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
                 o.min_bytes, o.max_bytes, o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
             ),
-            "#".to_owned(),
+            self.machine.as_ref().map_or_else(|| "#".to_owned(), Machine::text),
             format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),
             key("size", "count", "type", "redop", "root") + &values("time", "algbw", "busbw", "#wrong"),
             key("(B)", "(elements)", "", "", "") + values("(us)", "(GB/s)", "(GB/s)", "").trim_end(),
         ]
         .join("\n")
+    }
+
+    /// What is said below a row: that its paced times are not valid.
+    pub fn complaints(&self, row: &Row) -> Vec<String> {
+        let Some(machine) = &self.machine else { return Vec::new() };
+        row.measurements().filter_map(|m| machine.complaint(m.machine.as_ref()?)).collect()
     }
 
     /// Elements that were wrong; `None`: none was checked.
@@ -192,7 +211,8 @@ mod tests {
         let options = <Line as clap::Parser>::parse_from(["x"]).options;
         let subject = "all_reduce".parse().unwrap();
         let version = "0".to_owned();
-        Report { version, subject, nranks: 4, buffers: Buffers::Private, algo: None, options, rows }
+        let (buffers, algo, machine) = (Buffers::Private, None, None);
+        Report { version, subject, nranks: 4, buffers, algo, options, machine, rows }
     }
 
     #[test]

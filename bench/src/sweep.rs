@@ -25,7 +25,7 @@ pub fn run(subject: Subject, options: &Options, variant: &Variant) -> ExitCode {
         return failed(2, sentence);
     }
     match measure_all(subject, &sizes, options, variant) {
-        Ok(0) => ExitCode::SUCCESS,
+        Ok((0, false)) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(sentence) => failed(1, sentence),
     }
@@ -50,13 +50,13 @@ fn cases(subject: Subject, sizes: &[usize], options: &Options, nranks: u32) -> R
     Ok(cases)
 }
 
-/// The elements that were wrong, over all ranks and cases.
+/// The elements that were wrong, over all ranks and cases, and whether paced times were not valid.
 fn measure_all(
     subject: Subject,
     sizes: &[usize],
     options: &Options,
     variant: &Variant,
-) -> Result<u64, String> {
+) -> Result<(u64, bool), String> {
     if let Some(algo) = &variant.algo {
         // SAFETY: no other thread of this process exists yet.
         unsafe { std::env::set_var("PENNY_ALGO", algo) };
@@ -69,6 +69,7 @@ fn measure_all(
         buffers: variant.buffers(),
         algo: std::env::var("PENNY_ALGO").ok(),
         options: options.clone(),
+        machine: comm.machine()?,
         rows: Vec::new(),
     };
     let speaks = comm.rank() == 0;
@@ -98,6 +99,7 @@ fn measure_all(
             in_place,
         };
         say(row.to_string());
+        report.complaints(&row).into_iter().for_each(&say);
         report.rows.push(row);
     }
     say(report.foot());
@@ -109,5 +111,6 @@ fn measure_all(
     // Nobody reports a failure, upon which a launcher ends the rest, before rank 0 has written everything.
     comm.barrier()?;
     comm.destroy()?;
-    Ok(report.wrong().unwrap_or(0))
+    let invalid = report.rows.iter().any(|row| !report.complaints(row).is_empty());
+    Ok((report.wrong().unwrap_or(0), invalid))
 }

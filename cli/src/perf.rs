@@ -13,6 +13,7 @@ use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
 use crate::launch::{self, Job, Line, Stream};
+use crate::machine::MachineArgs;
 use crate::plot;
 
 /// The hidden subcommand that a rank runs.
@@ -23,6 +24,8 @@ Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. The exit code i
 
 Examples:
   penny perf all_reduce -n 2 -b 8 -e 64M -f 4
+  penny perf all_reduce -n 16 -b 8 -e 64M -f 8 --fabric dgx-h100 --nodes 2
+  penny perf all_reduce -n 16 -b 1M --fabric dgx-h100 --nodes 2 --clock paced:5000
   penny perf all_gather -n 4 -b 1K -e 1M -f 2 -d all -c 3
   penny perf all_reduce -n 4 -b 1K -e 16M -f 4 --algo ring,two_shot --buffers private,heap --plot all_reduce.svg";
 
@@ -38,6 +41,8 @@ pub struct Args {
     ranks: u32,
     #[command(flatten)]
     options: Options,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Methods (as for PENNY_ALGO), one run each: repeat, or separate names by commas
     #[arg(long = "algo", value_name = "NAME")]
     algos: Vec<String>,
@@ -141,7 +146,9 @@ fn job(args: &Args, variant: &Variant) -> Result<Job, String> {
     let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
     let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
     let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
-    Ok(Job { program, arguments, ranks: args.ranks, timeout: args.timeout.map(Duration::from_secs) })
+    let environment = args.machine.environment(args.ranks)?;
+    let timeout = args.timeout.map(Duration::from_secs);
+    Ok(Job { program, arguments, environment, ranks: args.ranks, timeout })
 }
 
 /// A line of a rank, above the progress bar.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::launch::{self, Job, Line, Stream};
+use crate::machine::MachineArgs;
 
 const EXAMPLES: &str = "\
 The exit code is the first bad one of a rank (128 + number for a signal), 124 after --timeout, 127 if there is no such
@@ -15,6 +16,7 @@ Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and
 
 Examples:
   penny run -n 4 ./train --epochs 3
+  penny run -n 16 --fabric dgx-h100 --nodes 2 ./train
   penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'";
 
 /// The options of `penny run`.
@@ -24,6 +26,8 @@ pub struct Args {
     /// Processes to start
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
     ranks: u32,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// Begin each line of output with the rank that wrote it
     #[arg(long)]
     tag: bool,
@@ -54,6 +58,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     let job = Job {
         program: program.clone(),
         arguments: arguments.to_vec(),
+        environment: args.machine.environment(args.ranks)?,
         ranks: args.ranks,
         timeout: args.timeout,
     };

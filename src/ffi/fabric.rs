@@ -47,6 +47,15 @@ pub struct pennyFabricInfo_t {
     pub neededDilation: c_double,
     /// 1: slip is at most 1 %, so that paced times mean what they say.
     pub valid: c_int,
+    /// What slip and neededDilation are of, summed over this rank's calls: nanoseconds late, nanoseconds asked for,
+    /// nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
+    pub lateNs: u64,
+    /// See lateNs.
+    pub askedNs: u64,
+    /// See lateNs.
+    pub workedNs: u64,
+    /// See lateNs.
+    pub fabricPs: u64,
 }
 
 /// What passed one port of the declared machine.
@@ -131,6 +140,10 @@ c_api! {
             slip: account.slip,
             neededDilation: account.needed,
             valid: account.valid() as c_int,
+            lateNs: account.sums[0],
+            askedNs: account.sums[1],
+            workedNs: account.sums[2],
+            fabricPs: account.sums[3],
         };
         // SAFETY: the caller's promise: `info` is a pennyFabricInfo_t of some version, as its size says.
         unsafe { fill(info, &ours, PENNY_FABRIC_INFO_MAGIC, "pennyFabricInfo_t", "PENNY_FABRIC_INFO_INITIALIZER") }

@@ -52,6 +52,8 @@ pub struct Job {
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Variables that the ranks find beside those of the launcher.
+    pub environment: Vec<(&'static str, String)>,
     /// How many.
     pub ranks: u32,
     /// When to give up.

@@ -144,6 +144,7 @@ fn command(job: &Job, id: &str, rank: u32, piped: bool) -> Command {
     let mut command = Command::new(&job.program);
     command
         .args(&job.arguments)
+        .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .env("PENNY_JOB_ID", id)
         .env("PENNY_RANK", rank.to_string())
         .env("PENNY_WORLD_SIZE", job.ranks.to_string())

@@ -65,6 +65,8 @@ pub struct Account {
     pub slip: f64,
     /// The dilation that this host needed for this rank's calls so far.
     pub needed: f64,
+    /// What both are of: nanoseconds late, asked for, worked; picoseconds on the machine.
+    pub sums: [u64; 4],
 }
 
 impl Account {
@@ -353,6 +355,7 @@ impl Seat {
             },
             slip: pacer.slip(),
             needed: pacer.needed(),
+            sums: [pacer.late_ns, pacer.asked_ns, pacer.worked_ns, pacer.fabric_ps],
         }
     }
 
