@@ -26,9 +26,9 @@ pub struct Call {
 }
 
 /// A call whose arguments are right by themselves.
-pub(super) struct Checked {
-    pub input: View<'static>,
-    pub output: View<'static>,
+pub(super) struct Checked<'a> {
+    pub input: View<'a>,
+    pub output: View<'a>,
     /// Elements a block.
     pub count: usize,
     /// Elements of the whole input where it may end within a block, else `usize::MAX`.
@@ -41,7 +41,7 @@ pub(super) struct Checked {
 
 impl Call {
     /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
-    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked>> {
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'static>>> {
         let (c, n) = (self.collective, nranks as usize);
         if c.reduces() && !self.op.serves(self.dtype) {
             return Err(Error::argument(format!(

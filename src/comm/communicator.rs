@@ -1,6 +1,7 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::call::{Call, Checked};
+use super::config::Config;
 use super::registry::Handle;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
@@ -9,6 +10,7 @@ use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::heap;
 use crate::memory::view::View;
 use crate::planner::Planner;
+use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
 use crate::sys::{cpu, fork};
 use crate::transport::arrival::{Fingerprint, Offer};
@@ -24,7 +26,7 @@ pub struct Communicator {
     pub(super) shared: Arc<Shared>,
     pub(super) transport: Arc<Transport>,
     pub(super) pairs: Pairs,
-    planner: Planner,
+    pub(super) planner: Planner,
     ledger: Ledger,
     /// Collective calls made.
     seq: u64,
@@ -38,12 +40,22 @@ pub struct Communicator {
     shared_from: usize,
 }
 
+/// How a communicator came to be, which its children take after.
+pub(super) struct Origin {
+    /// Its caller's settings.
+    pub config: Config,
+    /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
+    pub parent_ranks: Option<Vec<Rank>>,
+}
+
 /// What other threads may see and do while one is inside a call.
 pub struct Shared {
     pub(super) handle: Handle,
     pub(super) transport: Arc<Transport>,
     /// The caller's index on its machine.
     pub(super) device: u32,
+    /// How it came to be.
+    pub(super) origin: Origin,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -76,11 +88,13 @@ impl Communicator {
         membership: Membership,
         planner: Planner,
         device: u32,
+        origin: Origin,
     ) -> Communicator {
         let shared = Arc::new(Shared {
             handle,
             transport: transport.clone(),
             device,
+            origin,
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -155,7 +169,18 @@ impl Communicator {
             return Ok(());
         };
         self.broken()?;
-        let (method, why) = self.planner.choose(call.collective, checked.root, checked.bytes)?;
+        let chosen = self.planner.choose(call.collective, checked.root, checked.bytes)?;
+        self.carry_out(call, &checked, chosen)
+    }
+
+    /// Run a collective whose arguments are right by a method.
+    #[inline]
+    pub(super) fn carry_out(
+        &mut self,
+        call: &Call,
+        checked: &Checked<'_>,
+        (method, why): (usize, Why),
+    ) -> Result<()> {
         self.seq += 1;
         let mine = Fingerprint {
             collective: call.collective,
@@ -170,7 +195,7 @@ impl Communicator {
             Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
         let small = self.planner.is_one_shot(method)
             && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
-        let job = self.job(call, &checked, small)?;
+        let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
         let ended = self.run(&mut scope, &job, small, method, shared_method);
@@ -185,7 +210,7 @@ impl Communicator {
     fn run(
         &mut self,
         scope: &mut Scope,
-        job: &Job<'static>,
+        job: &Job<'_>,
         small: bool,
         method: usize,
         shared_method: usize,
@@ -208,7 +233,7 @@ impl Communicator {
         exec::run(t, scope, &mut self.ledger, job, &plan)
     }
 
-    fn job(&mut self, call: &Call, checked: &Checked, small: bool) -> Result<Job<'static>> {
+    fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<Job<'a>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
         let offer = offer(call.collective, checked, small, self.shared_from);
@@ -278,7 +303,7 @@ impl Communicator {
 
 /// What a rank offers: a copy of a small input, else the place of its buffers where peers can reach them.
 #[inline]
-fn offer(collective: Collective, checked: &Checked, small: bool, shared_from: usize) -> Offer {
+fn offer(collective: Collective, checked: &Checked<'_>, small: bool, shared_from: usize) -> Offer {
     let both_large = collective == Collective::AllReduce && checked.bytes as usize >= shared_from;
     if small && !both_large {
         return Offer { in_place: checked.in_place, ..direct::PACKED };

@@ -5,7 +5,7 @@
 //! are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use super::call::Call;
-use super::life::Joining;
+use super::joining::{self, Joining};
 use super::registry::{self, Handle};
 use super::{Transfer, transfer};
 use crate::bootstrap::UniqueId;
@@ -50,7 +50,7 @@ pub(super) fn fail(error: &Error) {
 }
 
 /// Join at the end of the group: several ranks of one thread can only join together.
-pub(super) fn add_joining(joining: Joining) -> Handle {
+pub(super) fn add_joining(joining: Joining) -> Option<Handle> {
     let handle = joining.handle();
     GROUP.with_borrow_mut(|g| g.joining.push(joining));
     handle
@@ -81,7 +81,7 @@ pub(super) fn end() -> Result<()> {
         joining.iter().for_each(Joining::give_up);
         return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
     }
-    side_by_side(&joining, Joining::join)?;
+    side_by_side(&joining::side_by_side(joining), joining::join_in_turn)?;
     run(queue)
 }
 

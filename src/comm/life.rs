@@ -1,9 +1,9 @@
 //! How a communicator begins and ends.
 
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
 use super::registry::{self, Handle};
-use crate::bootstrap::{self, Hello, Place, UniqueId, launcher};
+use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
 use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
@@ -21,41 +21,18 @@ use std::time::Duration;
 /// Join the communicator that `id` names.
 pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
     let (rank, nranks) = check_ranks(rank, nranks)?;
-    registered(|handle| join(handle, &Place::Id(*id), rank, nranks, rank, config))
-}
-
-/// A rank that joins at the end of the open group; its handle is valid from then on.
-pub(super) struct Joining {
-    handle: Handle,
-    id: UniqueId,
-    rank: Rank,
-    nranks: u32,
-    config: Config,
-}
-
-impl Joining {
-    pub(super) fn new(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Joining> {
-        let (rank, nranks) = check_ranks(rank, nranks)?;
-        Ok(Joining { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
-    }
-    pub(super) fn handle(&self) -> Handle {
-        self.handle
-    }
-    pub(super) fn join(&self) -> Result<()> {
-        join(self.handle, &Place::Id(self.id), self.rank, self.nranks, self.rank, &self.config)
-            .map(registry::fill)
-            .inspect_err(|_| registry::release(self.handle))
-    }
-    pub(super) fn give_up(&self) {
-        registry::release(self.handle);
-    }
+    registered(&Seat::of(Place::Id(*id), rank, nranks, config))
 }
 
 /// Make a communicator and its handle.
-fn registered(make: impl FnOnce(Handle) -> Result<Communicator>) -> Result<Handle> {
+fn registered(seat: &Seat<'_>) -> Result<Handle> {
     let handle = registry::reserve()?;
-    let made = make(handle).map(registry::fill).inspect_err(|_| registry::release(handle));
-    made.map(|()| handle)
+    settle(handle, seat).map(|()| handle)
+}
+
+/// Join, and put the communicator behind its reserved handle.
+pub(super) fn settle(handle: Handle, seat: &Seat<'_>) -> Result<()> {
+    join(handle, seat).map(registry::fill).inspect_err(|_| registry::release(handle))
 }
 
 /// Join the communicator of all processes of this launch.
@@ -63,7 +40,7 @@ pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
     let device = launched.local_rank.unwrap_or(rank);
-    registered(|handle| join(handle, &launched.place, rank, nranks, device, config))
+    registered(&Seat { device, ..Seat::of(launched.place, rank, nranks, config) })
 }
 
 /// `n` ranks in this process.
@@ -88,7 +65,7 @@ pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
     joined.into_iter().collect()
 }
 
-fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
+pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     if nranks < 1 || nranks as u32 > MAX_RANKS {
         return Err(Error::argument(format!("nranks is {nranks}; it must be in 1..={MAX_RANKS}")));
     }
@@ -133,14 +110,30 @@ impl Introduction {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-fn join(
-    handle: Handle,
-    place: &Place,
-    rank: Rank,
-    nranks: u32,
-    device: Rank,
-    config: &Config,
-) -> Result<Communicator> {
+/// Where a rank joins, and as what.
+pub(super) struct Seat<'a> {
+    pub place: Place,
+    pub rank: Rank,
+    pub nranks: u32,
+    /// The caller's index on its machine.
+    pub device: u32,
+    pub config: &'a Config,
+    /// The members' ranks in the parent, if there is one.
+    pub parent_ranks: Option<Vec<Rank>>,
+    /// Asked while the others are awaited.
+    pub watch: Watch<'a>,
+}
+
+impl<'a> Seat<'a> {
+    /// In a communicator without a parent.
+    pub(super) fn of(place: Place, rank: Rank, nranks: u32, config: &'a Config) -> Seat<'a> {
+        Seat { place, rank, nranks, device: rank, config, parent_ranks: None, watch: &|| Ok(()) }
+    }
+}
+
+/// Meet the others and be one of them.
+pub(super) fn join(handle: Handle, seat: &Seat<'_>) -> Result<Communicator> {
+    let &Seat { rank, nranks, config, .. } = seat;
     let settings = Settings::read(config)?;
     let own_heap = heap::mine()?;
     let staging = settings.staging.unwrap_or_else(|| Layout::default_staging(nranks)) as u64;
@@ -164,7 +157,7 @@ fn join(
     let mut peers: Vec<Option<(PeerHeap, Introduction)>> = (0..nranks).map(|_| None).collect();
     let mut opened: Option<Control> = None;
     let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
-    bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
+    let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
         let faulty = || {
             Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
         };
@@ -180,7 +173,8 @@ fn join(
         }
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
         Ok(())
-    })?;
+    };
+    bootstrap::meet_watching(&seat.place, &hello, timeout, &mut each, seat.watch)?;
     let control =
         control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
     if peers[rank as usize].is_none() {
@@ -198,13 +192,14 @@ fn join(
     let membership = control.keep(rank)?;
     let patience = Patience::for_ranks(nranks as usize, settings.spins);
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
-    attach(&transport, &control, &pids, start)?;
+    attach(&transport, &control, &pids, start, seat.watch)?;
     let planner = Planner::new(rank, nranks, settings.selection);
-    Ok(Communicator::new(handle, transport, membership, planner, device))
+    let origin = Origin { config: config.clone(), parent_ranks: seat.parent_ranks.clone() };
+    Ok(Communicator::new(handle, transport, membership, planner, seat.device, origin))
 }
 
 /// Announce this rank and wait until all are there.
-fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<()> {
+fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Watch<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), control.header());
     let life = control.life(rank);
     life.pid.store(process::pid(), Ordering::Relaxed);
@@ -216,11 +211,18 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<
     header.attached.fetch_add(1, Ordering::AcqRel);
     t.after_post();
     let missing = || (0..t.nranks()).filter(|&r| !t.joined(r)).collect::<Vec<_>>();
+    let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
     t.wait_watching(
         t.deadline(),
-        || header.attached.load(Ordering::Acquire) >= t.nranks(),
+        all_there,
         || {
-            t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r)))?;
+            let well =
+                watch().and_then(|()| t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r))));
+            // Whoever has seen that all are there may leave at once.
+            if all_there() {
+                return Ok(());
+            }
+            well?;
             // A rank that has not joined has no life line yet; its PID must do.
             match missing()
                 .into_iter()

@@ -82,6 +82,11 @@ impl Planner {
         Ok(linked)
     }
 
+    /// The method that serves every call, whatever was asked for: what ranks tell each other for the library's own sake.
+    pub fn plainest(&self) -> (usize, Why) {
+        (self.one_shot, Why::Asked)
+    }
+
     /// Is this the method that small messages can be exchanged by without a program?
     #[inline]
     pub fn is_one_shot(&self, method: usize) -> bool {
