@@ -7,7 +7,7 @@
 use super::call::Call;
 use super::joining::{self, Joining};
 use super::registry::{self, Handle};
-use super::{Transfer, transfer};
+use super::{Permute, Transfer, transfer};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -15,7 +15,14 @@ use std::cell::RefCell;
 /// Something to be done at the end of the group.
 enum Queued {
     Collective(Handle, Call),
+    Permute(Handle, Permute),
     Transfer(Handle, Transfer),
+}
+
+/// A call that all ranks make in the same order.
+enum Joint {
+    Collective(Call),
+    Permute(Permute),
 }
 
 #[derive(Default)]
@@ -59,6 +66,11 @@ pub(super) fn add_joining(joining: Joining) -> Option<Handle> {
 /// Queue a collective whose arguments are right.
 pub(super) fn add_collective(handle: Handle, call: &Call) {
     GROUP.with_borrow_mut(|g| g.queue.push(Queued::Collective(handle, *call)));
+}
+
+/// Queue a permutation whose arguments are right.
+pub(super) fn add_permute(handle: Handle, permute: Permute) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Permute(handle, permute)));
 }
 
 /// Queue a transfer whose arguments are right.
@@ -105,21 +117,22 @@ fn side_by_side<T: Sync>(all: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> R
 struct Share {
     handle: Handle,
     transfers: Vec<Transfer>,
-    collectives: Vec<Call>,
+    joint: Vec<Joint>,
 }
 
 fn run(queue: Vec<Queued>) -> Result<()> {
     let mut shares: Vec<Share> = Vec::new();
     for queued in queue {
         let handle = match &queued {
-            Queued::Collective(h, _) | Queued::Transfer(h, _) => *h,
+            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share { handle, transfers: Vec::new(), collectives: Vec::new() });
+            shares.push(Share { handle, transfers: Vec::new(), joint: Vec::new() });
             shares.len() - 1
         });
         match queued {
-            Queued::Collective(_, call) => shares[at].collectives.push(call),
+            Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
+            Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
         }
     }
@@ -131,8 +144,11 @@ impl Share {
         registry::enter(self.handle, |communicator| {
             let transferred = transfer::run(communicator, &self.transfers, true);
             let mut ended = transferred;
-            for call in &self.collectives {
-                ended = ended.and(communicator.collective(call));
+            for call in &self.joint {
+                ended = ended.and(match call {
+                    Joint::Collective(call) => communicator.collective(call),
+                    Joint::Permute(permute) => communicator.permute(permute),
+                });
             }
             ended
         })

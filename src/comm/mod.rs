@@ -10,12 +10,14 @@ mod exchange;
 mod group;
 mod joining;
 mod life;
+mod permute;
 mod registry;
 mod transfer;
 
 pub use call::Call;
 pub use child::Grouping;
 pub use config::Config;
+pub use permute::Permute;
 pub use registry::Handle;
 pub use transfer::Transfer;
 
@@ -144,6 +146,15 @@ pub fn transfer(comm: Handle, transfer: &Transfer) -> Result<()> {
         return Ok(());
     }
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
+}
+/// Run a permutation, or queue it if a group is open on this thread.
+pub fn permute(comm: Handle, permute: Permute) -> Result<()> {
+    if group::is_open() {
+        permute.check(user_rank(comm)?, count(comm)?)?;
+        group::add_permute(comm, permute);
+        return Ok(());
+    }
+    registry::enter(comm, |c| c.permute(&permute))
 }
 /// Open a group on this thread.
 pub fn group_start() -> Result<()> {

@@ -21,6 +21,8 @@ pub struct Transfer {
     pub dtype: DataType,
     /// The other rank.
     pub peer: i32,
+    /// A permutation's block: its other half is one as well, and never a call of the user's own.
+    pub of_permute: bool,
 }
 
 impl Transfer {
@@ -44,7 +46,9 @@ impl Transfer {
         }
         let data = self.buffer.view(bytes);
         let shared = heap::mine().ok().and_then(|h| h.offset_of(self.buffer.get(), bytes)).map(|o| o as u64);
-        Ok(pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared))
+        let transfer =
+            pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
+        Ok(if self.of_permute { transfer.of_permute() } else { transfer })
     }
 }
 

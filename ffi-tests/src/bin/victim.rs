@@ -178,6 +178,7 @@ impl Part {
             count,
             dtype: DataType::Uint32,
             peer: peer as i32,
+            of_permute: false,
         };
         self.entered = now_ns();
         comm::group_start()?;
