@@ -3,7 +3,9 @@
 mod algorithms;
 mod architecture;
 mod boundary;
+mod children;
 mod collectives;
 mod disagreements;
 mod machines;
+mod permute;
 mod readme;
