@@ -18,6 +18,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
     },
     Variable {
+        name: "PENNY_OPTIONS",
+        kind: "JSON",
+        about: "GCL's options, e.g. {\"method\":\"clockwise_ring\",\"syncful.maxBroadcastSize\":2048}; unset: auto",
+    },
+    Variable {
         name: "PENNY_TIMEOUT",
         kind: "seconds",
         about: "deadline of every blocking call, 0 = none; unset: 600",

@@ -195,7 +195,8 @@ impl Communicator {
         };
         // A rank that cannot join says so through the parent, or the others would wait for it.
         let joined = life::join(handle, &seat).map(registry::fill);
-        joined.inspect_err(|e| self.break_with(e))
+        // The parent knows who died; whom the meeting misses is only what came of it.
+        joined.map_err(|e| watch().err().unwrap_or(e)).inspect_err(|e| self.break_with(e))
     }
 
     /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
@@ -242,5 +243,65 @@ impl Communicator {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         Ok((id != [0; 128]).then_some(UniqueId(id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm;
+    use crate::error::Code;
+
+    /// Ranks 0 and 1 of three make a child of all; rank 2 goes through both exchanges, and then `ends` instead of joining.
+    fn half_born(ends: fn(Handle) -> Result<()>) {
+        let ranks = comm::init_all(3).unwrap();
+        let wish = |comm| Wish::group(comm, Grouping::All, 3).unwrap();
+        std::thread::scope(|scope| {
+            for &comm in &ranks[..2] {
+                scope.spawn(move || {
+                    let e = child(comm, wish(comm)).unwrap_err();
+                    assert_eq!(e.code, Code::RemoteError, "{e}");
+                    assert!(e.message.contains("rank "), "{e}");
+                    // The parent has lost a member: it says so and is of no further use.
+                    assert_eq!(comm::split(comm, Some(0), 0, None).unwrap_err().code, Code::RemoteError);
+                    comm::destroy(comm).unwrap();
+                });
+            }
+            let gone = ranks[2];
+            registry::enter(gone, |c| {
+                let members = c.members(&wish(gone), true)?;
+                assert_eq!(members, [0, 1, 2]);
+                c.meeting_of(&members).map(|id| assert!(id.is_some()))
+            })
+            .unwrap();
+            ends(gone).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_rank_that_leaves_or_aborts_while_the_members_meet_fails_the_others_at_once() {
+        half_born(comm::destroy);
+        half_born(comm::abort);
+    }
+
+    #[test]
+    fn a_rank_without_room_for_a_communicator_is_named_to_all_and_the_parent_lives_on() {
+        let ranks = comm::init_all(2).unwrap();
+        let wish = |comm| Wish::group(comm, Grouping::All, 2).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let e = child(ranks[0], wish(ranks[0])).unwrap_err();
+                assert_eq!(e.code, Code::SystemError);
+                assert!(e.message.contains("rank 1 has no room"), "{e}");
+            });
+            let told = registry::enter(ranks[1], |c| c.members(&wish(ranks[1]), false));
+            assert_eq!(told.unwrap_err().code, Code::SystemError);
+        });
+        std::thread::scope(|scope| {
+            for &comm in &ranks {
+                scope.spawn(move || comm::destroy(child(comm, wish(comm)).unwrap().unwrap()).unwrap());
+            }
+        });
+        ranks.into_iter().for_each(|comm| comm::destroy(comm).unwrap());
     }
 }

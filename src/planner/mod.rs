@@ -1,5 +1,6 @@
 //! From a request to a linked plan: the choice of the method, and a cache, because plans do not depend on the count.
 
+pub mod options;
 pub mod select;
 
 use crate::algorithms;
