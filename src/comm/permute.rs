@@ -9,6 +9,7 @@
 //! tables that differ would leave one rank waiting for another that does not send, or take a block for the wrong one;
 //! hence the ranks tell each other a digest of their arguments before anything moves.
 
+use super::call::MOST_BYTES;
 use super::communicator::Communicator;
 use super::transfer::{self, Transfer};
 use crate::error::{Error, Result};
@@ -63,7 +64,7 @@ impl Permute {
         }
         let to = Some(self.perm[rank as usize]).filter(|&to| to != -1);
         let from = sender[rank as usize];
-        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&bytes| bytes <= isize::MAX as usize);
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&bytes| bytes <= MOST_BYTES);
         let Some(bytes) = bytes else {
             return Err(Error::argument(format!(
                 "count {} of {} is more than memory can hold; is it a negative number?",

@@ -1,5 +1,6 @@
 //! Point-to-point calls: checks, transfers to oneself, and the run of a batch.
 
+use super::call::MOST_BYTES;
 use super::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -32,7 +33,7 @@ impl Transfer {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
         }
         let name = if self.send { "sendbuff" } else { "recvbuff" };
-        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= isize::MAX as usize);
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
         let Some(bytes) = bytes else {
             return Err(Error::argument(format!(
                 "count {} of {} is more than memory can hold; is it a negative number?",
