@@ -257,8 +257,10 @@ fn a_count_that_only_one_rank_could_mean_is_a_disagreement_and_one_beyond_all_me
             for count in [1 << 45, (1 << 54) - 1] {
                 let odd = shape(count);
                 let ended = memory.run(comm, if me == 2 { &odd } else { &usual });
-                assert!(me == 1 || ended.is_err(), "{collective}: rank {me} came through");
                 let next = memory.all_reduce_is_right(comm, 3, 5);
+                // A root that had sent what it has learns of it at the next call.
+                let told = ended.is_err() || (me == 0 && next.is_err());
+                assert!(me == 1 || told, "{collective}: rank {me} came through");
                 for e in [ended, next].into_iter().filter_map(Result::err) {
                     assert!(
                         e.code == Code::InvalidUsage && names_both(&e, &odd, &usual),
