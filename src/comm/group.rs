@@ -93,7 +93,7 @@ pub(super) fn end() -> Result<()> {
         joining.iter().for_each(Joining::give_up);
         return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
     }
-    side_by_side(&joining::side_by_side(joining), joining::join_in_turn)?;
+    side_by_side(&joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
     run(queue)
 }
 

@@ -76,6 +76,6 @@ pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
 }
 
 /// Join one after another, all of them whatever becomes of the first; the first failure counts.
-pub(super) fn join_in_turn(row: &Vec<Joining>) -> Result<()> {
+pub(super) fn join_in_turn(row: &[Joining]) -> Result<()> {
     row.iter().map(Joining::join).fold(Ok(()), Result::and)
 }
