@@ -35,6 +35,9 @@
      PENNY_CONFIG_UNDEF_INT, PENNY_CONFIG_UNDEF_PTR}
 
 
+// The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
+#define PENNY_SPLIT_NOCOLOR -1
+
 // Bytes of a pennyUniqueId.
 #define PENNY_UNIQUE_ID_BYTES 128
 
@@ -64,6 +67,16 @@ typedef enum {
     // The number of results; none itself.
     pennyNumResults = 9,
 } pennyResult_t;
+
+// How pennyCommGroup divides N ranks into groups of size k. The numbers are those of GCL's CommGroupType.
+typedef enum {
+    // One group of all ranks.
+    pennyGroupAll = 0,
+    // {0 .. k-1}, {k .. 2k-1}, ...
+    pennyGroupConsecutive = 1,
+    // With m = N/k groups: {0, m, 2m, ...}, {1, m+1, 2m+1, ...}, ...
+    pennyGroupOrthogonal = 2,
+} pennyGroupKind_t;
 
 // Element types. NCCL's numbers; Penny's own begin at 64.
 typedef enum {
@@ -246,6 +259,37 @@ pennyResult_t pennyCommInitAll(pennyComm_t *comm,
 pennyResult_t pennyCommInitFromEnv(pennyComm_t *comm,
                                    const pennyConfig_t *config);
 
+// Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
+// calls, with the same kind and size. Ranks keep their order; the settings are comm's. comm lives on beside it.
+//
+//     16 ranks, size 4    pennyGroupConsecutive   {0 1 2 3} {4 5 6 7} {8 9 10 11} {12 13 14 15}
+//                         pennyGroupOrthogonal    {0 4 8 12} {1 5 9 13} {2 6 10 14} {3 7 11 15}
+//
+// size: ranks in a group; it must divide the number of ranks. For pennyGroupAll: that number, or 0.
+// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+//
+// Between pennyGroupStart and pennyGroupEnd the communicator begins, and the handle becomes valid, at the end of the
+// group. A rank that dies, or cannot join, fails the call on the others; comm then serves pennyCommAbort and
+// pennyCommDestroy only.
+pennyResult_t pennyCommGroup(pennyComm_t comm,
+                             pennyGroupKind_t kind,
+                             int size,
+                             pennyComm_t *newcomm);
+
+// Makes a communicator of the ranks of comm that pass the same color. They are ordered by key, and by their rank in
+// comm where keys are equal. Every rank of comm calls. comm lives on beside it.
+//
+// color: any number; PENNY_SPLIT_NOCOLOR (-1): this rank joins no communicator and gets NULL, but must call as well.
+// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL, or nothing changed in it, means comm's.
+//
+// Groups of calls and failures: as for pennyCommGroup.
+pennyResult_t pennyCommSplit(pennyComm_t comm,
+                             int color,
+                             int key,
+                             pennyComm_t *newcomm,
+                             const pennyConfig_t *config);
+
 // Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
 // pennyCommDestroy does it too.
 //
@@ -421,6 +465,27 @@ pennyResult_t pennyScatter(const void *sendbuff,
                            size_t count,
                            pennyDataType_t datatype,
                            int root,
+                           pennyComm_t comm,
+                           pennyStream_t stream);
+
+// Sends count elements from each rank to the one that perm names, as JAX's lax.ppermute does.
+//
+//     recvbuff[i] of rank perm[r] = sendbuff[i] of rank r        e.g. perm = {1, 2, 3, 0}: to the right, round the ring
+//
+// perm: one entry for each rank: whom it sends to, or -1 for nobody; read during the call only. No rank may stand in it
+// twice. It is the same on all ranks: if it differs, or count or datatype do, every rank gets pennyInvalidUsage before
+// anything is moved.
+// sendbuff: count elements; not looked at on a rank that sends to nobody, and may be NULL there.
+// recvbuff: count elements on every rank. A rank that nobody sends to gets zeros. It must not overlap sendbuff, save
+// that a rank that sends to itself may pass the same address.
+//
+// In a group it counts as a collective: it runs after the group's transfers, in the order of the collectives. A pennySend
+// that its peer has not received yet must not be pending between the same two ranks.
+pennyResult_t pennyPermute(const void *sendbuff,
+                           void *recvbuff,
+                           size_t count,
+                           pennyDataType_t datatype,
+                           const int *perm,
                            pennyComm_t comm,
                            pennyStream_t stream);
 

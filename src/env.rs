@@ -28,6 +28,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "`virtual`: its time is reported; `paced:1000`: calls take it, 1000 times slower; unset: virtual",
     },
     Variable {
+        name: "PENNY_OPTIONS",
+        kind: "JSON",
+        about: "GCL's options, e.g. {\"method\":\"clockwise_ring\",\"syncful.maxBroadcastSize\":2048}; unset: auto",
+    },
+    Variable {
         name: "PENNY_TIMEOUT",
         kind: "seconds",
         about: "deadline of every blocking call, 0 = none; unset: 600",

@@ -117,6 +117,11 @@ impl Communicator {
         let result = unsafe {
             match call.subject {
                 Subject::SendRecv => return self.exchange(call),
+                Subject::Permute => {
+                    let n = self.nranks as c_int;
+                    let perm: Vec<c_int> = (0..n).map(|rank| (rank + 1) % n).collect();
+                    ffi::pennyPermute(send, recv, count, dtype, perm.as_ptr(), comm, here)
+                }
                 Subject::Collective(collective) => match collective {
                     Collective::AllReduce => ffi::pennyAllReduce(send, recv, count, dtype, op, comm, here),
                     Collective::Reduce => ffi::pennyReduce(send, recv, count, dtype, op, root, comm, here),

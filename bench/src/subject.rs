@@ -1,4 +1,4 @@
-//! What is measured: one of the collectives, or a ring of sends and receives.
+//! What is measured: one of the collectives, a permutation, or a ring of sends and receives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,18 +14,21 @@ pub enum Subject {
     Collective(Collective),
     /// One group: send to the next rank, receive from the previous one.
     SendRecv,
+    /// A permutation: every rank to the next one.
+    Permute,
 }
 
 impl Subject {
     /// Every subject, in the order of the programs' table.
     pub fn all() -> impl Iterator<Item = Subject> {
-        Collective::ALL.iter().copied().map(Subject::Collective).chain([Subject::SendRecv])
+        Collective::ALL.iter().copied().map(Subject::Collective).chain([Subject::SendRecv, Subject::Permute])
     }
     /// The program's name without `_perf`.
     pub fn name(self) -> &'static str {
         match self {
             Subject::Collective(collective) => collective.name(),
             Subject::SendRecv => "sendrecv",
+            Subject::Permute => "permute",
         }
     }
     /// Takes a reduction.
@@ -42,7 +45,7 @@ impl Subject {
     }
     /// Can run with its input inside its output.
     pub fn has_in_place(self) -> bool {
-        !self.is_barrier() && self != Subject::SendRecv
+        !self.is_barrier() && !matches!(self, Subject::SendRecv | Subject::Permute)
     }
     /// Divides the reported size by the number of ranks: each rank contributes or receives one of n blocks.
     pub fn is_sharded(self) -> bool {
@@ -118,7 +121,7 @@ mod tests {
         for sharded in ["all_gather", "reduce_scatter", "alltoall", "gather", "scatter"] {
             assert_eq!(factor(sharded), 0.75, "{sharded}");
         }
-        for whole in ["broadcast", "reduce", "sendrecv"] {
+        for whole in ["broadcast", "reduce", "sendrecv", "permute"] {
             assert_eq!(factor(whole), 1.0, "{whole}");
         }
     }

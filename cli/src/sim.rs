@@ -282,7 +282,8 @@ fn head(args: &Args, network: &Network, nranks: u32) -> String {
 
 fn line(row: &Row, dtype: DataType) -> String {
     let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *row;
-    let measured = Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None, machine: None };
+    let measured =
+        Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None, machine: None };
     let mut text = format!(
         "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
         row.bytes,

@@ -155,6 +155,39 @@ static void scatter_gives_each_rank_its_block(void) {
 }
 
 /* No rank may leave before every rank has come: each says in a file that it is about to come. */
+static void permute_sends_each_block_where_the_table_says(void) {
+    int perm[BLOCKS];
+    /* To the right; to the left; back to front; only rank 0, to the last. */
+    FOR_COUNTS(count) for (int kind = 0; kind < 4; kind++) {
+        int from = -1;
+        for (int r = 0; r < ranks; r++) {
+            const int table[] = {(r + 1) % ranks, (r + ranks - 1) % ranks, ranks - 1 - r, r == 0 ? ranks - 1 : -1};
+            perm[r] = table[kind];
+            if (perm[r] == rank) from = r;
+        }
+        clear(out, count);
+        fill(in, 0, count);
+        OK(pennyPermute(perm[rank] < 0 ? NULL : in, out, count, pennyInt, perm, comm, NULL));
+        for (size_t i = 0; i < count; i++) CHECK_INT(out[i], from < 0 ? 0 : value(from, i));
+        CHECK_INT(out[count], UNTOUCHED);
+    }
+}
+
+static void tables_of_a_permute_that_cannot_be_are_refused(void) {
+    int perm[BLOCKS], twice[BLOCKS], beyond[BLOCKS];
+    for (int r = 0; r < ranks; r++) perm[r] = (r + 1) % ranks, twice[r] = 0, beyond[r] = ranks;
+    FAILS(pennyInvalidArgument, "perm[0] is", pennyPermute(in, out, 1, pennyInt, beyond, comm, NULL));
+    if (ranks > 1) {
+        FAILS(pennyInvalidArgument, "perm[0] and perm[1]", pennyPermute(in, out, 1, pennyInt, twice, comm, NULL));
+        FAILS(pennyInvalidArgument, "overlap", pennyPermute(in, in, 1, pennyInt, perm, comm, NULL));
+    }
+    FAILS(pennyInvalidArgument, "perm is NULL", pennyPermute(in, out, 1, pennyInt, NULL, comm, NULL));
+    FAILS(pennyInvalidArgument, "sendbuff", pennyPermute(NULL, out, 1, pennyInt, perm, comm, NULL));
+    FAILS(pennyInvalidArgument, "recvbuff", pennyPermute(in, NULL, 1, pennyInt, perm, comm, NULL));
+    FAILS(pennyInvalidArgument, "count", pennyPermute(in, out, SIZE_MAX, pennyInt, perm, comm, NULL));
+    OK(pennyPermute(NULL, NULL, 0, pennyInt, perm, comm, NULL));
+}
+
 static void nobody_leaves_a_barrier_before_everybody_has_come(void) {
     for (int round = 0; round < 20; round++) {
         char name[64], path[512];
@@ -428,6 +461,8 @@ int main(void) {
     RUN(all_to_all_exchanges_blocks);
     RUN(gather_gives_the_root_every_block);
     RUN(scatter_gives_each_rank_its_block);
+    RUN(permute_sends_each_block_where_the_table_says);
+    RUN(tables_of_a_permute_that_cannot_be_are_refused);
     RUN(nobody_leaves_a_barrier_before_everybody_has_come);
     RUN(a_count_of_zero_is_checked_and_touches_nothing);
     RUN(numbers_that_are_no_type_operation_or_root_are_refused_by_name);

@@ -113,6 +113,77 @@ static void init_all_makes_ranks_of_this_process(void) {
     for (int i = 0; i < N; i++) OK(pennyCommDestroy(comm[i]));
 }
 
+static void groups_are_consecutive_orthogonal_or_all(void) {
+    pennyComm_t parent = join();
+    for (int size = 1; size <= ranks; size++) {
+        for (int kind = pennyGroupConsecutive; kind <= pennyGroupOrthogonal; kind++) {
+            pennyComm_t child = made_up;
+            if (ranks % size != 0) {
+                FAILS(pennyInvalidArgument, "divide", pennyCommGroup(parent, (pennyGroupKind_t)kind, size, &child));
+                CHECK(child == made_up);
+                continue;
+            }
+            int members[8], me = -1, count = -1, groups = ranks / size;
+            OK(pennyCommGroup(parent, (pennyGroupKind_t)kind, size, &child));
+            OK(pennyCommCount(child, &count));
+            OK(pennyCommUserRank(child, &me));
+            CHECK_INT(count, size);
+            CHECK_INT(me, kind == pennyGroupConsecutive ? rank % size : rank / groups);
+            OK(pennyAllGather(&rank, members, 1, pennyInt, child, NULL));
+            for (int i = 0; i < size; i++) {
+                CHECK_INT(members[i], kind == pennyGroupConsecutive ? rank / size * size + i : rank % groups + i * groups);
+            }
+            OK(pennyCommDestroy(child));
+        }
+    }
+    for (int size = 0; size <= ranks; size += ranks) {
+        pennyComm_t child;
+        OK(pennyCommGroup(parent, pennyGroupAll, size, &child));
+        CHECK_INT(sum_of_ranks(child), ranks * (ranks - 1) / 2);
+        OK(pennyCommDestroy(child));
+    }
+    CHECK_INT(sum_of_ranks(parent), ranks * (ranks - 1) / 2);
+    OK(pennyCommDestroy(parent));
+}
+
+static void a_split_orders_by_key_and_gives_null_without_a_color(void) {
+    pennyComm_t parent = join(), child = made_up;
+    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
+    int me = -1, count = -1;
+    config.timeoutMs = 30000;
+    /* All but the last rank, backwards. */
+    int last = ranks > 1 && rank == ranks - 1, others = ranks > 1 ? ranks - 1 : 1;
+    OK(pennyCommSplit(parent, last ? PENNY_SPLIT_NOCOLOR : 3, -rank, &child, rank == 0 ? NULL : &config));
+    if (last) {
+        CHECK(child == NULL);
+    } else {
+        OK(pennyCommCount(child, &count));
+        OK(pennyCommUserRank(child, &me));
+        CHECK_INT(count, others);
+        CHECK_INT(me, others - 1 - rank);
+        CHECK_INT(sum_of_ranks(child), others * (others - 1) / 2);
+        OK(pennyCommDestroy(child));
+    }
+    OK(pennyCommDestroy(parent));
+}
+
+static void wrong_arguments_of_groups_and_splits_are_refused(void) {
+    pennyComm_t parent = join(), child = made_up;
+    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
+    config.magic = 7;
+    FAILS(pennyInvalidArgument, "kind is 3", pennyCommGroup(parent, (pennyGroupKind_t)3, 1, &child));
+    FAILS(pennyInvalidArgument, "kind is -1", pennyCommGroup(parent, (pennyGroupKind_t)-1, 1, &child));
+    FAILS(pennyInvalidArgument, "size is 0", pennyCommGroup(parent, pennyGroupConsecutive, 0, &child));
+    FAILS(pennyInvalidArgument, "size is 9", pennyCommGroup(parent, pennyGroupAll, 9, &child));
+    FAILS(pennyInvalidArgument, "newcomm is NULL", pennyCommGroup(parent, pennyGroupAll, 0, NULL));
+    FAILS(pennyInvalidArgument, "comm", pennyCommGroup(made_up, pennyGroupAll, 0, &child));
+    FAILS(pennyInvalidArgument, "comm", pennyCommSplit(NULL, 0, 0, &child, NULL));
+    FAILS(pennyInvalidArgument, "newcomm is NULL", pennyCommSplit(parent, 0, 0, NULL, NULL));
+    FAILS(pennyInvalidArgument, "config", pennyCommSplit(parent, 0, 0, &child, &config));
+    CHECK(child == made_up);
+    OK(pennyCommDestroy(parent));
+}
+
 static void null_may_be_finalized_destroyed_and_aborted_but_not_asked(void) {
     int number = -7;
     pennyResult_t state = pennyNumResults;
@@ -300,6 +371,9 @@ int main(void) {
     RUN(a_configuration_is_taken_checked_and_may_be_null);
     RUN(wrong_arguments_of_init_are_refused);
     RUN(init_all_makes_ranks_of_this_process);
+    RUN(groups_are_consecutive_orthogonal_or_all);
+    RUN(a_split_orders_by_key_and_gives_null_without_a_color);
+    RUN(wrong_arguments_of_groups_and_splits_are_refused);
     RUN(null_may_be_finalized_destroyed_and_aborted_but_not_asked);
     RUN(a_destroyed_communicator_is_recognised_even_when_its_place_is_taken);
     RUN(a_made_up_handle_is_recognised);

@@ -5,13 +5,16 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::frame::{self, ABI, Answer, MAX_BYTES, Patience, Secret, VERSION};
-use super::{Each, Hello};
+use super::{Each, Hello, Watch};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::socket::{self, Packet};
 
 /// Pauses between two knocks: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// How long a rank that waits for answers may go without a look at the watch.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What opens one meeting.
 pub struct Ticket {
@@ -61,6 +64,7 @@ pub fn meet(
     hello: &Hello<'_>,
     timeout: Option<Duration>,
     each: &mut Each<'_>,
+    watch: Watch<'_>,
 ) -> Result<()> {
     let clock = Clock { start: Instant::now(), timeout };
     let mut backoff = BACKOFF.0;
@@ -70,7 +74,7 @@ pub fn meet(
             Ok(connection) => {
                 let pid = host_of(&connection)?;
                 host = Some(pid);
-                if let Visit::Met = visit(&connection, pid, ticket, hello, clock, each)? {
+                if let Visit::Met = visit(&connection, pid, ticket, hello, clock, each, watch)? {
                     return Ok(());
                 }
             }
@@ -92,6 +96,7 @@ pub fn meet(
         if clock.over() {
             return Err(nobody_opens(hello, host, clock));
         }
+        watch()?;
         std::thread::sleep(backoff.min(clock.left().unwrap_or(backoff)));
         backoff = (backoff * 2).min(BACKOFF.1);
     }
@@ -120,13 +125,14 @@ fn visit(
     hello: &Hello<'_>,
     clock: Clock,
     each: &mut Each<'_>,
+    watch: Watch<'_>,
 ) -> Result<Visit> {
     if !say(connection, ticket, hello, clock)? {
         return Ok(Visit::TurnedAway);
     }
     let mut buffer = [0u8; MAX_BYTES];
     for expected in 0..hello.nranks {
-        let Some(packet) = listen(connection, &mut buffer, host, clock)? else {
+        let Some(packet) = listen(connection, &mut buffer, host, clock, watch)? else {
             return if expected == 0 { Ok(Visit::TurnedAway) } else { Err(host_gone(host)) };
         };
         match Answer::decode(&buffer[..packet.len]) {
@@ -179,7 +185,13 @@ fn say(connection: &OwnedFd, ticket: &Ticket, hello: &Hello<'_>, clock: Clock) -
 }
 
 /// The next packet with its descriptors; `None` if the other side has closed.
-fn listen(connection: &OwnedFd, buffer: &mut [u8], host: i32, clock: Clock) -> Result<Option<Packet>> {
+fn listen(
+    connection: &OwnedFd,
+    buffer: &mut [u8],
+    host: i32,
+    clock: Clock,
+    watch: Watch<'_>,
+) -> Result<Option<Packet>> {
     loop {
         match socket::receive(connection, buffer) {
             Ok(p) if p.len == 0 => return Ok(None),
@@ -195,7 +207,9 @@ fn listen(connection: &OwnedFd, buffer: &mut [u8], host: i32, clock: Clock) -> R
                 clock.seconds()
             )));
         }
-        socket::wait(&mut [socket::Watch::readable(connection)], left).map_err(no_socket)?;
+        watch()?;
+        let pause = left.map_or(LOOK, |left| left.min(LOOK));
+        socket::wait(&mut [socket::Watch::readable(connection)], Some(pause)).map_err(no_socket)?;
     }
 }
 

@@ -78,6 +78,9 @@ pub struct Hello<'a> {
 /// What to do with one rank's info and descriptors.
 pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
 
+/// Is there still something to wait for?
+pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+
 /// Meet all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
 /// one rank's descriptors are open here at a time unless `each` keeps them.
 ///
@@ -85,6 +88,18 @@ pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
 /// the ranks that have come ends the meeting for all of them. An error of `each` is returned as it is and the others
 /// do not learn of it. When this returns an error, `each` may have been called for some ranks.
 pub fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
+    meet_watching(place, hello, timeout, each, &|| Ok(()))
+}
+
+/// [`meet`], by ranks who know each other already: an error of `watch`, which is asked now and then, ends the visit, and
+/// so the meeting for all. For the server cannot know of a rank that died on its way.
+pub fn meet_watching(
+    place: &Place,
+    hello: &Hello<'_>,
+    timeout: Option<Duration>,
+    each: &mut Each<'_>,
+    watch: Watch<'_>,
+) -> Result<()> {
     if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
         return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
     }
@@ -108,5 +123,5 @@ pub fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &
             client::Ticket { name: place.name.clone(), serial: 0, secret, creator: None }
         }
     };
-    client::meet(&ticket, hello, timeout, each)
+    client::meet(&ticket, hello, timeout, each, watch)
 }

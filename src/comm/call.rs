@@ -4,6 +4,9 @@ use crate::error::{Error, Result};
 use crate::memory::view::{Address, View};
 use crate::types::{Collective, DataType, Rank, RedOp};
 
+/// No machine's addresses reach further, so no buffer is larger.
+pub(super) const MOST_BYTES: usize = 1 << 56;
+
 /// One collective call as the caller made it, not checked yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -26,9 +29,9 @@ pub struct Call {
 }
 
 /// A call whose arguments are right by themselves.
-pub(super) struct Checked {
-    pub input: View<'static>,
-    pub output: View<'static>,
+pub(super) struct Checked<'a> {
+    pub input: View<'a>,
+    pub output: View<'a>,
     /// Elements a block.
     pub count: usize,
     /// Elements of the whole input where it may end within a block, else `usize::MAX`.
@@ -41,7 +44,7 @@ pub(super) struct Checked {
 
 impl Call {
     /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
-    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked>> {
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'static>>> {
         let (c, n) = (self.collective, nranks as usize);
         if c.reduces() && !self.op.serves(self.dtype) {
             return Err(Error::argument(format!(
@@ -55,9 +58,7 @@ impl Call {
         let root = if c.rooted() { self.root as Rank } else { 0 };
         let count = if self.padded { self.count.div_ceil(n) } else { self.count };
         let size = self.dtype.size();
-        let block = count
-            .checked_mul(size)
-            .filter(|b| b.checked_mul(n).is_some_and(|all| all <= isize::MAX as usize));
+        let block = count.checked_mul(size).filter(|b| b.checked_mul(n).is_some_and(|all| all <= MOST_BYTES));
         let Some(block) = block else {
             return Err(Error::argument(format!(
                 "count {} of {} is more than memory can hold; is it a negative number?",

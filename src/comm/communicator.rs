@@ -1,6 +1,7 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::call::{Call, Checked};
+use super::config::Config;
 use super::registry::Handle;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
@@ -44,6 +45,14 @@ pub struct Communicator {
     pub(super) group_clock: Option<u64>,
 }
 
+/// How a communicator came to be, which its children take after.
+pub(super) struct Origin {
+    /// Its caller's settings.
+    pub config: Config,
+    /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
+    pub parent_ranks: Option<Vec<Rank>>,
+}
+
 /// What other threads may see and do while one is inside a call.
 pub struct Shared {
     pub(super) handle: Handle,
@@ -52,6 +61,8 @@ pub struct Shared {
     pub(super) device: u32,
     /// This rank's clock on the declared machine.
     pub(super) seat: Option<Arc<Seat>>,
+    /// How it came to be.
+    pub(super) origin: Origin,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -85,12 +96,14 @@ impl Communicator {
         planner: Planner,
         device: u32,
         party: Option<Party>,
+        origin: Origin,
     ) -> Communicator {
         let shared = Arc::new(Shared {
             handle,
             transport: transport.clone(),
             device,
             seat: party.as_ref().map(|party| party.seat().clone()),
+            origin,
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -186,7 +199,7 @@ impl Communicator {
     pub(super) fn carry_out(
         &mut self,
         call: &Call,
-        checked: &Checked,
+        checked: &Checked<'_>,
         (method, why): (usize, Why),
     ) -> Result<()> {
         self.seq += 1;
@@ -218,7 +231,7 @@ impl Communicator {
     fn run(
         &mut self,
         scope: &mut Scope,
-        job: &Job<'static>,
+        job: &Job<'_>,
         small: bool,
         method: usize,
         shared_method: usize,
@@ -241,7 +254,7 @@ impl Communicator {
         exec::run(t, scope, &mut self.ledger, job, &plan)
     }
 
-    fn job(&mut self, call: &Call, checked: &Checked, small: bool) -> Result<Job<'static>> {
+    fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<Job<'a>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
         let offer = offer(call.collective, checked, small, self.shared_from);
@@ -311,7 +324,7 @@ impl Communicator {
 
 /// What a rank offers: a copy of a small input, else the place of its buffers where peers can reach them.
 #[inline]
-fn offer(collective: Collective, checked: &Checked, small: bool, shared_from: usize) -> Offer {
+fn offer(collective: Collective, checked: &Checked<'_>, small: bool, shared_from: usize) -> Offer {
     let both_large = collective == Collective::AllReduce && checked.bytes as usize >= shared_from;
     if small && !both_large {
         return Offer { in_place: checked.in_place, ..direct::PACKED };

@@ -58,7 +58,8 @@ impl Settings {
         let (algo, reproducible) = (given(&config.algo, "PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
         Ok(Settings {
             timeout_ns: timeout_ms.saturating_mul(1_000_000),
-            selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?,
+            selection: Selection::parse(algo.as_deref(), reproducible.as_deref())?
+                .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
             machine: Machine::declared(

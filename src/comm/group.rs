@@ -5,9 +5,9 @@
 //! are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use super::call::Call;
-use super::life::Joining;
+use super::joining::{self, Joining};
 use super::registry::{self, Handle};
-use super::{Transfer, transfer};
+use super::{Permute, Transfer, transfer};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use crate::fabric::live::Seat;
@@ -18,7 +18,14 @@ use std::sync::Arc;
 /// Something to be done at the end of the group.
 enum Queued {
     Collective(Handle, Call),
+    Permute(Handle, Permute),
     Transfer(Handle, Transfer),
+}
+
+/// A call that all ranks make in the same order.
+pub(super) enum Joint {
+    Collective(Call),
+    Permute(Permute),
 }
 
 #[derive(Default)]
@@ -53,7 +60,7 @@ pub(super) fn fail(error: &Error) {
 }
 
 /// Join at the end of the group: several ranks of one thread can only join together.
-pub(super) fn add_joining(joining: Joining) -> Handle {
+pub(super) fn add_joining(joining: Joining) -> Option<Handle> {
     let handle = joining.handle();
     GROUP.with_borrow_mut(|g| g.joining.push(joining));
     handle
@@ -64,6 +71,11 @@ pub(super) fn add_collective(handle: Handle, call: &Call) {
     GROUP.with_borrow_mut(|g| g.queue.push(Queued::Collective(handle, *call)));
 }
 
+/// Queue a permutation whose arguments are right.
+pub(super) fn add_permute(handle: Handle, permute: Permute) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Permute(handle, permute)));
+}
+
 /// Queue a transfer whose arguments are right.
 pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
     GROUP.with_borrow_mut(|g| g.queue.push(Queued::Transfer(handle, *transfer)));
@@ -71,7 +83,7 @@ pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
 
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
-    side_by_side(&joining, Joining::join)?;
+    side_by_side(&joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
     run(queue)
 }
 
@@ -128,7 +140,7 @@ fn side_by_side<T: Sync>(all: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> R
 struct Share {
     handle: Handle,
     transfers: Vec<Transfer>,
-    collectives: Vec<Call>,
+    joint: Vec<Joint>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
 }
@@ -138,14 +150,15 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
     for queued in queue {
         let handle = match &queued {
-            Queued::Collective(h, _) | Queued::Transfer(h, _) => *h,
+            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share { handle, transfers: Vec::new(), collectives: Vec::new(), clock_ps: None });
+            shares.push(Share { handle, transfers: Vec::new(), joint: Vec::new(), clock_ps: None });
             shares.len() - 1
         });
         match queued {
-            Queued::Collective(_, call) => shares[at].collectives.push(call),
+            Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
+            Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
         }
     }
@@ -186,7 +199,7 @@ fn run(queue: Vec<Queued>) -> Result<()> {
 impl Share {
     /// What it would take on the declared machine, if all ranks entered it together.
     fn estimate(&self) -> Result<u64> {
-        registry::enter(self.handle, |communicator| communicator.estimate(&self.transfers, &self.collectives))
+        registry::enter(self.handle, |communicator| communicator.estimate(&self.transfers, &self.joint))
     }
 
     fn run(&self) -> Result<()> {
@@ -194,8 +207,11 @@ impl Share {
             communicator.group_clock = self.clock_ps;
             let transferred = transfer::run(communicator, &self.transfers, true);
             let mut ended = transferred;
-            for call in &self.collectives {
-                ended = ended.and(communicator.collective(call));
+            for call in &self.joint {
+                ended = ended.and(match call {
+                    Joint::Collective(call) => communicator.collective(call),
+                    Joint::Permute(permute) => communicator.permute(permute),
+                });
             }
             communicator.group_clock = None;
             ended

@@ -1,20 +1,21 @@
 //! How a communicator begins and ends.
 
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
+use super::declared;
 use super::registry::{self, Handle};
-use crate::bootstrap::{self, Hello, Place, UniqueId, launcher};
+use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Party, Seat, Spec};
-use crate::memory::board::Board;
-use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS, Membership};
+use crate::fabric::live::Party;
+use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
-use crate::planner::{self, Planner};
+use crate::planner::Planner;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Patience;
 use crate::sys::process;
 use crate::transport::Transport;
 use crate::types::Rank;
+use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -23,41 +24,18 @@ use std::time::Duration;
 /// Join the communicator that `id` names.
 pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
     let (rank, nranks) = check_ranks(rank, nranks)?;
-    registered(|handle| join(handle, &Place::Id(*id), rank, nranks, rank, config))
-}
-
-/// A rank that joins at the end of the open group; its handle is valid from then on.
-pub(super) struct Joining {
-    handle: Handle,
-    id: UniqueId,
-    rank: Rank,
-    nranks: u32,
-    config: Config,
-}
-
-impl Joining {
-    pub(super) fn new(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Joining> {
-        let (rank, nranks) = check_ranks(rank, nranks)?;
-        Ok(Joining { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
-    }
-    pub(super) fn handle(&self) -> Handle {
-        self.handle
-    }
-    pub(super) fn join(&self) -> Result<()> {
-        join(self.handle, &Place::Id(self.id), self.rank, self.nranks, self.rank, &self.config)
-            .map(registry::fill)
-            .inspect_err(|_| registry::release(self.handle))
-    }
-    pub(super) fn give_up(&self) {
-        registry::release(self.handle);
-    }
+    registered(&Entrance::of(Place::Id(*id), rank, nranks, config))
 }
 
 /// Make a communicator and its handle.
-fn registered(make: impl FnOnce(Handle) -> Result<Communicator>) -> Result<Handle> {
+fn registered(entrance: &Entrance<'_>) -> Result<Handle> {
     let handle = registry::reserve()?;
-    let made = make(handle).map(registry::fill).inspect_err(|_| registry::release(handle));
-    made.map(|()| handle)
+    settle(handle, entrance).map(|()| handle)
+}
+
+/// Join, and put the communicator behind its reserved handle.
+pub(super) fn settle(handle: Handle, entrance: &Entrance<'_>) -> Result<()> {
+    join(handle, entrance).map(registry::fill).inspect_err(|_| registry::release(handle))
 }
 
 /// Join the communicator of all processes of this launch.
@@ -65,7 +43,7 @@ pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
     let device = launched.local_rank.unwrap_or(rank);
-    registered(|handle| join(handle, &launched.place, rank, nranks, device, config))
+    registered(&Entrance { device, ..Entrance::of(launched.place, rank, nranks, config) })
 }
 
 /// `n` ranks in this process.
@@ -90,7 +68,7 @@ pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
     joined.into_iter().collect()
 }
 
-fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
+pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     if nranks < 1 || nranks as u32 > MAX_RANKS {
         return Err(Error::argument(format!("nranks is {nranks}; it must be in 1..={MAX_RANKS}")));
     }
@@ -145,14 +123,48 @@ fn default_staging(nranks: u32, settings: &Settings) -> usize {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-fn join(
-    handle: Handle,
-    place: &Place,
-    rank: Rank,
-    nranks: u32,
-    device: Rank,
-    config: &Config,
-) -> Result<Communicator> {
+/// Where a rank joins, and as what.
+pub(super) struct Entrance<'a> {
+    pub place: Place,
+    pub rank: Rank,
+    pub nranks: u32,
+    /// The caller's index on its machine.
+    pub device: u32,
+    pub config: &'a Config,
+    /// The members' ranks in the parent, if there is one.
+    pub parent_ranks: Option<Vec<Rank>>,
+    /// Asked while the others are awaited.
+    pub watch: Watch<'a>,
+    /// Where the members stand on the declared machine, if their parent stands on one.
+    pub party: Cell<Option<Party>>,
+}
+
+impl<'a> Entrance<'a> {
+    fn has_party(&self) -> bool {
+        let party = self.party.take();
+        let has = party.is_some();
+        self.party.set(party);
+        has
+    }
+
+    /// In a communicator without a parent.
+    pub(super) fn of(place: Place, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
+        Entrance {
+            place,
+            rank,
+            nranks,
+            device: rank,
+            config,
+            parent_ranks: None,
+            watch: &|| Ok(()),
+            party: Cell::new(None),
+        }
+    }
+}
+
+/// Meet the others and be one of them.
+pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
+    let &Entrance { rank, nranks, config, .. } = entrance;
     let settings = Settings::read(config)?;
     let own_heap = heap::mine()?;
     let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, &settings)) as u64;
@@ -161,11 +173,9 @@ fn join(
     } else {
         None
     };
-    let founded = match (&settings.machine, rank) {
-        (Some(machine), 0) => Some(found(machine, nranks)?),
-        (Some(machine), _) => fits(machine, nranks).map(|()| None)?,
-        (None, _) => None,
-    };
+    // A child stands where its parent stands.
+    let own = if entrance.has_party() { None } else { settings.machine.as_ref() };
+    let founded = declared::found(own, rank, nranks)?;
     let start = process::start_time(process::pid()).unwrap_or(0);
     let introduction = Introduction {
         heap: own_heap.id(),
@@ -173,7 +183,7 @@ fn join(
         pid: process::pid(),
         start,
         staging,
-        machine: settings.machine.as_ref().map_or(0, |machine| machine.network.hash()),
+        machine: own.map_or(0, |machine| machine.network.hash()),
     };
     let info = introduction.encode();
     let mut fds = vec![own_heap.file().as_fd()];
@@ -185,7 +195,7 @@ fn join(
     let mut board: Option<File> = None;
     let (own_machine, mut unlike) = (introduction.machine, None);
     let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
-    bootstrap::meet(place, &hello, timeout, &mut |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
+    let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
         let faulty = || {
             Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
         };
@@ -205,12 +215,10 @@ fn join(
         }
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
         Ok(())
-    })?;
+    };
+    bootstrap::meet_watching(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
     if let Some(peer) = unlike {
-        let declared = settings.machine.as_ref().map_or("no machine", |machine| machine.spec.as_str());
-        return Err(Error::usage(format!(
-            "rank {rank} declares {declared}, rank {peer} something else; PENNY_FABRIC must be the same on all ranks"
-        )));
+        return Err(declared::unlike(rank, settings.machine.as_ref(), peer));
     }
     let control =
         control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
@@ -229,65 +237,19 @@ fn join(
     let membership = control.keep(rank)?;
     let patience = Patience::for_ranks(nranks as usize, settings.spins);
     let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
-    attach(&transport, &control, &pids, start)?;
-    let seat = match founded {
-        Some(seat) => Some(seat),
-        None => sit(settings.machine, board, rank, nranks)?,
+    attach(&transport, &control, &pids, start, entrance.watch)?;
+    let party = match entrance.party.take() {
+        Some(party) => Some(party),
+        None => declared::stand(founded, settings.machine, board, rank, nranks)?,
     };
-    let party = seat.map(|seat| Party::root(Arc::new(seat), nranks));
-    Ok(assemble(handle, transport, membership, Planner::new(rank, nranks, settings.selection), device, party))
-}
-
-/// Put a communicator together; its planner and its waits know of the declared machine, if there is one.
-fn assemble(
-    handle: Handle,
-    transport: Arc<Transport>,
-    membership: Membership,
-    mut planner: Planner,
-    device: u32,
-    party: Option<Party>,
-) -> Communicator {
-    if let Some(party) = &party {
-        let (seat, places) = (party.seat().clone(), party.places().clone());
-        planner = planner.on_machine(
-            party.shape(),
-            Box::new(move |view, method, block| {
-                seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])
-            }),
-        );
-        let seat = party.seat().clone();
-        transport.set_alarm(Box::new(move || seat.check()));
-    }
-    Communicator::new(handle, transport, membership, planner, device, party)
-}
-
-/// Rank 0's seat, and the board for all.
-fn found(machine: &Machine, nranks: u32) -> Result<Seat> {
-    fits(machine, nranks)?;
-    Seat::found(machine.clone(), nranks, planner::programs)
-}
-
-fn fits(machine: &Machine, nranks: u32) -> Result<()> {
-    let places = machine.network.shape.nranks();
-    if nranks <= places {
-        return Ok(());
-    }
-    Err(Error::argument(format!(
-        "PENNY_FABRIC declares {}, which has {places} places for {nranks} ranks; give it more nodes or start fewer ranks",
-        machine.spec
-    )))
-}
-
-/// A seat at the board that rank 0 has founded, if a machine is declared.
-fn sit(machine: Option<Machine>, board: Option<File>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
-    let Some(machine) = machine else { return Ok(None) };
-    let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
-    let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
-    Ok(Some(Seat::join(board, machine, rank, planner::programs)))
+    let planner =
+        declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
+    let origin = Origin { config: config.clone(), parent_ranks: entrance.parent_ranks.clone() };
+    Ok(Communicator::new(handle, transport, membership, planner, entrance.device, party, origin))
 }
 
 /// Announce this rank and wait until all are there.
-fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<()> {
+fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Watch<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), control.header());
     let life = control.life(rank);
     life.pid.store(process::pid(), Ordering::Relaxed);
@@ -299,11 +261,18 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64) -> Result<
     header.attached.fetch_add(1, Ordering::AcqRel);
     t.after_post();
     let missing = || (0..t.nranks()).filter(|&r| !t.joined(r)).collect::<Vec<_>>();
+    let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
     t.wait_watching(
         t.deadline(),
-        || header.attached.load(Ordering::Acquire) >= t.nranks(),
+        all_there,
         || {
-            t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r)))?;
+            let well =
+                watch().and_then(|()| t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r))));
+            // Whoever has seen that all are there may leave at once.
+            if all_there() {
+                return Ok(());
+            }
+            well?;
             // A rank that has not joined has no life line yet; its PID must do.
             match missing()
                 .into_iter()

@@ -3,19 +3,29 @@
 //! This is Penny's Rust interface; `ffi` is a thin C coat over it.
 
 mod call;
+mod child;
 mod communicator;
 mod config;
+mod declared;
+mod exchange;
 mod group;
+mod joining;
 mod life;
+mod permute;
 mod registry;
 mod timed;
 mod transfer;
 
 pub use call::Call;
+pub use child::Grouping;
 pub use config::Config;
+pub use permute::Permute;
 pub use registry::Handle;
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
+
+use child::{Birth, Wish};
+use joining::{Joining, Newcomer};
 
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
@@ -35,10 +45,43 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
         ));
     }
     if group::is_open() {
-        let joining = life::Joining::new(nranks, id, rank, config);
-        return joining.inspect_err(group::fail).map(group::add_joining);
+        let newcomer = Newcomer::new(nranks, id, rank, config).inspect_err(group::fail)?;
+        let handle = newcomer.handle();
+        group::add_joining(Joining::Newcomer(newcomer));
+        return Ok(handle);
     }
     life::init_rank(nranks, id, rank, config)
+}
+/// The communicator of the caller's group, where the ranks of `parent` are divided into groups of `size`, which must
+/// divide their number; for [`Grouping::All`] it is 0 or that number. Ranks keep their order, and the parent's settings
+/// hold. Every rank of the parent calls, with the same kind and size; in an open group the outermost [`group_end`] does
+/// the work, and the handle is valid after it.
+pub fn group(parent: Handle, kind: Grouping, size: i32) -> Result<Handle> {
+    let handle = Wish::group(parent, kind, size).inspect_err(group::fail).and_then(|w| bear(parent, w))?;
+    handle.ok_or_else(|| Error::internal("a rank is in no group"))
+}
+/// The communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
+/// `None` for a rank without a colour. Every rank of the parent calls. `config`: `None` for the parent's settings. In an
+/// open group as for [`group`].
+pub fn split(
+    parent: Handle,
+    colour: Option<i32>,
+    key: i32,
+    config: Option<Config>,
+) -> Result<Option<Handle>> {
+    bear(parent, Wish::split(colour, key, config))
+}
+fn bear(parent: Handle, wish: Wish) -> Result<Option<Handle>> {
+    if group::is_open() {
+        let birth = Birth::new(parent, wish).inspect_err(group::fail)?;
+        return Ok(group::add_joining(Joining::Birth(birth)));
+    }
+    child::child(parent, wish)
+}
+/// The members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
+/// was not made from another.
+pub fn parent_ranks(comm: Handle) -> Result<Option<Vec<Rank>>> {
+    Ok(registry::shared(comm)?.origin.parent_ranks.clone())
 }
 /// `n` ranks in this process, one communicator each.
 pub fn init_all(n: i32) -> Result<Vec<Handle>> {
@@ -106,6 +149,15 @@ pub fn transfer(comm: Handle, transfer: &Transfer) -> Result<()> {
         return Ok(());
     }
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
+}
+/// Run a permutation, or queue it if a group is open on this thread.
+pub fn permute(comm: Handle, permute: Permute) -> Result<()> {
+    if group::is_open() {
+        permute.check(user_rank(comm)?, count(comm)?)?;
+        group::add_permute(comm, permute);
+        return Ok(());
+    }
+    registry::enter(comm, |c| c.permute(&permute))
 }
 /// Open a group on this thread.
 pub fn group_start() -> Result<()> {

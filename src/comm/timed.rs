@@ -2,6 +2,7 @@
 
 use super::call::{Call, Checked};
 use super::communicator::Communicator;
+use super::group::Joint;
 use super::registry::{self, Handle};
 use super::transfer::Transfer;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 impl Communicator {
     /// A collective: post, move the bytes, take the time.
     #[cold]
-    pub(super) fn timed(&mut self, call: &Call, checked: &Checked, chosen: (usize, Why)) -> Result<()> {
+    pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: (usize, Why)) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
         let method = self.priced_method(call, chosen.0)?;
         let what = What::Collective { collective: call.collective, root: checked.root, method };
@@ -24,6 +25,14 @@ impl Communicator {
         let number = self.seq + 1;
         let post = self.party.as_ref().map(|party| party.collective(number, spec));
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
+    }
+
+    /// The library's own exchange: all must have come, and it takes no time.
+    pub(super) fn untimed(&mut self, work: impl FnOnce(&mut Communicator) -> Result<()>) -> Result<()> {
+        let spec = Spec { what: What::Meeting, count: 0, size: 0, kind: 0 };
+        let number = self.seq + 1;
+        let post = self.party.as_ref().map(|party| party.collective(number, spec));
+        self.in_time(post.as_slice(), work)
     }
 
     /// A barrier moves nothing here, and on the machine what a reduction of nothing moves.
@@ -38,7 +47,7 @@ impl Communicator {
     pub(super) fn transfer_posts(&mut self, batch: &[pair::Transfer]) -> Vec<Post> {
         let Some(party) = &mut self.party else { return Vec::new() };
         let mut post = |x: &pair::Transfer| {
-            let (count, size, kind) = x.kind();
+            let (count, size, kind) = x.amount();
             party.transfer(x.send, x.peer, count, size, kind)
         };
         batch.iter().map(&mut post).collect()
@@ -81,7 +90,7 @@ impl Communicator {
 
 impl Communicator {
     /// What transfers side by side, then collectives one after the other, would take on the idle machine.
-    pub(super) fn estimate(&mut self, transfers: &[Transfer], collectives: &[Call]) -> Result<u64> {
+    pub(super) fn estimate(&mut self, transfers: &[Transfer], joint: &[Joint]) -> Result<u64> {
         self.usable()?;
         let Some(party) = &self.party else { return Err(undeclared()) };
         let (seat, places) = (party.seat().clone(), party.places().clone());
@@ -89,7 +98,7 @@ impl Communicator {
         let mut own = Vec::new();
         for x in transfers.iter().filter(|x| x.peer != self.rank() as i32) {
             let x = x.check(self.rank(), self.nranks())?;
-            let (count, size, _) = x.kind();
+            let (count, size, _) = x.amount();
             let ends = [self.rank(), x.peer].map(|rank| places[rank as usize]);
             let ends = if x.send { ends } else { [ends[1], ends[0]] };
             own.push((Spec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 }, ends.to_vec()));
@@ -97,7 +106,23 @@ impl Communicator {
         if !own.is_empty() {
             total_ps = seat.estimate(&own)?;
         }
-        for call in collectives {
+        for call in joint {
+            let call = match call {
+                Joint::Collective(call) => call,
+                Joint::Permute(permute) => {
+                    let sends = permute.sends().map(|(from, to)| {
+                        let (count, size) = (permute.count as u64, permute.dtype.size() as u64);
+                        let what = What::Transfer { from: 0, to: 1 };
+                        (
+                            Spec { what, count, size, kind: 0 },
+                            vec![places[from as usize], places[to as usize]],
+                        )
+                    });
+                    let sends: Vec<_> = sends.collect();
+                    total_ps = total_ps.saturating_add(seat.estimate(&sends)?);
+                    continue;
+                }
+            };
             let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
             let block = [checked.count as u64, call.dtype.size() as u64];
             let (method, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;

@@ -1,5 +1,6 @@
 //! Point-to-point calls: checks, transfers to oneself, and the run of a batch.
 
+use super::call::MOST_BYTES;
 use super::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -21,6 +22,8 @@ pub struct Transfer {
     pub dtype: DataType,
     /// The other rank.
     pub peer: i32,
+    /// A permutation's block: its other half is one as well, and never a call of the user's own.
+    pub of_permute: bool,
 }
 
 impl Transfer {
@@ -30,7 +33,7 @@ impl Transfer {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
         }
         let name = if self.send { "sendbuff" } else { "recvbuff" };
-        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= isize::MAX as usize);
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
         let Some(bytes) = bytes else {
             return Err(Error::argument(format!(
                 "count {} of {} is more than memory can hold; is it a negative number?",
@@ -44,7 +47,9 @@ impl Transfer {
         }
         let data = self.buffer.view(bytes);
         let shared = heap::mine().ok().and_then(|h| h.offset_of(self.buffer.get(), bytes)).map(|o| o as u64);
-        Ok(pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared))
+        let transfer =
+            pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
+        Ok(if self.of_permute { transfer.of_permute() } else { transfer })
     }
 }
 

@@ -160,8 +160,14 @@ impl<'a> Run<'a, '_> {
         let steps = linked.steps.len() as u64;
         let waves = self.cut.slices + linked.levels as u64 - 1;
         if waves * steps + 1 >= 1 << STEP_BITS {
-            return Err(Error::internal(format!(
-                "{waves} waves of {steps} steps overflow a call's program counter; raise PENNY_STAGING"
+            // One rank alone with such a count: that is why.
+            for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
+                self.ledger.offer(r, self.t, self.scope)?;
+            }
+            return Err(Error::argument(format!(
+                "count {} is too large for this communicator: it takes {waves} rounds of {steps} steps; raise \
+                 PENNY_STAGING, or divide the call",
+                self.job.count
             )));
         }
         let mut sources = Few::new(FoldSource { view: View::EMPTY, raw: false });

@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 
 use super::handle::{pennyComm_t, pennyStream_t};
 use super::types::{pennyDataType_t, pennyRedOp_t};
-use crate::comm::{self, Call};
+use crate::comm::{self, Call, Permute};
+use crate::error::Error;
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, RedOp};
 
@@ -205,6 +206,39 @@ c_api! {
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Scatter) };
         comm::collective(comm, &call)
+    }
+
+    /// Sends count elements from each rank to the one that perm names, as JAX's lax.ppermute does.
+    ///
+    /// ```text
+    ///     recvbuff[i] of rank perm[r] = sendbuff[i] of rank r        e.g. perm = {1, 2, 3, 0}: to the right, round the ring
+    /// ```
+    ///
+    /// perm: one entry for each rank: whom it sends to, or -1 for nobody; read during the call only. No rank may stand in it
+    /// twice. It is the same on all ranks: if it differs, or count or datatype do, every rank gets pennyInvalidUsage before
+    /// anything is moved.
+    /// sendbuff: count elements; not looked at on a rank that sends to nobody, and may be NULL there.
+    /// recvbuff: count elements on every rank. A rank that nobody sends to gets zeros. It must not overlap sendbuff, save
+    /// that a rank that sends to itself may pass the same address.
+    ///
+    /// In a group it counts as a collective: it runs after the group's transfers, in the order of the collectives. A pennySend
+    /// that its peer has not received yet must not be pending between the same two ranks.
+    fn pennyPermute(
+        sendbuff: *const c_void,
+        recvbuff: *mut c_void,
+        count: usize,
+        datatype: pennyDataType_t,
+        perm: *const c_int,
+        comm: pennyComm_t,
+        stream: pennyStream_t,
+    ) {
+        let ranks = comm::count(comm)? as usize;
+        if perm.is_null() {
+            return Err(Error::argument("perm is NULL; pass one entry for each rank of comm"));
+        }
+        // SAFETY: the caller's promise: one entry for each rank. C may have aligned them badly.
+        let perm = (0..ranks).map(|rank| unsafe { perm.add(rank).read_unaligned() }).collect();
+        comm::permute(comm, Permute { send: sendbuff, recv: recvbuff, count, dtype: datatype, perm })
     }
 
     /// Returns when every rank has called it.

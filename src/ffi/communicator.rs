@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::handle::{pennyComm_t, to_c};
-use super::types::{pennyConfig_t, pennyResult_t, pennyUniqueId};
+use super::types::{PENNY_SPLIT_NOCOLOR, pennyConfig_t, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
 use crate::comm::{self, Config};
 
 c_api! {
@@ -60,6 +60,44 @@ c_api! {
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
     fn pennyCommInitFromEnv(#[out] comm: *mut pennyComm_t, #[or_null] config: *const pennyConfig_t) {
         comm.set(to_c(comm::init_from_env(&config)?))
+    }
+
+    /// Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
+    /// calls, with the same kind and size. Ranks keep their order; the settings are comm's. comm lives on beside it.
+    ///
+    /// ```text
+    ///     16 ranks, size 4    pennyGroupConsecutive   {0 1 2 3} {4 5 6 7} {8 9 10 11} {12 13 14 15}
+    ///                         pennyGroupOrthogonal    {0 4 8 12} {1 5 9 13} {2 6 10 14} {3 7 11 15}
+    /// ```
+    ///
+    /// size: ranks in a group; it must divide the number of ranks. For pennyGroupAll: that number, or 0.
+    /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    ///
+    /// Between pennyGroupStart and pennyGroupEnd the communicator begins, and the handle becomes valid, at the end of the
+    /// group. A rank that dies, or cannot join, fails the call on the others; comm then serves pennyCommAbort and
+    /// pennyCommDestroy only.
+    fn pennyCommGroup(comm: pennyComm_t, kind: pennyGroupKind_t, size: c_int, #[out] newcomm: *mut pennyComm_t) {
+        newcomm.set(to_c(comm::group(comm, kind, size)?))
+    }
+
+    /// Makes a communicator of the ranks of comm that pass the same color. They are ordered by key, and by their rank in
+    /// comm where keys are equal. Every rank of comm calls. comm lives on beside it.
+    ///
+    /// color: any number; PENNY_SPLIT_NOCOLOR (-1): this rank joins no communicator and gets NULL, but must call as well.
+    /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL, or nothing changed in it, means comm's.
+    ///
+    /// Groups of calls and failures: as for pennyCommGroup.
+    fn pennyCommSplit(
+        comm: pennyComm_t,
+        color: c_int,
+        key: c_int,
+        #[out] newcomm: *mut pennyComm_t,
+        #[or_null] config: *const pennyConfig_t,
+    ) {
+        let color = (color != PENNY_SPLIT_NOCOLOR).then_some(color);
+        let config = (config != default_config()).then_some(config);
+        newcomm.set(comm::split(comm, color, key, config)?.map_or(std::ptr::null_mut(), to_c))
     }
 
     /// Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:

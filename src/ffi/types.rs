@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use crate::bootstrap::UniqueId;
-use crate::comm::Config;
+use crate::comm::{Config, Grouping};
 use crate::error::{Error, Result};
 use crate::ffi::guard::{OrNull, Parameter};
 use crate::types::{DataType, RedOp};
@@ -125,6 +125,21 @@ c_numbers! {
         pennyMaxRedOp = 0x7fffffff,
     }
 }
+
+c_numbers! {
+    /// How pennyCommGroup divides N ranks into groups of size k. The numbers are those of GCL's CommGroupType.
+    pub enum pennyGroupKind_t {
+        /// One group of all ranks.
+        pennyGroupAll = 0,
+        /// {0 .. k-1}, {k .. 2k-1}, ...
+        pennyGroupConsecutive = 1,
+        /// With m = N/k groups: {0, m, 2m, ...}, {1, m+1, 2m+1, ...}, ...
+        pennyGroupOrthogonal = 2,
+    }
+}
+
+/// The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
+pub const PENNY_SPLIT_NOCOLOR: c_int = -1;
 
 /// Bytes of a pennyUniqueId.
 pub const PENNY_UNIQUE_ID_BYTES: usize = 128;
@@ -307,6 +322,18 @@ impl Parameter for pennyRedOp_t {
     type Admitted = RedOp;
     unsafe fn admit(self, name: &'static str) -> Result<RedOp> {
         RedOp::from_c(self.0).ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
+    }
+}
+
+impl Parameter for pennyGroupKind_t {
+    type Admitted = Grouping;
+    unsafe fn admit(self, name: &'static str) -> Result<Grouping> {
+        Grouping::ALL.into_iter().find(|&kind| kind as c_int == self.0).ok_or_else(|| {
+            Error::argument(format!(
+                "{name} is {}, no pennyGroupKind_t; it is pennyGroupAll, pennyGroupConsecutive or pennyGroupOrthogonal",
+                self.0
+            ))
+        })
     }
 }
 

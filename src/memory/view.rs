@@ -54,6 +54,13 @@ pub struct View<'a> {
 // SAFETY: a view is an address; it is only read and written through the kernels, which tolerate concurrent change.
 unsafe impl Send for View<'_> {}
 
+impl<'a> From<&'a mut [u64]> for View<'a> {
+    /// Of words that nobody else uses during `'a`.
+    fn from(words: &'a mut [u64]) -> View<'a> {
+        View { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
+    }
+}
+
 impl<'a> View<'a> {
     /// A view that holds nothing.
     pub const EMPTY: View<'static> =

@@ -1,5 +1,6 @@
 //! From a request to a linked plan: the choice of the method, and a cache, because plans do not depend on the count.
 
+pub mod options;
 pub mod select;
 
 use crate::algorithms;
@@ -130,6 +131,11 @@ impl Planner {
         })?);
         self.plans.insert(0, (key, linked.clone()));
         Ok(linked)
+    }
+
+    /// The method that serves every call, whatever was asked for: what ranks tell each other for the library's own sake.
+    pub fn plainest(&self) -> (usize, Why) {
+        (self.one_shot, Why::Asked)
     }
 
     /// Is this the method that small messages can be exchanged by without a program?

@@ -1,4 +1,4 @@
-//! Which method serves a call: `PENNY_ALGO`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
+//! Which method serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
 //!
 //! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
@@ -8,7 +8,11 @@
 //!     allreduce:two_shot;broadcast:^tree              per collective; ^ forbids one
 //!     allreduce:0-4k:one_shot,4k-inf:ring             by size of the whole vector in bytes
 //! ```
+//!
+//! `PENNY_OPTIONS` says the same in another library's words ([`options`](super::options)). Both may be set; where they
+//! contradict each other, neither wins: that is an error.
 
+use super::options::{self, Options};
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
@@ -26,6 +30,8 @@ struct Rule {
     method: usize,
     /// `^`: not this one.
     forbidden: bool,
+    /// The variable that says so.
+    by: &'static str,
 }
 
 /// How methods are chosen in one communicator.
@@ -33,6 +39,8 @@ struct Rule {
 pub struct Selection {
     rules: Vec<Rule>,
     reproducible: bool,
+    /// See [`Options::most_broadcast`].
+    most_broadcast: Option<u64>,
 }
 
 /// Why a method was chosen, for logs and `penny plan`.
@@ -40,7 +48,7 @@ pub struct Selection {
 pub enum Why {
     /// The table of what is fastest.
     Auto,
-    /// `PENNY_ALGO` says so.
+    /// `PENNY_ALGO` or `PENNY_OPTIONS` says so.
     Asked,
 }
 
@@ -59,25 +67,66 @@ impl Selection {
             parse_entry(entry, &mut rules)
                 .map_err(|what| Error::argument(format!("PENNY_ALGO `{entry}`: {what}")))?;
         }
-        Ok(Selection { rules, reproducible })
+        Ok(Selection { rules, reproducible, most_broadcast: None })
+    }
+
+    /// The same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
+    pub fn with_options(mut self, text: Option<&str>) -> Result<Selection> {
+        let Some(text) = text else { return Ok(self) };
+        let options =
+            Options::parse(text).map_err(|what| Error::argument(format!("PENNY_OPTIONS: {what}")))?;
+        self.most_broadcast = options.most_broadcast;
+        let Some(method) = options.method else { return Ok(self) };
+        for collective in options::GOVERNED {
+            let concerns = |r: &&Rule| r.collective.is_none_or(|c| c == collective);
+            // One that names the collective is stronger than one that does not, as in `choose`.
+            let named = self.rules.iter().any(|r| !r.forbidden && r.collective == Some(collective));
+            let contradicts = |r: &&Rule| match r.forbidden {
+                true => r.method == method,
+                false => r.method != method && !(named && r.collective.is_none()),
+            };
+            let other = self.rules.iter().filter(concerns).find(contradicts);
+            if let Some(rule) = other {
+                return Err(Error::argument(format!(
+                    "PENNY_OPTIONS asks for {} ({}) for {collective}, and PENNY_ALGO {} {}; set one of the two",
+                    options::word(method),
+                    algorithms::ALL[method].name,
+                    if rule.forbidden { "forbids" } else { "asks for" },
+                    algorithms::ALL[rule.method].name
+                )));
+            }
+        }
+        let rule = |collective| Rule {
+            collective: Some(collective),
+            sizes: 0..u64::MAX,
+            method,
+            forbidden: false,
+            by: "PENNY_OPTIONS",
+        };
+        self.rules.extend(options::GOVERNED.map(rule));
+        Ok(self)
     }
 
     /// The method for a vector of `bytes` bytes: its index in the registry, and why.
     pub fn choose(&self, view: &View, bytes: u64) -> Result<(usize, Why)> {
-        let applies =
-            |r: &&Rule| r.collective.is_none_or(|c| c == view.collective) && r.sizes.contains(&bytes);
         if view.collective == Collective::Barrier {
             return Ok((algorithms::index("one_shot"), Why::Auto));
         }
         // The most specific entry wins: one that names the collective before one that does not.
         let asked =
-            self.rules.iter().filter(applies).filter(|r| !r.forbidden).max_by_key(|r| r.collective.is_some());
+            self.rules_for(view, bytes).filter(|r| !r.forbidden).max_by_key(|r| r.collective.is_some());
         if let Some(rule) = asked {
-            self.can_serve(rule.method, view).map_err(|why| self.refuse(rule.method, why, view))?;
+            self.can_serve(rule.method, view).map_err(|why| self.refuse(rule, why, view))?;
             return Ok((rule.method, Why::Asked));
         }
-        let forbidden =
-            |method: usize| self.rules.iter().filter(applies).any(|r| r.forbidden && r.method == method);
+        let broadcast = algorithms::index("one_shot");
+        let forbidden = |method: usize| self.forbids(method, view, bytes);
+        if self.within_broadcast(view, bytes) == Some(true)
+            && !forbidden(broadcast)
+            && self.can_serve(broadcast, view).is_ok()
+        {
+            return Ok((broadcast, Why::Asked));
+        }
         let preferred = fastest(view, bytes).iter().map(|name| algorithms::index(name));
         preferred
             .chain(0..algorithms::ALL.len())
@@ -90,15 +139,28 @@ impl Selection {
 
     /// The methods that may serve where no rule asks for one, in the registry's order.
     pub fn allowed<'a>(&'a self, view: &'a View, bytes: u64) -> impl Iterator<Item = usize> + 'a {
-        let forbidden = move |method: usize| {
-            self.rules.iter().any(|r| {
-                r.forbidden
-                    && r.method == method
-                    && r.sizes.contains(&bytes)
-                    && r.collective.is_none_or(|c| c == view.collective)
-            })
-        };
-        (0..algorithms::ALL.len()).filter(move |&m| !forbidden(m) && self.can_serve(m, view).is_ok())
+        (0..algorithms::ALL.len())
+            .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())
+    }
+
+    fn forbids(&self, method: usize, view: &View, bytes: u64) -> bool {
+        let by_size =
+            method == algorithms::index("one_shot") && self.within_broadcast(view, bytes) == Some(false);
+        by_size || self.rules_for(view, bytes).any(|r| r.forbidden && r.method == method)
+    }
+
+    /// Is the vector small enough for GCL's broadcast, where its limit is set and counts?
+    fn within_broadcast(&self, view: &View, bytes: u64) -> Option<bool> {
+        let counts = view.collective == Collective::AllReduce;
+        let most = self.most_broadcast.filter(|_| counts)?;
+        Some(bytes.saturating_mul(view.nranks as u64) <= most)
+    }
+
+    fn rules_for(&self, view: &View, bytes: u64) -> impl Iterator<Item = &Rule> {
+        let collective = view.collective;
+        self.rules
+            .iter()
+            .filter(move |r| r.collective.is_none_or(|c| c == collective) && r.sizes.contains(&bytes))
     }
 
     fn can_serve(&self, method: usize, view: &View) -> std::result::Result<(), &'static str> {
@@ -112,14 +174,15 @@ impl Selection {
         Ok(())
     }
 
-    fn refuse(&self, method: usize, why: &str, view: &View) -> Error {
+    fn refuse(&self, rule: &Rule, why: &str, view: &View) -> Error {
         let able: Vec<&str> = (0..algorithms::ALL.len())
             .filter(|&m| self.can_serve(m, view).is_ok())
             .map(|m| algorithms::ALL[m].name)
             .collect();
         Error::argument(format!(
-            "PENNY_ALGO asks for {} for {}, but {why}; those that can serve it here: {}",
-            algorithms::ALL[method].name,
+            "{} asks for {} for {}, but {why}; those that can serve it here: {}",
+            rule.by,
+            algorithms::ALL[rule.method].name,
             view.collective,
             able.join(", ")
         ))
@@ -131,6 +194,8 @@ fn fastest(view: &View, bytes: u64) -> &'static [&'static str] {
     use Collective::*;
     let small = bytes <= crate::memory::control::PAYLOAD as u64;
     match view.collective {
+        // The second where the first is forbidden.
+        AllReduce if small => &["one_shot", "two_shot"],
         AllReduce | Reduce if !small => &["two_shot", "one_shot"],
         AlltoAll if !small => &["pairwise", "one_shot"],
         _ => &["one_shot"],
@@ -161,7 +226,7 @@ fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Result<(), St
             let known: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
             format!("`{name}` is no method; known: auto, {}", known.join(", "))
         })?;
-        rules.push(Rule { collective, sizes, method, forbidden });
+        rules.push(Rule { collective, sizes, method, forbidden, by: "PENNY_ALGO" });
     }
     Ok(())
 }
@@ -215,6 +280,52 @@ mod tests {
             assert!(e.contains(part), "{e}");
         }
         assert!(Selection::parse(None, Some("yes")).is_err());
+    }
+
+    /// What an all-reduce over four ranks is done by.
+    fn with(algo: &str, options: &str, bytes: u64) -> Result<(&'static str, Why)> {
+        let selection = Selection::parse(Some(algo), None)?.with_options(Some(options))?;
+        let view = View::flat(Collective::AllReduce, 0, 4, 0);
+        selection.choose(&view, bytes).map(|(method, why)| (algorithms::ALL[method].name, why))
+    }
+
+    #[test]
+    fn an_option_governs_the_three_collectives_that_have_rings_and_leaves_the_others() {
+        let options = Some(r#"{"method":"anticlockwise_ring"}"#);
+        let selection = Selection::default().with_options(options).unwrap();
+        for &collective in Collective::ALL {
+            let view = View::flat(collective, 0, 4, 0);
+            let (method, why) = selection.choose(&view, 1 << 20).unwrap();
+            assert_eq!(why == Why::Asked, options::GOVERNED.contains(&collective));
+            assert_eq!(algorithms::ALL[method].name == "ring_reverse", why == Why::Asked);
+        }
+    }
+
+    #[test]
+    fn the_largest_broadcast_counts_all_ranks_bytes_and_binds_auto_only() {
+        let most = r#"{"syncful.maxBroadcastSize":2048}"#;
+        assert_eq!(with("", most, 512).unwrap(), ("one_shot", Why::Asked));
+        assert_eq!(with("", most, 513).unwrap(), ("two_shot", Why::Auto));
+        assert_eq!(with("", r#"{"syncful.maxBroadcastSize":0}"#, 4).unwrap().0, "two_shot");
+        assert_eq!(with("", r#"{"syncful.maxBroadcastSize":4000000}"#, 1_000_000).unwrap().0, "one_shot");
+        assert_eq!(with("one_shot", most, 1 << 20).unwrap().0, "one_shot");
+        assert_eq!(with("^one_shot", most, 8).unwrap().0, "two_shot");
+    }
+
+    #[test]
+    fn variables_that_contradict_each_other_are_refused_and_those_that_agree_are_not() {
+        let clockwise = r#"{"method":"clockwise_ring"}"#;
+        for agrees in ["ring", "", "auto", "broadcast:tree", "^tree", "allreduce:ring;allgather:0-4k:ring"] {
+            assert_eq!(with(agrees, clockwise, 8).unwrap().0, "ring", "{agrees}");
+        }
+        for contradicts in ["tree", "^ring", "allgather:one_shot", "allreduce:4k-inf:two_shot"] {
+            let e = with(contradicts, clockwise, 8).unwrap_err();
+            let told = ["PENNY_OPTIONS asks for clockwise_ring (ring)", "PENNY_ALGO", "set one of the two"];
+            assert!(told.iter().all(|part| e.message.contains(part)), "{contradicts}: {e}");
+        }
+        assert_eq!(with("ring", r#"{"method":"auto"}"#, 8).unwrap().0, "ring");
+        let e = with("", r#"{"method":"ring"}"#, 8).unwrap_err().message;
+        assert!(e.starts_with("PENNY_OPTIONS: `ring` is no method"), "{e}");
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl Player<'_> {
                 37 => self.group(),
                 38 if self.common.one_in(8) => self.make_another(),
                 39 if self.common.one_in(40) => self.part(),
+                38 | 39 if self.common.one_in(30) => self.child(),
                 _ => pennySuccess,
             };
             if !(0..9).contains(&ended.0) || ended == pennyInternalError {
@@ -140,7 +141,7 @@ impl Player<'_> {
     /// One collective or transfer.
     fn call(&mut self) -> pennyResult_t {
         let shared = Shared::throw(&mut self.common, self.live, self.stale, self.ranks);
-        let which = self.common.roll(13);
+        let which = self.common.roll(14);
         self.make(which, &shared)
     }
 
@@ -176,6 +177,12 @@ impl Player<'_> {
                 8 => pennyGather(send, recv, count, dtype, peer, comm, stream),
                 9 => pennyScatter(send, recv, count, dtype, peer, comm, stream),
                 10 => pennyBarrier(comm, stream),
+                // One table for all ranks, with what is no rank in it now and then.
+                13 => {
+                    let perm: Vec<c_int> =
+                        (0..blocks).map(|_| self.common.roll(blocks + 2) as c_int - 1).collect();
+                    pennyPermute(send, recv, count, dtype, perm.as_ptr(), comm, stream)
+                }
                 // Ranks that exchange blocks, or one that sends to itself without a group.
                 11 if self.ranks == 2 => {
                     let ended = pennyGroupStart();
@@ -257,6 +264,23 @@ impl Player<'_> {
             assert_eq!(pennyGroupEnd(), pennyInvalidUsage);
         }
         pennySuccess
+    }
+
+    /// A communicator made from the live one, by arguments that all ranks pass.
+    fn child(&mut self) -> pennyResult_t {
+        let mut child = null_mut();
+        let (number, size) = (self.common.roll(5) as c_int - 1, self.common.roll(4) as c_int - 1);
+        // SAFETY: a place for the result.
+        unsafe {
+            let ended = match self.common.one_in(2) {
+                true => pennyCommGroup(self.live, pennyGroupKind_t(number), size, &mut child),
+                false => pennyCommSplit(self.live, number, self.own.roll(9) as c_int, &mut child, null()),
+            };
+            if !child.is_null() {
+                assert_eq!(pennyCommDestroy(child), pennySuccess);
+            }
+            ended
+        }
     }
 
     /// A communicator of this rank alone, or one that cannot be.

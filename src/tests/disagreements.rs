@@ -246,13 +246,44 @@ fn disagreements_one_after_another_end_every_call() {
     });
 }
 
+#[test]
+fn a_count_that_only_one_rank_could_mean_is_a_disagreement_and_one_beyond_all_memory_an_argument() {
+    on_ranks(3, |me, comm| {
+        let mut memory = Memory::new(false);
+        // Rank 2, which is no root, has one buffer: two so large would overlap.
+        for collective in [Collective::Reduce, Collective::Gather, Collective::Scatter] {
+            let shape = |count| Shape { collective, count, dtype: DataType::Uint8, op: RedOp::Sum, root: 0 };
+            let usual = shape(1000);
+            for count in [1 << 45, (1 << 54) - 1] {
+                let odd = shape(count);
+                let ended = memory.run(comm, if me == 2 { &odd } else { &usual });
+                let next = memory.all_reduce_is_right(comm, 3, 5);
+                // A root that had sent what it has learns of it at the next call.
+                let told = ended.is_err() || (me == 0 && next.is_err());
+                assert!(me == 1 || told, "{collective}: rank {me} came through");
+                for e in [ended, next].into_iter().filter_map(Result::err) {
+                    assert!(
+                        e.code == Code::InvalidUsage && names_both(&e, &odd, &usual),
+                        "{collective}: {e}"
+                    );
+                }
+            }
+            for count in [1 << 56, isize::MAX as usize / 3, isize::MAX as usize, usize::MAX] {
+                let e = memory.run(comm, &shape(count)).unwrap_err();
+                assert!(e.code == Code::InvalidArgument && e.message.contains("more than memory"), "{e}");
+            }
+        }
+        memory.all_reduce_is_right(comm, 3, 5).unwrap();
+    });
+}
+
 /// One half of a transfer between this rank and `peer`.
 #[allow(unsafe_code)]
 fn half(memory: &Memory, send: bool, peer: Rank, count: usize, dtype: DataType) -> Transfer {
     let at = if send { memory.send } else { memory.recv };
     // SAFETY: ROOM bytes serve every transfer of this file.
     let buffer = unsafe { Address::from_raw(at as *const u8) };
-    Transfer { send, buffer, count, dtype, peer: peer as i32 }
+    Transfer { send, buffer, count, dtype, peer: peer as i32, of_permute: false }
 }
 
 #[test]

@@ -170,6 +170,21 @@ mod tests {
     }
 
     #[test]
+    fn a_plain_and_a_mirrored_ring_both_ways_load_the_nics_as_the_plain_one_both_ways_does() {
+        for shape in shapes().filter(|s| s.nodes() > 1 && s.per_node() > 1) {
+            let back = |order: &[Rank]| order.iter().rev().copied().collect::<Vec<_>>();
+            let (plain, mirrored) = (single(shape), mirrored(shape));
+            let two = check(&[plain.clone(), back(&plain)], shape).unwrap();
+            let four =
+                check(&[plain.clone(), back(&plain), mirrored.clone(), back(&mirrored)], shape).unwrap();
+            // Four times a quarter of the data and two times a half: each NIC's share is the same.
+            for (two, four) in [(two.transmits, four.transmits), (two.receives, four.receives)] {
+                assert!(two.iter().zip(&four).all(|(two, four)| 2 * two == *four), "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
     fn an_order_that_closes_early_is_no_ring() {
         let shape = Shape([2, 2, 1]);
         let why = check(&[single(shape), vec![0, 1, 0, 1]], shape).unwrap_err();

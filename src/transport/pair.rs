@@ -21,6 +21,8 @@ use crate::types::{DataType, Rank};
 const HEAP_FROM: usize = 16 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
+/// The flag of a permutation's messages, so that no receive of the caller's takes one, nor the reverse.
+const OF_PERMUTE: u64 = 1 << 33;
 
 /// How far this rank is with each of its peers.
 pub struct Pairs {
@@ -54,6 +56,7 @@ pub struct Transfer {
     count: usize,
     /// The message's place in the sender's heap.
     heap: Option<u64>,
+    of_permute: bool,
     /// Index of the message's first slot, once it has begun.
     first: Option<u64>,
     /// Slots done.
@@ -84,17 +87,38 @@ impl Transfer {
         heap: Option<u64>,
     ) -> Transfer {
         let heap = heap.filter(|_| send && data.bytes() >= HEAP_FROM);
-        Transfer { send, peer, data, dtype, count, heap, first: None, slots: 0, done: false }
+        Transfer {
+            send,
+            peer,
+            data,
+            dtype,
+            count,
+            heap,
+            of_permute: false,
+            first: None,
+            slots: 0,
+            done: false,
+        }
+    }
+
+    /// The same as a part of a permutation.
+    pub fn of_permute(self) -> Transfer {
+        Transfer { of_permute: true, ..self }
     }
 
     /// What is transferred, in words.
     pub fn text(&self) -> String {
-        text(self.dtype as u64, self.count as u64)
+        text(self.kind(), self.count as u64)
     }
 
-    /// Elements, the bytes of each, and the number of their type.
-    pub fn kind(&self) -> (u64, u64, u64) {
-        (self.count as u64, self.dtype.size() as u64, self.dtype as u64)
+    /// The element type, and the flag on which both ends must agree as well.
+    fn kind(&self) -> u64 {
+        self.dtype as u64 | if self.of_permute { OF_PERMUTE } else { 0 }
+    }
+
+    /// Elements, the bytes of each, and what else both ends must agree on.
+    pub fn amount(&self) -> (u64, u64, u64) {
+        (self.count as u64, self.dtype.size() as u64, self.kind())
     }
 
     /// The buffer.
@@ -142,7 +166,7 @@ impl Transfer {
             let piece = if self.heap.is_some() { View::EMPTY } else { self.piece(self.slots) };
             let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
             kernels::copy(place, piece, false);
-            head.args.store(self.dtype as u64 | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
+            head.args.store(self.kind() | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
             // ORDER: publishes the slot; partner: the load in `take`.
@@ -191,17 +215,17 @@ impl Transfer {
             let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
             let in_heap = args & IN_HEAP != 0;
             if self.slots == 0 {
-                let dtype = args & !IN_HEAP;
-                if (dtype, count) != (self.dtype as u64, self.count as u64) {
-                    let bytes = DataType::from_c(dtype as i32).map_or(1, DataType::size) as u64 * count;
+                let kind = args & !IN_HEAP;
+                if (kind, count) != (self.kind(), self.count as u64) {
+                    let bytes = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64 * count;
                     peer.taken = first + slots_of(bytes as usize, in_heap);
-                    pair.refused_args[0].store(self.dtype as u64, Ordering::Relaxed);
+                    pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
                     pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
                     pair.refused.store(first + 1, Ordering::Release);
                     t.control().header().refusals.fetch_add(1, Ordering::Release);
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
-                    return Err(mismatch(self.peer, text(dtype, count), me, self.text()));
+                    return Err(mismatch(self.peer, text(kind, count), me, self.text()));
                 }
                 total = slots_of(self.data.bytes(), in_heap);
             }
@@ -230,9 +254,10 @@ impl Transfer {
     }
 }
 
-fn text(dtype: u64, count: u64) -> String {
-    let name = DataType::from_c(dtype as i32).map_or("unknown", DataType::name);
-    format!("count {count}, type {name}")
+fn text(kind: u64, count: u64) -> String {
+    let name = DataType::from_c(kind as i32).map_or("unknown", DataType::name);
+    let whose = if kind & OF_PERMUTE == 0 { "" } else { ", of a permutation" };
+    format!("count {count}, type {name}{whose}")
 }
 
 fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {

@@ -278,7 +278,7 @@ impl Transport {
 fn disagreement_text(seq: u64, a: Rank, a_args: [u64; 2], b: Rank, b_args: [u64; 2]) -> Error {
     let (a_text, b_text) = (Transport::describe(a_args), Transport::describe(b_args));
     let hint = if a_text == b_text {
-        "they chose different methods: PENNY_ALGO and PENNY_REPRODUCIBLE must be the same on all ranks"
+        "they chose different methods: PENNY_ALGO, PENNY_OPTIONS and PENNY_REPRODUCIBLE must be the same on all ranks"
     } else {
         "all ranks must make the same calls in the same order"
     };

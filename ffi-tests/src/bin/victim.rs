@@ -5,7 +5,8 @@
 //!
 //!     join                    join the communicator that ID (256 hex digits) names
 //!     heap                    from now on use memory of pennyMemAlloc
-//!     call WHAT COUNT         one call, its result checked; WHAT is a collective or `transfer` (to the next rank)
+//!     call WHAT COUNT         one call, its result checked; WHAT is a collective, `transfer` (to the next rank) or
+//!                             `children` (an all_reduce in a communicator made of all for the purpose)
 //!     loop WHAT COUNT         the same until it fails
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
@@ -19,7 +20,7 @@
 //! ```
 
 use nix::time::{ClockId, clock_gettime};
-use penny::comm::{self, Call, Config, Handle, Transfer};
+use penny::comm::{self, Call, Config, Grouping, Handle, Transfer};
 use penny::error::{Error, Result};
 use penny::memory::view::Address;
 use penny::types::{Collective, DataType, RedOp};
@@ -116,6 +117,7 @@ impl Part {
         self.call += 1;
         match Collective::from_name(what) {
             Some(collective) => self.collective(collective, count),
+            None if what == "children" => self.child(count),
             None => self.transfer(count),
         }
     }
@@ -165,6 +167,16 @@ impl Part {
         }
     }
 
+    fn child(&mut self, count: usize) -> Result<()> {
+        self.entered = now_ns();
+        let child = comm::group(self.comm(), Grouping::All, 0)?;
+        let parent = self.comm.replace(child);
+        let ended = self.collective(Collective::AllReduce, count);
+        self.comm = parent;
+        comm::destroy(child)?;
+        ended
+    }
+
     /// Round the ring: to the next rank, from the one before.
     fn transfer(&mut self, count: usize) -> Result<()> {
         let before = (self.rank + self.nranks - 1) % self.nranks;
@@ -178,6 +190,7 @@ impl Part {
             count,
             dtype: DataType::Uint32,
             peer: peer as i32,
+            of_permute: false,
         };
         self.entered = now_ns();
         comm::group_start()?;

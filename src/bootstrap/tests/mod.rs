@@ -278,7 +278,7 @@ fn an_id_whose_maker_has_ended_is_an_error_at_once() {
     let ticket =
         client::Ticket { name: nowhere.name, creator: Some(4_000_000), ..door::decode(&id).unwrap() };
     let hello = Hello { rank: 0, nranks: 1, info: b"", fds: &[] };
-    let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(())).unwrap_err();
+    let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(()), &|| Ok(())).unwrap_err();
     assert_eq!(error.code, Code::RemoteError);
     assert!(error.message.contains("PID 4000000, which made it, has ended"), "{error}");
 }

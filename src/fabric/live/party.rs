@@ -34,22 +34,18 @@ impl Party {
         Party { seat, comm, rank, places, shape, transfers, children: 0 }
     }
 
-    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there. All
-    /// members of this communicator call it, or [`no_child`](Self::no_child), in the same order.
-    pub fn child(&mut self, rank: Rank, members: &[Rank]) -> Party {
+    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
+    /// in it. All members of this communicator call it, in the same order.
+    pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Party> {
         self.children += 1;
+        let rank = rank?;
         let first = members.first().copied().unwrap_or(0);
         let comm =
             [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
                 (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
             });
         let places = members.iter().map(|&r| self.places[r as usize]).collect();
-        Party::new(self.seat.clone(), comm, rank, places)
-    }
-
-    /// This rank is in none of the communicators that are being made.
-    pub fn no_child(&mut self) {
-        self.children += 1;
+        Some(Party::new(self.seat.clone(), comm, rank, places))
     }
 
     /// Whose clock it is.

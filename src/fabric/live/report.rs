@@ -37,7 +37,7 @@ pub(super) fn deadlock(board: &Board) -> String {
     let texts = waits.iter().take(NAMED).map(|(place, post)| {
         let awaited = match post.spec.what {
             What::Transfer { from, to } => vec![if post.member == 0 { to } else { from }],
-            What::Collective { .. } => (0..post.members)
+            What::Collective { .. } | What::Meeting => (0..post.members)
                 .filter(|&member| !has_posted(post.comm, post.key, member))
                 .take(NAMED)
                 .collect(),
@@ -47,6 +47,7 @@ pub(super) fn deadlock(board: &Board) -> String {
             What::Transfer { from, .. } if post.member == 1 => format!("a receive from rank {from}"),
             What::Transfer { to, .. } => format!("a send to rank {to}"),
             What::Collective { collective, .. } => format!("{collective} (call #{})", post.key),
+            What::Meeting => post.spec.to_string(),
         };
         let of = if post.comm == 0 { "" } else { " of a sub-communicator" };
         format!("rank {place} in {own}{of} waits for {}", awaited.join(", "))

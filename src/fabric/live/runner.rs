@@ -72,12 +72,21 @@ impl Runner {
     pub fn run(&mut self, journal: &Journal<'_>) -> Result<u32> {
         let ready = gather(journal);
         let (agreed, void): (Vec<_>, Vec<_>) = ready.into_iter().partition(Gathered::agreed);
+        let is_meeting = |call: &Gathered| call.posts[0].0.spec.what == What::Meeting;
+        let (meetings, agreed): (Vec<_>, Vec<_>) = agreed.into_iter().partition(is_meeting);
         let mut served = 0;
+        for (_, member) in meetings.iter().flat_map(|meeting| &meeting.posts) {
+            served += done(journal, member, member.entry_ps).is_some() as u32;
+        }
         for call in &void {
             let latest = call.posts.iter().map(|(_, member)| member.entry_ps).max().unwrap_or(0);
             for (_, member) in &call.posts {
                 served += done(journal, member, latest).is_some() as u32;
             }
+        }
+        if served > 0 {
+            // Who is served now may post again at once; the calls come when all wait again.
+            return Ok(served);
         }
         if let ([alone], 0) = (agreed.as_slice(), journal.len()) {
             return Ok(served + self.alone(journal, alone)?);
@@ -90,7 +99,7 @@ impl Runner {
         let members = places.len() as u32;
         let view = spec.view(members, self.network.shape_of(places));
         let plans = match spec.what {
-            What::Transfer { .. } => transfer_plans(),
+            What::Transfer { .. } | What::Meeting => transfer_plans(),
             What::Collective { collective, root, method } => {
                 let key = (collective, root, method, members, view.shape);
                 match self.plans.get(&key) {

@@ -26,6 +26,8 @@ pub enum What {
         /// The receiver.
         to: Rank,
     },
+    /// The library's own exchange: all must have come, and it takes no time.
+    Meeting,
 }
 
 /// What all members of a call agree on.
@@ -58,6 +60,8 @@ pub struct Post {
 
 /// Of [`Spec::words`]: a transfer.
 const TRANSFER: u64 = 1 << 63;
+/// Of [`Spec::words`]: a meeting.
+const MEETING: u64 = 1 << 62;
 
 impl Spec {
     /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
@@ -73,6 +77,7 @@ impl Spec {
                 collective as u64 | (method as u64) << 8 | (root as u64) << 16
             }
             What::Transfer { from, to } => TRANSFER | from as u64 | (to as u64) << 24,
+            What::Meeting => MEETING,
         };
         [what, self.count, self.size, self.kind]
     }
@@ -82,6 +87,8 @@ impl Spec {
         let [what, count, size, kind] = words;
         let what = if what & TRANSFER != 0 {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
+        } else if what == MEETING {
+            What::Meeting
         } else {
             What::Collective {
                 collective: Collective::from_c((what & 0xff) as i32)?,
@@ -101,7 +108,7 @@ impl Spec {
                     if collective == Collective::Barrier { Collective::AllReduce } else { collective };
                 View { shape, ..View::flat(collective, 0, members, root) }
             }
-            What::Transfer { .. } => View::flat(Collective::Broadcast, 0, 2, 0),
+            What::Transfer { .. } | What::Meeting => View::flat(Collective::Broadcast, 0, 2, 0),
         }
     }
 
@@ -153,6 +160,7 @@ impl std::fmt::Display for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.what {
             What::Collective { collective: Collective::Barrier, .. } => write!(f, "barrier"),
+            What::Meeting => write!(f, "the making of a communicator or a permutation"),
             What::Collective { collective, .. } => {
                 write!(f, "{collective} of {} x {} bytes", self.count, self.size)
             }

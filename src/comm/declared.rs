@@ -1,0 +1,65 @@
+//! A communicator's ranks find their places on the declared machine.
+
+use crate::error::{Error, Result};
+use crate::fabric::live::{Machine, Party, Seat, Spec};
+use crate::memory::board::Board;
+use crate::planner::{self, Planner};
+use crate::transport::Transport;
+use crate::types::Rank;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Rank 0's seat, and with it the board for all; an error if the ranks do not fit the machine.
+pub(super) fn found(machine: Option<&Machine>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
+    let Some(machine) = machine else { return Ok(None) };
+    let places = machine.network.shape.nranks();
+    if nranks > places {
+        return Err(Error::argument(format!(
+            "PENNY_FABRIC declares {}, which has {places} places for {nranks} ranks; give it more nodes or start fewer ranks",
+            machine.spec
+        )));
+    }
+    (rank == 0).then(|| Seat::found(machine.clone(), nranks, planner::programs)).transpose()
+}
+
+/// The ranks that do not share a parent on a machine: rank 0 at the board that it founded, the others at the same.
+pub(super) fn stand(
+    founded: Option<Seat>,
+    machine: Option<Machine>,
+    board: Option<File>,
+    rank: Rank,
+    nranks: u32,
+) -> Result<Option<Party>> {
+    let seat = match (founded, machine) {
+        (Some(seat), _) => seat,
+        (None, None) => return Ok(None),
+        (None, Some(machine)) => {
+            let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
+            let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
+            Seat::join(board, machine, rank, planner::programs)
+        }
+    };
+    Ok(Some(Party::root(Arc::new(seat), nranks)))
+}
+
+/// Two ranks do not declare the same.
+pub(super) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank) -> Error {
+    let declared = machine.map_or("no machine", |machine| machine.spec.as_str());
+    Error::usage(format!(
+        "rank {rank} declares {declared}, rank {peer} something else; PENNY_FABRIC must be the same on all ranks"
+    ))
+}
+
+/// On a machine, the planner prices methods on it, and waits end when nothing can end there any more.
+pub(super) fn planner(planner: Planner, transport: &Transport, party: Option<&Party>) -> Planner {
+    let Some(party) = party else { return planner };
+    let (seat, places) = (party.seat().clone(), party.places().clone());
+    let alarmed = seat.clone();
+    transport.set_alarm(Box::new(move || alarmed.check()));
+    planner.on_machine(
+        party.shape(),
+        Box::new(move |view, method, block| {
+            seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])
+        }),
+    )
+}
