@@ -54,6 +54,8 @@ pub struct Nic {
     pub bits: Option<u64>,
     /// Ports behind that.
     pub ports: u32,
+    /// One way, from NIC to NIC, where the file has it.
+    pub latency_ns: Option<u64>,
 }
 
 /// A node.
@@ -171,12 +173,8 @@ impl GpuNode {
     fn wired(mut self, what: &str, file: &File<'_>) -> String {
         let gpus = self.gpus.len();
         if !self.nics.is_empty() {
-            let names: Vec<String> = self.nics.iter().take(16).map(|nic| plain(&nic.name)).collect();
-            self.remarks.push(format!(
-                "Not carried over: {} NICs ({}), for [edges] is one node alone.",
-                self.nics.len(),
-                names.join(", ")
-            ));
+            let names = listed(self.nics.iter().map(|nic| nic.name.as_str()));
+            self.remarks.push(format!("Not carried over: the NICs {names}, for [edges] is one node alone."));
         }
         let groups = self.groups();
         let nvlinks: Vec<(usize, usize, u32)> = self.peers.iter().map(|(&(a, b), &n)| (a, b, n)).collect();
@@ -230,21 +228,33 @@ impl GpuNode {
 
     fn nic_class(&self, text: &mut Text, share: &Share) {
         let known = self.nics.iter().all(|nic| nic.bits.is_some());
-        let about = match (share.nics, share.ports) {
-            (1, 1) => "a NIC a GPU".to_owned(),
-            (1, ports) => format!("a NIC of {ports} ports a GPU, as one"),
-            (nics, ports) if nics == ports => format!("{nics} NICs a GPU, as one"),
-            (nics, ports) => format!("{nics} NICs of {ports} ports a GPU, as one"),
+        let ports = if share.ports == share.nics { "" } else { ", all ports of a NIC as one" };
+        let about = match (share.nics, share.divided) {
+            (1, false) => format!("a NIC a GPU{ports}"),
+            (nics, false) => format!("{nics} NICs a GPU as one{ports}"),
+            (_, true) => format!("a GPU's part of the NICs that are nearest to it{ports}"),
         };
         text.section("class.nic", &about);
         let from = match (known, share.divided) {
             (true, false) => From::File(""),
-            (true, true) => From::Guess("an equal part for each GPU that the NIC is nearest to"),
-            (false, _) => From::Guess("as such GPUs are sold with"),
+            (true, true) => From::Guess("each of these GPUs has an equal part"),
+            (false, false) => From::Guess("as such GPUs are sold with"),
+            (false, true) => From::Guess("an equal part of what such GPUs are sold with"),
         };
         text.word("bw", &bit_rate(share.bits), from);
         text.bare("eff", nic_eff(share), From::Guess("what libraries reach"));
-        text.word("lat", "600ns", From::Guess("each of a way's two ports, the switch's share included"));
+        match self.nics.iter().filter_map(|nic| nic.latency_ns).max() {
+            Some(ns) => text.word(
+                "lat",
+                &units::print_time(ns * 500),
+                From::File("half of the file's, for each of a way's ports"),
+            ),
+            None => text.word(
+                "lat",
+                "600ns",
+                From::Guess("each of a way's two ports, the switch's share included"),
+            ),
+        }
         text.word("mtu", "4096B", From::Guess("the largest InfiniBand MTU"));
         text.word("post", "4us", From::Guess("4 to 6 us a message give published curves"));
         text.word("gap", "5ns", From::Guess("200 million messages a second"));
@@ -285,24 +295,23 @@ impl GpuNode {
             Share { bits, nics, ports, port_bits, divided: near.iter().any(|&nic| users[nic] > 1) }
         };
         let shares = nearest.iter().map(share).collect();
-        let idle: Vec<String> = (0..self.nics.len())
-            .filter(|&nic| users[nic] == 0)
-            .map(|nic| plain(&self.nics[nic].name))
-            .collect();
+        let idle =
+            (0..self.nics.len()).filter(|&nic| users[nic] == 0).map(|nic| self.nics[nic].name.as_str());
+        let idle = listed(idle);
         if !idle.is_empty() {
-            let names = idle[..idle.len().min(16)].join(", ");
             self.remarks
-                .push(format!("Not carried over: NICs that are slower, or nearest to no GPU: {names}."));
+                .push(format!("Not carried over: NICs that are slower, or nearest to no GPU: {idle}."));
         }
         shares
     }
 
-    /// The rate of the NICs that are usual beside such GPUs, bits a second.
+    /// The rate of the NICs that are usual beside such GPUs, bits a second: by the GPUs' generation, or by their PCIe.
     fn usual_nic(&self) -> u64 {
         let links = self.gpus.iter().map(|gpu| gpu.switched).max().unwrap_or(0);
-        match self.gpus[0].sm.unwrap_or_else(|| generation(None, links).0.sm) {
-            90.. => 400_000_000_000,
-            80.. => 200_000_000_000,
+        let pcie = self.gpus.iter().filter_map(|gpu| gpu.pcie.as_ref()).map(|(rate, _)| *rate).max();
+        match (self.gpus[0].sm.or((links > 0).then(|| generation(None, links).0.sm)), pcie) {
+            (Some(90..), _) | (None, Some(60_000_000_000..)) => 400_000_000_000,
+            (Some(80..), _) | (None, Some(30_000_000_000..)) => 200_000_000_000,
             _ => 100_000_000_000,
         }
     }
@@ -323,6 +332,13 @@ fn nvlink_rest(text: &mut Text, like: Generation, latency: &str, why: &str) {
 /// The part that libraries reach of a NIC: published for 400 Gb/s and for 200.
 fn nic_eff(share: &Share) -> &'static str {
     if share.port_bits >= 400_000_000_000 { "0.97" } else { "0.94" }
+}
+
+/// Foreign names for a remark, as many as fit.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown: Vec<String> = names.iter().take(16).map(|name| plain(name)).collect();
+    shown.join(", ") + if names.len() > shown.len() { " and more" } else { "" }
 }
 
 /// A rate times an efficiency.

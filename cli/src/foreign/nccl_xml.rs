@@ -132,7 +132,8 @@ impl<'a> Reader<'a> {
             self.gpu(node, path, Some(node))?;
         } else if class.starts_with("0x02") {
             let name = node.attribute("busid").unwrap_or("a NIC").to_owned();
-            self.nics.push(NicElement { nic: Nic { name, bits: None, ports: 1 }, path: path.clone() });
+            let nic = Nic { name, bits: None, ports: 1, latency_ns: None };
+            self.nics.push(NicElement { nic, path: path.clone() });
         }
         Ok(true)
     }
@@ -163,8 +164,11 @@ impl<'a> Reader<'a> {
         let name =
             nets.first().and_then(|net| net.attribute("name")).or(pci.and_then(|pci| pci.attribute("busid")));
         let capped = bits.map(|bits| bits.min(link.unwrap_or(u64::MAX)));
-        let nic =
-            Nic { name: name.unwrap_or("a NIC").to_owned(), bits: capped, ports: nets.len().max(1) as u32 };
+        // Microseconds; NCCL writes 0 where the network's plugin does not say.
+        let latency = nets.first().and_then(|net| net.attribute("latency")?.parse::<f64>().ok());
+        let latency_ns = latency.filter(|us| (0.002..1e6).contains(us)).map(|us| (us * 1e3) as u64);
+        let name = name.unwrap_or("a NIC").to_owned();
+        let nic = Nic { name, bits: capped, ports: nets.len().max(1) as u32, latency_ns };
         self.nics.push(NicElement { nic, path: path.clone() });
         Ok(())
     }
@@ -192,7 +196,9 @@ impl<'a> Reader<'a> {
                 let count = match self.number(link, "count")? {
                     Some(count @ 1..=64) => count as u32,
                     _ => {
-                        return Err(self.at(link, "has no count from 1 to 64; write how many links these are"));
+                        return Err(
+                            self.at(link, "has no count from 1 to 64; write how many links these are")
+                        );
                     }
                 };
                 let target = link.attribute("target").unwrap_or_default().to_ascii_lowercase();
@@ -247,8 +253,8 @@ fn believable_link(pci: Node) -> Option<(u64, String)> {
     if !(1..=32).contains(&width) {
         return None;
     }
-    let bits = (speed * 1e9) as u64 * u64::from(width) * over / under;
-    Some((bits / 8, format!("{speed} GT/s, {width} lanes, after encoding")))
+    let megabytes = (speed * 1e3) as u64 * u64::from(width) * over / under / 8;
+    Some((megabytes * 1_000_000, format!("{speed} GT/s, {width} lanes, after encoding")))
 }
 
 /// How far apart two devices are by what they both lie in.

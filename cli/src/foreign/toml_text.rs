@@ -3,7 +3,7 @@
 use penny::topology::units;
 
 /// Columns before a comment.
-const MARGIN: usize = 23;
+const MARGIN: usize = 22;
 
 /// A file as it grows.
 pub struct Text(String);
@@ -70,7 +70,7 @@ impl Text {
         if comment.is_empty() {
             self.0 += &format!("{line}\n");
         } else {
-            self.0 += &format!("{line:<MARGIN$}# {comment}\n");
+            self.0 += &format!("{line:<MARGIN$} # {comment}\n");
         }
     }
 }

@@ -77,7 +77,7 @@ pub fn read(file: &File<'_>, ports: Option<&File<'_>>) -> Result<String, String>
     for &nic in &nics {
         let found = ports.as_ref().and_then(|ports| ports.get(device(nic)));
         let (bits, active) = found.map_or((None, 1), |found| (Some(found.bits), found.active));
-        node.nics.push(Nic { name: device(nic).clone(), bits, ports: active });
+        node.nics.push(Nic { name: device(nic).clone(), bits, ports: active, latency_ns: None });
     }
     let links = |a: usize, b: usize| match matrix.cells[a][b] {
         Cell::Links(links) => links,

@@ -164,7 +164,7 @@ fn remarks(root: &Node, chips: &BTreeSet<u64>, places: &BTreeMap<u64, usize>) ->
     }
     let remote = root.get("ethernet_connections_to_remote_devices").and_then(Node::list).unwrap_or_default();
     if !remote.is_empty() {
-        remarks.push(format!("Not carried over: {} links to chips of other hosts.", remote.len()));
+        remarks.push(format!("Not carried over: links to chips of other hosts ({}).", remote.len()));
     }
     remarks
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-use penny::topology::{Network, units};
+use penny::topology::Network;
 
-use super::Link;
 use super::canvas::{Canvas, Point};
 use super::grid::parallel;
+use super::{Link, what};
 
 const BOX: Point = (34.0, 20.0);
 /// Edges above which the legend has to do.
@@ -33,18 +33,11 @@ pub fn draw(canvas: &mut Canvas, network: &Network) {
             canvas.link(from, to, link.class);
         }
         if edges.len() <= MOST_LABELS {
-            let class = &network.classes[link.class as usize];
-            let rate = units::print_bandwidth(class.rate);
-            let word = if link.count > 1 {
-                format!("{} {}x{rate}", class.name, link.count)
-            } else {
-                format!("{} {rate}", class.name)
-            };
-            // Off the middle, where the long edges cross.
-            let part = if (link.to - link.from) * 2 == places { 0.25 } else { 0.38 };
+            // Off the middle where it is the circle's, and all the longest edges cross.
+            let part = if (link.to - link.from) * 2 == places { 0.3 } else { 0.5 };
             canvas.label(
                 (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part),
-                &word,
+                &what(network, link),
                 link.class,
             );
         }

@@ -1,9 +1,9 @@
 //! Rings, lines, meshes and tori as they stand: the first axis to the right, the second up, the third slanting.
 
-use penny::topology::{Network, units};
+use penny::topology::Network;
 
-use super::Link;
 use super::canvas::{Canvas, Point};
+use super::{Link, what};
 
 const BOX: Point = (34.0, 20.0);
 /// How far a wrapping link shows beyond its place.
@@ -22,7 +22,11 @@ struct Step {
 pub fn draw(canvas: &mut Canvas, network: &Network) {
     let [_, rows, planes] = network.shape.0;
     let deep = f64::from(planes - 1);
-    let (across, up) = (92.0 + 24.0 * deep, 62.0 + 18.0 * deep);
+    let steps = steps(network);
+    let straight = steps.iter().filter(|step| !step.wraps).count();
+    // Room for a label between two places; planes that slant need more.
+    let flat = if straight <= MOST_LABELS { 132.0 } else { 92.0 };
+    let (across, up) = (flat + 32.0 * deep, 62.0 + 26.0 * deep);
     let at = |place: u32| -> Point {
         let [x, y, z] = network.shape.coordinates(place).map(f64::from);
         (56.0 + x * across + z * 44.0, 28.0 + (f64::from(rows - 1) - y) * up + (deep - z) * 34.0)
@@ -30,8 +34,6 @@ pub fn draw(canvas: &mut Canvas, network: &Network) {
     for place in 0..network.shape.nranks() {
         canvas.block("place", at(place), BOX, &format!("g{place}"), &format!("place {place}"));
     }
-    let steps = steps(network);
-    let straight = steps.iter().filter(|step| !step.wraps).count();
     let mut labelled = [false; 3];
     for step in &steps {
         let (from, to) = (at(step.link.from), at(step.link.to));
@@ -48,20 +50,12 @@ pub fn draw(canvas: &mut Canvas, network: &Network) {
         }
         if straight <= MOST_LABELS || !std::mem::replace(&mut labelled[step.axis], true) {
             let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
-            canvas.label(middle, &what(network, &step.link, step.axis == 0), step.link.class);
+            canvas.label(middle, &what(network, &step.link), step.link.class);
         }
     }
     if steps.iter().any(|step| step.wraps) {
         canvas.note("Dashed ends at the rims join the opposite rim.");
     }
-}
-
-/// Class and rate; where there is little room, the rate alone.
-fn what(network: &Network, link: &Link, narrow: bool) -> String {
-    let class = &network.classes[link.class as usize];
-    let rate = units::print_bandwidth(class.rate);
-    let rate = if link.count > 1 { format!("{}x{rate}", link.count) } else { rate };
-    if narrow { rate } else { format!("{} {rate}", class.name) }
 }
 
 /// Each edge once, by the port that goes up its axis: `g3.x+`, `g3.x+.1`.

@@ -15,7 +15,7 @@ mod columns;
 mod grid;
 
 use canvas::Canvas;
-use penny::topology::Network;
+use penny::topology::{Network, units};
 
 /// Places above which a picture has no use.
 const MOST_PLACES: u32 = 1024;
@@ -51,6 +51,13 @@ pub fn svg(network: &Network) -> Result<String, String> {
         circle::draw(&mut canvas, network);
     }
     Ok(canvas.finish())
+}
+
+/// A link's class and rate: `eth 2x12.5GB/s`.
+fn what(network: &Network, link: &Link) -> String {
+    let class = &network.classes[link.class as usize];
+    let times = if link.count > 1 { format!("{}x", link.count) } else { String::new() };
+    format!("{} {times}{}", class.name, units::print_bandwidth(class.rate))
 }
 
 /// The index of a port by its name.
