@@ -34,13 +34,13 @@ pub fn write(network: &Network) -> Result<String, String> {
         let rate = network.class(id as u32).rate;
         let parts: Vec<&str> = port.name.split('.').collect();
         let place = |text: &str| text.strip_prefix('g').and_then(|number| number.parse::<u32>().ok());
-        match parts[..] {
-            ["n0", gpu, "nv", "tx"] => gpus.entry(place(gpu).unwrap_or(0)).or_default().inside = rate,
-            ["n0", gpu, "nic", "tx"] => gpus.entry(place(gpu).unwrap_or(0)).or_default().nic = rate,
-            [gpu, "tx"] => gpus.entry(place(gpu).unwrap_or(0)).or_default().inside = rate,
-            [gpu, peer] | [gpu, peer, _] if place(peer).is_some() => {
-                let gpu = gpus.entry(place(gpu).unwrap_or(0)).or_default();
-                let (links, slowest) = gpu.peers.entry(place(peer).unwrap_or(0)).or_insert((0, rate));
+        match (parts.first().and_then(|part| place(part)), &parts[..]) {
+            (_, ["n0", gpu, "nv", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().inside = rate,
+            (_, ["n0", gpu, "nic", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().nic = rate,
+            (Some(gpu), [_, "tx"]) => gpus.entry(gpu).or_default().inside = rate,
+            (Some(gpu), [_, peer, ..]) => {
+                let Some(peer) = place(peer) else { continue };
+                let (links, slowest) = gpus.entry(gpu).or_default().peers.entry(peer).or_insert((0, rate));
                 (*links, *slowest) = (*links + 1, rate.min(*slowest));
             }
             _ => {}

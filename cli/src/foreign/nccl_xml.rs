@@ -50,6 +50,8 @@ struct Reader<'a> {
     nics: Vec<NicElement>,
     /// Elements that are not read.
     others: Vec<String>,
+    /// Empty lines before the document.
+    skipped: usize,
 }
 
 /// The machine of a file.
@@ -68,8 +70,14 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
         )
     })?;
     let root = document.root_element();
-    let mut reader =
-        Reader { file: *file, document: &document, gpus: Vec::new(), nics: Vec::new(), others: Vec::new() };
+    let mut reader = Reader {
+        file: *file,
+        document: &document,
+        gpus: Vec::new(),
+        nics: Vec::new(),
+        others: Vec::new(),
+        skipped,
+    };
     if root.tag_name().name() != "system" {
         let what =
             format!("begins with <{}>, not <system>; give NCCL's topology", plain(root.tag_name().name()));
@@ -94,7 +102,7 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
 
 impl<'a> Reader<'a> {
     fn at(&self, node: Node, what: impl std::fmt::Display) -> String {
-        self.file.at(self.document.text_pos_at(node.range().start).row as usize, what)
+        self.file.at(self.skipped + self.document.text_pos_at(node.range().start).row as usize, what)
     }
 
     /// Take an element in; true: look at its children too.
