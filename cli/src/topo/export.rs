@@ -32,22 +32,19 @@ fn toml(spec: &Spec, network: &Network) -> Result<String, String> {
     let wrong = |what: &str| format!("{}: {what}; print the preset and edit it by hand", spec.file);
     let mut document: DocumentMut = spec.text.parse().map_err(|_| wrong("cannot be edited"))?;
     put(&mut document["name"], Value::from(network.name.as_str()));
-    let beside = ["name", "class", "override", "fault"];
-    let shape = document
-        .iter()
-        .find(|(key, item)| !beside.contains(key) && item.is_table())
-        .map(|(key, _)| key.to_owned());
+    let shapes = ["switch", "nodes", "ring", "line", "mesh", "torus", "edges"];
+    let shape = shapes.into_iter().find(|shape| document.get(shape).is_some_and(Item::is_table));
     let shape = shape.ok_or_else(|| wrong("has no table for its shape"))?;
     for (key, text) in &spec.arguments {
         let value = match (text.parse::<i64>(), text.parse::<bool>()) {
             // A grid of one axis is text too, and stays it.
-            (Ok(number), _) if document[&shape].get(key).is_none_or(|old| old.is_integer()) => {
+            (Ok(number), _) if document[shape].get(key).is_none_or(|old| old.is_integer()) => {
                 Value::from(number)
             }
             (_, Ok(flag)) => Value::from(flag),
             _ => Value::from(text.as_str()),
         };
-        put(&mut document[&shape][key], value);
+        put(&mut document[shape][key], value);
     }
     Ok(document.to_string())
 }
