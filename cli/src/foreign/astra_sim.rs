@@ -19,7 +19,7 @@ use super::yaml::{self, Node};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 
-/// The square of it is what [edges] lists.
+/// The square of it is what `[edges]` lists.
 const MOST_CONNECTED: u64 = 128;
 
 /// One dimension.
