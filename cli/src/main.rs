@@ -35,7 +35,7 @@ enum Command {
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
     Sim(sim::Args),
-    /// Declared machines: list, show, check
+    /// Declared machines: list, show, check, draw, import, export
     #[command(subcommand)]
     Topo(topo::Args),
     /// List the methods: what each is for and what it costs

@@ -26,7 +26,7 @@ use super::built::Built;
 use super::source::{Section, Source};
 use super::units::{self, Ratio};
 use super::{Class, Network, Port, edges, grid, switch};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use toml::de::DeTable;
 
 type Builder = fn(&Section, &[Class]) -> Result<Built>;
@@ -52,33 +52,6 @@ const PRESETS: &[(&str, &str)] = presets! {
 /// The machines that come with the library: name and file.
 pub fn presets() -> &'static [(&'static str, &'static str)] {
     PRESETS
-}
-
-/// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`.
-pub fn open(spec: &str) -> Result<Network> {
-    let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
-    let mut arguments = Vec::new();
-    for argument in rest.split([',', ':']).filter(|a| !a.is_empty()) {
-        let Some((key, value)) = argument.split_once('=') else {
-            return Err(Error::argument(format!(
-                "{spec}: `{argument}` is no argument; write it like nodes=2"
-            )));
-        };
-        arguments.push((key.trim().to_owned(), value.trim().to_owned()));
-    }
-    if name.contains('/') || name.ends_with(".toml") {
-        let text = std::fs::read_to_string(name)
-            .map_err(|why| Error::argument(format!("{name}: cannot be read ({why}); name a TOML file")))?;
-        return parse(name, &text, &arguments);
-    }
-    let Some((_, text)) = PRESETS.iter().find(|(known, _)| *known == name) else {
-        let known: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
-        return Err(Error::argument(format!(
-            "there is no machine `{name}`; give a file such as ./{name}.toml, or one of {}",
-            known.join(", ")
-        )));
-    };
-    parse(name, text, &arguments)
 }
 
 /// The machine that a text declares; `file_name` is for errors, and `arguments` replace keys of its shape.

@@ -15,13 +15,15 @@ mod grid;
 mod matrix;
 mod placing;
 mod source;
+mod spec;
 mod switch;
 #[cfg(test)]
 mod tests;
 pub mod units;
 
-pub use file::{open, parse, presets};
+pub use file::{parse, presets};
 pub use matrix::matrix;
+pub use spec::{Spec, open};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};

@@ -1,0 +1,278 @@
+//! NCCL's topology XML, as `NCCL_TOPO_DUMP_FILE` writes it and `NCCL_TOPO_FILE` reads it.
+//!
+//! ```text
+//!     <system><cpu>
+//!       <pci class="0x060400" link_speed="5 GT/s">            a bridge: may lie about its speed, and caps nothing
+//!         <pci class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+//!           <gpu sm="90" rank="0"><nvlink target="0000:c4:00.0" count="18" tclass="0x068000"/></gpu></pci>
+//!         <pci class="0x020700" ...>
+//!           <nic><net name="mlx5_0" speed="200000" port="1"/><net .../></nic></pci></pci></cpu></system>
+//! ```
+//!
+//! Speeds of nets are Mb/s. A NVLink's target is a GPU's bus id or, with class 0x0680, a switch. Links of PCIe are
+//! believed from 8 GT/s on and where they have a width: the slower ones are what idle and virtual devices report.
+
+use std::collections::BTreeMap;
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::File;
+use super::gpu_node::{Distance, Gpu, GpuNode, Nic};
+use super::toml_text::plain;
+
+/// NCCL itself stops at 4096 for a node's dump.
+const MOST_NODES: u32 = 1 << 16;
+/// Elements within elements; real files have seven.
+const MOST_NESTED: usize = 64;
+const SWITCH: &str = "0x0680";
+
+/// What an element lies in, from the outermost: bridges and the CPU, as byte offsets.
+type Path = Vec<usize>;
+
+struct GpuElement<'a> {
+    node: Node<'a, 'a>,
+    path: Path,
+    bus: String,
+    /// Of the `<pci>`; `None`: not believed, or not there.
+    link: Option<(u64, String)>,
+    order: u64,
+}
+
+struct NicElement {
+    nic: Nic,
+    path: Path,
+}
+
+struct Reader<'a> {
+    file: File<'a>,
+    document: &'a Document<'a>,
+    gpus: Vec<GpuElement<'a>>,
+    nics: Vec<NicElement>,
+    /// Elements that are not read.
+    others: Vec<String>,
+    /// Empty lines before the document.
+    skipped: usize,
+}
+
+/// The machine of a file.
+pub fn read(file: &File<'_>) -> Result<String, String> {
+    let text = file.text.trim_start_matches('\u{feff}').trim_start();
+    // Lines are counted in what is parsed; what was trimmed may have had some.
+    let skipped = file.text[..file.text.len() - text.len()].matches('\n').count();
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|why| {
+        file.at(
+            skipped + why.pos().row as usize,
+            format_args!(
+                "cannot be read as XML ({}); dump it again with NCCL_TOPO_DUMP_FILE",
+                plain(&why.to_string())
+            ),
+        )
+    })?;
+    let root = document.root_element();
+    let mut reader = Reader {
+        file: *file,
+        document: &document,
+        gpus: Vec::new(),
+        nics: Vec::new(),
+        others: Vec::new(),
+        skipped,
+    };
+    if root.tag_name().name() != "system" {
+        let what =
+            format!("begins with <{}>, not <system>; give NCCL's topology", plain(root.tag_name().name()));
+        return Err(reader.at(root, what));
+    }
+    // Depth first, in the file's order; on a stack of its own, so that no nesting is too deep for the thread's.
+    let mut stack = vec![(root, Path::new())];
+    while let Some((node, path)) = stack.pop() {
+        if path.len() > MOST_NESTED {
+            return Err(reader.at(node, format!("is nested more than {MOST_NESTED} deep; write less")));
+        }
+        let into = reader.element(node, &path)?;
+        if into {
+            let mut inner = path;
+            inner.push(node.range().start);
+            let children: Vec<Node> = node.children().filter(Node::is_element).collect();
+            stack.extend(children.into_iter().rev().map(|child| (child, inner.clone())));
+        }
+    }
+    reader.finish()?.machine("NCCL's topology XML", file)
+}
+
+impl<'a> Reader<'a> {
+    fn at(&self, node: Node, what: impl std::fmt::Display) -> String {
+        self.file.at(self.skipped + self.document.text_pos_at(node.range().start).row as usize, what)
+    }
+
+    /// Take an element in; true: look at its children too.
+    fn element(&mut self, node: Node<'a, 'a>, path: &Path) -> Result<bool, String> {
+        match node.tag_name().name() {
+            "system" | "cpu" => Ok(true),
+            "pci" => self.pci(node, path),
+            "gpu" => self.gpu(node, path, None).map(|()| false),
+            "nic" => self.nic(node, path, None).map(|()| false),
+            other => {
+                if self.others.len() < 8 && !self.others.iter().any(|known| known == other) {
+                    self.others.push(plain(other));
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// A bridge, or the device at the end of a link.
+    fn pci(&mut self, node: Node<'a, 'a>, path: &Path) -> Result<bool, String> {
+        let inner = |name: &'static str| node.children().filter(move |child| child.tag_name().name() == name);
+        let class = node.attribute("class").unwrap_or_default();
+        let (gpus, nics): (Vec<_>, Vec<_>) = (inner("gpu").collect(), inner("nic").collect());
+        for gpu in &gpus {
+            self.gpu(*gpu, path, Some(node))?;
+        }
+        for nic in &nics {
+            self.nic(*nic, path, Some(node))?;
+        }
+        if !gpus.is_empty() || !nics.is_empty() {
+            return Ok(false);
+        }
+        // Files that clouds ship name the devices and leave it to NCCL to find out more.
+        if class.starts_with("0x03") {
+            self.gpu(node, path, Some(node))?;
+        } else if class.starts_with("0x02") {
+            let name = node.attribute("busid").unwrap_or("a NIC").to_owned();
+            let nic = Nic { name, bits: None, ports: 1, latency_ns: None };
+            self.nics.push(NicElement { nic, path: path.clone() });
+        }
+        Ok(true)
+    }
+
+    fn gpu(&mut self, node: Node<'a, 'a>, path: &Path, pci: Option<Node<'a, 'a>>) -> Result<(), String> {
+        let bus = pci.and_then(|pci| pci.attribute("busid")).unwrap_or_default().to_ascii_lowercase();
+        let link = pci.and_then(believable_link);
+        let order =
+            self.number(node, "rank")?.or(self.number(node, "dev")?).unwrap_or(self.gpus.len() as u64);
+        self.gpus.push(GpuElement { node, path: path.clone(), bus, link, order });
+        Ok(())
+    }
+
+    /// All nets of a `<nic>` are ports of one device.
+    fn nic(&mut self, node: Node<'a, 'a>, path: &Path, pci: Option<Node<'a, 'a>>) -> Result<(), String> {
+        let nets: Vec<_> = node.children().filter(|child| child.tag_name().name() == "net").collect();
+        let mut speeds = Vec::new();
+        for net in &nets {
+            let speed = self.number(*net, "speed")?.filter(|&mega| mega > 0);
+            if speed.is_some_and(|mega| mega > 100_000_000) {
+                return Err(self.at(*net, "has a speed above 100 Tb/s; write Mb/s"));
+            }
+            speeds.push(speed);
+        }
+        let mega: Option<u64> = speeds.iter().copied().sum();
+        let link = pci.and_then(believable_link).map(|(rate, _)| rate * 8);
+        let bits = mega.filter(|_| !nets.is_empty()).map(|mega| mega * 1_000_000);
+        let name =
+            nets.first().and_then(|net| net.attribute("name")).or(pci.and_then(|pci| pci.attribute("busid")));
+        let capped = bits.map(|bits| bits.min(link.unwrap_or(u64::MAX)));
+        // Microseconds; NCCL writes 0 where the network's plugin does not say.
+        let latency = nets.first().and_then(|net| net.attribute("latency")?.parse::<f64>().ok());
+        let latency_ns = latency.filter(|us| (0.002..1e6).contains(us)).map(|us| (us * 1e3) as u64);
+        let name = name.unwrap_or("a NIC").to_owned();
+        let nic = Nic { name, bits: capped, ports: nets.len().max(1) as u32, latency_ns };
+        self.nics.push(NicElement { nic, path: path.clone() });
+        Ok(())
+    }
+
+    /// A whole number, decimal; NCCL writes -1 for what it does not know.
+    fn number(&self, node: Node, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = node.attribute(name).map(str::trim).filter(|text| !text.starts_with('-')) else {
+            return Ok(None);
+        };
+        let wrong = || self.at(node, format!("{name}=\"{}\" is no number; write digits", plain(text)));
+        text.parse().map(Some).map_err(|_| wrong())
+    }
+
+    fn finish(mut self) -> Result<GpuNode, String> {
+        self.gpus.sort_by_key(|gpu| gpu.order);
+        let mut node = GpuNode::default();
+        let buses: BTreeMap<&str, usize> =
+            self.gpus.iter().enumerate().map(|(index, gpu)| (gpu.bus.as_str(), index)).collect();
+        // Each direction as its GPU tells it.
+        let mut told: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        let mut elsewhere = 0;
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let mut switched = 0;
+            for link in gpu.node.children().filter(|child| child.tag_name().name() == "nvlink") {
+                let count = match self.number(link, "count")? {
+                    Some(count @ 1..=64) => count as u32,
+                    _ => {
+                        return Err(
+                            self.at(link, "has no count from 1 to 64; write how many links these are")
+                        );
+                    }
+                };
+                let target = link.attribute("target").unwrap_or_default().to_ascii_lowercase();
+                match buses.get(target.as_str()) {
+                    _ if link.attribute("tclass").is_some_and(|class| class.starts_with(SWITCH)) => {
+                        switched += count
+                    }
+                    Some(&peer) if peer != index => *told.entry((index, peer)).or_default() += count,
+                    _ => elsewhere += count,
+                }
+            }
+            if switched > 64 {
+                return Err(self.at(gpu.node, "has more than 64 NVLinks; write those of one GPU"));
+            }
+            let sm = self.number(gpu.node, "sm")?.and_then(|sm| u32::try_from(sm).ok());
+            let distances = self.nics.iter().map(|nic| distance(&gpu.path, &nic.path)).collect();
+            node.gpus.push(Gpu { switched, sm, pcie: gpu.link.clone(), distances });
+        }
+        for (&(a, b), &count) in &told {
+            if told.get(&(b, a)).is_some_and(|&back| back != count) {
+                let what =
+                    format!("has {count} NVLinks to a GPU that has another number back; make them equal");
+                return Err(self.at(self.gpus[a].node, what));
+            }
+            node.peers.insert((a.min(b), a.max(b)), count);
+        }
+        if elsewhere > 0 {
+            node.remarks
+                .push(format!("Not carried over: {elsewhere} NVLinks to what is neither GPU nor switch."));
+        }
+        if !self.others.is_empty() {
+            node.remarks.push(format!("Not carried over: elements {}.", self.others.join(", ")));
+        }
+        if told.is_empty() && node.gpus.iter().all(|gpu| gpu.switched == 0) {
+            node.remarks.push("The file has no NVLinks, so GPUs reach each other over PCIe: guessed.".into());
+        }
+        node.nics = self.nics.into_iter().map(|element| element.nic).collect();
+        Ok(node)
+    }
+}
+
+/// Bytes a second of a device's PCIe link and how that is written, unless it is slow enough to be a lie.
+fn believable_link(pci: Node) -> Option<(u64, String)> {
+    let speed: f64 = pci.attribute("link_speed")?.split_whitespace().next()?.parse().ok()?;
+    let width: u32 = pci.attribute("link_width")?.trim().parse().ok()?;
+    // From 64 GT/s on 242 of 256 bytes are payload and headers; before, 128 of 130 bits.
+    let (over, under) = match speed {
+        8.0..64.0 => (128, 130),
+        64.0..=1024.0 => (242, 256),
+        _ => return None,
+    };
+    if !(1..=32).contains(&width) {
+        return None;
+    }
+    let megabytes = (speed * 1e3) as u64 * u64::from(width) * over / under / 8;
+    Some((megabytes * 1_000_000, format!("{speed} GT/s, {width} lanes, after encoding")))
+}
+
+/// How far apart two devices are by what they both lie in.
+fn distance(a: &Path, b: &Path) -> Distance {
+    let shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    match shared {
+        // The first is the system, the second a CPU.
+        0 | 1 => Distance::Sys,
+        2 => Distance::Phb,
+        _ if shared == a.len() && shared == b.len() => Distance::Pix,
+        _ => Distance::Pxb,
+    }
+}

@@ -1,0 +1,102 @@
+//! Rings, lines, meshes and tori as they stand: the first axis to the right, the second up, the third slanting.
+
+use penny::topology::Network;
+
+use super::canvas::{Canvas, Point};
+use super::{Link, what};
+
+const BOX: Point = (34.0, 20.0);
+/// How far a wrapping link shows beyond its place.
+const STUB: f64 = 14.0;
+/// Links above which only the first of each axis says what it is.
+const MOST_LABELS: usize = 40;
+
+/// A link along an axis.
+struct Step {
+    link: Link,
+    axis: usize,
+    wraps: bool,
+}
+
+/// Draws all of it.
+pub fn draw(canvas: &mut Canvas, network: &Network) {
+    let [_, rows, planes] = network.shape.0;
+    let deep = f64::from(planes - 1);
+    let steps = steps(network);
+    let straight = steps.iter().filter(|step| !step.wraps).count();
+    // Room for a label between two places; planes that slant need more.
+    let flat = if straight <= MOST_LABELS { 132.0 } else { 92.0 };
+    let (across, up) = (flat + 32.0 * deep, 62.0 + 26.0 * deep);
+    let at = |place: u32| -> Point {
+        let [x, y, z] = network.shape.coordinates(place).map(f64::from);
+        (56.0 + x * across + z * 44.0, 28.0 + (f64::from(rows - 1) - y) * up + (deep - z) * 34.0)
+    };
+    for place in 0..network.shape.nranks() {
+        canvas.block("place", at(place), BOX, &format!("g{place}"), &format!("place {place}"));
+    }
+    let mut labelled = [false; 3];
+    for step in &steps {
+        let (from, to) = (at(step.link.from), at(step.link.to));
+        if step.wraps {
+            let (dx, dy) = [(1.0, 0.0), (0.0, -1.0), (0.8, -0.6)][step.axis];
+            let reach = [BOX.0 / 2.0, BOX.1 / 2.0, BOX.0 / 2.0][step.axis] + STUB;
+            for (end, sign) in [(from, 1.0), (to, -1.0)] {
+                canvas.wrap(end, (end.0 + sign * dx * reach, end.1 + sign * dy * reach), step.link.class);
+            }
+            continue;
+        }
+        for (from, to) in parallel(from, to, step.link.count) {
+            canvas.link(from, to, step.link.class);
+        }
+        if straight <= MOST_LABELS || !std::mem::replace(&mut labelled[step.axis], true) {
+            let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
+            canvas.label(middle, &what(network, &step.link), step.link.class);
+        }
+    }
+    if steps.iter().any(|step| step.wraps) {
+        canvas.note("Dashed ends at the rims join the opposite rim.");
+    }
+}
+
+/// Each edge once, by the port that goes up its axis: `g3.x+`, `g3.x+.1`.
+fn steps(network: &Network) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for port in &network.ports {
+        let mut parts = port.name.split('.');
+        let place =
+            parts.next().and_then(|part| part.strip_prefix('g')).and_then(|number| number.parse().ok());
+        let axis = parts.next().and_then(|direction| ["x+", "y+", "z+"].iter().position(|d| *d == direction));
+        let (Some(from), Some(axis)) = (place, axis) else { continue };
+        let mut there = network.shape.coordinates(from);
+        there[axis] = (there[axis] + 1) % network.shape.0[axis];
+        let to = network.shape.rank(there);
+        match steps.last_mut().map(|step| (&mut step.link, step.axis)) {
+            // The slowest of parallel links stands for them.
+            Some((link, last)) if last == axis && link.from == from => {
+                link.count += 1;
+                let rate = |class: u32| network.classes[class as usize].rate;
+                if rate(port.class) < rate(link.class) {
+                    link.class = port.class;
+                }
+            }
+            _ => {
+                let link = Link { from, to, class: port.class, count: 1 };
+                steps.push(Step { link, axis, wraps: there[axis] == 0 });
+            }
+        }
+    }
+    steps
+}
+
+/// Lines side by side; more than four are too many to count by eye.
+pub fn parallel(from: Point, to: Point, count: u32) -> Vec<(Point, Point)> {
+    let shown = count.clamp(1, 4);
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let length = dx.hypot(dy).max(1.0);
+    let aside = |number: u32| {
+        let offset = 3.0 * (f64::from(number) - f64::from(shown - 1) / 2.0);
+        let (x, y) = (-dy / length * offset, dx / length * offset);
+        ((from.0 + x, from.1 + y), (to.0 + x, to.1 + y))
+    };
+    (0..shown).map(aside).collect()
+}

@@ -1,0 +1,130 @@
+//! A machine as a picture: boxes for places, NICs and switches, lines for links, a colour a class.
+//!
+//! ```text
+//!     nodes    spine over leaves over nodes; in a node its NICs, its places, its switch      columns.rs
+//!     switch   one switch over its places                                                    columns.rs
+//!     ring, line, mesh, torus    a grid, the third axis slanting; stubs where it wraps       grid.rs
+//!     edges    places on a circle                                                            circle.rs
+//! ```
+//!
+//! What is drawn is what was built: the kind of machine is read off its ports' names, so that overrides show.
+
+mod canvas;
+mod circle;
+mod columns;
+mod grid;
+
+use canvas::Canvas;
+use penny::topology::{Network, units};
+
+/// Places above which a picture has no use.
+const MOST_PLACES: u32 = 1024;
+
+/// One link or several parallel ones, from one place to another.
+struct Link {
+    /// From, to, and the class of the port that sends.
+    from: u32,
+    to: u32,
+    class: u32,
+    count: u32,
+}
+
+/// The drawing, as the text of an SVG file.
+pub fn svg(network: &Network) -> Result<String, String> {
+    let places = network.shape.nranks();
+    if places > MOST_PLACES {
+        return Err(format!(
+            "{}: {places} places are too many to draw; draw up to {MOST_PLACES}, such as one with fewer nodes or a \
+             smaller shape",
+            network.name
+        ));
+    }
+    let name = |port: usize| network.ports.get(port).map_or("", |port| port.name.as_str());
+    let mut canvas = Canvas::new(network);
+    if name(0).ends_with(".nv.tx") {
+        columns::nodes(&mut canvas, network);
+    } else if name(0).ends_with(".tx") {
+        columns::switch(&mut canvas, network);
+    } else if name(0).contains(['+', '-']) {
+        grid::draw(&mut canvas, network);
+    } else {
+        circle::draw(&mut canvas, network);
+    }
+    Ok(canvas.finish())
+}
+
+/// A link's class and rate: `eth 2x12.5GB/s`.
+fn what(network: &Network, link: &Link) -> String {
+    let class = &network.classes[link.class as usize];
+    let times = if link.count > 1 { format!("{}x", link.count) } else { String::new() };
+    format!("{} {times}{}", class.name, units::print_bandwidth(class.rate))
+}
+
+/// The index of a port by its name.
+fn port(network: &Network, name: &str) -> Option<u32> {
+    network.ports.iter().position(|port| port.name == name).map(|index| index as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penny::topology::{open, parse, presets};
+
+    fn count(text: &str, what: &str) -> usize {
+        text.matches(what).count()
+    }
+
+    #[test]
+    fn every_preset_is_drawn_with_its_classes_and_their_rates() {
+        for (name, _) in presets() {
+            let network = open(name).unwrap();
+            let places = network.shape.nranks();
+            match svg(&network) {
+                Ok(text) => {
+                    assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{name}");
+                    for class in &network.classes {
+                        assert!(text.contains(&format!("{}: ", class.name)), "{name} {}", class.name);
+                    }
+                    assert_eq!(count(&text, "class=\"place\""), places as usize, "{name}");
+                }
+                Err(why) => assert!(places > MOST_PLACES, "{why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_boxes_and_links_of_two_nodes_are_all_there() {
+        let text = svg(&open("dgx-h100:nodes=2").unwrap()).unwrap();
+        assert_eq!(count(&text, "class=\"nic\""), 16);
+        assert_eq!(count(&text, "class=\"leaf\""), 8);
+        assert_eq!(count(&text, "class=\"spine\""), 1);
+        assert_eq!(count(&text, "class=\"switch\""), 2);
+        // Place to switch, NIC to leaf, leaf to spine.
+        assert_eq!(count(&text, "class=\"link\""), 16 + 16 + 8);
+        assert!(text.contains("48.5GB/s") && text.contains("370.8GB/s"));
+    }
+
+    #[test]
+    fn a_mesh_has_its_edges_and_a_torus_stubs_for_those_that_wrap() {
+        assert_eq!(count(&svg(&open("t3000").unwrap()).unwrap(), "class=\"link\""), 10 * 2);
+        assert_eq!(count(&svg(&open("dgx-1v").unwrap()).unwrap(), "class=\"link\""), 24);
+        let torus = svg(&open("tpu-v5e:shape=4x4").unwrap()).unwrap();
+        assert_eq!(count(&torus, "class=\"link\""), 2 * 4 * 3);
+        assert_eq!(count(&torus, "class=\"wrap\""), 2 * 4 * 2);
+    }
+
+    #[test]
+    fn an_override_has_a_colour_of_its_own_and_names_are_escaped() {
+        let (_, text) = presets().iter().find(|(name, _)| *name == "t3000").unwrap();
+        let text = text.replace("t3000\"", "a<b&c\"") + "[[override]]\nlink = \"g0.x+.*\"\nbw = \"0.5x\"\n";
+        let text = svg(&parse("m.toml", &text, &[]).unwrap()).unwrap();
+        assert!(text.contains("eth, override 1: 6.25GB/s"), "{text}");
+        assert!(text.contains("a&lt;b&amp;c") && !text.contains("a<b"));
+    }
+
+    #[test]
+    fn what_is_too_large_to_draw_is_refused() {
+        let why = svg(&open("dgx-h100:nodes=200").unwrap()).unwrap_err();
+        assert!(why.contains("1600 places are too many to draw"), "{why}");
+    }
+}

@@ -1,0 +1,144 @@
+//! `penny topo`: declared machines, shown, checked, drawn, and exchanged with other programs.
+
+mod drawing;
+mod export;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use penny::topology;
+use penny_cli::foreign::{self, Format};
+
+use crate::answer;
+
+const EXAMPLES: &str = "\
+Examples:
+  penny topo list
+  penny topo show dgx-h100:nodes=2
+  penny topo draw dgx-h100:nodes=2 -o two-nodes.svg
+  penny topo check ./my-machine.toml
+  penny topo print dgx-h100 > my-machine.toml
+  penny topo import topo-m.txt ibstatus.txt > my-node.toml
+  penny topo export dgx-a100:nodes=4 --format nccl-xml > topo.xml";
+
+/// The subcommands of `penny topo`.
+#[derive(clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub enum Args {
+    /// The machines that ship with Penny
+    List,
+    /// The ways between places, as a matrix
+    Show {
+        /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+        machine: String,
+    },
+    /// Read a machine and say how large it is, or what is wrong with it
+    Check {
+        /// As above
+        machine: String,
+    },
+    /// A preset's own file, to begin one from
+    Print {
+        /// A preset's name
+        preset: String,
+    },
+    /// Turn another program's description of a machine into a file for Penny; what had to be guessed is marked
+    Import {
+        /// NCCL topology XML, `nvidia-smi topo -m` (and `ibstatus`), tt-umd descriptor, or ASTRA-sim network; - is
+        /// standard input
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// What the file is, if its content does not tell
+        #[arg(long, value_name = "FORMAT")]
+        from: Option<Format>,
+    },
+    /// A machine as a file: its TOML with the arguments put in, or one node as NCCL's topology XML
+    Export {
+        /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+        machine: String,
+        /// What to write
+        #[arg(long, default_value = "toml")]
+        format: export::Format,
+    },
+    /// A drawing of a machine, SVG: places, NICs, switches and the links between them
+    Draw {
+        /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+        machine: String,
+        /// Where to; without: standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Answers.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let text = match args {
+        Args::List => list(),
+        Args::Show { machine } => topology::matrix(&topology::open(machine).map_err(|e| e.message)?),
+        Args::Check { machine } => {
+            let network = topology::open(machine).map_err(|e| e.message)?;
+            let [x, y, z] = network.shape.0;
+            format!("{}: {x} x {y} x {z} places\n", network.name)
+        }
+        Args::Print { preset } => print(preset)?,
+        Args::Import { files, from } => import(files, *from)?,
+        Args::Export { machine, format } => export::text(machine, *format)?,
+        Args::Draw { machine, output } => {
+            let drawing = drawing::svg(&topology::open(machine).map_err(|e| e.message)?)?;
+            match output {
+                None => drawing,
+                Some(path) => {
+                    std::fs::write(path, drawing)
+                        .map_err(|why| format!("-o {}: cannot write: {why}", path.display()))?;
+                    String::new()
+                }
+            }
+        }
+    };
+    answer::print(&text)
+}
+
+/// Name and the first comment line of each preset.
+fn list() -> String {
+    let about = |text: &str| text.lines().next().unwrap_or("").trim_start_matches('#').trim().to_owned();
+    topology::presets().iter().map(|(name, text)| format!("{name:<12} {}\n", about(text))).collect()
+}
+
+fn print(preset: &str) -> Result<String, String> {
+    let known = topology::presets();
+    known.iter().find(|(name, _)| *name == preset).map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        format!("{preset}: no such preset; there are {}", names.join(", "))
+    })
+}
+
+fn import(paths: &[PathBuf], from: Option<Format>) -> Result<String, String> {
+    let texts: Vec<(String, String)> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let files: Vec<_> = texts.iter().map(|(name, text)| foreign::File { name, text }).collect();
+    foreign::import(&files, from)
+}
+
+/// A file's name and text. No more is read than an importer takes, so that no device fills the memory.
+fn read(path: &Path) -> Result<(String, String), String> {
+    let name = path.display().to_string();
+    let wrong = |why: std::io::Error| format!("{name}: cannot be read ({why}); name a text file");
+    let mut bytes = Vec::new();
+    let most = foreign::MOST_BYTES + 1;
+    if name == "-" {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(wrong)?;
+    } else {
+        File::open(path).map_err(wrong)?.take(most).read_to_end(&mut bytes).map_err(wrong)?;
+    }
+    // A letter cut in two at the limit is not the reader's business: the file is refused for its size.
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok((name, text)),
+        Err(why) if why.as_bytes().len() as u64 == most => Ok((name, "\n".repeat(most as usize))),
+        Err(why) => {
+            let line =
+                1 + why.as_bytes()[..why.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+            Err(format!("{name}:{line}: is not UTF-8; save it as UTF-8 text"))
+        }
+    }
+}
