@@ -1,6 +1,7 @@
 //! What a plan would take on a declared machine: one engine, in whole picoseconds.
 
 pub mod engine;
+pub mod mover;
 pub mod pricer;
 mod program;
 mod queue;
