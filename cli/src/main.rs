@@ -4,6 +4,7 @@ mod algos;
 mod answer;
 mod doctor;
 mod launch;
+mod link;
 mod methods;
 mod perf;
 mod plan;
@@ -14,7 +15,7 @@ mod topo;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
 /// Collective communication between processes of one machine
 #[derive(Parser)]
@@ -29,7 +30,7 @@ enum Command {
     /// Start a program as N ranks
     Run(run::Args),
     /// Measure and check a collective between N ranks
-    Perf(Box<perf::Args>),
+    Perf(Box<Perf>),
     /// Show who sends what to whom in a collective
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
@@ -46,10 +47,55 @@ enum Command {
     Worker(perf::WorkerArgs),
 }
 
+/// A collective between processes, or one of the benchmarks that need none. By hand: an optional flattened struct that
+/// flattens another one is always `None` to the derive.
+enum Perf {
+    Collective(perf::Args),
+    Other(Benchmark),
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// An Ethernet link of a declared machine: latency, ring, utilisation
+    Link(link::Args),
+}
+
+impl Args for Perf {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Benchmark::augment_subcommands(perf::Args::augment_args(command))
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Perf::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Perf {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Perf, clap::Error> {
+        match matches.subcommand_name() {
+            Some(_) => Benchmark::from_arg_matches(matches).map(Perf::Other),
+            None => perf::Args::from_arg_matches(matches).map(Perf::Collective),
+        }
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        Perf::from_arg_matches(matches).map(|perf| *self = perf)
+    }
+}
+
+impl Perf {
+    fn main(self) -> Result<ExitCode, String> {
+        match self {
+            Perf::Collective(args) => perf::main(args),
+            Perf::Other(Benchmark::Link(args)) => link::main(&args),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Penny::parse().command {
         Command::Run(args) => run::main(args),
-        Command::Perf(args) => perf::main(*args),
+        Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Topo(args) => topo::main(&args),
@@ -79,6 +125,7 @@ mod tests {
         let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
             panic!("not understood")
         };
+        let Perf::Collective(args) = *args else { panic!("not a collective") };
         assert_eq!(args.ranks_and_iters(), (3, 7));
     }
 }
