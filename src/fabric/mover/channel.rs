@@ -10,8 +10,10 @@
 //! The words of a message go round in one order, so counts say all: `credited <= acked <= sent <= filled` at the
 //! sender, `completed <= read <= taken` at the receiver.
 
-use super::end::Side;
+use super::end::{SIDES, Side};
 use super::fault::Fault;
+use super::parameters::Parameters;
+use crate::error::Error;
 
 /// How a payload and the word that announces it travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +44,40 @@ pub struct Setup {
     pub bytes: u64,
     /// Buffers at each end.
     pub buffers: u32,
+}
+
+/// Refuse what a core cannot hold, and what would never end.
+pub(super) fn check(
+    parameters: &Parameters,
+    setups: &[Setup],
+    termination: Termination,
+) -> crate::error::Result<()> {
+    for setup in setups {
+        parameters.check_payload(setup.bytes)?;
+        if setup.buffers == 0 {
+            return Err(Error::argument("a channel has no buffer; give it one"));
+        }
+        if setup.messages == 0 && termination == Termination::WorkerInitiated {
+            return Err(Error::argument(
+                "a worker cannot end a channel with its last message if it has none; give it one",
+            ));
+        }
+    }
+    for side in SIDES {
+        let of_side = setups.iter().filter(|setup| setup.sender == side);
+        let (count, bytes) = of_side.fold((0u64, 0u64), |(count, bytes), setup| {
+            let row = setup.bytes.saturating_add(parameters.align).saturating_mul(setup.buffers.into());
+            (count + 1, bytes.saturating_add(row))
+        });
+        if count > parameters.channels.into() || bytes > parameters.buffer_bytes {
+            return Err(Error::argument(format!(
+                "{count} channels with {bytes} B of buffers in one direction do not fit a core; keep to {} \
+                     channels and {} B",
+                parameters.channels, parameters.buffer_bytes
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What a channel does at an end, in the guide's words.

@@ -11,11 +11,11 @@
 //! happen, and a [`Fault`] is what must never come out, in no order. Nothing happens any more when both ends have
 //! finished, and then there is no word left on any wire.
 
-use super::channel::{Channel, Setup, Signal, State, Termination};
+use super::channel::{Channel, Setup, Signal, State, Termination, check};
 use super::end::{Command, End, Packet, Phase, SIDES, Side, Word};
 use super::fault::Fault;
 use super::parameters::Parameters;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +77,8 @@ pub(super) enum Mistake {
     NoDraining,
     /// Payloads are sent without a handshake.
     NoHandshake,
+    /// Acknowledgements and credits are sent from one word, which a queue reads when it sends.
+    OneSource,
 }
 
 impl Link {
@@ -87,31 +89,7 @@ impl Link {
         signal: Signal,
         termination: Termination,
     ) -> Result<Link> {
-        for setup in setups {
-            parameters.check_payload(setup.bytes)?;
-            if setup.buffers == 0 {
-                return Err(Error::argument("a channel has no buffer; give it one"));
-            }
-            if setup.messages == 0 && termination == Termination::WorkerInitiated {
-                return Err(Error::argument(
-                    "a worker cannot end a channel with its last message if it has none; give it one",
-                ));
-            }
-        }
-        for side in SIDES {
-            let of_side = setups.iter().filter(|setup| setup.sender == side);
-            let (count, bytes) = of_side.fold((0u64, 0u64), |(count, bytes), setup| {
-                let row = setup.bytes.saturating_add(parameters.align).saturating_mul(setup.buffers.into());
-                (count + 1, bytes.saturating_add(row))
-            });
-            if count > parameters.channels.into() || bytes > parameters.buffer_bytes {
-                return Err(Error::argument(format!(
-                    "{count} channels with {bytes} B of buffers in one direction do not fit a core; keep to {} \
-                     channels and {} B",
-                    parameters.channels, parameters.buffer_bytes
-                )));
-            }
-        }
+        check(parameters, setups, termination)?;
         let end = || End::new(parameters.queues);
         Ok(Link {
             channels: (0..).zip(setups).map(|(id, &setup)| Channel::new(id, setup)).collect(),
@@ -261,6 +239,9 @@ impl Link {
                 self.command(id, Word::ReceiverDone, message, self.word_bytes);
             }
             Event::Transmit(side, queue) => {
+                if self.makes(Mistake::OneSource) {
+                    self.reread(side, queue);
+                }
                 let mtu = self.mtu;
                 self.end_mut(side).transmit(queue, mtu);
             }
@@ -332,6 +313,15 @@ impl Link {
         let side = if back { sender.other() } else { sender };
         let queue = self.queue(word);
         self.end_mut(side).queues[queue].push_back(Command { word, channel, message, bytes });
+    }
+
+    /// The acknowledgement has become the credit that was written over it.
+    fn reread(&mut self, side: Side, queue: usize) {
+        let Some(command) = self.ends[side as usize].queues[queue].front_mut() else { return };
+        let completed = self.channels[command.channel as usize].receiver.completed;
+        if command.word == Word::ReceiverAck && completed > command.message {
+            command.word = Word::ReceiverDone;
+        }
     }
 
     fn deliver(&mut self, side: Side, command: Command) -> std::result::Result<(), Fault> {

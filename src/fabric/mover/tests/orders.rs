@@ -93,6 +93,7 @@ fn every_broken_rule_is_found_in_some_order() {
     let one = [setup(Near, 2, 1)];
     assert_eq!(faults(Mistake::SignalOvertakes, &one), Fault::NotThere { channel: 0, message: 0 });
     assert_eq!(faults(Mistake::AckOvertakes, &one), Fault::DoneBeforeAck { channel: 0 });
+    assert_eq!(faults(Mistake::OneSource, &one), Fault::DoneBeforeAck { channel: 0 });
     assert_eq!(faults(Mistake::NoCredits, &one), Fault::Overwritten { channel: 0, message: 1 });
     let nobody = faults(Mistake::NoDraining, &one);
     assert_eq!(nobody, Fault::NobodyThere { side: Near });
