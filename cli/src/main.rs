@@ -15,7 +15,7 @@ mod topo;
 
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 /// Collective communication between processes of one machine
 #[derive(Parser)]
@@ -47,8 +47,7 @@ enum Command {
     Worker(perf::WorkerArgs),
 }
 
-/// A collective between processes, or one of the benchmarks that need none. By hand: an optional flattened struct that
-/// flattens another one is always `None` to the derive.
+/// A collective between processes, or one of the benchmarks that need none.
 enum Perf {
     Collective(perf::Args),
     Other(Benchmark),
@@ -60,9 +59,12 @@ enum Benchmark {
     Link(link::Args),
 }
 
-impl Args for Perf {
+// By hand: the derived form cannot leave out what a subcommand makes needless.
+impl clap::Args for Perf {
     fn augment_args(command: clap::Command) -> clap::Command {
         Benchmark::augment_subcommands(perf::Args::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
     }
@@ -71,15 +73,16 @@ impl Args for Perf {
     }
 }
 
-impl FromArgMatches for Perf {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Perf, clap::Error> {
-        match matches.subcommand_name() {
+impl clap::FromArgMatches for Perf {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Perf, clap::Error> {
+        match matches.subcommand() {
             Some(_) => Benchmark::from_arg_matches(matches).map(Perf::Other),
             None => perf::Args::from_arg_matches(matches).map(Perf::Collective),
         }
     }
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        Perf::from_arg_matches(matches).map(|perf| *self = perf)
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Perf::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 

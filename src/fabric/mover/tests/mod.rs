@@ -2,6 +2,7 @@
 
 mod orders;
 mod published;
+mod timed;
 
 use super::channel::{Setup, Signal, Termination};
 use super::end::Side;

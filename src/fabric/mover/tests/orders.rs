@@ -157,7 +157,7 @@ fn what_does_not_fit_is_refused_with_the_remedy() {
 }
 
 prop_compose! {
-    fn any_setup()(far: bool, messages in 1u64..6, words in 1u64..300, buffers in 1u32..4) -> Setup {
+    pub(super) fn any_setup()(far: bool, messages in 1u64..6, words in 1u64..300, buffers in 1u32..4) -> Setup {
         let sender = if far { Side::Far } else { Side::Near };
         Setup { sender, messages, bytes: words * 16, buffers }
     }
