@@ -4,6 +4,7 @@ mod algos;
 mod answer;
 mod doctor;
 mod launch;
+mod link;
 mod machine;
 mod methods;
 mod perf;
@@ -30,7 +31,7 @@ enum Command {
     /// Start a program as N ranks
     Run(run::Args),
     /// Measure and check a collective between N ranks
-    Perf(Box<perf::Args>),
+    Perf(Box<Perf>),
     /// Show who sends what to whom in a collective
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
@@ -47,10 +48,58 @@ enum Command {
     Worker(perf::WorkerArgs),
 }
 
+/// A collective between processes, or one of the benchmarks that need none.
+enum Perf {
+    Collective(perf::Args),
+    Other(Benchmark),
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// An Ethernet link of a declared machine: latency, ring, utilisation
+    Link(link::Args),
+}
+
+// By hand: the derived form cannot leave out what a subcommand makes needless.
+impl clap::Args for Perf {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Benchmark::augment_subcommands(perf::Args::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Perf::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Perf {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Perf, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => Benchmark::from_arg_matches(matches).map(Perf::Other),
+            None => perf::Args::from_arg_matches(matches).map(Perf::Collective),
+        }
+    }
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Perf::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Perf {
+    fn main(self) -> Result<ExitCode, String> {
+        match self {
+            Perf::Collective(args) => perf::main(args),
+            Perf::Other(Benchmark::Link(args)) => link::main(&args),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Penny::parse().command {
         Command::Run(args) => run::main(args),
-        Command::Perf(args) => perf::main(*args),
+        Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Topo(args) => topo::main(&args),
@@ -80,6 +129,7 @@ mod tests {
         let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
             panic!("not understood")
         };
+        let Perf::Collective(args) = *args else { panic!("not a collective") };
         assert_eq!(args.ranks_and_iters(), (3, 7));
     }
 }

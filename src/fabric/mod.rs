@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod live;
+pub mod mover;
 mod port;
 pub mod pricer;
 mod program;

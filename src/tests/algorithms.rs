@@ -1,6 +1,7 @@
 //! The methods and the plan checker: every plan is proved, every planted fault is found, known values come out.
 
 mod faults;
+mod groups;
 mod interpreter;
 mod known_values;
 mod mutations;

@@ -243,6 +243,7 @@ fn shift(rank: Rank, n: u32, comm: Handle, by: u32, count: usize) {
         count,
         dtype: DataType::Uint32,
         peer: peer as i32,
+        of_permute: false,
     };
     comm::group_start().unwrap();
     comm::transfer(comm, &half(true, &mut out, to)).unwrap();
@@ -283,7 +284,17 @@ fn a_missing_receive_is_a_deadlock_that_names_both_ranks() {
         let mut word = [rank];
         let ended: Result<()> = if rank == 0 {
             let buffer = address(&mut word);
-            comm::transfer(comm, &Transfer { send: true, buffer, count: 1, dtype: DataType::Uint32, peer: 1 })
+            comm::transfer(
+                comm,
+                &Transfer {
+                    send: true,
+                    buffer,
+                    count: 1,
+                    dtype: DataType::Uint32,
+                    peer: 1,
+                    of_permute: false,
+                },
+            )
         } else {
             barrier(comm)
         };

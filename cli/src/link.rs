@@ -1,0 +1,296 @@
+//! `penny perf link`: what the data mover makes of an Ethernet link of a declared machine.
+
+use std::process::ExitCode;
+
+use penny::algorithms;
+use penny::fabric::mover::channel::Signal;
+use penny::fabric::mover::measure::{Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation};
+use penny::fabric::mover::parameters::Parameters;
+use penny::fabric::{Call, engine};
+use penny::plan::View;
+use penny::topology::{self, Class, Network, units};
+use penny::types::Collective;
+use penny_bench::options::parse_bytes;
+use serde::Serialize;
+
+use crate::answer;
+
+const EXAMPLES: &str = "\
+Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. All figures are of the model, none of this machine.
+
+Examples:
+  penny perf link --fabric t3000
+  penny perf link --fabric galaxy --chips 12 --sizes 1K,4K,16K
+  penny perf link --fabric n300 --json | jq 'select(.measure == \"ring_hop\") | .ns'";
+
+/// The options of `penny perf link`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Machine whose links are of a class `eth`: n300, t3000, galaxy, or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Chips of the ring, of the ping and of the all-gather; without: 8, or as many as there are
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
+    chips: Option<u32>,
+    /// Payloads of the utilisation: whole words of 16 bytes
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = parse_bytes,
+          default_value = "256,576,1088,2K,4K,8K,16K,32K")]
+    sizes: Vec<usize>,
+    /// Print JSON, one object a line, instead of the tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// A latency, with the signal merged or apart.
+#[derive(Serialize)]
+struct Latency<'a> {
+    fabric: &'a str,
+    measure: &'static str,
+    signal: &'static str,
+    bytes: u64,
+    chips: Option<u32>,
+    ns: f64,
+    /// Of Wormhole chips, from and to.
+    published_ns: Option<[f64; 2]>,
+}
+
+/// Shares of what the wire could carry.
+#[derive(Serialize)]
+struct Utilisation<'a> {
+    fabric: &'a str,
+    measure: &'static str,
+    bytes: u64,
+    channels: u32,
+    /// Commands without flow control.
+    streamed: f64,
+    merged: f64,
+    merged_both_ways: f64,
+    separate: f64,
+    separate_both_ways: f64,
+    /// What is published of Wormhole chips.
+    published: Option<&'static str>,
+}
+
+/// An all-gather on a ring of such links, and on a line.
+#[derive(Serialize)]
+struct Gather<'a> {
+    fabric: &'a str,
+    measure: &'static str,
+    shape: &'static str,
+    algo: &'static str,
+    chips: u32,
+    bytes: u64,
+    gbps: f64,
+    /// Of the ring's.
+    share: f64,
+}
+
+/// What an all-gather has in all.
+const GATHERED: u64 = 64 << 20;
+
+/// Machines of the chip whose figures are published.
+const WORMHOLE: [&str; 3] = ["n300", "t3000", "galaxy"];
+
+/// Measures, and prints the tables.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let network = topology::open(&args.fabric).map_err(|e| e.message)?;
+    let class = ethernet(&network)?;
+    let parameters = Parameters::wormhole(class.clone());
+    let chips = args.chips.unwrap_or(network.shape.nranks().min(8));
+    let fabric = network.name.as_str();
+    let latencies = latencies(fabric, &parameters, chips).map_err(|e| e.message)?;
+    let shares = utilisations(fabric, &parameters, &args.sizes).map_err(|e| e.message)?;
+    let gathers = gathers(fabric, class, chips)?;
+    let text = match args.json {
+        true => [lines(&latencies)?, lines(&shares)?, lines(&gathers)?].concat(),
+        false => table(fabric, class, &latencies, &shares, &gathers),
+    };
+    answer::print(&text)
+}
+
+/// The class of the machine's first link, if that is Ethernet.
+fn ethernet(network: &Network) -> Result<&Class, String> {
+    let mut way = Vec::new();
+    if network.shape.nranks() > 1 {
+        network.routes.route(0, 1, 0, &mut way)?;
+    }
+    match way.first().map(|&port| network.class(port)) {
+        Some(class) if class.name.starts_with("eth") => Ok(class),
+        other => Err(format!(
+            "--fabric {}: its links are of class {}, which no data mover serves; take {}, or a file with [class.eth]",
+            network.name,
+            other.map_or("none", |class| class.name.as_str()),
+            WORMHOLE.join(", ")
+        )),
+    }
+}
+
+fn is_wormhole(fabric: &str) -> bool {
+    WORMHOLE.iter().any(|name| fabric.split(':').next() == Some(name))
+}
+
+fn word(signal: Signal) -> &'static str {
+    match signal {
+        Signal::Merged => "merged",
+        Signal::Separate => "separate",
+    }
+}
+
+fn latencies<'a>(
+    fabric: &'a str,
+    parameters: &Parameters,
+    chips: u32,
+) -> penny::error::Result<Vec<Latency<'a>>> {
+    let known = is_wormhole(fabric);
+    let mut rows = Vec::new();
+    for bytes in [16, 1024] {
+        for signal in [Signal::Merged, Signal::Separate] {
+            let wire_ps = parameters.wire.serialisation_ps(bytes);
+            let ring_ps = ring_ps(parameters, chips, bytes, 1, signal)?;
+            let hop = match (bytes, signal) {
+                (16, Signal::Merged) => 650.0,
+                (16, Signal::Separate) => 690.0,
+                _ => 1000.0,
+            };
+            let back_ps = round_trip_ps(parameters, bytes, signal)?;
+            let mut row = |measure, ps, chips, published: Option<[f64; 2]>| {
+                let published_ns = published.filter(|_| known);
+                let ns = ps as f64 * 1e-3;
+                rows.push(Latency { fabric, measure, signal: word(signal), bytes, chips, ns, published_ns });
+            };
+            row("one_way", one_way_ps(parameters, bytes, signal)?, None, None);
+            let bare_ps = back_ps.saturating_sub(2 * wire_ps) / 2;
+            row("one_way_without_wire_time", bare_ps, None, Some([530.0, 620.0]));
+            row("round_trip", back_ps, None, (bytes == 16).then_some([1100.0; 2]));
+            row("ring_hop", ring_ps / u64::from(chips), Some(chips), Some([hop; 2]));
+            row("ring", ring_ps, Some(chips), (hop == 650.0 && chips == 8).then_some([5200.0; 2]));
+        }
+    }
+    Ok(rows)
+}
+
+fn utilisations<'a>(
+    fabric: &'a str,
+    parameters: &Parameters,
+    sizes: &[usize],
+) -> penny::error::Result<Vec<Utilisation<'a>>> {
+    let mut rows = Vec::new();
+    for &bytes in sizes {
+        let bytes = bytes as u64;
+        parameters.check_payload(bytes)?;
+        let most = parameters.room_for(bytes);
+        let published = match bytes {
+            _ if !is_wormhole(fabric) => None,
+            576 => Some("91 streamed"),
+            1088 | 2048 => Some("above 95 streamed"),
+            4096..=16384 => Some("about 94 both ways"),
+            _ => None,
+        };
+        for channels in [1, 2, 4, 8].into_iter().filter(|&channels| channels < most).chain([most]) {
+            let share = |signal, directions| utilisation(parameters, bytes, channels, signal, directions);
+            rows.push(Utilisation {
+                fabric,
+                measure: "utilisation",
+                bytes,
+                channels,
+                streamed: streamed(parameters, bytes)?,
+                merged: share(Signal::Merged, Directions::One)?,
+                merged_both_ways: share(Signal::Merged, Directions::Both)?,
+                separate: share(Signal::Separate, Directions::One)?,
+                separate_both_ways: share(Signal::Separate, Directions::Both)?,
+                published: published.filter(|_| channels == most),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// The general engine on chips that such links join to a ring, and to a line.
+fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<'a>>, String> {
+    let mut rows: Vec<Gather<'a>> = Vec::new();
+    for (shape, algo) in [("ring", "ring_pair"), ("line", "line")] {
+        let text = format!(
+            "name = \"{shape}\"\n[class.eth]\nbw = \"{}\"\nlat = \"{}\"\npost = \"{}\"\ngap = \"{}\"\n\
+             mtu = \"{}\"\nhdr = \"{}\"\n[{shape}]\nshape = \"{chips}\"\nlink = \"eth\"\n",
+            units::print_bandwidth(class.rate),
+            units::print_time(class.latency_ps),
+            units::print_time(class.post_ps),
+            units::print_time(class.gap_ps),
+            units::print_size(class.mtu),
+            units::print_size(class.header),
+        );
+        let network = topology::parse(shape, &text, &[]).map_err(|e| e.message)?;
+        let view = View::flat(Collective::AllGather, 0, chips, 0);
+        let method = algorithms::find(algo).ok_or("a method of the table is gone")?;
+        let plans = algorithms::plan_all(method, &view);
+        let count = GATHERED / u64::from(chips);
+        let call = Call { plans: &plans, view, count, size: 1, slice_bytes: 1 << 16 };
+        let entry = vec![0; chips as usize];
+        let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message)?;
+        let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);
+        let gbps = (GATHERED - count) as f64 / ps as f64 * 1e3;
+        let share = gbps / rows.first().map_or(gbps, |ring| ring.gbps);
+        rows.push(Gather { fabric, measure: "all_gather", shape, algo, chips, bytes: GATHERED, gbps, share });
+    }
+    Ok(rows)
+}
+
+fn lines<T: Serialize>(rows: &[T]) -> Result<String, String> {
+    let line = |row| serde_json::to_string(row).map(|line| line + "\n").map_err(|e| e.to_string());
+    rows.iter().map(line).collect()
+}
+
+fn table(
+    fabric: &str,
+    class: &Class,
+    latencies: &[Latency<'_>],
+    shares: &[Utilisation<'_>],
+    gathers: &[Gather<'_>],
+) -> String {
+    let mut text = format!(
+        "# link  fabric: {fabric}  class: {}  {} each way  packets: {} + {}\n#\n# {:<28} {:<9} {:>6} {:>6} {:>10}  published\n",
+        class.name,
+        units::print_bandwidth(class.rate),
+        units::print_size(class.mtu),
+        units::print_size(class.header),
+        "latency",
+        "signal",
+        "bytes",
+        "chips",
+        "ns"
+    );
+    for Latency { measure, signal, bytes, chips, ns, published_ns, .. } in latencies {
+        let chips = chips.map_or(String::new(), |chips| chips.to_string());
+        let published = match *published_ns {
+            Some([from, to]) if from == to => format!("{from}"),
+            Some([from, to]) => format!("{from} to {to}"),
+            None => "-".to_owned(),
+        };
+        text += &format!("  {measure:<28} {signal:<9} {bytes:>6} {chips:>6} {ns:>10.1}  {published}\n");
+    }
+    text += &format!(
+        "#\n# {:<14} {:>6} {:>9}   {:>8} {:>8} {:>10} {:>8} {:>10}  published\n",
+        "utilisation, %", "bytes", "channels", "streamed", "merged", "both ways", "separate", "both ways"
+    );
+    for row in shares {
+        let [streamed, merged, merged_both, separate, separate_both] =
+            [row.streamed, row.merged, row.merged_both_ways, row.separate, row.separate_both_ways]
+                .map(|share| share * 100.0);
+        text += &format!(
+            "  {:<14} {:>6} {:>9}   {streamed:>8.1} {merged:>8.1} {merged_both:>10.1} {separate:>8.1} {separate_both:>10.1}  {}\n",
+            "",
+            row.bytes,
+            row.channels,
+            row.published.unwrap_or("-")
+        );
+    }
+    text += &format!(
+        "#\n# {:<14} {:<9} {:>6} {:>9} {:>8}  share\n",
+        "all_gather", "method", "chips", "bytes", "GB/s"
+    );
+    for Gather { shape, algo, chips, bytes, gbps, share, .. } in gathers {
+        text += &format!("  {shape:<14} {algo:<9} {chips:>6} {bytes:>9} {gbps:>8.2}  {share:.3}\n");
+    }
+    text
+}

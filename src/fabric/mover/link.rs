@@ -1,0 +1,381 @@
+//! The protocol of one link, without time: two ends, their queues, and the wires between them.
+//!
+//! ```text
+//!     an end     Off --start--> Greeting --both have heard--> Running --nothing is owed--> Finished
+//!
+//!     channels   --commands-->  queue 0  \                                    commands of a queue stay in order,
+//!                               queue 1  -+--packets-->  wire  -->            those of two queues do not
+//! ```
+//!
+//! What can happen next is an [`Event`], and all that can may: [`Link::can`] says whether, [`Link::apply`] lets it
+//! happen, and a [`Fault`] is what must never come out, in no order. Nothing happens any more when both ends have
+//! finished, and then there is no word left on any wire.
+
+use super::channel::{Channel, Setup, Signal, State, Termination, check};
+use super::end::{Command, End, Packet, Phase, SIDES, Side, Word};
+use super::fault::Fault;
+use super::parameters::Parameters;
+use crate::error::Result;
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The core's program begins.
+    Start(Side),
+    /// It says, or answers, that it is there.
+    Greet(Side),
+    /// The sending worker writes a payload into a buffer of this channel.
+    Fill(u32),
+    /// A payload goes to a transaction queue.
+    Send(u32),
+    /// Its `bytes_sent` does, if apart.
+    Announce(u32),
+    /// The receiver sees `bytes_sent` and tells the worker.
+    Take(u32),
+    /// `receiver_ack` goes to a transaction queue.
+    Acknowledge(u32),
+    /// The receiving worker reads a payload.
+    Read(u32),
+    /// The cleared `bytes_sent` goes to a transaction queue: the buffer is free.
+    Complete(u32),
+    /// The next packet of a transaction queue goes to the wire.
+    Transmit(Side, usize),
+    /// The first packet on the wire to this end is there.
+    Arrive(Side),
+    /// The link goes down; what is on its wires is sent again when it is back.
+    GoDown,
+    /// The core's program ends.
+    Finish(Side),
+}
+
+/// A link with its channels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    pub(super) channels: Vec<Channel>,
+    signal: Signal,
+    termination: Termination,
+    ends: [End; 2],
+    /// Says hello first.
+    master: Side,
+    queue_commands: usize,
+    mtu: u64,
+    word_bytes: u64,
+    #[cfg(test)]
+    pub(super) mistake: Option<Mistake>,
+}
+
+/// A rule of the protocol, for a test to break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Mistake {
+    /// `bytes_sent` goes by another queue than its payload.
+    SignalOvertakes,
+    /// `receiver_ack` goes by another queue than the cleared `bytes_sent`.
+    AckOvertakes,
+    /// Payloads are sent without credits.
+    NoCredits,
+    /// Senders end without waiting for their credits.
+    NoDraining,
+    /// Payloads are sent without a handshake.
+    NoHandshake,
+    /// Acknowledgements and credits are sent from one word, which a queue reads when it sends.
+    OneSource,
+}
+
+impl Link {
+    /// With these channels, both ends off.
+    pub fn new(
+        parameters: &Parameters,
+        setups: &[Setup],
+        signal: Signal,
+        termination: Termination,
+    ) -> Result<Link> {
+        check(parameters, setups, termination)?;
+        let end = || End::new(parameters.queues);
+        Ok(Link {
+            channels: (0..).zip(setups).map(|(id, &setup)| Channel::new(id, setup)).collect(),
+            signal,
+            termination,
+            ends: [end(), end()],
+            // The end that sends; if both do, that of the lowest channel.
+            master: setups.first().map_or(Side::Near, |setup| setup.sender),
+            queue_commands: parameters.queue_commands as usize,
+            mtu: if parameters.wire.mtu == 0 { u64::MAX } else { parameters.wire.mtu },
+            word_bytes: parameters.align,
+            #[cfg(test)]
+            mistake: None,
+        })
+    }
+
+    /// Both programs have ended.
+    pub fn is_finished(&self) -> bool {
+        self.ends.iter().all(|end| end.phase == Phase::Finished)
+    }
+
+    /// Nothing is in a queue or on a wire.
+    pub fn is_empty(&self) -> bool {
+        self.ends.iter().all(End::is_empty)
+    }
+
+    /// What a channel does at its sender and at its receiver.
+    pub fn states(&self, channel: u32) -> (State, State) {
+        let channel = &self.channels[channel as usize];
+        (channel.sender_state(self.termination), channel.receiver_state(self.termination))
+    }
+
+    /// Payloads that a channel may send before another credit comes, and messages that its worker has read.
+    pub fn progress(&self, channel: u32) -> (u64, u64) {
+        let channel = &self.channels[channel as usize];
+        (channel.credits(), channel.receiver.read)
+    }
+
+    /// All that can happen, but for a link that goes down.
+    pub fn events(&self) -> Vec<Event> {
+        let of_side = |side: Side| {
+            let transmits = (0..self.end(side).queues.len()).map(move |queue| Event::Transmit(side, queue));
+            [Event::Start(side), Event::Greet(side), Event::Arrive(side), Event::Finish(side)]
+                .into_iter()
+                .chain(transmits)
+        };
+        let of_channel = |id: u32| {
+            [Event::Fill, Event::Send, Event::Announce, Event::Take, Event::Acknowledge, Event::Read]
+                .into_iter()
+                .chain([Event::Complete as fn(u32) -> Event])
+                .map(move |event| event(id))
+        };
+        let channels = (0..self.channels.len() as u32).flat_map(of_channel);
+        SIDES.into_iter().flat_map(of_side).chain(channels).filter(|&event| self.can(event)).collect()
+    }
+
+    /// May this happen now?
+    pub fn can(&self, event: Event) -> bool {
+        let channel = |id: u32| &self.channels[id as usize];
+        let sender = |id: u32| channel(id).setup.sender;
+        match event {
+            Event::Start(side) => self.end(side).phase == Phase::Off,
+            Event::Greet(side) => {
+                let end = self.end(side);
+                let turn = side == self.master || end.heard;
+                end.phase == Phase::Greeting && !end.greeted && turn && self.has_room(side, 0)
+            }
+            Event::Fill(id) => self.runs(sender(id)) && channel(id).can_fill(),
+            Event::Send(id) => {
+                let c = channel(id);
+                let free = c.credits() > 0 || self.makes(Mistake::NoCredits);
+                let turn = self.signal == Signal::Merged || c.sender.signalled == c.sender.sent;
+                self.runs(sender(id))
+                    && c.sender.sent < c.sender.filled
+                    && free
+                    && turn
+                    && self.has_room(sender(id), self.queue(Word::Payload))
+            }
+            Event::Announce(id) => {
+                let c = &channel(id).sender;
+                c.signalled < c.sent && self.has_room(sender(id), self.queue(Word::BytesSent))
+            }
+            Event::Take(id) => self.runs(sender(id).other()) && channel(id).can_take(),
+            Event::Acknowledge(id) => {
+                let c = &channel(id).receiver;
+                let queue = self.queue(Word::ReceiverAck);
+                c.acknowledged < c.taken && self.has_room(sender(id).other(), queue)
+            }
+            Event::Read(id) => channel(id).can_read(),
+            Event::Complete(id) => {
+                let queue = self.queue(Word::ReceiverDone);
+                channel(id).can_complete() && self.has_room(sender(id).other(), queue)
+            }
+            Event::Transmit(side, queue) => self.end(side).can_transmit(queue),
+            Event::Arrive(side) => !self.end(side.other()).wire.is_empty(),
+            Event::GoDown => true,
+            Event::Finish(side) => self.runs(side) && self.owes_nothing(side),
+        }
+    }
+
+    /// Let happen what can.
+    pub fn apply(&mut self, event: Event) -> std::result::Result<(), Fault> {
+        debug_assert!(self.can(event), "{event:?} cannot happen now");
+        let termination = self.termination;
+        match event {
+            Event::Start(side) => {
+                let ready = self.makes(Mistake::NoHandshake);
+                self.end_mut(side).phase = if ready { Phase::Running } else { Phase::Greeting };
+            }
+            Event::Greet(side) => {
+                self.end_mut(side).greeted = true;
+                let hello = Command { word: Word::Greeting, channel: 0, message: 0, bytes: self.word_bytes };
+                self.end_mut(side).queues[0].push_back(hello);
+                self.end_mut(side).begin();
+            }
+            Event::Fill(id) => self.channels[id as usize].fill(termination),
+            Event::Send(id) => {
+                let channel = &mut self.channels[id as usize];
+                let (message, bytes) = (channel.sender.sent, channel.setup.bytes);
+                channel.sender.sent += 1;
+                match self.signal {
+                    Signal::Merged => {
+                        channel.sender.signalled += 1;
+                        self.command(id, Word::PayloadWithBytesSent, message, bytes + self.word_bytes);
+                    }
+                    Signal::Separate => self.command(id, Word::Payload, message, bytes),
+                }
+            }
+            Event::Announce(id) => {
+                let sender = &mut self.channels[id as usize].sender;
+                sender.signalled += 1;
+                let message = sender.signalled - 1;
+                self.command(id, Word::BytesSent, message, self.word_bytes);
+            }
+            Event::Take(id) => self.channels[id as usize].receiver.taken += 1,
+            Event::Acknowledge(id) => {
+                let receiver = &mut self.channels[id as usize].receiver;
+                receiver.acknowledged += 1;
+                let message = receiver.acknowledged - 1;
+                self.command(id, Word::ReceiverAck, message, self.word_bytes);
+            }
+            Event::Read(id) => {
+                self.channels[id as usize].read(termination)?;
+            }
+            Event::Complete(id) => {
+                let message = self.channels[id as usize].complete();
+                self.command(id, Word::ReceiverDone, message, self.word_bytes);
+            }
+            Event::Transmit(side, queue) => {
+                if self.makes(Mistake::OneSource) {
+                    self.reread(side, queue);
+                }
+                let mtu = self.mtu;
+                self.end_mut(side).transmit(queue, mtu);
+            }
+            Event::Arrive(side) => {
+                if let Some(Packet { command, last: true, .. }) = self.end_mut(side.other()).wire.pop_front()
+                {
+                    self.deliver(side, command)?;
+                }
+            }
+            Event::GoDown => {
+                self.ends.iter_mut().for_each(End::lose);
+            }
+            Event::Finish(side) => self.end_mut(side).phase = Phase::Finished,
+        }
+        Ok(())
+    }
+
+    /// Bytes of the packet that went to the wire last, without its framing.
+    pub(super) fn last_packet(&self, side: Side) -> u64 {
+        self.end(side).wire.back().map_or(0, |packet| packet.bytes)
+    }
+
+    /// The end that sends on a channel.
+    pub(super) fn sender(&self, channel: u32) -> Side {
+        self.channels[channel as usize].setup.sender
+    }
+
+    /// Payloads that a channel's worker has written.
+    pub(super) fn filled(&self, channel: u32) -> u64 {
+        self.channels[channel as usize].sender.filled
+    }
+
+    /// Transaction queues of an end.
+    pub(super) fn queues(&self) -> usize {
+        self.ends[0].queues.len()
+    }
+
+    fn end(&self, side: Side) -> &End {
+        &self.ends[side as usize]
+    }
+
+    fn end_mut(&mut self, side: Side) -> &mut End {
+        &mut self.ends[side as usize]
+    }
+
+    fn runs(&self, side: Side) -> bool {
+        self.end(side).phase == Phase::Running
+    }
+
+    /// Order is kept only within a queue. So a payload and its signal take one queue, and an acknowledgement and the
+    /// credit after it take one: the other, where there are two, so that they do not wait behind payloads.
+    fn queue(&self, word: Word) -> usize {
+        let (queue, astray) = match word {
+            Word::Greeting | Word::Payload | Word::PayloadWithBytesSent => (0, false),
+            Word::BytesSent => (0, self.makes(Mistake::SignalOvertakes)),
+            Word::ReceiverAck => (1, self.makes(Mistake::AckOvertakes)),
+            Word::ReceiverDone => (1, false),
+        };
+        (queue + usize::from(astray)) % self.ends[0].queues.len()
+    }
+
+    fn has_room(&self, side: Side, queue: usize) -> bool {
+        self.end(side).queues[queue].len() < self.queue_commands
+    }
+
+    fn command(&mut self, channel: u32, word: Word, message: u64, bytes: u64) {
+        let sender = self.channels[channel as usize].setup.sender;
+        let back = matches!(word, Word::ReceiverAck | Word::ReceiverDone);
+        let side = if back { sender.other() } else { sender };
+        let queue = self.queue(word);
+        self.end_mut(side).queues[queue].push_back(Command { word, channel, message, bytes });
+    }
+
+    /// The acknowledgement has become the credit that was written over it.
+    fn reread(&mut self, side: Side, queue: usize) {
+        let Some(command) = self.ends[side as usize].queues[queue].front_mut() else { return };
+        let completed = self.channels[command.channel as usize].receiver.completed;
+        if command.word == Word::ReceiverAck && completed > command.message {
+            command.word = Word::ReceiverDone;
+        }
+    }
+
+    fn deliver(&mut self, side: Side, command: Command) -> std::result::Result<(), Fault> {
+        let Command { word, channel, message, .. } = command;
+        let there = match self.end(side).phase {
+            // The greeting has an address of its own.
+            Phase::Off | Phase::Greeting if word == Word::Greeting => true,
+            Phase::Greeting => side == self.master,
+            Phase::Running => true,
+            Phase::Off | Phase::Finished => false,
+        };
+        if !there {
+            return Err(Fault::NobodyThere { side });
+        }
+        if word == Word::Greeting {
+            self.end_mut(side).heard = true;
+            self.end_mut(side).begin();
+            return Ok(());
+        }
+        let channel = &mut self.channels[channel as usize];
+        match word {
+            Word::Payload => channel.payload_arrives(message)?,
+            Word::PayloadWithBytesSent => {
+                channel.payload_arrives(message)?;
+                channel.bytes_sent_arrives(message);
+            }
+            Word::BytesSent => channel.bytes_sent_arrives(message),
+            Word::ReceiverAck => channel.ack_arrives()?,
+            Word::ReceiverDone => channel.done_arrives()?,
+            Word::Greeting => {}
+        }
+        Ok(())
+    }
+
+    /// Its receivers have got all, and its senders have their credits back.
+    fn owes_nothing(&self, side: Side) -> bool {
+        let hasty = self.makes(Mistake::NoDraining);
+        self.channels.iter().all(|channel| {
+            let state = match channel.setup.sender == side {
+                true if hasty && channel.sender.signalled == channel.setup.messages => State::Done,
+                true => channel.sender_state(self.termination),
+                false => channel.receiver_state(self.termination),
+            };
+            state == State::Done
+        })
+    }
+
+    #[cfg(test)]
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    #[cfg(not(test))]
+    fn makes(&self, _: Mistake) -> bool {
+        false
+    }
+}

@@ -1,0 +1,23 @@
+//! The protocol in all orders, and its figures against the published ones.
+
+mod orders;
+mod published;
+mod timed;
+
+use super::channel::{Setup, Signal, Termination};
+use super::end::Side;
+use super::parameters::Parameters;
+use crate::topology;
+
+/// Of a preset whose links are Ethernet.
+fn parameters(machine: &str) -> Parameters {
+    let network = topology::open(machine).expect("a preset");
+    Parameters::wormhole(network.classes[0].clone())
+}
+
+const SIGNALS: [Signal; 2] = [Signal::Merged, Signal::Separate];
+const TERMINATIONS: [Termination; 2] = [Termination::MessageCount, Termination::WorkerInitiated];
+
+fn setup(sender: Side, messages: u64, buffers: u32) -> Setup {
+    Setup { sender, messages, bytes: 32, buffers }
+}
