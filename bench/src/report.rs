@@ -111,8 +111,8 @@ impl Report {
     /// The lines above the table.
     pub fn head(&self) -> String {
         let o = &self.options;
-        let step = match o.step_factor {
-            1 => format!("{} (bytes)", o.step_bytes),
+        let step = match o.sizes.step_factor {
+            1 => format!("{} (bytes)", o.sizes.step_bytes),
             factor => format!("{factor} (factor)"),
         };
         let key =
@@ -129,7 +129,7 @@ impl Report {
             ),
             format!(
                 "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
-                o.min_bytes, o.max_bytes, o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
+                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
             ),
             "#".to_owned(),
             format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),

@@ -4,6 +4,7 @@ mod algos;
 mod answer;
 mod doctor;
 mod launch;
+mod machine;
 mod methods;
 mod perf;
 mod plan;
