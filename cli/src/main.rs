@@ -3,6 +3,7 @@
 mod algos;
 mod answer;
 mod doctor;
+mod exchange;
 mod launch;
 mod machine;
 mod methods;
@@ -30,7 +31,7 @@ enum Command {
     /// Start a program as N ranks
     Run(run::Args),
     /// Measure and check a collective between N ranks
-    Perf(Box<perf::Args>),
+    Perf(Box<Perf>),
     /// Show who sends what to whom in a collective
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
@@ -47,10 +48,36 @@ enum Command {
     Worker(perf::WorkerArgs),
 }
 
+/// A collective between processes, or one of the benchmarks that need none.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct Perf {
+    #[command(flatten)]
+    collective: Option<perf::Args>,
+    #[command(subcommand)]
+    other: Option<Benchmark>,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Two GPUs of a declared machine swap their buffers: the signal with the data, and apart
+    Exchange(exchange::Args),
+}
+
+impl Perf {
+    fn main(self) -> Result<ExitCode, String> {
+        match (self.other, self.collective) {
+            (Some(Benchmark::Exchange(args)), _) => exchange::main(&args),
+            (None, Some(args)) => perf::main(args),
+            (None, None) => Err("perf: name a collective, as in `penny perf all_reduce -n 2`".to_owned()),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let outcome = match Penny::parse().command {
         Command::Run(args) => run::main(args),
-        Command::Perf(args) => perf::main(*args),
+        Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Topo(args) => topo::main(&args),
@@ -80,6 +107,6 @@ mod tests {
         let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
             panic!("not understood")
         };
-        assert_eq!(args.ranks_and_iters(), (3, 7));
+        assert_eq!(args.collective.expect("a collective").ranks_and_iters(), (3, 7));
     }
 }

@@ -176,7 +176,7 @@ fn write_reports(args: &Args, reports: &[Report]) -> Result<(), String> {
     }
     if let Some(path) = &args.plot {
         let title = format!("{}, {} ranks", args.collective, args.ranks);
-        plot::draw(path, &title, &plot::lines(plot::points(reports)))
+        plot::draw(path, &title, plot::BUS, &plot::lines(plot::points(reports)))
             .map_err(|e| format!("--plot {}: {e}", path.display()))?;
     }
     Ok(())

@@ -21,6 +21,9 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// What nccl-tests compare methods by.
+pub const BUS: &str = "bus bandwidth, GB/s";
+
 /// Points by their lines, in the order in which lines first come.
 pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
@@ -65,8 +68,8 @@ const PLOT_WIDTH: u32 = 850;
 /// Names that fit beside the plot.
 const MOST_NAMES: usize = 24;
 
-/// Draws lines of bus bandwidth to an SVG file.
-pub fn draw(path: &Path, title: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
+/// Draws lines of a bandwidth to an SVG file.
+pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
     let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {
         return Err("nothing to draw: no size took time and moved bytes".into());
@@ -92,7 +95,9 @@ pub fn draw(path: &Path, title: &str, lines: &[Line]) -> Result<(), Box<dyn Erro
     chart
         .configure_mesh()
         .x_desc("bytes")
-        .y_desc("bus bandwidth, GB/s")
+        .y_desc(bandwidth)
+        .axis_desc_style(("sans-serif", 15))
+        .label_style(("sans-serif", 13))
         .x_labels(12)
         .x_label_formatter(&|bytes| size_label(*bytes))
         .y_label_formatter(&|gbps| speed_label(*gbps))

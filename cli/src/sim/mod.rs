@@ -140,7 +140,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     }
     if let Some(file) = &args.plot {
         let title = format!("{} on {}, {} ranks", args.collective, network.name, view.nranks);
-        plot::draw(file, &title, &plot::lines(drawn))
+        plot::draw(file, &title, plot::BUS, &plot::lines(drawn))
             .map_err(|e| format!("--plot {}: {e}", file.display()))?;
     }
     answer::print(&text)
