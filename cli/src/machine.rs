@@ -1,6 +1,8 @@
 //! The machine that a command line names.
 
+use penny::plan::{Shape, View};
 use penny::topology::{self, Network};
+use penny::types::{Collective, Rank};
 
 /// Opens `--fabric`, with `--nodes` added to its arguments.
 pub fn open(fabric: &str, nodes: Option<u32>) -> Result<Network, String> {
@@ -16,6 +18,30 @@ pub fn spec(fabric: &str, nodes: Option<u32>) -> String {
             format!("{fabric}{sign}nodes={nodes}")
         }
     }
+}
+
+/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else is flat.
+pub fn view(
+    network: &Network,
+    collective: Collective,
+    ranks: Option<u32>,
+    root: Rank,
+) -> Result<View, String> {
+    let places = network.shape.nranks();
+    let nranks = ranks.unwrap_or(places);
+    if nranks > places {
+        return Err(format!("-n {nranks}: {} has {places} places; give it more nodes", network.name));
+    }
+    if root >= nranks {
+        return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
+    }
+    let node = network.shape.per_node();
+    let shape = match () {
+        () if nranks == places => network.shape,
+        () if nranks.is_multiple_of(node) => Shape([node, nranks / node, 1]),
+        () => Shape::flat(nranks),
+    };
+    Ok(View { shape, ..View::flat(collective, 0, nranks, root) })
 }
 
 /// Sixteen digits that differ where machines differ: two tables with the same ones are of the same machine.

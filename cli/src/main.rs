@@ -2,6 +2,7 @@
 
 mod algos;
 mod answer;
+mod calibrate;
 mod doctor;
 mod exchange;
 mod launch;
@@ -36,6 +37,8 @@ enum Command {
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
     Sim(sim::Args),
+    /// Fit a declared machine to a table of measured times
+    Calibrate(calibrate::Args),
     /// Declared machines: list, show, check
     #[command(subcommand)]
     Topo(topo::Args),
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Algos(args) => algos::main(&args),
         Command::Doctor(args) => doctor::main(&args),

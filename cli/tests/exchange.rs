@@ -5,8 +5,7 @@ use std::process::Command;
 /// Bandwidth by (second place, kind of signal), at one size.
 fn exchange(options: &str) -> impl Fn(u64, &str) -> f64 {
     let line = format!("perf exchange {options} --json");
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let rows: Vec<serde_json::Value> = text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();

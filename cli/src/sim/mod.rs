@@ -10,9 +10,9 @@ use penny::algorithms::{self, Algorithm};
 use penny::fabric::engine::{price, price_traced};
 use penny::fabric::trace::perfetto;
 use penny::fabric::{Call, Outcome};
-use penny::plan::{Plan, Shape, View};
+use penny::plan::{Plan, View};
 use penny::topology::Network;
-use penny::types::{Collective, DataType};
+use penny::types::DataType;
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::{Sizes, parse_bytes};
@@ -81,9 +81,9 @@ pub struct Args {
 }
 
 /// A method and its programs, which serve every size.
-struct Method {
-    algorithm: &'static Algorithm,
-    plans: Vec<Plan>,
+pub struct Method {
+    pub algorithm: &'static Algorithm,
+    pub plans: Vec<Plan>,
 }
 
 /// Prices, and prints the table.
@@ -95,7 +95,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err("--datatype: a simulation is of one type".to_owned());
     };
     let network = machine::open(&args.fabric, args.nodes)?;
-    let view = view(args, collective, &network)?;
+    let view = machine::view(&network, collective, args.ranks, args.root)?;
     let methods = programs(&args.algo, &view)?;
     let auto = args.algo.iter().any(|name| name == "auto");
     let sizes = args.sizes.list()?;
@@ -158,27 +158,8 @@ fn write(option: &str, file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|e| format!("{option} {}: cannot write: {e}", file.display()))
 }
 
-/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else is flat.
-fn view(args: &Args, collective: Collective, network: &Network) -> Result<View, String> {
-    let places = network.shape.nranks();
-    let nranks = args.ranks.unwrap_or(places);
-    if nranks > places {
-        return Err(format!("-n {nranks}: {} has {places} places; give it more nodes", network.name));
-    }
-    if args.root >= nranks {
-        return Err(format!("--root {} is not a rank of {nranks}: 0..={}", args.root, nranks - 1));
-    }
-    let node = network.shape.per_node();
-    let shape = match () {
-        () if nranks == places => network.shape,
-        () if nranks.is_multiple_of(node) => Shape([node, nranks / node, 1]),
-        () => Shape::flat(nranks),
-    };
-    Ok(View { shape, ..View::flat(collective, 0, nranks, args.root) })
-}
-
 /// The methods by name, with the programs of all ranks.
-fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
+pub fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
     let chosen = match names {
         [word] if word == "auto" || word == "all" => methods::able(view)?,
         names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
