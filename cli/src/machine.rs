@@ -81,7 +81,7 @@ mod tests {
     fn machines_that_differ_in_one_number_have_different_hashes() {
         let text = |name: &str, lat: &str| {
             format!(
-                "name = \"{name}\"\n[class.wire]\nbw = \"1GB/s\"\nlat = \"{lat}\"\n[ring]\nplaces = 4\nport = \"wire\"\n"
+                "name = \"{name}\"\n[class.wire]\nbw = \"1GB/s\"\nlat = \"{lat}\"\n[ring]\nshape = \"4\"\nlink = \"wire\"\n"
             )
         };
         let hash = |name: &str, lat: &str| hash(&topology::parse("m.toml", &text(name, lat), &[]).unwrap());

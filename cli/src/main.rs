@@ -14,6 +14,7 @@ mod plot;
 mod run;
 mod sim;
 mod topo;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ enum Command {
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
     Sim(sim::Args),
+    /// When each message of a collective is where, for Perfetto
+    Trace(trace::Args),
     /// Fit a declared machine to a table of measured times
     Calibrate(calibrate::Args),
     /// Declared machines: list, show, check
@@ -52,13 +55,9 @@ enum Command {
 }
 
 /// A collective between processes, or one of the benchmarks that need none.
-#[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct Perf {
-    #[command(flatten)]
-    collective: Option<perf::Args>,
-    #[command(subcommand)]
-    other: Option<Benchmark>,
+enum Perf {
+    Collective(perf::Args),
+    Other(Benchmark),
 }
 
 #[derive(Subcommand)]
@@ -67,12 +66,38 @@ enum Benchmark {
     Exchange(exchange::Args),
 }
 
+// By hand: the derived form cannot leave out what a subcommand makes needless.
+impl clap::Args for Perf {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Benchmark::augment_subcommands(perf::Args::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Perf::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Perf {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Perf, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => Benchmark::from_arg_matches(matches).map(Perf::Other),
+            None => perf::Args::from_arg_matches(matches).map(Perf::Collective),
+        }
+    }
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Perf::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
 impl Perf {
     fn main(self) -> Result<ExitCode, String> {
-        match (self.other, self.collective) {
-            (Some(Benchmark::Exchange(args)), _) => exchange::main(&args),
-            (None, Some(args)) => perf::main(args),
-            (None, None) => Err("perf: name a collective, as in `penny perf all_reduce -n 2`".to_owned()),
+        match self {
+            Perf::Collective(args) => perf::main(args),
+            Perf::Other(Benchmark::Exchange(args)) => exchange::main(&args),
         }
     }
 }
@@ -83,6 +108,7 @@ fn main() -> ExitCode {
         Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
+        Command::Trace(args) => trace::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Algos(args) => algos::main(&args),
@@ -111,6 +137,7 @@ mod tests {
         let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
             panic!("not understood")
         };
-        assert_eq!(args.collective.expect("a collective").ranks_and_iters(), (3, 7));
+        let Perf::Collective(args) = *args else { panic!("not a collective") };
+        assert_eq!(args.ranks_and_iters(), (3, 7));
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 /// Bandwidth by (second place, kind of signal), at one size.
-fn exchange(options: &str) -> impl Fn(u64, &str) -> f64 {
+fn exchange(options: &str) -> impl Fn(u64, &str) -> f64 + use<> {
     let line = format!("perf exchange {options} --json");
     let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -50,7 +50,7 @@ fn one_wave_takes_the_sum_of_its_parts() {
     let machine = "name = \"pair\"\n[class.wire]\nbw = \"1GB/s\"\nlat = \"1us\"\nmtu = \"1B\"\n[switch]\nplaces = 2\nport = \"wire\"\n";
     std::fs::write(&file, machine).unwrap();
     let gbps = exchange(&format!("--fabric {} -b 1000 -e 1000", file.display()));
-    let us = |signal: &str| 2.0 / gbps(1, signal);
+    let us = |signal: &str| 2.0 * 1000.0 / gbps(1, signal) * 1e-3;
     // Cut-through: the second port begins a byte after the first.
     assert!((us("fused") - 3.301).abs() < 1e-6, "{}", us("fused"));
     assert!((us("unfused") - 7.301).abs() < 1e-6, "{}", us("unfused"));

@@ -167,6 +167,10 @@ impl Parameter {
             key => format!("{}.{}", self.class, key.name()),
         }
     }
+    /// It can be such a number: an efficiency is no more than one.
+    pub fn may_be(&self, number: f64) -> bool {
+        number.is_finite() && (self.key != Key::Efficiency || number <= 1.0)
+    }
     /// Of a number of it, what is outside of the machine, in seconds.
     pub fn launch_seconds(&self, number: f64) -> f64 {
         if self.key == Key::Launch { number * 1e-12 } else { 0.0 }
@@ -271,7 +275,7 @@ mod tests {
     fn classes_in_braces_get_room_for_comments() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("m.toml");
-        let text = "name = \"m\"\nclass = { wire = { bw = \"1GB/s\", lat = \"1us\" } }\nring = { places = 4, port = \"wire\" }\n";
+        let text = "name = \"m\"\nclass = { wire = { bw = \"1GB/s\", lat = \"1us\" } }\nring = { shape = \"4\", link = \"wire\" }\n";
         std::fs::write(&file, text).unwrap();
         let machine = Declared::open(file.to_str().unwrap()).unwrap();
         let parameters = machine.parameters(&["wire.lat".to_owned()]).unwrap();

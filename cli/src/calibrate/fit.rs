@@ -10,7 +10,11 @@
 //! parameters: the equations are solved directly. Before it begins, each parameter in turn tries a few far values:
 //! where a parameter does not matter yet there is no slope to follow.
 //!
+//! It begins in several places, and a simplex looks around in the best, for an engine's times bend: see `simplex`.
+//!
 //! Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. Appl. Math. 11 (1963).
+
+use super::simplex;
 
 /// Residuals at a point.
 pub type Model<'a> = &'a mut dyn FnMut(&[f64]) -> Result<Vec<f64>, String>;
@@ -28,6 +32,13 @@ pub struct Fit {
 /// For slopes: large against rounding to whole picoseconds. An engine's times have bends; where one lies between a
 /// point and its neighbour the slope misleads, so each in turn is followed until it leads no further.
 const DIFFERENCES: [f64; 5] = [1e-3, -1e-3, 1e-4, -1e-4, 1e-2];
+/// Places to begin in.
+const BEGINNINGS: usize = 10;
+/// Residuals that are as good as none.
+const ENOUGH: f64 = 2e-4;
+/// The side of the simplex that looks around in the best place, and what it may cost a parameter.
+const SIMPLEX: f64 = 0.05;
+const EVALUATIONS: usize = 30;
 /// Steps that are tried with each.
 const MOST_STEPS: usize = 40;
 /// No parameter moves further in one step.
@@ -50,6 +61,27 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
             }
         }
     }
+    // Bends make valleys of their own: begin in several places, unless the first is as good as can be.
+    let (middle, mut best) = (point.clone(), None::<(f64, Vec<f64>, Vec<f64>)>);
+    for begin in 0..BEGINNINGS {
+        let mut other: Vec<f64> = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
+        let Ok(mut found) = model(&other) else { continue };
+        descend(&mut other, &mut found, DIFFERENCES[0], model)?;
+        let cost = square(&found);
+        let enough = cost < ENOUGH * ENOUGH * found.len() as f64;
+        if best.as_ref().is_none_or(|best| cost < best.0) {
+            best = Some((cost, other, found));
+        }
+        if enough {
+            break;
+        }
+    }
+    if let Some((_, other, _)) = best {
+        point = other;
+    }
+    let mut cost = |p: &[f64]| model(p).map_or(f64::INFINITY, |residuals| square(&residuals));
+    simplex::descend(&mut point, SIMPLEX, EVALUATIONS * start.len(), &mut cost);
+    residuals = model(&point)?;
     for difference in DIFFERENCES {
         descend(&mut point, &mut residuals, difference, model)?;
     }
@@ -65,6 +97,19 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
         }
     }
     Ok(Fit { point, weight, alike })
+}
+
+/// Where the `begin`th beginning lies on an axis, -1 to 1; the first is the middle. Halton's points: their places on
+/// different axes are unlike each other.
+fn spread(begin: usize, axis: usize) -> f64 {
+    let base = [2, 3, 5, 7, 11, 13, 17, 19][axis % 8];
+    let (mut place, mut share, mut rest) = (0.0, 1.0, begin);
+    while rest > 0 {
+        share /= base as f64;
+        place += share * (rest % base) as f64;
+        rest /= base;
+    }
+    if begin == 0 { 0.0 } else { 2.0 * place - 1.0 }
 }
 
 /// Downhill, until no step is better.
@@ -109,7 +154,7 @@ fn square(a: &[f64]) -> f64 {
     dot(a, a)
 }
 
-/// One slope a parameter.
+/// One slope a parameter; at a wall, from the other side.
 fn jacobian(
     point: &[f64],
     residuals: &[f64],
@@ -118,9 +163,12 @@ fn jacobian(
 ) -> Result<Vec<Vec<f64>>, String> {
     (0..point.len())
         .map(|i| {
-            let mut other = point.to_vec();
-            other[i] += difference;
-            let moved = model(&other)?;
+            let mut at = |difference: f64| {
+                let mut other = point.to_vec();
+                other[i] += difference;
+                model(&other).map(|moved| (moved, difference))
+            };
+            let (moved, difference) = at(difference).or_else(|_| at(-difference))?;
             Ok(moved.iter().zip(residuals).map(|(m, r)| (m - r) / difference).collect())
         })
         .collect()
@@ -183,7 +231,7 @@ mod tests {
     fn a_bend_does_not_stop_it() {
         // The larger of a line and a constant, as an engine's times are.
         let model =
-            |p: &[f64]| -> Vec<f64> { (0..20).map(|x| (p[0] + 0.1 * f64::from(x)).max(p[1]).ln()).collect() };
+            |p: &[f64]| -> Vec<f64> { (0..20).map(|x| (p[0] + 0.1 * f64::from(x)).max(p[1])).collect() };
         let wanted = model(&[0.3, 1.1]);
         let fit = least_squares(&[1.0, 2.5], &mut |p| {
             Ok(model(p).iter().zip(&wanted).map(|(m, w)| m - w).collect())

@@ -5,6 +5,7 @@
 
 mod declared;
 mod fit;
+mod simplex;
 mod table;
 
 use std::path::PathBuf;
@@ -115,6 +116,9 @@ fn fitted(machine: &Declared, parameters: &[Parameter], question: &Question) -> 
     let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start.ln()).collect();
     fit::least_squares(&start, &mut |logarithms| {
         let numbers: Vec<f64> = logarithms.iter().map(|p| p.exp()).collect();
+        if let Some((parameter, _)) = parameters.iter().zip(&numbers).find(|(p, n)| !p.may_be(**n)) {
+            return Err(format!("{} would have to be more than it can be", parameter.name()));
+        }
         let network = machine.network(&machine.with(parameters, &numbers, false))?;
         let answers = question.answers(&network, launch_seconds(parameters, &numbers))?;
         Ok(answers.iter().zip(&question.samples).map(|(a, s)| (a.seconds / s.seconds).ln()).collect())

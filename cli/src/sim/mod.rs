@@ -3,15 +3,13 @@
 mod goal;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use penny::algorithms::{self, Algorithm};
-use penny::fabric::engine::{price, price_traced};
-use penny::fabric::trace::perfetto;
-use penny::fabric::{Call, Outcome};
+use penny::fabric::Call;
+use penny::fabric::engine::price;
 use penny::plan::{Plan, View};
-use penny::topology::Network;
 use penny::types::DataType;
 use penny_bench::layout;
 use penny_bench::options::Choice;
@@ -19,6 +17,7 @@ use penny_bench::sizes::{Sizes, parse_bytes};
 use penny_bench::subject::Subject;
 use table::Row;
 
+use crate::trace::{traced, write};
 use crate::{answer, machine, methods, plot};
 
 const EXAMPLES: &str = "\
@@ -125,7 +124,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             }
             let outcome = match &args.trace {
                 None => price(&network, &call, &entry).map_err(|e| e.message)?,
-                Some(file) => traced(&network, &call, &entry, file)?,
+                Some(file) => {
+                    let (outcome, text) = traced(&network, &call, &entry)?;
+                    write("--trace", file, &text)?;
+                    outcome
+                }
             };
             rows.push(Row::new(args, &network, &hash, &view, method.algorithm.name, count, dtype, &outcome));
         }
@@ -144,18 +147,6 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             .map_err(|e| format!("--plot {}: {e}", file.display()))?;
     }
     answer::print(&text)
-}
-
-/// Prices a call and writes its trace.
-fn traced(network: &Network, call: &Call<'_>, entry: &[u64], file: &Path) -> Result<Outcome, String> {
-    let mut spans = Vec::new();
-    let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
-    write("--trace", file, &perfetto(&spans, network))?;
-    Ok(outcome)
-}
-
-fn write(option: &str, file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|e| format!("{option} {}: cannot write: {e}", file.display()))
 }
 
 /// The methods by name, with the programs of all ranks.
