@@ -70,7 +70,7 @@ fn published_tables_are_explained_better_than_by_the_preset() {
         [("all_reduce-8xa100.txt", "dgx-a100", "nv12"), ("all_reduce-8xh100.txt", "dgx-h100", "nv18")]
     {
         let report = answer(&format!(
-            "calibrate {} --fabric {fabric} --fit {class}.bw,{class}.lat,{class}.gap,launch",
+            "calibrate {} --fabric {fabric} --algo one_shot,two_shot,tree,ring_pair --fit {class}.bw,{class}.lat,{class}.gap,launch",
             folder.join(file).display()
         ));
         let (before, after) = residuals(&report);
