@@ -27,7 +27,8 @@ const PACKET: u64 = 4;
 pub const WAVE: u64 = PROCESSORS * THREADS * PACKET;
 /// Waves under way: 2048 threads a processor.
 pub const SLOTS: u32 = 2;
-/// Guessed: from a thread's load of what has just arrived, which is in the cache, to its next load. The copy's two
+/// Guessed, like the packet so that the published losses come out: from a thread's load of what has just arrived, which
+/// is in the cache, to its next load. The copy's two
 /// pointers may overlap, so a thread has one load under way.
 const ACCESS_PS: u64 = 300_000;
 
