@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use penny::types::{DataType, RedOp};
 use serde::{Deserialize, Serialize};
 
+use crate::sizes::Sizes;
+
 /// Shown under the options by `--help`.
 pub const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
@@ -18,19 +20,10 @@ Examples:
 /// What to measure and how often: the options of nccl-tests.
 #[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
-    /// First size
-    #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
-    pub min_bytes: usize,
-    /// Last size
-    #[arg(short = 'e', long = "maxbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
-    pub max_bytes: usize,
-    /// Added from one size to the next
-    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
-    pub step_bytes: usize,
-    /// Multiplies from one size to the next; 1: use --stepbytes
-    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub step_factor: u32,
+    /// Which sizes
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sizes: Sizes,
     /// Calls that are timed
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -190,43 +183,7 @@ impl<T: Named> From<Choice<T>> for String {
     }
 }
 
-/// A number of bytes: digits, then nothing, K, M or G (powers of 1024; a trailing B is fine).
-pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let upper = text.trim().to_ascii_uppercase();
-    let plain = upper.strip_suffix('B').unwrap_or(&upper);
-    let (digits, shift) = match plain.as_bytes().last() {
-        Some(b'K') => (&plain[..plain.len() - 1], 10),
-        Some(b'M') => (&plain[..plain.len() - 1], 20),
-        Some(b'G') => (&plain[..plain.len() - 1], 30),
-        _ => (plain, 0),
-    };
-    let number: usize =
-        digits.parse().map_err(|_| "not a size: write bytes as 8, 64K, 32M or 1G".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "more bytes than an address can count".to_owned())
-}
-
 impl Options {
-    /// The sizes, in order.
-    pub fn sizes(&self) -> Result<Vec<usize>, String> {
-        let (min, max) = (self.min_bytes, self.max_bytes);
-        if min > max {
-            return Err(format!("--minbytes ({min}) is above --maxbytes ({max})"));
-        }
-        if self.step_factor == 1 && self.step_bytes == 0 && min < max {
-            return Err("--stepbytes 0 with --stepfactor 1 never reaches --maxbytes".to_owned());
-        }
-        if self.step_factor > 1 && min == 0 && max > 0 {
-            return Err("--minbytes 0 times --stepfactor never reaches --maxbytes; begin at 1".to_owned());
-        }
-        let next = |&size: &usize| match self.step_factor {
-            1 => size.checked_add(self.step_bytes.max(1)),
-            factor => size.checked_mul(factor as usize),
-        };
-        // Factor > 1 with min = max = 0 would stay at 0 for ever.
-        let sizes = std::iter::successors(Some(min), |size| next(size).filter(|n| n > size));
-        Ok(sizes.take_while(|&size| size <= max).collect())
-    }
-
     /// The types and reductions that go together; `None` where the subject does not reduce.
     pub fn cases(&self, reduces: bool) -> Result<Vec<(DataType, Option<RedOp>)>, String> {
         let types = match self.datatype {
@@ -279,35 +236,6 @@ mod tests {
 
     fn options(line: &str) -> Options {
         Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{e}")).options
-    }
-
-    #[test]
-    fn sizes_take_suffixes_in_powers_of_1024() {
-        for (text, bytes) in [("8", 8), ("64K", 65_536), ("32m", 33_554_432), ("1G", 1 << 30), ("2KB", 2048)]
-        {
-            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "K", "x", "-1", "1.5M", "99999999999999999999", "99999999999999G", "1T"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_size_that_does_not_parse_names_its_option() {
-        let Err(error) = Line::try_parse_from(["x", "-e", "many"]) else { panic!("accepted") };
-        assert!(error.to_string().contains("--maxbytes"), "{error}");
-    }
-
-    #[test]
-    fn steps_multiply_or_add() {
-        assert_eq!(options("x -b 8 -e 64 -f 2").sizes().unwrap(), [8, 16, 32, 64]);
-        assert_eq!(options("x -b 1 -e 3 -i 1").sizes().unwrap(), [1, 2, 3]);
-        assert_eq!(options("x -b 4 -e 4 -i 0").sizes().unwrap(), [4]);
-        assert_eq!(options("x -b 0 -e 0 -f 2").sizes().unwrap(), [0]);
-        assert_eq!(options("x").sizes().unwrap(), [32 << 20]);
-        for endless in ["x -b 8 -e 4", "x -b 1 -e 2 -i 0", "x -b 0 -e 8 -f 2"] {
-            assert!(options(endless).sizes().is_err(), "{endless}");
-        }
     }
 
     #[test]

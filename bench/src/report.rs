@@ -124,8 +124,8 @@ impl Report {
     /// The lines above the table.
     pub fn head(&self) -> String {
         let o = &self.options;
-        let step = match o.step_factor {
-            1 => format!("{} (bytes)", o.step_bytes),
+        let step = match o.sizes.step_factor {
+            1 => format!("{} (bytes)", o.sizes.step_bytes),
             factor => format!("{factor} (factor)"),
         };
         let key =
@@ -142,7 +142,7 @@ impl Report {
             ),
             format!(
                 "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
-                o.min_bytes, o.max_bytes, o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
+                o.sizes.min_bytes, o.sizes.last(), o.warmup_iters, o.iters, o.check, u8::from(o.dirty), o.blocking
             ),
             self.machine.as_ref().map_or_else(|| "#".to_owned(), Machine::text),
             format!("{} {:^31} {:^31}", key("", "", "", "", ""), "out-of-place", "in-place").trim_end().to_owned(),

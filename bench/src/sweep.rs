@@ -17,7 +17,7 @@ pub fn run(subject: Subject, options: &Options, variant: &Variant) -> ExitCode {
         eprintln!("{subject}_perf: {sentence}");
         ExitCode::from(code)
     };
-    let sizes = match options.sizes() {
+    let sizes = match options.sizes.list() {
         Ok(sizes) => sizes,
         Err(sentence) => return failed(2, sentence),
     };
@@ -33,7 +33,7 @@ pub fn run(subject: Subject, options: &Options, variant: &Variant) -> ExitCode {
 
 /// How many lines the table will have.
 pub fn rows(subject: Subject, options: &Options, nranks: u32) -> Result<usize, String> {
-    Ok(cases(subject, &options.sizes()?, options, nranks)?.len())
+    Ok(cases(subject, &options.sizes.list()?, options, nranks)?.len())
 }
 
 /// Every case, in the order of the table.

@@ -225,7 +225,8 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         let method = algorithms::find(algo).ok_or("a method of the table is gone")?;
         let plans = algorithms::plan_all(method, &view);
         let count = GATHERED / u64::from(chips);
-        let call = Call { plans: &plans, view, count, size: 1, slice_bytes: 1 << 16 };
+        let places = machine::places(chips);
+        let call = Call { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
         let entry = vec![0; chips as usize];
         let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message)?;
         let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);

@@ -2,7 +2,9 @@
 
 mod algos;
 mod answer;
+mod calibrate;
 mod doctor;
+mod exchange;
 mod launch;
 mod link;
 mod machine;
@@ -13,6 +15,7 @@ mod plot;
 mod run;
 mod sim;
 mod topo;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -36,6 +39,10 @@ enum Command {
     Plan(plan::Args),
     /// What a collective would take on a declared machine: no processes, no data
     Sim(sim::Args),
+    /// When each message of a collective is where, for Perfetto
+    Trace(trace::Args),
+    /// Fit a declared machine to a table of measured times
+    Calibrate(calibrate::Args),
     /// Declared machines: list, show, check, draw, import, export
     #[command(subcommand)]
     Topo(topo::Args),
@@ -58,6 +65,8 @@ enum Perf {
 enum Benchmark {
     /// An Ethernet link of a declared machine: latency, ring, utilisation
     Link(link::Args),
+    /// Two GPUs of a declared machine swap their buffers: the signal with the data, and apart
+    Exchange(exchange::Args),
 }
 
 // By hand: the derived form cannot leave out what a subcommand makes needless.
@@ -92,6 +101,7 @@ impl Perf {
         match self {
             Perf::Collective(args) => perf::main(args),
             Perf::Other(Benchmark::Link(args)) => link::main(&args),
+            Perf::Other(Benchmark::Exchange(args)) => exchange::main(&args),
         }
     }
 }
@@ -102,6 +112,8 @@ fn main() -> ExitCode {
         Command::Perf(args) => args.main(),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
+        Command::Trace(args) => trace::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Algos(args) => algos::main(&args),
         Command::Doctor(args) => doctor::main(&args),

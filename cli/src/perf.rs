@@ -182,7 +182,8 @@ fn write_reports(args: &Args, reports: &[Report]) -> Result<(), String> {
         std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
     }
     if let Some(path) = &args.plot {
-        plot::draw(path, args.collective, args.ranks, reports)
+        let title = format!("{}, {} ranks", args.collective, args.ranks);
+        plot::draw(path, &title, plot::BUS, &plot::lines(plot::points(reports)))
             .map_err(|e| format!("--plot {}: {e}", path.display()))?;
     }
     Ok(())

@@ -6,7 +6,8 @@ use penny::algorithms::{self, Algorithm};
 use penny::plan::{View, check, render};
 use penny::types::DataType;
 use penny_bench::layout;
-use penny_bench::options::{Choice, parse_bytes};
+use penny_bench::options::Choice;
+use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
 use crate::{answer, methods};

@@ -1,92 +1,149 @@
-//! Bus bandwidth over size, both logarithmic, one line a method and kind of buffers.
+//! Bandwidth over size, both logarithmic, one line a method.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
 use penny_bench::report::{Report, Row};
-use penny_bench::subject::Subject;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// One line: its name and (bytes, GB/s), ascending.
-type Line = (String, Vec<(f64, f64)>);
+/// One measurement.
+pub struct Point {
+    /// The line that it is on.
+    pub line: String,
+    pub bytes: f64,
+    pub gbps: f64,
+}
 
-/// Draws the out-of-place columns of the reports to an SVG file.
-pub fn draw(path: &Path, subject: Subject, ranks: u32, reports: &[Report]) -> Result<(), Box<dyn Error>> {
-    let lines = lines(reports);
-    let points = || lines.iter().flat_map(|(_, points)| points);
+/// A name and (bytes, GB/s), ascending.
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What nccl-tests compare methods by.
+pub const BUS: &str = "bus bandwidth, GB/s";
+
+/// Points by their lines, in the order in which lines first come.
+pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for Point { line, bytes, gbps } in points {
+        // A logarithmic axis has no place for 0: an empty message, or one rank, which has no bus.
+        if bytes <= 0.0 || gbps <= 0.0 {
+            continue;
+        }
+        match lines.iter_mut().find(|known| known.name == line) {
+            Some(known) => known.points.push((bytes, gbps)),
+            None => lines.push(Line { name: line, points: vec![(bytes, gbps)] }),
+        }
+    }
+    for line in &mut lines {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    lines
+}
+
+/// The out-of-place columns of reports; types and reductions are named where a report has several.
+pub fn points(reports: &[Report]) -> Vec<Point> {
+    let mut points = Vec::new();
+    for report in reports {
+        let case = |row: &Row| (row.datatype.clone(), row.op.clone(), row.root);
+        let several = report.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
+        for row in &report.rows {
+            let mut line = format!("{} {}", report.algo.as_deref().unwrap_or("auto"), report.buffers.name());
+            if several {
+                let (dtype, op, root) = case(row);
+                let words = [dtype, op, root.map(|r| format!("root {r}"))];
+                line.extend(words.into_iter().flatten().map(|word| format!(" {word}")));
+            }
+            points.push(Point { line, bytes: row.bytes as f64, gbps: row.out_of_place.busbw_gbps });
+        }
+    }
+    points
+}
+
+/// Width and height of a drawing, and how much of the width is the plot's; the rest names the lines.
+const SIZE: (u32, u32) = (1080, 600);
+const PLOT_WIDTH: u32 = 850;
+/// Names that fit beside the plot.
+const MOST_NAMES: usize = 24;
+
+/// Draws lines of a bandwidth to an SVG file.
+pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result<(), Box<dyn Error>> {
+    let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {
         return Err("nothing to draw: no size took time and moved bytes".into());
     }
     let span = |pick: fn(&(f64, f64)) -> f64| {
         let values = points().map(pick);
-        let (low, high) = values.fold((f64::INFINITY, 0f64), |(l, h), v| (l.min(v), h.max(v)));
-        // Room around the points, also when there is only one.
-        low / 1.5..high * 1.5
+        values.fold((f64::INFINITY, 0f64), |(low, high), v| (low.min(v), high.max(v)))
     };
-    let root = SVGBackend::new(path, (960, 600)).into_drawing_area();
+    let (low, high) = span(|p| p.0);
+    // Room around the points, also when there is only one.
+    let sizes = low / 1.3..high * 1.3;
+    let (low, high) = span(|p| p.1);
+    let speeds = low / 1.3..high * 1.6;
+    let root = SVGBackend::new(path, SIZE).into_drawing_area();
     root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
-        .caption(format!("{subject}, {ranks} ranks"), ("sans-serif", 22))
+    let (left, right) = root.split_horizontally(PLOT_WIDTH);
+    let mut chart = ChartBuilder::on(&left)
+        .caption(title, ("sans-serif", 20))
         .margin(16)
         .x_label_area_size(44)
-        .y_label_area_size(72)
-        .build_cartesian_2d(span(|p| p.0).log_scale().base(2.0), span(|p| p.1).log_scale())?;
+        .y_label_area_size(64)
+        .build_cartesian_2d(sizes.log_scale().base(2.0), speeds.log_scale())?;
     chart
         .configure_mesh()
         .x_desc("bytes")
-        .y_desc("bus bandwidth, GB/s")
+        .y_desc(bandwidth)
+        .axis_desc_style(("sans-serif", 15))
+        .label_style(("sans-serif", 13))
+        .x_labels(12)
         .x_label_formatter(&|bytes| size_label(*bytes))
-        .y_label_formatter(&|gbps| format!("{gbps}"))
-        .light_line_style(BLACK.mix(0.05))
+        .y_label_formatter(&|gbps| speed_label(*gbps))
+        .light_line_style(BLACK.mix(0.04))
+        .bold_line_style(BLACK.mix(0.12))
         .draw()?;
-    for (number, (name, points)) in lines.iter().enumerate() {
-        let color = Palette99::pick(number).to_rgba();
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(2)).point_size(3))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 24, y)], color.stroke_width(2)));
+    for (number, line) in lines.iter().enumerate() {
+        let color = color(number);
+        let stroke = color.stroke_width(2);
+        chart.draw_series(LineSeries::new(line.points.iter().copied(), stroke))?;
+        chart.draw_series(line.points.iter().map(|&point| Circle::new(point, 3, color.filled())))?;
     }
-    let legend = SeriesLabelPosition::UpperLeft;
-    chart
-        .configure_series_labels()
-        .position(legend)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK)
-        .draw()?;
+    name(&right, lines)?;
     root.present()?;
     Ok(())
 }
 
-/// The lines of all reports; types and reductions are named where a report has several.
-fn lines(reports: &[Report]) -> Vec<Line> {
-    let mut lines: BTreeMap<(usize, String), Vec<(f64, f64)>> = BTreeMap::new();
-    for (number, report) in reports.iter().enumerate() {
-        let case = |row: &Row| (row.datatype.clone(), row.op.clone(), row.root);
-        let several = report.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
-        for row in &report.rows {
-            let mut name = format!("{} {}", report.algo.as_deref().unwrap_or("auto"), report.buffers.name());
-            if several {
-                let (dtype, op, root) = case(row);
-                name.extend(
-                    [dtype, op, root.map(|r| format!("root {r}"))]
-                        .into_iter()
-                        .flatten()
-                        .map(|w| format!(" {w}")),
-                );
-            }
-            let points = lines.entry((number, name)).or_default();
-            // A logarithmic axis has no place for 0: an empty message, or one rank, which has no bus.
-            if row.bytes > 0 && row.out_of_place.busbw_gbps > 0.0 {
-                points.push((row.bytes as f64, row.out_of_place.busbw_gbps));
-            }
-        }
+/// A colour a line; they repeat after twelve.
+fn color(number: usize) -> RGBAColor {
+    let hue = [0.58, 0.08, 0.36, 0.98, 0.77, 0.14, 0.50, 0.90, 0.27, 0.66, 0.03, 0.83][number % 12];
+    let light = [0.42, 0.34][number / 12 % 2];
+    HSLColor(hue, 0.75, light).to_rgba()
+}
+
+/// The names of the lines, the one that ends highest first.
+fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(), Box<dyn Error>> {
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    let end = |number: &usize| lines[*number].points.last().map_or(0.0, |point| point.1);
+    order.sort_by(|a, b| end(b).total_cmp(&end(a)));
+    let mut y = 56;
+    for &number in order.iter().take(MOST_NAMES) {
+        let style = color(number).stroke_width(3);
+        area.draw(&PathElement::new([(0, y), (22, y)], style))?;
+        area.draw(&Text::new(lines[number].name.clone(), (28, y - 7), ("sans-serif", 14)))?;
+        y += 20;
     }
-    lines
-        .into_iter()
-        .map(|((_, name), points)| (name, points))
-        .filter(|(_, points)| !points.is_empty())
-        .collect()
+    if lines.len() > MOST_NAMES {
+        let rest = format!("and {} more", lines.len() - MOST_NAMES);
+        area.draw(&Text::new(rest, (28, y - 7), ("sans-serif", 14)))?;
+    }
+    Ok(())
+}
+
+/// Without digits that say nothing.
+fn speed_label(gbps: f64) -> String {
+    format!("{}", (gbps * 1e6).round() / 1e6)
 }
 
 /// Bytes with the suffix that the command line takes.
@@ -110,5 +167,14 @@ mod tests {
     #[test]
     fn sizes_are_labelled_as_they_are_typed() {
         assert_eq!([8.0, 1024.0, 1536.0, 67_108_864.0].map(size_label), ["8", "1K", "1.5K", "64M"]);
+    }
+
+    #[test]
+    fn lines_keep_their_order_and_leave_out_what_a_logarithm_cannot_show() {
+        let point = |line: &str, bytes, gbps| Point { line: line.to_owned(), bytes, gbps };
+        let lines =
+            lines([point("b", 8.0, 1.0), point("a", 8.0, 0.0), point("b", 4.0, 2.0), point("a", 16.0, 3.0)]);
+        let shown: Vec<_> = lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();
+        assert_eq!(shown, [("b", &[(4.0, 2.0), (8.0, 1.0)][..]), ("a", &[(16.0, 3.0)][..])]);
     }
 }

@@ -42,7 +42,7 @@ fn a_size_that_does_not_parse_names_its_option() {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for command in ["run", "perf", "plan", "algos", "doctor"] {
+    for command in ["run", "perf", "perf exchange", "plan", "sim", "trace", "calibrate", "algos", "doctor"] {
         let text = answer(&format!("{command} --help"));
         assert!(text.contains("Examples:\n  "), "{text}");
     }
@@ -177,6 +177,43 @@ fn a_trace_has_a_span_for_every_message_at_every_port() {
     let events = trace["traceEvents"].as_array().unwrap().iter();
     // Each span is shown twice: among its rank's tracks and among the ports'.
     assert_eq!(events.filter(|event| event["ph"] == "X").count() as u64, 2 * messages);
+    let alone = answer("trace all_reduce --fabric t3000 -b 64K --algo ring");
+    assert_eq!(alone, std::fs::read_to_string(&file).unwrap());
     let refused = penny("sim all_reduce --fabric t3000 -b 64K --algo ring,tree --trace x.json");
     assert!(String::from_utf8(refused.stderr).unwrap().contains("one method"));
+}
+
+#[test]
+fn a_plot_has_a_line_for_every_method_and_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plot.svg");
+    let methods = ["ring", "tree", "two_shot"];
+    let line = format!(
+        "sim all_reduce --fabric dgx-h100 -b 1K -e 1M -f 4 --algo {} --plot {}",
+        methods.join(","),
+        file.display()
+    );
+    let table = answer(&line);
+    let drawing = std::fs::read_to_string(&file).unwrap();
+    // A circle a row, and the axes say what they are.
+    assert_eq!(drawing.matches("<circle").count(), 6 * methods.len());
+    assert_eq!(table.lines().filter(|line| !line.starts_with('#')).count(), 6 * methods.len());
+    for word in methods.iter().chain(&["bytes", "bus bandwidth, GB/s", "64K", "dgx-h100"]) {
+        assert!(drawing.contains(word), "{word}");
+    }
+    // One place has no bus.
+    let refused = penny(&format!("sim all_reduce --fabric dgx-h100 -n 1 -b 1M --plot {}", file.display()));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("nothing to draw"));
+}
+
+#[test]
+fn a_simulation_says_of_which_machine_it_is() {
+    let hash = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(&answer(line)).unwrap();
+        row["fabric_hash"].as_str().unwrap().to_owned()
+    };
+    let one = hash("sim all_reduce --fabric dgx-h100:nodes=2 -b 1M --json");
+    assert_eq!(one, hash("sim broadcast --fabric dgx-h100 --nodes 2 -b 8K --slice 0 --json"));
+    assert_ne!(one, hash("sim all_reduce --fabric dgx-h100 -b 1M --json"));
+    assert!(answer("sim all_reduce --fabric dgx-h100 --nodes 2 -b 1M").contains(&one));
 }

@@ -1,0 +1,109 @@
+//! Which sizes a table has: from a first to a last, in steps that multiply or add.
+
+use serde::{Deserialize, Serialize};
+
+/// The sizes of a table: nccl-tests' options.
+#[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
+pub struct Sizes {
+    /// First size
+    #[arg(short = 'b', long = "minbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
+    pub min_bytes: usize,
+    /// Last size
+    #[arg(short = 'e', long = "maxbytes", value_name = "BYTES", default_value = "32M", value_parser = parse_bytes)]
+    pub max_bytes: Option<usize>,
+    /// Added from one size to the next
+    #[arg(short = 'i', long = "stepbytes", value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    pub step_bytes: usize,
+    /// Multiplies from one size to the next; 1: use --stepbytes
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub step_factor: u32,
+}
+
+impl Sizes {
+    /// The last one at most.
+    pub fn last(&self) -> usize {
+        self.max_bytes.unwrap_or(self.min_bytes)
+    }
+
+    /// The sizes, in order.
+    pub fn list(&self) -> Result<Vec<usize>, String> {
+        let (min, max) = (self.min_bytes, self.last());
+        if min > max {
+            return Err(format!("--minbytes ({min}) is above --maxbytes ({max})"));
+        }
+        if self.step_factor == 1 && self.step_bytes == 0 && min < max {
+            return Err("--stepbytes 0 with --stepfactor 1 never reaches --maxbytes".to_owned());
+        }
+        if self.step_factor > 1 && min == 0 && max > 0 {
+            return Err("--minbytes 0 times --stepfactor never reaches --maxbytes; begin at 1".to_owned());
+        }
+        let next = |&size: &usize| match self.step_factor {
+            1 => size.checked_add(self.step_bytes.max(1)),
+            factor => size.checked_mul(factor as usize),
+        };
+        // Factor > 1 with min = max = 0 would stay at 0 for ever.
+        let sizes = std::iter::successors(Some(min), |size| next(size).filter(|n| n > size));
+        Ok(sizes.take_while(|&size| size <= max).collect())
+    }
+}
+
+/// A number of bytes: digits, then nothing, K, M or G (powers of 1024; a trailing B is fine).
+pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    let upper = text.trim().to_ascii_uppercase();
+    let plain = upper.strip_suffix('B').unwrap_or(&upper);
+    let (digits, shift) = match plain.as_bytes().last() {
+        Some(b'K') => (&plain[..plain.len() - 1], 10),
+        Some(b'M') => (&plain[..plain.len() - 1], 20),
+        Some(b'G') => (&plain[..plain.len() - 1], 30),
+        _ => (plain, 0),
+    };
+    let number: usize =
+        digits.parse().map_err(|_| "not a size: write bytes as 8, 64K, 32M or 1G".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more bytes than an address can count".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        sizes: Sizes,
+    }
+
+    fn sizes(line: &str) -> Sizes {
+        Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{e}")).sizes
+    }
+
+    #[test]
+    fn sizes_take_suffixes_in_powers_of_1024() {
+        for (text, bytes) in [("8", 8), ("64K", 65_536), ("32m", 33_554_432), ("1G", 1 << 30), ("2KB", 2048)]
+        {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "K", "x", "-1", "1.5M", "99999999999999999999", "99999999999999G", "1T"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_that_does_not_parse_names_its_option() {
+        let Err(error) = Line::try_parse_from(["x", "-e", "many"]) else { panic!("accepted") };
+        assert!(error.to_string().contains("--maxbytes"), "{error}");
+    }
+
+    #[test]
+    fn steps_multiply_or_add() {
+        assert_eq!(sizes("x -b 8 -e 64 -f 2").list().unwrap(), [8, 16, 32, 64]);
+        assert_eq!(sizes("x -b 1 -e 3 -i 1").list().unwrap(), [1, 2, 3]);
+        assert_eq!(sizes("x -b 4 -e 4 -i 0").list().unwrap(), [4]);
+        assert_eq!(sizes("x -b 0 -e 0 -f 2").list().unwrap(), [0]);
+        assert_eq!(sizes("x").list().unwrap(), [32 << 20]);
+        for endless in ["x -b 8 -e 4", "x -b 1 -e 2 -i 0", "x -b 0 -e 8 -f 2"] {
+            assert!(sizes(endless).list().is_err(), "{endless}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A machine's file with some of its numbers free: `nic.bw` is the bandwidth of class `nic`.
+
+use penny::topology::{self, Network, units};
+use toml_edit::{DocumentMut, Item, Table, Value, value};
+
+/// Parameters that can be fitted at once.
+pub const MOST_PARAMETERS: usize = 8;
+
+/// A machine's file, its arguments taken into it.
+pub struct Declared {
+    file: String,
+    document: DocumentMut,
+}
+
+/// Which of a class's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Bandwidth,
+    Efficiency,
+    Time(&'static str),
+    /// Not of a class: see [`LAUNCH`].
+    Launch,
+}
+
+/// A number of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    class: String,
+    key: Key,
+    /// As the machine has it, or that it has none.
+    pub was: String,
+    /// In bytes a second, picoseconds, or parts of one.
+    pub start: f64,
+}
+
+/// What a call takes before its messages and after them, whatever its size: a kernel's launch. Machines do not have it,
+/// measured tables do.
+const LAUNCH: &str = "launch";
+
+const KEYS: [(&str, Key); 5] = [
+    ("bw", Key::Bandwidth),
+    ("eff", Key::Efficiency),
+    ("lat", Key::Time("lat")),
+    ("post", Key::Time("post")),
+    ("gap", Key::Time("gap")),
+];
+
+/// Where a time begins that the machine does not have: a logarithm has no zero.
+const NO_TIME_PS: f64 = 100_000.0;
+/// Digits of what is fitted; more would say that more is known.
+const DIGITS: i32 = 5;
+
+impl Declared {
+    /// A preset with or without arguments, or a file, as `--fabric` takes it.
+    pub fn open(spec: &str) -> Result<Declared, String> {
+        // Whatever is wrong with the machine is said by who reads it.
+        topology::open(spec).map_err(|e| e.message)?;
+        let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
+        let preset = topology::presets().iter().find(|(known, _)| *known == name);
+        let text = match preset {
+            Some((_, text)) => (*text).to_owned(),
+            None => std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"))?,
+        };
+        let mut document: DocumentMut = text.parse().map_err(|e| format!("{name}: {e}"))?;
+        for (key, text) in arguments.split([',', ':']).filter_map(|argument| argument.split_once('=')) {
+            let shape = document
+                .iter_mut()
+                .find(|(key, item)| item.is_table_like() && !["class", "override"].contains(&key.get()));
+            let (_, shape) = shape.ok_or_else(|| format!("{name}: declares no shape"))?;
+            let text = text.trim();
+            // Keeps the file's own comment behind the number.
+            let new = text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from);
+            put(shape, key.trim(), new, None);
+        }
+        Ok(Declared { file: name.to_owned(), document })
+    }
+
+    /// The parameters that `--fit` names.
+    pub fn parameters(&self, names: &[String]) -> Result<Vec<Parameter>, String> {
+        if names.len() > MOST_PARAMETERS {
+            return Err(format!(
+                "--fit: {} parameters; a table tells at most {MOST_PARAMETERS}",
+                names.len()
+            ));
+        }
+        let mut parameters = Vec::new();
+        for name in names {
+            let parameter = self.parameter(name).map_err(|why| format!("--fit {name}: {why}"))?;
+            if parameters.contains(&parameter) {
+                return Err(format!("--fit {name}: named twice; name it once"));
+            }
+            parameters.push(parameter);
+        }
+        Ok(parameters)
+    }
+
+    fn parameter(&self, name: &str) -> Result<Parameter, String> {
+        if name == LAUNCH {
+            let was = "left out".to_owned();
+            return Ok(Parameter { class: String::new(), key: Key::Launch, was, start: NO_TIME_PS });
+        }
+        let classes = self.document.get("class").and_then(Item::as_table_like);
+        let classes = classes.ok_or("the machine has no classes")?;
+        // A class may have a point in its name.
+        let (class, key) = name.rsplit_once('.').ok_or("write a class and a key, like nic.bw, or launch")?;
+        let keys = || KEYS.map(|(key, _)| key).join(", ");
+        let &(_, key) = KEYS
+            .iter()
+            .find(|(known, _)| *known == key)
+            .ok_or_else(|| format!("no such key; there are {}", keys()))?;
+        let known = || classes.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join(", ");
+        let table = classes
+            .get(class)
+            .and_then(Item::as_table_like)
+            .ok_or_else(|| format!("the machine has no class `{class}`; it has {}", known()))?;
+        let text = table.get(key.name()).map(written);
+        let was = text.clone().unwrap_or_else(|| "left out".to_owned());
+        let start = match (key, text) {
+            (Key::Bandwidth, text) => units::bandwidth(&text.unwrap_or_default())? as f64,
+            (Key::Efficiency, None) => 1.0,
+            (Key::Efficiency, Some(text)) => text.parse().map_err(|_| "its value is no number")?,
+            (Key::Time(_) | Key::Launch, None) => NO_TIME_PS,
+            (Key::Time(_) | Key::Launch, Some(text)) => match units::time(&text)? {
+                0 => NO_TIME_PS,
+                ps => ps as f64,
+            },
+        };
+        Ok(Parameter { class: class.to_owned(), key, was, start })
+    }
+
+    /// The file with these numbers in it; marked: each with what it was.
+    pub fn with(&self, parameters: &[Parameter], numbers: &[f64], marked: bool) -> String {
+        let mut document = self.document.clone();
+        let classes = |pair: &(&Parameter, &f64)| pair.0.key != Key::Launch;
+        for (parameter, &number) in parameters.iter().zip(numbers).filter(classes) {
+            let classes = tables(&mut document["class"]);
+            let class = &mut classes[&parameter.class];
+            tables(class);
+            let mark = marked.then(|| format!(" # fitted; was {}", parameter.was));
+            put(class, parameter.key.name(), parameter.key.value(number), mark);
+        }
+        document.to_string()
+    }
+
+    /// The machine that a text of it declares.
+    pub fn network(&self, text: &str) -> Result<Network, String> {
+        topology::parse(&self.file, text, &[]).map_err(|e| e.message)
+    }
+
+    /// Bandwidth and latency of every class that is used, as `--fit` would name them.
+    pub fn usual(&self, used: &[&str]) -> Vec<String> {
+        // An override's class is called after the one that it changes.
+        let mut classes: Vec<&str> =
+            used.iter().map(|name| name.split_once(", override").map_or(*name, |(name, _)| name)).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let both = classes.iter().flat_map(|class| ["bw", "lat"].map(|key| format!("{class}.{key}")));
+        both.take(MOST_PARAMETERS).collect()
+    }
+}
+
+impl Parameter {
+    /// As `--fit` takes it.
+    pub fn name(&self) -> String {
+        match self.key {
+            Key::Launch => LAUNCH.to_owned(),
+            key => format!("{}.{}", self.class, key.name()),
+        }
+    }
+    /// It can be such a number: an efficiency is no more than one.
+    pub fn may_be(&self, number: f64) -> bool {
+        number.is_finite() && (self.key != Key::Efficiency || number <= 1.0)
+    }
+    /// Of a number of it, what is outside of the machine, in seconds.
+    pub fn launch_seconds(&self, number: f64) -> f64 {
+        if self.key == Key::Launch { number * 1e-12 } else { 0.0 }
+    }
+    /// A number of it, with its unit.
+    pub fn print(&self, number: f64) -> String {
+        written(&value(self.key.value(number)))
+    }
+}
+
+impl Key {
+    fn name(self) -> &'static str {
+        match self {
+            Key::Bandwidth => "bw",
+            Key::Efficiency => "eff",
+            Key::Time(name) => name,
+            Key::Launch => LAUNCH,
+        }
+    }
+    /// As the file has it, of so many digits.
+    fn value(self, number: f64) -> Value {
+        let digits = 10f64.powi(DIGITS - 1 - number.max(1e-9).log10().floor() as i32);
+        let rounded = (number * digits).round() / digits;
+        match self {
+            Key::Bandwidth => units::print_bandwidth((rounded as u64).max(1)).into(),
+            Key::Efficiency => rounded.clamp(1e-6, 1.0).into(),
+            Key::Time(_) | Key::Launch => units::print_time(rounded as u64).into(),
+        }
+    }
+}
+
+/// A table, whichever way it is written: a comment has no place in one line of braces.
+fn tables(item: &mut Item) -> &mut Table {
+    if !item.is_table() {
+        *item = Item::Table(std::mem::take(item).into_table().unwrap_or_default());
+    }
+    item.as_table_mut().expect("just made")
+}
+
+/// A key's new value. Without a comment, what stands behind the old one stays.
+fn put(item: &mut Item, key: &str, mut new: Value, comment: Option<String>) {
+    let old = item.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
+    if let Some(decor) = old {
+        *new.decor_mut() = decor;
+    }
+    if let Some(comment) = comment {
+        new.decor_mut().set_suffix(comment);
+    }
+    item[key] = Item::Value(new);
+}
+
+/// A value without its quotes.
+fn written(item: &Item) -> String {
+    match item.as_value() {
+        Some(Value::String(text)) => text.value().clone(),
+        Some(Value::Float(number)) => format!("{}", number.value()),
+        Some(other) => other.to_string().trim().to_owned(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h100() -> Declared {
+        Declared::open("dgx-h100:nodes=2").unwrap()
+    }
+
+    #[test]
+    fn a_fitted_file_is_the_machine_with_other_numbers_and_says_so() {
+        let machine = h100();
+        let names = ["leaf.bw", "nv18.eff", "leaf.gap", "nv18.post"].map(str::to_owned);
+        let parameters = machine.parameters(&names).unwrap();
+        assert_eq!(parameters.iter().map(|p| p.start).collect::<Vec<_>>(), [50e9, 0.824, 5000.0, NO_TIME_PS]);
+        let text = machine.with(&parameters, &[40e9, 0.5, 1_234_567.8, 0.0], true);
+        for line in [
+            "bw = \"40GB/s\" # fitted; was 50GB/s",
+            "eff = 0.5 # fitted; was 0.824",
+            "gap = \"1.2346us\" # fitted; was 5ns",
+            "post = \"0ps\" # fitted; was left out",
+            "nodes = 2",
+        ] {
+            assert!(text.contains(line), "no `{line}` in\n{text}");
+        }
+        let network = machine.network(&text).unwrap();
+        let class = |name: &str| network.classes.iter().find(|class| class.name == name).unwrap();
+        assert_eq!((class("leaf").rate, class("nv18").rate), (38_800_000_000, 225_000_000_000));
+        assert_eq!((class("leaf").gap_ps, network.shape.nodes()), (1_234_600, 2));
+    }
+
+    #[test]
+    fn nothing_changed_is_the_same_machine() {
+        for (preset, _) in topology::presets() {
+            let machine = Declared::open(preset).unwrap();
+            let (again, known) = (machine.network(&machine.with(&[], &[], true)), topology::open(preset));
+            assert_eq!(again.unwrap().classes, known.unwrap().classes, "{preset}");
+        }
+    }
+
+    #[test]
+    fn classes_in_braces_get_room_for_comments() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        let text = "name = \"m\"\nclass = { wire = { bw = \"1GB/s\", lat = \"1us\" } }\nring = { shape = \"4\", link = \"wire\" }\n";
+        std::fs::write(&file, text).unwrap();
+        let machine = Declared::open(file.to_str().unwrap()).unwrap();
+        let parameters = machine.parameters(&["wire.lat".to_owned()]).unwrap();
+        let text = machine.with(&parameters, &[2e6], true);
+        assert_eq!(machine.network(&text).unwrap().classes[0].latency_ps, 2_000_000, "{text}");
+    }
+
+    #[test]
+    fn a_parameter_that_is_not_there_is_answered_with_those_that_are() {
+        for (names, remedy) in [
+            (&["nic.bw"][..], "it has"),
+            (&["leaf.speed"], "bw, eff, lat, post, gap"),
+            (&["leaf"], "like nic.bw"),
+            (&["leaf.bw", "leaf.bw"], "once"),
+            (&["leaf.bw"; 9], "at most 8"),
+        ] {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            let why = h100().parameters(&names).unwrap_err();
+            assert!(why.contains(remedy), "{why}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Least squares: the parameters with which a model's residuals are smallest, by Levenberg and Marquardt's method.
+//!
+//! ```text
+//!     r, J = residuals and their slopes at p        J by differences: the model is an engine, not a formula
+//!     (J'J + l diag J'J) d = -J'r                   l small: a step of Newton's kind; l large: a short one downhill
+//!     better at p + d: take it, l / 10;             not better: l * 10
+//! ```
+//!
+//! Of its own because it is this short, and because the kept crates for it bring twenty others. At most eight
+//! parameters: the equations are solved directly. Before it begins, each parameter in turn tries a few far values:
+//! where a parameter does not matter yet there is no slope to follow.
+//!
+//! It begins in several places, and a simplex looks around in the best, for an engine's times bend: see `simplex`.
+//!
+//! Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. Appl. Math. 11 (1963).
+
+use super::simplex;
+
+/// Residuals at a point.
+pub type Model<'a> = &'a mut dyn FnMut(&[f64]) -> Result<Vec<f64>, String>;
+
+/// Where the residuals are smallest.
+#[derive(Debug)]
+pub struct Fit {
+    pub point: Vec<f64>,
+    /// How much each parameter moves the residuals: the lengths of the slopes' columns.
+    pub weight: Vec<f64>,
+    /// Pairs of parameters whose slopes are parallel: only their sum is known, or their difference.
+    pub alike: Vec<(usize, usize)>,
+}
+
+/// For slopes: large against rounding to whole picoseconds. An engine's times have bends; where one lies between a
+/// point and its neighbour the slope misleads, so each in turn is followed until it leads no further.
+const DIFFERENCES: [f64; 5] = [1e-3, -1e-3, 1e-4, -1e-4, 1e-2];
+/// Places to begin in.
+const BEGINNINGS: usize = 10;
+/// Residuals that are as good as none.
+const ENOUGH: f64 = 2e-4;
+/// The side of the simplex that looks around in the best place, and what it may cost a parameter.
+const SIMPLEX: f64 = 0.05;
+const EVALUATIONS: usize = 30;
+/// Steps that are tried with each.
+const MOST_STEPS: usize = 40;
+/// No parameter moves further in one step.
+const FAR: f64 = 1.0;
+/// Values that are tried before, away from the start.
+const TRIED: [f64; 6] = [-3.0, -1.5, -0.5, 0.5, 1.5, 3.0];
+/// Above this cosine two slopes are parallel.
+const PARALLEL: f64 = 0.9999;
+
+/// Begins at `start`. `Err`: the model has no residuals at the start, or not even there.
+pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
+    let mut point = start.to_vec();
+    let mut residuals = model(&point)?;
+    for i in 0..point.len() {
+        for shift in TRIED {
+            let mut other = point.clone();
+            other[i] = start[i] + shift;
+            if let Some(found) = better(&residuals, model(&other)) {
+                (point, residuals) = (other, found);
+            }
+        }
+    }
+    // Bends make valleys of their own: begin in several places, unless the first is as good as can be.
+    let (middle, mut best) = (point.clone(), None::<(f64, Vec<f64>, Vec<f64>)>);
+    for begin in 0..BEGINNINGS {
+        let mut other: Vec<f64> = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
+        let Ok(mut found) = model(&other) else { continue };
+        descend(&mut other, &mut found, DIFFERENCES[0], model)?;
+        let cost = square(&found);
+        let enough = cost < ENOUGH * ENOUGH * found.len() as f64;
+        if best.as_ref().is_none_or(|best| cost < best.0) {
+            best = Some((cost, other, found));
+        }
+        if enough {
+            break;
+        }
+    }
+    if let Some((_, other, _)) = best {
+        point = other;
+    }
+    let mut cost = |p: &[f64]| model(p).map_or(f64::INFINITY, |residuals| square(&residuals));
+    simplex::descend(&mut point, SIMPLEX, EVALUATIONS * start.len(), &mut cost);
+    residuals = model(&point)?;
+    for difference in DIFFERENCES {
+        descend(&mut point, &mut residuals, difference, model)?;
+    }
+    let slopes = jacobian(&point, &residuals, DIFFERENCES[0], model)?;
+    let weight: Vec<f64> = slopes.iter().map(|slope| square(slope).sqrt()).collect();
+    let mut alike = Vec::new();
+    for i in 0..point.len() {
+        for j in 0..i {
+            let lengths = weight[i] * weight[j];
+            if lengths > 0.0 && (dot(&slopes[i], &slopes[j]) / lengths).abs() > PARALLEL {
+                alike.push((j, i));
+            }
+        }
+    }
+    Ok(Fit { point, weight, alike })
+}
+
+/// Where the `begin`th beginning lies on an axis, -1 to 1; the first is the middle. Halton's points: their places on
+/// different axes are unlike each other.
+fn spread(begin: usize, axis: usize) -> f64 {
+    let base = [2, 3, 5, 7, 11, 13, 17, 19][axis % 8];
+    let (mut place, mut share, mut rest) = (0.0, 1.0, begin);
+    while rest > 0 {
+        share /= base as f64;
+        place += share * (rest % base) as f64;
+        rest /= base;
+    }
+    if begin == 0 { 0.0 } else { 2.0 * place - 1.0 }
+}
+
+/// Downhill, until no step is better.
+fn descend(
+    point: &mut Vec<f64>,
+    residuals: &mut Vec<f64>,
+    difference: f64,
+    model: Model<'_>,
+) -> Result<(), String> {
+    let mut slopes = jacobian(point, residuals, difference, model)?;
+    let mut damping = 1e-2;
+    for _ in 0..MOST_STEPS {
+        let Some(step) = damped_step(&slopes, residuals, damping) else { return Ok(()) };
+        let other: Vec<f64> = point.iter().zip(&step).map(|(p, d)| p + d.clamp(-FAR, FAR)).collect();
+        match better(residuals, model(&other)) {
+            Some(found) => {
+                let gain = 1.0 - square(&found) / square(residuals).max(f64::MIN_POSITIVE);
+                (*point, *residuals) = (other, found);
+                if gain < 1e-9 {
+                    return Ok(());
+                }
+                slopes = jacobian(point, residuals, difference, model)?;
+                damping = (damping / 10.0).max(1e-9);
+            }
+            None if damping > 1e6 => return Ok(()),
+            None => damping *= 10.0,
+        }
+    }
+    Ok(())
+}
+
+/// The residuals, if there are any and they are smaller.
+fn better(old: &[f64], new: Result<Vec<f64>, String>) -> Option<Vec<f64>> {
+    new.ok().filter(|new| square(new) < square(old))
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn square(a: &[f64]) -> f64 {
+    dot(a, a)
+}
+
+/// One slope a parameter; at a wall, from the other side.
+fn jacobian(
+    point: &[f64],
+    residuals: &[f64],
+    difference: f64,
+    model: Model<'_>,
+) -> Result<Vec<Vec<f64>>, String> {
+    (0..point.len())
+        .map(|i| {
+            let mut at = |difference: f64| {
+                let mut other = point.to_vec();
+                other[i] += difference;
+                model(&other).map(|moved| (moved, difference))
+            };
+            let (moved, difference) = at(difference).or_else(|_| at(-difference))?;
+            Ok(moved.iter().zip(residuals).map(|(m, r)| (m - r) / difference).collect())
+        })
+        .collect()
+}
+
+/// `None`: no parameter moves anything.
+fn damped_step(slopes: &[Vec<f64>], residuals: &[f64], damping: f64) -> Option<Vec<f64>> {
+    let largest = slopes.iter().map(|slope| square(slope)).fold(0.0, f64::max);
+    if largest == 0.0 {
+        return None;
+    }
+    let rows: Vec<Vec<f64>> = (0..slopes.len())
+        .map(|i| {
+            let mut row: Vec<f64> = slopes.iter().map(|other| dot(&slopes[i], other)).collect();
+            // Something also for those that move nothing: they stay.
+            row[i] += damping * row[i].max(1e-12 * largest) + 1e-12 * largest;
+            row.push(-dot(&slopes[i], residuals));
+            row
+        })
+        .collect();
+    Some(solve(rows))
+}
+
+/// Rows of a symmetric positive definite matrix, each with its right side: by elimination.
+fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
+    let n = rows.len();
+    for i in 0..n {
+        let pivot = rows[i].clone();
+        for row in &mut rows[i + 1..] {
+            let factor = row[i] / pivot[i];
+            for (value, above) in row.iter_mut().zip(&pivot).skip(i) {
+                *value -= factor * above;
+            }
+        }
+    }
+    let mut solution = vec![0.0; n];
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| rows[i][j] * solution[j]).sum();
+        solution[i] = (rows[i][n] - known) / rows[i][i];
+    }
+    solution
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_found_from_far() {
+        // y = a exp(b x), and b from the wrong side.
+        let xs: Vec<f64> = (0..10).map(f64::from).collect();
+        let fit = least_squares(&[0.0, 0.5], &mut |p| {
+            Ok(xs.iter().map(|x| p[0] * (p[1] * x).exp() - 3.0 * (-0.7 * x).exp()).collect())
+        });
+        let found = fit.unwrap().point;
+        assert!((found[0] - 3.0).abs() < 1e-6 && (found[1] + 0.7).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn a_bend_does_not_stop_it() {
+        // The larger of a line and a constant, as an engine's times are.
+        let model =
+            |p: &[f64]| -> Vec<f64> { (0..20).map(|x| (p[0] + 0.1 * f64::from(x)).max(p[1])).collect() };
+        let wanted = model(&[0.3, 1.1]);
+        let fit = least_squares(&[1.0, 2.5], &mut |p| {
+            Ok(model(p).iter().zip(&wanted).map(|(m, w)| m - w).collect())
+        });
+        let found = fit.unwrap().point;
+        assert!((found[0] - 0.3).abs() < 1e-4 && (found[1] - 1.1).abs() < 1e-4, "{found:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_said() {
+        let fit =
+            least_squares(&[1.0, 1.0, 1.0], &mut |p| Ok(vec![p[0] + p[1] - 5.0, 2.0 * (p[0] + p[1] - 5.0)]));
+        let fit = fit.unwrap();
+        assert!((fit.point[0] + fit.point[1] - 5.0).abs() < 1e-6);
+        assert_eq!(fit.alike, [(0, 1)]);
+        assert_eq!((fit.weight[2], fit.point[2]), (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_model_that_fails_at_the_start_is_an_error_and_elsewhere_a_wall() {
+        assert_eq!(least_squares(&[0.0], &mut |_| Err("no".to_owned())).unwrap_err(), "no");
+        let walled = least_squares(&[0.0], &mut |p| match p[0] > 0.6 {
+            true => Err("no".to_owned()),
+            false => Ok(vec![p[0] - 0.55]),
+        });
+        assert!((walled.unwrap().point[0] - 0.55).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,253 @@
+//! `penny calibrate`: which numbers of a declared machine explain a table of measured times.
+//!
+//! The model is the engine itself, the residuals are logarithms of modelled over measured time, so that every size
+//! counts alike, and what is fitted are logarithms too. The answer is a machine's file, its comments the residuals.
+
+mod declared;
+mod fit;
+mod simplex;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use declared::{Declared, Parameter};
+use fit::Fit;
+use penny::fabric::{Call, engine};
+use penny::plan::View;
+use penny::topology::Network;
+use penny_bench::layout;
+use penny_bench::sizes::parse_bytes;
+use penny_bench::subject::Subject;
+use table::{Place, Sample, Table};
+
+use crate::sim::{self, Method};
+use crate::{answer, machine};
+
+const EXAMPLES: &str = "\
+The table is what nccl-tests, `penny perf` or `penny sim` print, or sizes and microseconds by commas.
+
+Examples:
+  penny calibrate table.txt --fabric dgx-h100 --nodes 2 --algo ring --fit leaf.bw,leaf.post > fitted.toml
+  penny calibrate table.csv --fabric dgx-a100 --collective all_gather
+  penny sim all_reduce --fabric ./fitted.toml -b 8 -e 1G -f 4";
+
+/// The options of `penny calibrate`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Measured times
+    table: PathBuf,
+    /// The machine to begin from: a preset, a preset with arguments, or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Nodes of the preset: the same as :nodes=N after its name
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks that were measured; without: one at each place of the machine
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// What was measured; without: what the table's comments say
+    #[arg(long, value_name = "COLLECTIVE")]
+    collective: Option<Subject>,
+    /// Methods that it may have used, `auto` for all: at each size the quickest counts
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
+    algo: Vec<String>,
+    /// What may change, at most eight: a class and one of bw, eff, lat, post, gap; or launch, what a call takes outside
+    /// of the machine. Without: bw and lat of what is used
+    #[arg(long, value_name = "CLASS.KEY,...", value_delimiter = ',')]
+    fit: Vec<String>,
+    /// Which columns of nccl-tests' table
+    #[arg(long, value_name = "PLACE", default_value = "out")]
+    place: Place,
+    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
+    slice: usize,
+}
+
+/// The times of a table, and how to price them.
+struct Question {
+    subject: Subject,
+    view: View,
+    methods: Vec<Method>,
+    samples: Vec<Sample>,
+    slice_bytes: u64,
+}
+
+/// The quickest method at a size.
+struct Answer {
+    seconds: f64,
+    method: &'static str,
+}
+
+/// Fits, and prints a machine's file.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let file = args.table.display().to_string();
+    let text = std::fs::read_to_string(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
+    let Table { subject, samples } = table::read(&file, &text, args.place)?;
+    let Some(subject) = args.collective.or(subject) else {
+        return Err(format!(
+            "{file}: no comment says what was measured; say it, as in --collective all_reduce"
+        ));
+    };
+    let Subject::Collective(collective) = subject else {
+        return Err(format!("{subject} is two calls, not a collective: it has no plan"));
+    };
+    let machine = Declared::open(&machine::spec(&args.fabric, args.nodes))?;
+    let before = machine.network(&machine.with(&[], &[], false))?;
+    let view = machine::view(&before, collective, args.ranks, 0)?;
+    let methods = sim::programs(&args.algo, &view)?;
+    let question = Question { subject, view, methods, samples, slice_bytes: args.slice as u64 };
+    let names = match args.fit.is_empty() {
+        true => machine.usual(&question.used_classes(&before)?),
+        false => args.fit.clone(),
+    };
+    let parameters = machine.parameters(&names)?;
+    let fit = fitted(&machine, &parameters, &question)?;
+    let numbers: Vec<f64> = fit.point.iter().map(|p| p.exp()).collect();
+    let text = machine.with(&parameters, &numbers, true);
+    let after = machine.network(&text)?;
+    let report = report(args, &question, (&before, &after), &parameters, &fit)?;
+    answer::print(&(report + &text))
+}
+
+/// The parameters' logarithms with which the machine is nearest to the table.
+fn fitted(machine: &Declared, parameters: &[Parameter], question: &Question) -> Result<Fit, String> {
+    let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start.ln()).collect();
+    fit::least_squares(&start, &mut |logarithms| {
+        let numbers: Vec<f64> = logarithms.iter().map(|p| p.exp()).collect();
+        if let Some((parameter, _)) = parameters.iter().zip(&numbers).find(|(p, n)| !p.may_be(**n)) {
+            return Err(format!("{} would have to be more than it can be", parameter.name()));
+        }
+        let network = machine.network(&machine.with(parameters, &numbers, false))?;
+        let answers = question.answers(&network, launch_seconds(parameters, &numbers))?;
+        Ok(answers.iter().zip(&question.samples).map(|(a, s)| (a.seconds / s.seconds).ln()).collect())
+    })
+}
+
+/// What a call takes outside of the machine.
+fn launch_seconds(parameters: &[Parameter], numbers: &[f64]) -> f64 {
+    parameters.iter().zip(numbers).map(|(parameter, &number)| parameter.launch_seconds(number)).sum()
+}
+
+impl Question {
+    /// What each size takes on a machine, and so much more.
+    fn answers(&self, network: &Network, launch_seconds: f64) -> Result<Vec<Answer>, String> {
+        let answers = self.samples.iter().map(|sample| {
+            let answer = self.answer(network, sample)?;
+            Ok(Answer { seconds: launch_seconds + answer.seconds, ..answer })
+        });
+        answers.collect()
+    }
+
+    fn answer(&self, network: &Network, sample: &Sample) -> Result<Answer, String> {
+        let entry = vec![0; self.view.nranks as usize];
+        let mut best: Option<Answer> = None;
+        for method in &self.methods {
+            let call = self.call(method, sample);
+            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
+            let seconds = outcome.exit_ps.iter().copied().max().unwrap_or(0) as f64 * 1e-12;
+            if best.as_ref().is_none_or(|best| seconds < best.seconds) {
+                best = Some(Answer { seconds, method: method.algorithm.name });
+            }
+        }
+        match best {
+            Some(best) if best.seconds > 0.0 => Ok(best),
+            _ => Err(format!("{} B take no time among {} ranks", sample.bytes, self.view.nranks)),
+        }
+    }
+
+    fn call<'a>(&self, method: &'a Method, sample: &Sample) -> Call<'a> {
+        // The type decides only where a chunk is rounded.
+        let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
+        Call {
+            plans: &method.plans,
+            places: &method.places,
+            view: self.view.clone(),
+            count: layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64,
+            size: element as u64,
+            slice_bytes: self.slice_bytes,
+        }
+    }
+
+    /// The classes that messages pass, by name.
+    fn used_classes<'a>(&self, network: &'a Network) -> Result<Vec<&'a str>, String> {
+        let mut used = Vec::new();
+        for method in &self.methods {
+            let call = self.call(method, &self.samples[0]);
+            let entry = vec![0; self.view.nranks as usize];
+            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
+            let ports = (0..).zip(&outcome.counters).filter(|(_, passed)| passed.messages > 0);
+            used.extend(ports.map(|(port, _)| network.class(port).name.as_str()));
+        }
+        Ok(used)
+    }
+}
+
+/// The residuals in hundredths: each, the root of their mean square, and the largest.
+fn residuals(answers: &[Answer], samples: &[Sample]) -> (Vec<f64>, f64, f64) {
+    let pairs = answers.iter().zip(samples);
+    let each: Vec<f64> = pairs.map(|(a, s)| (a.seconds / s.seconds - 1.0) * 100.0).collect();
+    let square: f64 = each.iter().map(|r| r * r).sum();
+    let largest = each.iter().map(|r| r.abs()).fold(0.0, f64::max);
+    let mean = (square / each.len() as f64).sqrt();
+    (each, mean, largest)
+}
+
+/// Comments for the head of the file.
+fn report(
+    args: &Args,
+    question: &Question,
+    (before, after): (&Network, &Network),
+    parameters: &[Parameter],
+    fit: &Fit,
+) -> Result<String, String> {
+    let mut text = format!(
+        "# calibrate  {} of {} ranks, {}  fabric: {} {}, fitted {}\n#\n# {:>10} {:>12} {:>12} {:>10}  {}\n# {:>10} {:>12} {:>12} {:>10}\n",
+        question.subject,
+        question.view.nranks,
+        args.table.display(),
+        machine::spec(&args.fabric, args.nodes),
+        machine::hash(before),
+        machine::hash(after),
+        "size",
+        "measured",
+        "model",
+        "residual",
+        "method",
+        "(B)",
+        "(us)",
+        "(us)",
+        "(%)"
+    );
+    let numbers: Vec<f64> = fit.point.iter().map(|p| p.exp()).collect();
+    let answers = question.answers(after, launch_seconds(parameters, &numbers))?;
+    let (each, mean, largest) = residuals(&answers, &question.samples);
+    for ((answer, sample), residual) in answers.iter().zip(&question.samples).zip(each) {
+        text += &format!(
+            "# {:>10} {:>12.2} {:>12.2} {residual:>+10.2}  {}\n",
+            sample.bytes,
+            sample.seconds * 1e6,
+            answer.seconds * 1e6,
+            answer.method
+        );
+    }
+    let (_, mean_before, largest_before) = residuals(&question.answers(before, 0.0)?, &question.samples);
+    for (name, mean, largest) in [("before", mean_before, largest_before), ("fitted", mean, largest)] {
+        text += &format!("# {name}: residuals {mean:.2} % (root mean square), {largest:.2} % (largest)\n");
+    }
+    text += "#\n";
+    for (index, parameter) in parameters.iter().enumerate() {
+        let (name, number) = (parameter.name(), numbers[index]);
+        text += &format!("# {name} {} -> {}\n", parameter.was, parameter.print(number));
+        // Twice as much of it changes the times by less than a hundredth all told.
+        if fit.weight[index] < 1e-2 {
+            text += &format!("# note: the table hardly depends on {name}; its value here is no finding\n");
+        }
+    }
+    for &(one, other) in &fit.alike {
+        let (one, other) = (parameters[one].name(), parameters[other].name());
+        text += &format!("# note: the table cannot tell {one} from {other}; fit one of them\n");
+    }
+    Ok(text + "#\n")
+}

@@ -1,0 +1,164 @@
+//! `penny sim`: what a collective would take on a declared machine, without processes and without data.
+
+mod goal;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use penny::algorithms::{self, Algorithm};
+use penny::fabric::Call;
+use penny::fabric::engine::price;
+use penny::plan::{Plan, View};
+use penny::types::DataType;
+use penny_bench::layout;
+use penny_bench::options::Choice;
+use penny_bench::sizes::{Sizes, parse_bytes};
+use penny_bench::subject::Subject;
+use table::Row;
+
+use crate::trace::{traced, write};
+use crate::{answer, machine, methods, plot};
+
+const EXAMPLES: &str = "\
+Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
+
+Examples:
+  penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algo ring,alternating_rings
+  penny sim all_reduce --fabric dgx-h100 -b 1K -e 4G -f 4 --algo all --plot all_reduce.svg
+  penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M -e 1M --algo torus --counters
+  penny sim all_reduce --fabric t3000 -b 64K --algo ring_pair --trace ring_pair.json
+  penny sim broadcast --fabric dgx-a100 -b 1M --algo tree --goal tree.goal
+  penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
+
+/// The options of `penny sim`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES,
+          mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; without: only the first")),
+          mut_arg("step_factor", |arg| arg.default_value("2")))]
+pub struct Args {
+    /// The collective
+    collective: Subject,
+    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Nodes of the preset: the same as :nodes=N after its name
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks; without: one at each place of the machine
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    #[command(flatten)]
+    sizes: Sizes,
+    /// Element type
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
+    datatype: Choice<DataType>,
+    /// Root, for collectives that have one
+    #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
+    root: u32,
+    /// Methods, `all`, or `auto`: the quickest of all at each size
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
+    algo: Vec<String>,
+    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
+    slice: usize,
+    /// After each line, the ports that were used: bytes, messages, share of the time, longest queue
+    #[arg(long)]
+    counters: bool,
+    /// Draw bus bandwidth over size to this file, one line a method
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Write what passed each port when to this file, for Perfetto or chrome://tracing: one size and one method
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write the messages to this file as a GOAL schedule, for LogGOPSim: one size and one method
+    #[arg(long, value_name = "FILE")]
+    goal: Option<PathBuf>,
+    /// Print JSON, one object a line, instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// A method and its programs, which serve every size.
+pub struct Method {
+    pub algorithm: &'static Algorithm,
+    pub plans: Vec<Plan>,
+}
+
+/// Prices, and prints the table.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let Subject::Collective(collective) = args.collective else {
+        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
+    };
+    let Choice::One(dtype) = args.datatype else {
+        return Err("--datatype: a simulation is of one type".to_owned());
+    };
+    let network = machine::open(&args.fabric, args.nodes)?;
+    let view = machine::view(&network, collective, args.ranks, args.root)?;
+    let methods = programs(&args.algo, &view)?;
+    let auto = args.algo.iter().any(|name| name == "auto");
+    let sizes = args.sizes.list()?;
+    for (option, file) in [("--trace", &args.trace), ("--goal", &args.goal)] {
+        if file.is_some() && (sizes.len() > 1 || methods.len() > 1) {
+            let remedy = "give one size (-b) and one method (--algo)";
+            return Err(format!("{option}: the file is of one call; {remedy}"));
+        }
+    }
+    let hash = machine::hash(&network);
+    let mut text = if args.json { String::new() } else { table::head(args, &network, &hash, view.nranks) };
+    let mut drawn = Vec::new();
+    let places = machine::places(view.nranks);
+    for bytes in sizes {
+        let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
+        let mut rows = Vec::new();
+        for method in &methods {
+            let call = Call {
+                plans: &method.plans,
+                places: &places,
+                view: view.clone(),
+                count: count as u64,
+                size: dtype.size() as u64,
+                slice_bytes: args.slice as u64,
+            };
+            let entry = vec![0; view.nranks as usize];
+            if let Some(file) = &args.goal {
+                write("--goal", file, &goal::schedule(&call)?)?;
+            }
+            let outcome = match &args.trace {
+                None => price(&network, &call, &entry).map_err(|e| e.message)?,
+                Some(file) => {
+                    let (outcome, text) = traced(&network, &call, &entry)?;
+                    write("--trace", file, &text)?;
+                    outcome
+                }
+            };
+            rows.push(Row::new(args, &network, &hash, &view, method.algorithm.name, count, dtype, &outcome));
+        }
+        drawn.extend(rows.iter().map(Row::point));
+        if auto {
+            rows.sort_by_key(|row| row.time_ps);
+            rows.truncate(1);
+        }
+        for row in rows {
+            text += &if args.json { row.json()? } else { row.line(dtype) };
+        }
+    }
+    if let Some(file) = &args.plot {
+        let title = format!("{} on {}, {} ranks", args.collective, network.name, view.nranks);
+        plot::draw(file, &title, plot::BUS, &plot::lines(drawn))
+            .map_err(|e| format!("--plot {}: {e}", file.display()))?;
+    }
+    answer::print(&text)
+}
+
+/// The methods by name, with the programs of all ranks.
+pub fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
+    let chosen = match names {
+        [word] if word == "auto" || word == "all" => methods::able(view)?,
+        names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
+    };
+    let planned = chosen
+        .into_iter()
+        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) });
+    Ok(planned.collect())
+}

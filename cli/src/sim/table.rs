@@ -1,0 +1,147 @@
+//! The table that `penny sim` prints, as text and as JSON.
+
+use penny::fabric::Outcome;
+use penny::plan::View;
+use penny::topology::Network;
+use penny::types::DataType;
+use penny_bench::layout;
+use penny_bench::report::Measurement;
+use serde::Serialize;
+
+use super::Args;
+use crate::plot::Point;
+
+/// One line of the answer.
+#[derive(Serialize)]
+pub struct Row {
+    fabric: String,
+    fabric_hash: String,
+    collective: &'static str,
+    ranks: u32,
+    bytes: usize,
+    count: usize,
+    algo: &'static str,
+    pub time_ps: u64,
+    algbw_gbps: f64,
+    busbw_gbps: f64,
+    events: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<PortRow>,
+}
+
+/// What passed one port.
+#[derive(Serialize)]
+struct PortRow {
+    port: String,
+    bytes: u64,
+    messages: u64,
+    busy: f64,
+    queue_high: u32,
+}
+
+impl Row {
+    /// What one price says.
+    #[expect(clippy::too_many_arguments, reason = "a row is made of what the caller has at hand, once")]
+    pub fn new(
+        args: &Args,
+        network: &Network,
+        hash: &str,
+        view: &View,
+        algo: &'static str,
+        count: usize,
+        dtype: DataType,
+        outcome: &Outcome,
+    ) -> Row {
+        let time_ps = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+        let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
+        let factor = args.collective.bus_factor(view.nranks);
+        let measured = Measurement::new(time_ps as f64 * 1e-12, bytes, factor, None);
+        let ports = if args.counters { used_ports(network, outcome, time_ps) } else { Vec::new() };
+        Row {
+            fabric: network.name.clone(),
+            fabric_hash: hash.to_owned(),
+            collective: view.collective.name(),
+            ranks: view.nranks,
+            bytes,
+            count,
+            algo,
+            time_ps,
+            algbw_gbps: measured.algbw_gbps,
+            busbw_gbps: measured.busbw_gbps,
+            events: outcome.events,
+            ports,
+        }
+    }
+
+    /// Where it is in a plot.
+    pub fn point(&self) -> Point {
+        Point { line: self.algo.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
+    }
+
+    /// As a line of the table, with its ports below.
+    pub fn line(&self, dtype: DataType) -> String {
+        let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *self;
+        let measured = Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None, machine: None };
+        let mut text = format!(
+            "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
+            self.bytes,
+            self.count,
+            dtype.to_string(),
+            measured.columns(),
+            self.algo,
+            self.events
+        );
+        for port in &self.ports {
+            text += &format!(
+                "#   {:<24} {:>14} B {:>9} messages {:6.1} % busy, queue {}\n",
+                port.port,
+                port.bytes,
+                port.messages,
+                port.busy * 100.0,
+                port.queue_high
+            );
+        }
+        text
+    }
+
+    /// As a line of JSON.
+    pub fn json(&self) -> Result<String, String> {
+        serde_json::to_string(self).map(|line| line + "\n").map_err(|e| e.to_string())
+    }
+}
+
+fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow> {
+    let used = outcome.counters.iter().enumerate().filter(|(_, passed)| passed.messages > 0);
+    used.map(|(id, passed)| PortRow {
+        port: network.ports[id].name.clone(),
+        bytes: passed.bytes,
+        messages: passed.messages,
+        busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
+        queue_high: passed.queue_high,
+    })
+    .collect()
+}
+
+/// The lines above the table.
+pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
+    format!(
+        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        args.collective,
+        network.name,
+        network.shape.nranks(),
+        "size",
+        "count",
+        "type",
+        "time",
+        "algbw",
+        "busbw",
+        "method",
+        "events",
+        "(B)",
+        "(elements)",
+        "",
+        "(us)",
+        "(GB/s)",
+        "(GB/s)",
+    )
+}

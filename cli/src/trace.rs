@@ -1,0 +1,110 @@
+//! `penny trace`: when each message of a collective is where, on a declared machine, for Perfetto.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use penny::fabric::engine::{price, price_traced};
+use penny::fabric::trace::perfetto;
+use penny::fabric::{Call, Outcome};
+use penny::topology::Network;
+use penny::types::DataType;
+use penny_bench::layout;
+use penny_bench::options::Choice;
+use penny_bench::sizes::parse_bytes;
+use penny_bench::subject::Subject;
+
+use crate::{answer, machine, sim};
+
+const EXAMPLES: &str = "\
+The answer is JSON for https://ui.perfetto.dev or chrome://tracing: a group of tracks a rank, and one of all ports.
+
+Examples:
+  penny trace all_reduce --fabric t3000 -b 64K --algo ring_pair > ring_pair.json
+  penny trace all_reduce --fabric dgx-h100 --nodes 2 -b 16M -o quickest.json";
+
+/// The options of `penny trace`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The collective
+    collective: Subject,
+    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Nodes of the preset: the same as :nodes=N after its name
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks; without: one at each place of the machine
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Size, as `penny sim` counts it
+    #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
+    bytes: usize,
+    /// Element type
+    #[arg(short = 'd', long, value_name = "TYPE", default_value = "float")]
+    datatype: Choice<DataType>,
+    /// Root, for collectives that have one
+    #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
+    root: u32,
+    /// Method, or `auto`: the quickest
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    algo: String,
+    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
+    slice: usize,
+    /// Write to this file instead of standard output
+    #[arg(short = 'o', long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the trace.
+pub fn main(args: &Args) -> Result<ExitCode, String> {
+    let Subject::Collective(collective) = args.collective else {
+        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
+    };
+    let Choice::One(dtype) = args.datatype else {
+        return Err("--datatype: a trace is of one type".to_owned());
+    };
+    let network = machine::open(&args.fabric, args.nodes)?;
+    let view = machine::view(&network, collective, args.ranks, args.root)?;
+    let methods = sim::programs(std::slice::from_ref(&args.algo), &view)?;
+    let entry = vec![0; view.nranks as usize];
+    let places = machine::places(view.nranks);
+    let mut quickest: Option<(u64, Call<'_>)> = None;
+    for method in &methods {
+        let call = Call {
+            plans: &method.plans,
+            places: &places,
+            view: view.clone(),
+            count: layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64,
+            size: dtype.size() as u64,
+            slice_bytes: args.slice as u64,
+        };
+        let outcome = price(&network, &call, &entry).map_err(|e| e.message)?;
+        let time = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+        if quickest.as_ref().is_none_or(|(least, _)| time < *least) {
+            quickest = Some((time, call));
+        }
+    }
+    let (_, call) = quickest.ok_or("there is no method to trace")?;
+    let (_, text) = traced(&network, &call, &entry)?;
+    match &args.output {
+        None => answer::print(&text),
+        Some(file) => {
+            write("--output", file, &text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// A price, and the trace of it.
+pub fn traced(network: &Network, call: &Call<'_>, entry: &[u64]) -> Result<(Outcome, String), String> {
+    let mut spans = Vec::new();
+    let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
+    Ok((outcome, perfetto(&spans, network)))
+}
+
+/// Writes a file that an option names.
+pub fn write(option: &str, file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|e| format!("{option} {}: cannot write: {e}", file.display()))
+}
