@@ -17,11 +17,13 @@
 //!   slice, reader. Ports have room for all that waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
 //!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
+//! - A port with declared faults holds messages longer: see `faults.rs`.
 //! - A rank is done when what it sends has left its first port, and what it takes has arrived.
 //!
 //! Cost: one event a port that a message passes, one for its arrival, one for a rank's entry. Times past u64 are an
 //! error.
 
+use super::faults::Faults;
 use super::port::Port;
 use super::queue::Queue;
 use super::running::{NONE, Running, Shared, too_long};
@@ -33,7 +35,7 @@ use std::collections::VecDeque;
 
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<Outcome> {
-    Engine::idle(network).run(network, call, entry_ps, &mut |_| {})
+    Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
 /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
@@ -43,13 +45,14 @@ pub fn price_traced(
     entry_ps: &[u64],
     mut sink: &mut dyn FnMut(Span),
 ) -> Result<Outcome> {
-    Engine::idle(network).run(network, call, entry_ps, &mut sink)
+    Engine::new(network).run(network, call, entry_ps, &mut sink)
 }
 
 /// Calls under way, without the network that they were admitted to.
 pub struct Engine {
     queue: Queue,
     ports: Vec<Port>,
+    faults: Faults,
     /// By number, from `front` on. Those that are finished leave when they are at the front.
     calls: VecDeque<Option<Box<Running>>>,
     /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
@@ -62,13 +65,14 @@ pub struct Engine {
 
 impl Engine {
     /// Nothing is under way, and nothing ever was.
-    fn idle(network: &Network) -> Engine {
-        Engine::resume(network.ports.iter().map(|_| PortState::default()))
+    fn new(network: &Network) -> Engine {
+        Engine::resume(network, network.ports.iter().map(|_| PortState::default()))
     }
 
     /// Nothing is under way.
-    pub fn resume(ports: impl Iterator<Item = PortState>) -> Engine {
+    pub fn resume(network: &Network, ports: impl Iterator<Item = PortState>) -> Engine {
         Engine {
+            faults: Faults::of(network),
             queue: Queue::new(),
             ports: ports.map(Port::new).collect(),
             calls: VecDeque::new(),
@@ -81,7 +85,11 @@ impl Engine {
 
     /// How the ports are left.
     pub fn ports(&self) -> impl Iterator<Item = PortState> {
-        self.ports.iter().map(Port::state)
+        (0..).zip(&self.ports).map(|(id, port)| {
+            let mut state = port.state();
+            state.counters.down_ps = self.faults.down_ps(id, state.free_ps);
+            state
+        })
     }
 
     /// Is no call under way?
@@ -147,20 +155,31 @@ impl Engine {
     /// Handle what happens before a time, until a rank is finished.
     #[inline]
     pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
-        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, sink };
-        while let Some(event) = shared.queue.pop_before(until_ps) {
-            self.events += 1;
+        let faults = &self.faults;
+        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, faults, sink };
+        let mut next = shared.queue.pop_before(until_ps);
+        while let Some(mut event) = next {
             let call = &mut self.calls[(event.call - self.front) as usize];
             let running = call.as_mut().expect("events are of calls under way");
-            let rank = running.handle(event, &mut shared)?;
-            if rank != NONE {
-                let finished = Finished { call: running.id(), member: rank, exit_ps: running.exit_ps(rank) };
-                if running.unfinished() == 0 {
-                    *call = None;
-                    self.unfinished -= 1;
-                    self.leave();
+            // Most events are of the call of the event before.
+            loop {
+                self.events += 1;
+                let rank = running.handle(event, &mut shared)?;
+                if rank != NONE {
+                    let exit_ps = running.exit_ps(rank);
+                    let finished = Finished { call: running.id(), member: rank, exit_ps };
+                    if running.unfinished() == 0 {
+                        *call = None;
+                        self.unfinished -= 1;
+                        self.leave();
+                    }
+                    return Ok(Some(finished));
                 }
-                return Ok(Some(finished));
+                next = shared.queue.pop_before(until_ps);
+                match next {
+                    Some(same) if same.call == event.call => event = same,
+                    _ => break,
+                }
             }
         }
         self.deadlock().map_or(Ok(None), Err)
@@ -198,7 +217,7 @@ impl Engine {
         while let Some(finished) = self.advance(u64::MAX, sink)? {
             exit_ps[finished.member as usize] = finished.exit_ps;
         }
-        let counters = self.ports.iter().map(|port| port.counters).collect();
+        let counters = self.ports().map(|port| port.counters).collect();
         Ok(Outcome { exit_ps, counters, events: self.events })
     }
 }

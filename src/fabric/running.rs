@@ -10,6 +10,7 @@
 //! port, and to take each that is for it. With the last of them it is finished, and known to be so.
 
 use super::Call;
+use super::faults::{Faults, Served};
 use super::port::{Cost, Port};
 use super::program::{Arrival, Program, Step};
 use super::queue::{Event, Queue};
@@ -59,6 +60,7 @@ struct Member {
 pub struct Shared<'a, S> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [Port],
+    pub faults: &'a Faults,
     pub sink: &'a mut S,
 }
 
@@ -199,26 +201,33 @@ impl Running {
         let cost = self.costs[hop.class as usize * program.sizes.len() + message.size as usize];
         let bytes = program.sizes[message.size as usize];
 
-        let start_ps = now_ps.max(port.free_ps);
-        let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
-        port.free_ps = end_ps;
-        port.count(now_ps, start_ps, end_ps, bytes);
-
         let step = &program.steps[message.step as usize];
-        (shared.sink)(Span {
-            call: self.id,
-            place: self.places[step.rank as usize],
-            port: hop.port,
-            step: step.index,
-            slice: message.slice,
-            start_ps,
-            end_ps,
-            bytes,
-        });
+        let (id, place) = (self.id, self.places[step.rank as usize]);
+        let mut stay = |start_ps, end_ps, bytes| {
+            let (port, slice) = (hop.port, message.slice);
+            (shared.sink)(Span { call: id, place, port, step: step.index, slice, start_ps, end_ps, bytes });
+        };
+        let ready_ps = now_ps.max(port.free_ps);
+        let served = if hop.faulty {
+            let number = port.counters.messages;
+            let served =
+                shared.faults.serve(hop.port, number, ready_ps, message.tail_ps, cost, |from, until| {
+                    stay(from, until, 0);
+                })?;
+            port.counters.errors += served.errors;
+            port.counters.resends += served.resends;
+            served
+        } else {
+            Served::sound(ready_ps, message.tail_ps, cost)
+        };
+        let Served { first_ps, start_ps, end_ps, head_ps, busy_ps, .. } = served;
+        port.free_ps = end_ps;
+        port.count(now_ps, first_ps, busy_ps, bytes);
+        stay(start_ps, end_ps, bytes);
         let first = message.passed == 0;
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
         message.passed += 1;
-        let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
+        let at_ps = if hop.whole { message.tail_ps } else { head_ps };
         let (order, rank) = (message.order, step.rank);
         schedule(shared.queue, Event { at_ps, call: self.number, order, who })?;
         Ok(if first { self.did(rank, end_ps) } else { NONE })

@@ -19,13 +19,13 @@
 //! bw = "0.5x"
 //! ```
 //!
-//! The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
+//! What goes wrong at times, `[[fault]]`: `faults.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
 //! `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
-use super::source::{Section, Source};
+use super::source::{Field, Section, Source};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, edges, grid, switch};
+use super::{Class, Network, Port, PortId, edges, faults, grid, switch};
 use crate::error::{Error, Result};
 use toml::de::DeTable;
 
@@ -93,24 +93,30 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     })?;
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
-    root.knows(&["name", "class", "override"].into_iter().chain(shapes).collect::<Vec<_>>())?;
+    root.knows(&["name", "class", "override", "fault"].into_iter().chain(shapes).collect::<Vec<_>>())?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
     let Built { mut ports, shape, routes } = build(&root, &classes, arguments)?;
-    if let Some(list) = root.table.get("override") {
-        let Some(list) = list.get_ref().as_array() else {
-            return Err(
-                source.error(list.span().start, "override is no list; begin each one with [[override]]")
-            );
-        };
-        for (number, value) in list.iter().enumerate() {
-            let section = root.inner("[[override]]".into(), value)?;
-            apply(&section, number, &mut classes, &mut ports)?;
-        }
+    for (number, section) in listed(&root, "override")?.iter().enumerate() {
+        apply(section, number, &mut classes, &mut ports)?;
+    }
+    let mut faults = Vec::new();
+    for section in listed(&root, "fault")? {
+        faults::read(&section, &ports, &mut faults)?;
     }
     let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes })
+    Ok(Network { name, classes, ports, shape, routes, faults })
+}
+
+/// The sections of a list, `[[override]]`.
+fn listed<'a>(root: &Section<'a>, key: &str) -> Result<Vec<Section<'a>>> {
+    let Some(list) = root.table.get(key) else { return Ok(Vec::new()) };
+    let Some(values) = list.get_ref().as_array() else {
+        let what = format_args!("{key} is no list; begin each one with [[{key}]]");
+        return Err(root.source.error(list.span().start, what));
+    };
+    values.iter().map(|value| root.inner(format!("[[{key}]]"), value)).collect()
 }
 
 fn read_classes(root: &Section) -> Result<Vec<Class>> {
@@ -167,12 +173,10 @@ fn build(root: &Section, classes: &[Class], arguments: &[(String, String)]) -> R
 fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut [Port]) -> Result<()> {
     section.knows(&["link", "bw", "lat", "post", "gap"])?;
     let link = section.need("link", "\"n0.g0.nic.tx\"")?;
-    let pattern = link.text()?;
     // Old class and new.
     let mut replaced: Vec<(u32, u32)> = Vec::new();
-    let mut found = false;
-    for port in ports.iter_mut().filter(|p| matches(pattern, &p.name)) {
-        found = true;
+    for port in named(&link, ports)? {
+        let port = &mut ports[port as usize];
         let known = replaced.iter().find(|(old, _)| *old == port.class);
         port.class = match known {
             Some((_, new)) => *new,
@@ -184,8 +188,16 @@ fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut
             }
         };
     }
-    if found {
-        return Ok(());
+    Ok(())
+}
+
+/// The ports whose names fit, of which there is at least one.
+pub(super) fn named(link: &Field, ports: &[Port]) -> Result<Vec<PortId>> {
+    let pattern = link.text()?;
+    let found: Vec<PortId> =
+        (0..).zip(ports).filter(|(_, port)| matches(pattern, &port.name)).map(|(id, _)| id).collect();
+    if !found.is_empty() {
+        return Ok(found);
     }
     let example = ports.first().map_or("none, for there are no ports", |p| p.name.as_str());
     Err(link

@@ -10,6 +10,7 @@
 
 mod built;
 mod edges;
+pub mod faults;
 pub mod file;
 mod grid;
 mod matrix;
@@ -80,6 +81,8 @@ pub struct Network {
     pub shape: Shape,
     /// The way from place to place.
     pub routes: Box<dyn Routes>,
+    /// What goes wrong, and when.
+    pub faults: Vec<faults::Fault>,
 }
 
 impl Class {
