@@ -42,6 +42,7 @@ fn switch(places: u32) -> Network {
         shape: Shape::flat(places),
         routes: Box::new(Switch),
         faults: Vec::new(),
+        placement: Vec::new(),
     }
 }
 

@@ -100,6 +100,9 @@ struct PortRow {
     messages: u64,
     busy: f64,
     queue_high: u32,
+    errors: u64,
+    resends: u64,
+    down_ps: u64,
 }
 
 /// A method and its programs, which serve every size.
@@ -125,7 +128,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if args.trace.is_some() && (sizes.len() > 1 || methods.len() > 1) {
         return Err("--trace: a trace is of one call; give one size (-b) and one method (--algo)".to_owned());
     }
-    let places: Vec<_> = (0..view.nranks).collect();
+    let places = network.places(view.nranks).map_err(|e| e.message)?;
     for bytes in sizes {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
@@ -176,9 +179,11 @@ fn spec(args: &Args) -> String {
     }
 }
 
-/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else is flat.
+/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else, or any other placement,
+/// is flat.
 fn view(args: &Args, collective: Collective, network: &Network) -> Result<View, String> {
-    let places = network.shape.nranks();
+    let listed = network.placement.len() as u32;
+    let places = if listed == 0 { network.shape.nranks() } else { listed };
     let nranks = args.ranks.unwrap_or(places);
     if nranks > places {
         return Err(format!("-n {nranks}: {} has {places} places; give it more nodes", network.name));
@@ -188,6 +193,7 @@ fn view(args: &Args, collective: Collective, network: &Network) -> Result<View, 
     }
     let node = network.shape.per_node();
     let shape = match () {
+        () if listed > 0 => Shape::flat(nranks),
         () if nranks == places => network.shape,
         () if nranks.is_multiple_of(node) => Shape([node, nranks / node, 1]),
         () => Shape::flat(nranks),
@@ -253,15 +259,19 @@ fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow
         messages: passed.messages,
         busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
         queue_high: passed.queue_high,
+        errors: passed.errors,
+        resends: passed.resends,
+        down_ps: passed.down_ps,
     })
     .collect()
 }
 
 fn head(args: &Args, network: &Network, nranks: u32) -> String {
     format!(
-        "# {}_sim  fabric: {}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        "# {}_sim  fabric: {}  hash: {:016x}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
         args.collective,
         network.name,
+        network.hash(),
         network.shape.nranks(),
         "size",
         "count",
@@ -294,13 +304,22 @@ fn line(row: &Row, dtype: DataType) -> String {
     );
     for port in &row.ports {
         text += &format!(
-            "#   {:<24} {:>14} B {:>9} messages {:6.1} % busy, queue {}\n",
+            "#   {:<24} {:>14} B {:>9} messages {:6.1} % busy, queue {}",
             port.port,
             port.bytes,
             port.messages,
             port.busy * 100.0,
             port.queue_high
         );
+        if port.resends + port.errors + port.down_ps > 0 {
+            text += &format!(
+                ", {} damaged, {} sent again, {:.1} us down",
+                port.errors,
+                port.resends,
+                port.down_ps as f64 * 1e-6
+            );
+        }
+        text += "\n";
     }
     text
 }

@@ -66,6 +66,10 @@ pub struct Crc {
 }
 
 impl Crc {
+    /// So many of 2^64.
+    pub(super) fn threshold(&self) -> u128 {
+        self.threshold
+    }
     /// Does a number that may be any u64 mean damage?
     pub fn hits(&self, number: u64) -> bool {
         u128::from(number) < self.threshold

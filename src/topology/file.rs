@@ -19,13 +19,15 @@
 //! bw = "0.5x"
 //! ```
 //!
-//! What goes wrong at times, `[[fault]]`: `faults.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
+//! `[[load]]` with `link` and `bw`: so much of the link's payload bandwidth is taken by others, at all times.
+//!
+//! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
 //! `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
 use super::source::{Field, Section, Source};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, PortId, edges, faults, grid, switch};
+use super::{Class, Network, Port, PortId, edges, faults, grid, placement, switch};
 use crate::error::{Error, Result};
 use toml::de::DeTable;
 
@@ -58,7 +60,12 @@ pub fn presets() -> &'static [(&'static str, &'static str)] {
 pub fn open(spec: &str) -> Result<Network> {
     let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
     let mut arguments = Vec::new();
-    for argument in rest.split([',', ':']).filter(|a| !a.is_empty()) {
+    let mut depth = 0;
+    let parts = rest.split(|c: char| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        depth == 0 && [',', ':'].contains(&c)
+    });
+    for argument in parts.filter(|a| !a.is_empty()) {
         let Some((key, value)) = argument.split_once('=') else {
             return Err(Error::argument(format!(
                 "{spec}: `{argument}` is no argument; write it like nodes=2"
@@ -93,12 +100,25 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     })?;
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
-    root.knows(&["name", "class", "override", "fault"].into_iter().chain(shapes).collect::<Vec<_>>())?;
+    root.knows(
+        &["name", "class", "override", "load", "fault", "placement"]
+            .into_iter()
+            .chain(shapes)
+            .collect::<Vec<_>>(),
+    )?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
-    let Built { mut ports, shape, routes } = build(&root, &classes, arguments)?;
+    let (own, of_shape): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|(key, _)| key == "placement");
+    let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
+    let placement = placement::read(&root, own.last().map(|(_, value)| value.as_str()), shape.nranks())?;
     for (number, section) in listed(&root, "override")?.iter().enumerate() {
-        apply(section, number, &mut classes, &mut ports)?;
+        section.knows(&["link", "bw", "lat", "post", "gap"])?;
+        reclass(section, &mut classes, &mut ports, |old| change(section, number, old))?;
+    }
+    for (number, section) in listed(&root, "load")?.iter().enumerate() {
+        section.knows(&["link", "bw"])?;
+        reclass(section, &mut classes, &mut ports, |old| take(section, number, old))?;
     }
     let mut faults = Vec::new();
     for section in listed(&root, "fault")? {
@@ -106,7 +126,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     }
     let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes, faults })
+    Ok(Network { name, classes, ports, shape, routes, faults, placement })
 }
 
 /// The sections of a list, `[[override]]`.
@@ -170,8 +190,12 @@ fn build(root: &Section, classes: &[Class], arguments: &[(String, String)]) -> R
 }
 
 /// Give the ports of an override classes of their own.
-fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut [Port]) -> Result<()> {
-    section.knows(&["link", "bw", "lat", "post", "gap"])?;
+fn reclass(
+    section: &Section,
+    classes: &mut Vec<Class>,
+    ports: &mut [Port],
+    change: impl Fn(&Class) -> Result<Class>,
+) -> Result<()> {
     let link = section.need("link", "\"n0.g0.nic.tx\"")?;
     // Old class and new.
     let mut replaced: Vec<(u32, u32)> = Vec::new();
@@ -181,7 +205,7 @@ fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut
         port.class = match known {
             Some((_, new)) => *new,
             None => {
-                let changed = change(section, number, &classes[port.class as usize])?;
+                let changed = change(&classes[port.class as usize])?;
                 classes.push(changed);
                 replaced.push((port.class, classes.len() as u32 - 1));
                 classes.len() as u32 - 1
@@ -223,6 +247,17 @@ fn change(section: &Section, number: usize, old: &Class) -> Result<Class> {
         gap_ps: changed("gap", old.gap_ps, units::time)?,
         ..old.clone()
     })
+}
+
+/// A class of which others take so much.
+fn take(section: &Section, number: usize, old: &Class) -> Result<Class> {
+    let bandwidth = section.need("bw", "\"10GB/s\"")?;
+    let left = old.rate.saturating_sub(bandwidth.read(units::bandwidth)?);
+    if left == 0 {
+        let rate = units::print_bandwidth(old.rate);
+        return Err(bandwidth.error(format_args!("this leaves nothing of the link's {rate}; write less")));
+    }
+    Ok(Class { name: format!("{}, load {}", old.name, number + 1), rate: left, ..old.clone() })
 }
 
 /// A name fits a pattern in which `*` is any text.

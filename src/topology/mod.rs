@@ -13,7 +13,9 @@ mod edges;
 pub mod faults;
 pub mod file;
 mod grid;
+mod hash;
 mod matrix;
+mod placement;
 mod source;
 mod switch;
 #[cfg(test)]
@@ -67,6 +69,12 @@ pub trait Routes: Send + Sync {
     /// Append the ports that a message passes from one place to another on a lane. Nothing is appended for a place
     /// to itself. `Err` says why there is no way.
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String>;
+
+    /// The kind of ways and all their parameters that the ports do not show: machines whose ports are the same and
+    /// whose ways are not must say different things here.
+    fn describe(&self) -> String {
+        String::new()
+    }
 }
 
 /// A machine as far as messages are concerned.
@@ -83,6 +91,8 @@ pub struct Network {
     pub routes: Box<dyn Routes>,
     /// What goes wrong, and when.
     pub faults: Vec<faults::Fault>,
+    /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
+    pub placement: Vec<Rank>,
 }
 
 impl Class {

@@ -69,5 +69,6 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
         shape: Shape::flat(places),
         routes: Box::new(Ways { places, wiring }),
         faults: Vec::new(),
+        placement: Vec::new(),
     }
 }

@@ -1,5 +1,7 @@
 //! Presets open, ways are what the drawings say, and a wrong file is told where and why.
 
+mod conditions;
+
 use super::*;
 
 fn network(spec: &str) -> Network {
@@ -182,7 +184,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ("name = [\n", "m.toml:"),
         (
             "nam = \"m\"",
-            "m.toml:1: the file has no key `nam`; it has name, class, override, fault, switch, nodes, ring",
+            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, switch, nodes, ring",
         ),
         ("", "m.toml:1: the file has no `name`; add one such as name = "),
         (
@@ -335,55 +337,4 @@ fn the_matrix_names_the_kinds_of_ways() {
     assert!(text.lines().all(|line| line.len() == text.find('\n').unwrap_or_default()), "{text}");
     let text = matrix(&network("tpu-v5e:shape=4x1,direct=powers_of_two"));
     assert!(text.contains("ICIx2"), "{text}");
-}
-
-#[test]
-fn faults_are_of_the_ports_that_they_name() {
-    let n = read(&wired(
-        "[switch]\nplaces = 2\nport = \"wire\"\n\
-         [[fault]]\nlink = \"g1.*\"\nkind = \"down\"\nat = \"1ms\"\nfor = \"2ms\"\nretrain = \"3us\"\n\
-         [[fault]]\nlink = \"g1.tx\"\nkind = \"slow\"\nat = \"0s\"\nfor = \"1ms\"\nfactor = \"0.25x\"\n\
-         [[fault]]\nlink = \"*\"\nkind = \"crc\"\nrate = 1e-3\nretries = 7\nseed = 5\n",
-    ));
-    let of = |port| n.faults.iter().filter(move |f| f.port == port).map(|f| (f.from_ps, f.until_ps));
-    let (down, always) = ((1_000_000_000, 3_003_000_000), (0, u64::MAX));
-    assert_eq!(of(0).collect::<Vec<_>>(), [always]);
-    assert_eq!(of(2).collect::<Vec<_>>(), [down, (0, 1_000_000_000), always]);
-    assert_eq!(of(3).collect::<Vec<_>>(), [down, always]);
-}
-
-#[test]
-fn what_is_wrong_in_a_fault_is_said_with_its_line_and_the_remedy() {
-    let down =
-        "[[fault]]\nlink = \"g1.tx\"\nkind = \"down\"\nat = \"1ms\"\nfor = \"2ms\"\nretrain = \"3us\"\n";
-    let crc = "[[fault]]\nlink = \"g1.tx\"\nkind = \"crc\"\nrate = 0.5\nretries = 7\nseed = 5\n";
-    let slow =
-        "[[fault]]\nlink = \"*.tx\"\nkind = \"slow\"\nat = \"2ms\"\nfor = \"1ms\"\nfactor = \"0.5x\"\n";
-    let lanes = slow.replace("slow", "drop_lane").replace("factor = \"0.5x\"", "lanes = \"3/2\"");
-    let cases = [
-        (
-            down.replace("down", "broken"),
-            "m.toml:10: kind: `broken` is not known here; write down or slow or",
-        ),
-        (down.replace("g1", "g7"), "m.toml:9: link: no port is called `g7.tx`; names are like g0.tx"),
-        (down.replace("1ms", "1"), "m.toml:11: at: `1` has no unit; write it like 700ns"),
-        (
-            down.replace("retrain", "train"),
-            "m.toml:13: [[fault]] has no key `train`; it has link, kind, at, for",
-        ),
-        (down.replace("at = \"1ms\"\n", ""), "m.toml:8: [[fault]] has no `at`; add one such as at = "),
-        (slow.replace("0.5x", "half"), "m.toml:13: factor: `half` is no factor; write it like 0.5x"),
-        (slow.replace("0.5x", "2x"), "m.toml:13: factor: write a factor above 0 and up to 1"),
-        (lanes, "m.toml:13: lanes: `3/2` is not lanes left of all lanes; write it like 1/2"),
-        (crc.replace("0.5", "2.5"), "m.toml:11: rate: `2.5` is not a part of the messages; write a number"),
-        (crc.replace("seed = 5\n", ""), "m.toml:8: [[fault]] has no `seed`; add one such as seed = 1"),
-        (
-            format!("{down}{slow}"),
-            "m.toml:14: [[fault]] comes while g1.tx is down or slow already; let one end",
-        ),
-    ];
-    for (fault, said) in cases {
-        let why = wrong(&wired(&format!("[switch]\nplaces = 2\nport = \"wire\"\n{fault}")));
-        assert!(why.starts_with(said), "{fault}\nsays: {why}");
-    }
 }
