@@ -43,6 +43,7 @@ fn switch(places: u32) -> Network {
         routes: Box::new(Switch),
         faults: Vec::new(),
         placement: Vec::new(),
+        fair: false,
     }
 }
 

@@ -17,6 +17,7 @@
 //!   slice, reader. Ports have room for all that waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
 //!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
+//! - A fair network's ports serve packets in turns instead: see `running/fair.rs`.
 //! - A port with declared faults holds messages longer: see `faults.rs`.
 //! - A rank is done when what it sends has left its first port, and what it takes has arrived.
 //!
@@ -26,6 +27,7 @@
 use super::faults::Faults;
 use super::port::Port;
 use super::queue::Queue;
+use super::running::fair::{TURN, Turns};
 use super::running::{NONE, Running, Shared, too_long};
 use super::trace::Span;
 use super::{Call, Finished, Outcome, PortState};
@@ -53,6 +55,8 @@ pub struct Engine {
     queue: Queue,
     ports: Vec<Port>,
     faults: Faults,
+    /// By port, where ports serve connections in turns.
+    turns: Vec<Turns>,
     /// By number, from `front` on. Those that are finished leave when they are at the front.
     calls: VecDeque<Option<Box<Running>>>,
     /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
@@ -73,6 +77,7 @@ impl Engine {
     pub fn resume(network: &Network, ports: impl Iterator<Item = PortState>) -> Engine {
         Engine {
             faults: Faults::of(network),
+            turns: network.ports.iter().filter(|_| network.fair).map(|_| Turns::default()).collect(),
             queue: Queue::new(),
             ports: ports.map(Port::new).collect(),
             calls: VecDeque::new(),
@@ -104,7 +109,9 @@ impl Engine {
 
     /// The time of the latest event; 0 where nothing is under way.
     pub fn boundary_ps(&self) -> u64 {
-        if self.is_idle() { 0 } else { self.queue.now_ps() }
+        // A port that had its turn at that time does not see who comes then.
+        let turn = u64::from(!self.turns.is_empty() && self.events > 0);
+        if self.is_idle() { 0 } else { self.queue.now_ps() + turn }
     }
 
     /// One more call, and its number among all.
@@ -129,8 +136,9 @@ impl Engine {
         let boundary_ps = self.boundary_ps();
         let entry_ps: Vec<u64> = entry_ps.iter().map(|&at_ps| at_ps.max(boundary_ps)).collect();
         let number = if self.is_idle() { 0 } else { u64::from(self.front) + self.calls.len() as u64 };
-        let number = u32::try_from(number)
-            .map_err(|_| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
+        let number = u32::try_from(number).ok().filter(|&number| number < TURN);
+        let number =
+            number.ok_or_else(|| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
         let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
         if self.is_idle() {
             self.restart(entry_ps.iter().copied().min().unwrap_or(0));
@@ -156,15 +164,25 @@ impl Engine {
     #[inline]
     pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
         let faults = &self.faults;
-        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, faults, sink };
+        let turns = &mut self.turns;
+        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
         let mut next = shared.queue.pop_before(until_ps);
         while let Some(mut event) = next {
+            let mut port = None;
+            if event.call == TURN {
+                port = Some(event.who);
+                (event.call, event.who) =
+                    shared.turns[event.who as usize].next().expect("a turn is due where somebody waits");
+            }
             let call = &mut self.calls[(event.call - self.front) as usize];
             let running = call.as_mut().expect("events are of calls under way");
             // Most events are of the call of the event before.
             loop {
                 self.events += 1;
-                let rank = running.handle(event, &mut shared)?;
+                let rank = match port.take() {
+                    None => running.handle(event, &mut shared)?,
+                    Some(port) => running.transmit(event.who, port, event.at_ps, &mut shared)?,
+                };
                 if rank != NONE {
                     let exit_ps = running.exit_ps(rank);
                     let finished = Finished { call: running.id(), member: rank, exit_ps };

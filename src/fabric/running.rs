@@ -9,6 +9,8 @@
 //! A rank has so many things to do, counted when the call is admitted: to enter, to get each message through its first
 //! port, and to take each that is for it. With the last of them it is finished, and known to be so.
 
+pub mod fair;
+
 use super::Call;
 use super::faults::{Faults, Served};
 use super::port::{Cost, Port};
@@ -18,6 +20,7 @@ use super::trace::Span;
 use crate::error::{Error, Result};
 use crate::topology::Network;
 use crate::types::Rank;
+use fair::{Packets, Turns};
 
 /// Set in [`Event::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
@@ -25,6 +28,7 @@ const ENTRY: u32 = 1 << 31;
 pub const NONE: u32 = u32::MAX;
 
 /// A message under way, or a place for one.
+#[derive(Clone, Copy)]
 struct Message {
     /// By whom ties are decided: step, slice, reader.
     order: u64,
@@ -61,6 +65,8 @@ pub struct Shared<'a, S> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [Port],
     pub faults: &'a Faults,
+    /// By port; empty where ports serve whoever comes first.
+    pub turns: &'a mut [Turns],
     pub sink: &'a mut S,
 }
 
@@ -82,6 +88,7 @@ pub struct Running {
     slice_shift: u32,
     members: Vec<Member>,
     unfinished: u32,
+    packets: Option<Packets>,
 }
 
 impl Running {
@@ -120,6 +127,7 @@ impl Running {
             slice_shift,
             members: members.collect(),
             unfinished: entry_ps.len() as u32,
+            packets: network.fair.then(|| Packets::of(network, &program)),
             program,
         })
     }
@@ -157,7 +165,12 @@ impl Running {
         let message = &self.messages[who as usize];
         let connection = self.program.sends[message.send as usize].connection;
         if message.passed < self.program.connections[connection as usize].hops {
-            self.pass(who, connection, at_ps, shared)
+            match shared.turns.is_empty() {
+                true => self.pass(who, connection, at_ps, shared),
+                false => self.join(who, connection, at_ps, shared),
+            }
+        } else if !shared.turns.is_empty() && !self.is_last(who, connection) {
+            Ok(NONE)
         } else {
             self.arrive(who, connection, at_ps, shared.queue)
         }

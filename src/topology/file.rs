@@ -21,6 +21,7 @@
 //!
 //! `[[load]]` with `link` and `bw`: so much of the link's payload bandwidth is taken by others, at all times.
 //!
+//! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
 //! `dgx-h100:nodes=2`, replace keys of the shape.
 
@@ -101,7 +102,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
     root.knows(
-        &["name", "class", "override", "load", "fault", "placement"]
+        &["name", "class", "override", "load", "fault", "placement", "arb"]
             .into_iter()
             .chain(shapes)
             .collect::<Vec<_>>(),
@@ -111,6 +112,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let (own, of_shape): (Vec<_>, Vec<_>) =
         arguments.iter().cloned().partition(|(key, _)| key == "placement");
     let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
+    let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
     let placement = placement::read(&root, own.last().map(|(_, value)| value.as_str()), shape.nranks())?;
     for (number, section) in listed(&root, "override")?.iter().enumerate() {
         section.knows(&["link", "bw", "lat", "post", "gap"])?;
@@ -126,7 +128,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     }
     let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes, faults, placement })
+    Ok(Network { name, classes, ports, shape, routes, faults, placement, fair })
 }
 
 /// The sections of a list, `[[override]]`.

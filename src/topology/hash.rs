@@ -41,8 +41,8 @@ impl Fnv {
 
 impl Network {
     /// The same on every run and on every host for machines on which every call takes the same time: over the ports
-    /// with the physics of their classes, the shape, what the ways say of themselves ([`Routes::describe`]), faults and
-    /// placement.
+    /// with the physics of their classes, the shape, what the ways say of themselves ([`Routes::describe`]), faults,
+    /// placement and arbitration.
     ///
     /// [`Routes::describe`]: super::Routes::describe
     pub fn hash(&self) -> u64 {
@@ -62,6 +62,7 @@ impl Network {
         hash.number(self.faults.len() as u64);
         self.faults.iter().for_each(|fault| hash.fault(fault));
         hash.number(self.placement.len() as u64);
+        hash.number(self.fair.into());
         self.placement.iter().for_each(|&place| hash.number(place.into()));
         hash.0
     }

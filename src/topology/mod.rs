@@ -93,6 +93,8 @@ pub struct Network {
     pub faults: Vec<faults::Fault>,
     /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
     pub placement: Vec<Rank>,
+    /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
+    pub fair: bool,
 }
 
 impl Class {

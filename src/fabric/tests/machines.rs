@@ -70,5 +70,6 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
         routes: Box::new(Ways { places, wiring }),
         faults: Vec::new(),
         placement: Vec::new(),
+        fair: false,
     }
 }
