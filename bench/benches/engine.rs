@@ -41,6 +41,9 @@ fn switch(places: u32) -> Network {
         ports: (0..2 * places).map(|p| Port { name: format!("p{p}"), class: 0 }).collect(),
         shape: Shape::flat(places),
         routes: Box::new(Switch),
+        faults: Vec::new(),
+        placement: Vec::new(),
+        fair: false,
     }
 }
 

@@ -10,10 +10,10 @@ use penny::fabric::{Call, engine};
 use penny::plan::View;
 use penny::topology::{self, Class, Network, units};
 use penny::types::Collective;
-use penny_bench::options::parse_bytes;
+use penny_bench::sizes::parse_bytes;
 use serde::Serialize;
 
-use crate::answer;
+use crate::{answer, machine};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. All figures are of the model, none of this machine.
@@ -225,7 +225,7 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         let method = algorithms::find(algo).ok_or("a method of the table is gone")?;
         let plans = algorithms::plan_all(method, &view);
         let count = GATHERED / u64::from(chips);
-        let places = machine::places(chips);
+        let places = machine::places(&network, chips)?;
         let call = Call { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
         let entry = vec![0; chips as usize];
         let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message)?;

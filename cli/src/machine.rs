@@ -28,49 +28,25 @@ pub fn view(
     ranks: Option<u32>,
     root: Rank,
 ) -> Result<View, String> {
-    let places = network.shape.nranks();
-    let nranks = ranks.unwrap_or(places);
-    if nranks > places {
-        return Err(format!("-n {nranks}: {} has {places} places; give it more nodes", network.name));
-    }
+    let all =
+        if network.placement.is_empty() { network.shape.nranks() } else { network.placement.len() as u32 };
+    let nranks = ranks.unwrap_or(all);
+    let places = places(network, nranks).map_err(|why| format!("-n {nranks}: {why}"))?;
     if root >= nranks {
         return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
     }
-    let shape = network.shape_of(&(0..nranks).collect::<Vec<_>>());
+    let shape = network.shape_of(&places);
     Ok(View { shape, ..View::flat(collective, 0, nranks, root) })
 }
 
-/// Rank r stands at place r.
-pub fn places(nranks: u32) -> Vec<Rank> {
-    (0..nranks).collect()
+/// Where each of so many ranks stands.
+pub fn places(network: &Network, nranks: u32) -> Result<Vec<Rank>, String> {
+    network.places(nranks).map_err(|e| e.message)
 }
 
 /// Sixteen digits that differ where machines differ: two tables with the same ones are of the same machine.
-///
-/// Of what the engine prices with: classes, ports, places, and the ways from the first place to all others. FNV-1a.
 pub fn hash(network: &Network) -> String {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    let mut ports = Vec::new();
-    for place in 0..network.shape.nranks() {
-        if network.routes.route(0, place, 0, &mut ports).is_err() {
-            ports.push(u32::MAX);
-        }
-    }
-    use std::fmt::Write;
-    let _ = write!(hash, "{:?}{:?}{:?}{ports:?}", network.classes, network.ports, network.shape);
-    format!("{:016x}", hash.0)
-}
-
-/// FNV-1a over what is written to it: <http://www.isthe.com/chongo/tech/comp/fnv/>.
-struct Fnv(u64);
-
-impl std::fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-        Ok(())
-    }
+    format!("{:016x}", network.hash())
 }
 
 /// What machine ranks stand on.
@@ -93,11 +69,8 @@ impl MachineArgs {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
         let spec = spec(fabric, self.nodes);
         let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message)?;
-        let places = machine.map_or(0, |machine| machine.network.shape.nranks());
-        if ranks > places {
-            return Err(format!(
-                "-n {ranks}: {spec} has {places} places; give it more nodes or start fewer ranks"
-            ));
+        if let Some(machine) = machine {
+            places(&machine.network, ranks).map_err(|why| format!("-n {ranks}: {why}"))?;
         }
         let clock = self.clock.clone().map(|clock| ("PENNY_FABRIC_CLOCK", clock));
         Ok([Some(("PENNY_FABRIC", spec)), clock].into_iter().flatten().collect())

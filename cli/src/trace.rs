@@ -69,7 +69,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let view = machine::view(&network, collective, args.ranks, args.root)?;
     let methods = sim::programs(std::slice::from_ref(&args.algo), &view)?;
     let entry = vec![0; view.nranks as usize];
-    let places = machine::places(view.nranks);
+    let places = machine::places(&network, view.nranks)?;
     let mut quickest: Option<(u64, Call<'_>)> = None;
     for method in &methods {
         let call = Call {

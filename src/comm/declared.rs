@@ -12,13 +12,7 @@ use std::sync::Arc;
 /// Rank 0's seat, and with it the board for all; an error if the ranks do not fit the machine.
 pub(super) fn found(machine: Option<&Machine>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
     let Some(machine) = machine else { return Ok(None) };
-    let places = machine.network.shape.nranks();
-    if nranks > places {
-        return Err(Error::argument(format!(
-            "PENNY_FABRIC declares {}, which has {places} places for {nranks} ranks; give it more nodes or start fewer ranks",
-            machine.spec
-        )));
-    }
+    machine.network.places(nranks).map_err(|e| Error::argument(format!("PENNY_FABRIC: {e}")))?;
     (rank == 0).then(|| Seat::found(machine.clone(), nranks, planner::programs)).transpose()
 }
 
@@ -36,10 +30,10 @@ pub(super) fn stand(
         (None, Some(machine)) => {
             let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
             let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
-            Seat::join(board, machine, rank, planner::programs)
+            Seat::join(board, machine, rank, planner::programs)?
         }
     };
-    Ok(Some(Party::root(Arc::new(seat), nranks)))
+    Party::root(Arc::new(seat), nranks).map(Some)
 }
 
 /// Two ranks do not declare the same.

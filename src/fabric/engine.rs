@@ -17,13 +17,17 @@
 //!   slice, reader. Ports have room for all that waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
 //!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
+//! - A fair network's ports serve packets in turns instead: see `running/fair.rs`.
+//! - A port with declared faults holds messages longer: see `faults.rs`.
 //! - A rank is done when what it sends has left its first port, and what it takes has arrived.
 //!
 //! Cost: one event a port that a message passes, one for its arrival, one for a rank's entry. Times past u64 are an
 //! error.
 
+use super::faults::Faults;
 use super::port::Port;
 use super::queue::Queue;
+use super::running::fair::{TURN, Turns};
 use super::running::{NONE, Running, Shared, too_long};
 use super::trace::Span;
 use super::{Call, Finished, Outcome, PortState};
@@ -33,7 +37,7 @@ use std::collections::VecDeque;
 
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<Outcome> {
-    Engine::idle(network).run(network, call, entry_ps, &mut |_| {})
+    Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
 /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
@@ -43,13 +47,16 @@ pub fn price_traced(
     entry_ps: &[u64],
     mut sink: &mut dyn FnMut(Span),
 ) -> Result<Outcome> {
-    Engine::idle(network).run(network, call, entry_ps, &mut sink)
+    Engine::new(network).run(network, call, entry_ps, &mut sink)
 }
 
 /// Calls under way, without the network that they were admitted to.
 pub struct Engine {
     queue: Queue,
     ports: Vec<Port>,
+    faults: Faults,
+    /// By port, where ports serve connections in turns.
+    turns: Vec<Turns>,
     /// By number, from `front` on. Those that are finished leave when they are at the front.
     calls: VecDeque<Option<Box<Running>>>,
     /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
@@ -62,13 +69,15 @@ pub struct Engine {
 
 impl Engine {
     /// Nothing is under way, and nothing ever was.
-    fn idle(network: &Network) -> Engine {
-        Engine::resume(network.ports.iter().map(|_| PortState::default()))
+    fn new(network: &Network) -> Engine {
+        Engine::resume(network, network.ports.iter().map(|_| PortState::default()))
     }
 
     /// Nothing is under way.
-    pub fn resume(ports: impl Iterator<Item = PortState>) -> Engine {
+    pub fn resume(network: &Network, ports: impl Iterator<Item = PortState>) -> Engine {
         Engine {
+            faults: Faults::of(network),
+            turns: network.ports.iter().filter(|_| network.fair).map(|_| Turns::default()).collect(),
             queue: Queue::new(),
             ports: ports.map(Port::new).collect(),
             calls: VecDeque::new(),
@@ -81,7 +90,11 @@ impl Engine {
 
     /// How the ports are left.
     pub fn ports(&self) -> impl Iterator<Item = PortState> {
-        self.ports.iter().map(Port::state)
+        (0..).zip(&self.ports).map(|(id, port)| {
+            let mut state = port.state();
+            state.counters.down_ps = self.faults.down_ps(id, state.free_ps);
+            state
+        })
     }
 
     /// Is no call under way?
@@ -96,7 +109,9 @@ impl Engine {
 
     /// The time of the latest event; 0 where nothing is under way.
     pub fn boundary_ps(&self) -> u64 {
-        if self.is_idle() { 0 } else { self.queue.now_ps() }
+        // A port that had its turn at that time does not see who comes then.
+        let turn = u64::from(!self.turns.is_empty() && self.events > 0);
+        if self.is_idle() { 0 } else { self.queue.now_ps() + turn }
     }
 
     /// One more call, and its number among all.
@@ -121,8 +136,9 @@ impl Engine {
         let boundary_ps = self.boundary_ps();
         let entry_ps: Vec<u64> = entry_ps.iter().map(|&at_ps| at_ps.max(boundary_ps)).collect();
         let number = if self.is_idle() { 0 } else { u64::from(self.front) + self.calls.len() as u64 };
-        let number = u32::try_from(number)
-            .map_err(|_| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
+        let number = u32::try_from(number).ok().filter(|&number| number < TURN);
+        let number =
+            number.ok_or_else(|| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
         let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
         if self.is_idle() {
             self.restart(entry_ps.iter().copied().min().unwrap_or(0));
@@ -147,20 +163,41 @@ impl Engine {
     /// Handle what happens before a time, until a rank is finished.
     #[inline]
     pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
-        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, sink };
-        while let Some(event) = shared.queue.pop_before(until_ps) {
-            self.events += 1;
+        let faults = &self.faults;
+        let turns = &mut self.turns;
+        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
+        let mut next = shared.queue.pop_before(until_ps);
+        while let Some(mut event) = next {
+            let mut port = None;
+            if event.call == TURN {
+                port = Some(event.who);
+                (event.call, event.who) =
+                    shared.turns[event.who as usize].next().expect("a turn is due where somebody waits");
+            }
             let call = &mut self.calls[(event.call - self.front) as usize];
             let running = call.as_mut().expect("events are of calls under way");
-            let rank = running.handle(event, &mut shared)?;
-            if rank != NONE {
-                let finished = Finished { call: running.id(), member: rank, exit_ps: running.exit_ps(rank) };
-                if running.unfinished() == 0 {
-                    *call = None;
-                    self.unfinished -= 1;
-                    self.leave();
+            // Most events are of the call of the event before.
+            loop {
+                self.events += 1;
+                let rank = match port.take() {
+                    None => running.handle(event, &mut shared)?,
+                    Some(port) => running.transmit(event.who, port, event.at_ps, &mut shared)?,
+                };
+                if rank != NONE {
+                    let exit_ps = running.exit_ps(rank);
+                    let finished = Finished { call: running.id(), member: rank, exit_ps };
+                    if running.unfinished() == 0 {
+                        *call = None;
+                        self.unfinished -= 1;
+                        self.leave();
+                    }
+                    return Ok(Some(finished));
                 }
-                return Ok(Some(finished));
+                next = shared.queue.pop_before(until_ps);
+                match next {
+                    Some(same) if same.call == event.call => event = same,
+                    _ => break,
+                }
             }
         }
         self.deadlock().map_or(Ok(None), Err)
@@ -198,7 +235,7 @@ impl Engine {
         while let Some(finished) = self.advance(u64::MAX, sink)? {
             exit_ps[finished.member as usize] = finished.exit_ps;
         }
-        let counters = self.ports.iter().map(|port| port.counters).collect();
+        let counters = self.ports().map(|port| port.counters).collect();
         Ok(Outcome { exit_ps, counters, events: self.events })
     }
 }

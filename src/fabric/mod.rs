@@ -1,6 +1,7 @@
 //! What a plan would take on a declared machine: one engine, in whole picoseconds.
 
 pub mod engine;
+mod faults;
 pub mod live;
 pub mod mover;
 mod port;
@@ -73,15 +74,37 @@ pub struct Counters {
     pub busy_ps: u64,
     /// The most messages that waited for it at once.
     pub queue_high: u32,
+    /// Messages that were damaged on the way, each time counted.
+    pub errors: u64,
+    /// Messages that were sent again: damaged, or cut off when the port went down.
+    pub resends: u64,
+    /// Time for which it was down or retrained, before its last message left.
+    pub down_ps: u64,
 }
 
 impl Counters {
-    /// What passed later.
-    pub fn add(&mut self, later: &Counters) {
+    /// Add what passed later.
+    fn add(&mut self, later: &Counters) {
         self.bytes = self.bytes.saturating_add(later.bytes);
         self.messages += later.messages;
         self.busy_ps = self.busy_ps.saturating_add(later.busy_ps);
         self.queue_high = self.queue_high.max(later.queue_high);
+        self.errors += later.errors;
+        self.resends += later.resends;
+        self.down_ps = self.down_ps.saturating_add(later.down_ps);
+    }
+
+    /// What passed since then; the longest queue is that of all time.
+    fn since(&self, earlier: &Counters) -> Counters {
+        Counters {
+            bytes: self.bytes - earlier.bytes,
+            messages: self.messages - earlier.messages,
+            busy_ps: self.busy_ps - earlier.busy_ps,
+            queue_high: self.queue_high,
+            errors: self.errors - earlier.errors,
+            resends: self.resends - earlier.resends,
+            down_ps: self.down_ps - earlier.down_ps,
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Cost {
     /// From the start until the head is at the next port.
     pub lead_ps: u64,
     pub latency_ps: u64,
+    /// Of the time that the port is taken, this is not for bytes.
+    pub gap_ps: u64,
 }
 
 impl Cost {
@@ -29,6 +31,7 @@ impl Cost {
             hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
             lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
             latency_ps: class.latency_ps,
+            gap_ps: class.gap_ps,
         }
     }
 }
@@ -49,9 +52,9 @@ impl Port {
         self.waiting.clear();
     }
 
-    /// A message came at `now_ps` and is served between two times.
+    /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
     #[inline]
-    pub fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
+    pub fn count(&mut self, now_ps: u64, start_ps: u64, busy_ps: u64, bytes: u64) {
         while self.waiting.front().is_some_and(|&start| start <= now_ps) {
             self.waiting.pop_front();
         }
@@ -62,6 +65,6 @@ impl Port {
         counters.queue_high = counters.queue_high.max(self.waiting.len() as u32);
         counters.bytes = counters.bytes.saturating_add(bytes);
         counters.messages += 1;
-        counters.busy_ps = counters.busy_ps.saturating_add(end_ps - start_ps);
+        counters.busy_ps = counters.busy_ps.saturating_add(busy_ps);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! What a call takes that is alone in the network depends on its ranks' entries, and on the ports that it passes and
 //! that are still taken then, only by their differences from the first entry. In a loop of equal calls these
-//! differences soon repeat. Not for calls that find messages of others under way.
+//! differences soon repeat. Where faults are declared, time itself matters, and nothing is remembered. Not for calls that find messages of others under way.
 
 use super::engine::Engine;
 use super::running::too_long;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// A price: add `base_ps` to the outcome's times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priced {
-    /// When the first rank entered.
+    /// When the first rank entered; 0 where faults are declared.
     pub base_ps: u64,
     /// What follows from it.
     pub outcome: Arc<Outcome>,
@@ -105,6 +105,9 @@ impl Pricer {
         ports: &mut [PortState],
     ) -> Result<Priced> {
         assert_eq!(ports.len(), self.network.ports.len(), "one state for each port");
+        if !self.network.faults.is_empty() {
+            return self.price_anew(call, places, entry_ps, ports);
+        }
         let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
         let key = Key {
             plans: call.plans.as_ptr().addr(),
@@ -138,7 +141,7 @@ impl Pricer {
         let entries: Box<[u64]> = entry_ps.iter().map(|at_ps| at_ps - base_ps).collect();
         let before = |port: &PortState| port.free_ps.saturating_sub(base_ps);
         let fresh = |port| PortState { free_ps: before(port), counters: Counters::default() };
-        let mut engine = Engine::resume(ports.iter().map(fresh));
+        let mut engine = Engine::resume(&self.network, ports.iter().map(fresh));
         let outcome = engine.run(&self.network, &call.call(places), &entries, &mut |_| {})?;
         let passed = (0..).zip(ports).zip(engine.ports()).filter(|(_, after)| after.counters.messages > 0);
         let ports: Box<[Passed]> = passed
@@ -152,6 +155,23 @@ impl Pricer {
         let times = ports.iter().map(|p| p.after_ps).chain(outcome.exit_ps.iter().copied());
         let last_ps = times.max().unwrap_or(0);
         Ok(Price { places: places.into(), entries, ports, outcome: Arc::new(outcome), last_ps })
+    }
+
+    /// Faults come at their time, whatever the entries: nothing repeats.
+    fn price_anew(
+        &self,
+        call: &SharedCall,
+        places: &[Rank],
+        entry_ps: &[u64],
+        ports: &mut [PortState],
+    ) -> Result<Priced> {
+        let mut engine = Engine::resume(&self.network, ports.iter().copied());
+        let mut outcome = engine.run(&self.network, &call.call(places), entry_ps, &mut |_| {})?;
+        for ((counters, before), after) in outcome.counters.iter_mut().zip(ports).zip(engine.ports()) {
+            *counters = after.counters.since(&before.counters);
+            *before = after;
+        }
+        Ok(Priced { base_ps: 0, outcome: Arc::new(outcome) })
     }
 
     fn remember(&mut self, key: Key, call: &SharedCall, price: Price) {

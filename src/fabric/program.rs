@@ -61,6 +61,8 @@ pub struct Hop {
     pub class: u32,
     /// What follows begins when the whole message has come through: a store-and-forward port, or the arrival.
     pub whole: bool,
+    /// The port has declared faults.
+    pub faulty: bool,
 }
 
 /// All ranks' programs.
@@ -75,6 +77,8 @@ pub struct Program {
     pub hops: Vec<Hop>,
     /// The few different sizes of slices, in bytes.
     pub sizes: Vec<u64>,
+    /// Ports with declared faults, ascending.
+    faulty: Vec<PortId>,
 }
 
 /// One end of a message before its other end is known.
@@ -98,7 +102,9 @@ impl Program {
             connections: Vec::new(),
             hops: Vec::new(),
             sizes: Vec::new(),
+            faulty: network.faults.iter().map(|fault| fault.port).collect(),
         };
+        program.faulty.sort_unstable();
         let nranks = call.plans.len() as u32;
         let mut readers = Vec::new();
         for (rank, plan) in (0..).zip(call.plans) {
@@ -213,6 +219,7 @@ impl Program {
             port,
             class: network.ports[port as usize].class,
             whole: ports.get(i + 1).is_none_or(|&next| network.class(next).store_and_forward),
+            faulty: self.faulty.binary_search(&port).is_ok(),
         }));
     }
 

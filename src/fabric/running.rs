@@ -9,7 +9,10 @@
 //! A rank has so many things to do, counted when the call is admitted: to enter, to get each message through its first
 //! port, and to take each that is for it. With the last of them it is finished, and known to be so.
 
+pub mod fair;
+
 use super::Call;
+use super::faults::{Faults, Served};
 use super::port::{Cost, Port};
 use super::program::{Arrival, Program, Step};
 use super::queue::{Event, Queue};
@@ -17,6 +20,7 @@ use super::trace::Span;
 use crate::error::{Error, Result};
 use crate::topology::Network;
 use crate::types::Rank;
+use fair::{Packets, Turns};
 
 /// Set in [`Event::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
@@ -24,6 +28,7 @@ const ENTRY: u32 = 1 << 31;
 pub const NONE: u32 = u32::MAX;
 
 /// A message under way, or a place for one.
+#[derive(Clone, Copy)]
 struct Message {
     /// By whom ties are decided: step, slice, reader.
     order: u64,
@@ -59,6 +64,9 @@ struct Member {
 pub struct Shared<'a, S> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [Port],
+    pub faults: &'a Faults,
+    /// By port; empty where ports serve whoever comes first.
+    pub turns: &'a mut [Turns],
     pub sink: &'a mut S,
 }
 
@@ -80,6 +88,7 @@ pub struct Running {
     slice_shift: u32,
     members: Vec<Member>,
     unfinished: u32,
+    packets: Option<Packets>,
 }
 
 impl Running {
@@ -118,6 +127,7 @@ impl Running {
             slice_shift,
             members: members.collect(),
             unfinished: entry_ps.len() as u32,
+            packets: network.fair.then(|| Packets::of(network, &program)),
             program,
         })
     }
@@ -155,7 +165,12 @@ impl Running {
         let message = &self.messages[who as usize];
         let connection = self.program.sends[message.send as usize].connection;
         if message.passed < self.program.connections[connection as usize].hops {
-            self.pass(who, connection, at_ps, shared)
+            match shared.turns.is_empty() {
+                true => self.pass(who, connection, at_ps, shared),
+                false => self.join(who, connection, at_ps, shared),
+            }
+        } else if !shared.turns.is_empty() && !self.is_last(who, connection) {
+            Ok(NONE)
         } else {
             self.arrive(who, connection, at_ps, shared.queue)
         }
@@ -199,26 +214,33 @@ impl Running {
         let cost = self.costs[hop.class as usize * program.sizes.len() + message.size as usize];
         let bytes = program.sizes[message.size as usize];
 
-        let start_ps = now_ps.max(port.free_ps);
-        let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
-        port.free_ps = end_ps;
-        port.count(now_ps, start_ps, end_ps, bytes);
-
         let step = &program.steps[message.step as usize];
-        (shared.sink)(Span {
-            call: self.id,
-            place: self.places[step.rank as usize],
-            port: hop.port,
-            step: step.index,
-            slice: message.slice,
-            start_ps,
-            end_ps,
-            bytes,
-        });
+        let (id, place) = (self.id, self.places[step.rank as usize]);
+        let mut stay = |start_ps, end_ps, bytes| {
+            let (port, slice) = (hop.port, message.slice);
+            (shared.sink)(Span { call: id, place, port, step: step.index, slice, start_ps, end_ps, bytes });
+        };
+        let ready_ps = now_ps.max(port.free_ps);
+        let served = if hop.faulty {
+            let number = port.counters.messages;
+            let served =
+                shared.faults.serve(hop.port, number, ready_ps, message.tail_ps, cost, |from, until| {
+                    stay(from, until, 0);
+                })?;
+            port.counters.errors += served.errors;
+            port.counters.resends += served.resends;
+            served
+        } else {
+            Served::sound(ready_ps, message.tail_ps, cost)
+        };
+        let Served { first_ps, start_ps, end_ps, head_ps, busy_ps, .. } = served;
+        port.free_ps = end_ps;
+        port.count(now_ps, first_ps, busy_ps, bytes);
+        stay(start_ps, end_ps, bytes);
         let first = message.passed == 0;
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
         message.passed += 1;
-        let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
+        let at_ps = if hop.whole { message.tail_ps } else { head_ps };
         let (order, rank) = (message.order, step.rank);
         schedule(shared.queue, Event { at_ps, call: self.number, order, who })?;
         Ok(if first { self.did(rank, end_ps) } else { NONE })

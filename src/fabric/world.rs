@@ -46,7 +46,8 @@ impl World {
     /// If there is not one state for each port of the network.
     pub fn resume(network: Arc<Network>, ports: Vec<PortState>) -> World {
         assert_eq!(ports.len(), network.ports.len(), "one state for each port");
-        World { network, engine: Engine::resume(ports.into_iter()) }
+        let engine = Engine::resume(&network, ports.into_iter());
+        World { network, engine }
     }
 
     /// How the ports are now. Of a message that is being served, all is counted.

@@ -72,6 +72,12 @@ pub struct pennyFabricPort_t {
     pub busyPs: u64,
     /// The most messages that waited for it at once.
     pub queueHigh: u64,
+    /// Messages that a fault damaged or cut off.
+    pub errors: u64,
+    /// Messages that were sent again.
+    pub resends: u64,
+    /// Picoseconds during which a fault kept the port from serving.
+    pub downPs: u64,
     /// 0.
     pub reserved: [u64; 8],
 }
@@ -165,6 +171,9 @@ c_api! {
                 messages: passed.messages,
                 busyPs: passed.busy_ps,
                 queueHigh: passed.queue_high as u64,
+                errors: passed.errors,
+                resends: passed.resends,
+                downPs: passed.down_ps,
                 reserved: [0; 8],
             });
             // SAFETY: as above.

@@ -131,3 +131,50 @@ fn a_slow_nic_halves_its_ring_only() {
         }
     }
 }
+
+/// Two DGX nodes with something appended to their file, the price of alternating rings on them, and when the last is
+/// done.
+fn with(faults: &str) -> (Network, Outcome, u64) {
+    let text = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap().1;
+    let arguments = [("nodes".to_owned(), "2".to_owned())];
+    let network = topology::parse("faults.toml", &format!("{text}\n{faults}"), &arguments).unwrap();
+    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+    let plans = algorithms::plan_all(algorithms::find("alternating_rings").unwrap(), &view);
+    let call =
+        Call { plans: &plans, places: &places(16), view, count: 1 << 28, size: 4, slice_bytes: 1 << 22 };
+    let outcome = engine::price(&network, &call, &[0; 16]).unwrap();
+    let end = *outcome.exit_ps.iter().max().unwrap();
+    (network, outcome, end)
+}
+
+#[test]
+fn a_link_that_is_slow_for_a_time_halves_its_ring_only() {
+    let slow =
+        "[[fault]]\nlink = \"n0.g7.nic.tx\"\nkind = \"slow\"\nat = \"0s\"\nfor = \"1s\"\nfactor = \"0.5x\"\n";
+    let ((network, whole, end), (_, half, late)) = (with(""), with(slow));
+    assert_near(late as f64 / end as f64, 2.0, 0.01);
+    for ((port, a), b) in network.ports.iter().zip(&whole.counters).zip(&half.counters) {
+        assert_eq!((a.bytes, a.messages), (b.bytes, b.messages), "{}", port.name);
+        if port.name.ends_with(".nic.tx") {
+            // A NIC is in the way of one ring.
+            let longer = b.busy_ps as f64 / a.busy_ps as f64;
+            assert_near(longer, if port.name == "n0.g7.nic.tx" { 2.0 } else { 1.0 }, 0.01);
+        }
+    }
+    let lanes = slow.replace("slow", "drop_lane").replace("factor = \"0.5x\"", "lanes = \"2/4\"");
+    assert_eq!(with(&lanes).1, half);
+}
+
+#[test]
+fn a_flap_of_a_millisecond_shows_as_about_a_millisecond() {
+    let flap = "[[fault]]\nlink = \"n0.g0.nic.tx\"\nkind = \"down\"\nat = \"1ms\"\nfor = \"1ms\"\nretrain = \"0s\"\n";
+    let ((network, whole, end), (_, flapped, late)) = (with(""), with(flap));
+    let lost_ms = (late - end) as f64 * 1e-9;
+    // A slice of 4 MiB, 86 us, is cut off and sent again.
+    assert!((0.9..1.2).contains(&lost_ms), "{lost_ms} ms");
+    for ((port, a), b) in network.ports.iter().zip(&whole.counters).zip(&flapped.counters) {
+        assert_eq!((a.bytes, a.messages), (b.bytes, b.messages), "{}", port.name);
+        let expected = if port.name == "n0.g0.nic.tx" { (0, 1, 1_000_000_000) } else { (0, 0, 0) };
+        assert_eq!((b.errors, b.resends, b.down_ps), expected, "{}", port.name);
+    }
+}

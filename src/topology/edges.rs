@@ -137,6 +137,10 @@ fn ends(edge: &Spanned<DeValue>, places: u32) -> Result<(Rank, Rank, u32), Strin
 }
 
 impl Routes for Edges {
+    fn describe(&self) -> String {
+        "edges, the shortest way".into()
+    }
+
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         let mut at = from;
         while at != to {

@@ -19,13 +19,16 @@
 //! bw = "0.5x"
 //! ```
 //!
-//! The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
+//! `[[load]]` with `link` and `bw`: so much of the link's payload bandwidth is taken by others, at all times.
+//!
+//! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
+//! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
 //! `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
-use super::source::{Section, Source};
+use super::source::{Field, Section, Source};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, edges, grid, switch};
+use super::{Class, Network, Port, PortId, edges, faults, grid, placement, switch};
 use crate::error::Result;
 use toml::de::DeTable;
 
@@ -66,24 +69,44 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     })?;
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
-    root.knows(&["name", "class", "override"].into_iter().chain(shapes).collect::<Vec<_>>())?;
+    root.knows(
+        &["name", "class", "override", "load", "fault", "placement", "arb"]
+            .into_iter()
+            .chain(shapes)
+            .collect::<Vec<_>>(),
+    )?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
-    let Built { mut ports, shape, routes } = build(&root, &classes, arguments)?;
-    if let Some(list) = root.table.get("override") {
-        let Some(list) = list.get_ref().as_array() else {
-            return Err(
-                source.error(list.span().start, "override is no list; begin each one with [[override]]")
-            );
-        };
-        for (number, value) in list.iter().enumerate() {
-            let section = root.inner("[[override]]".into(), value)?;
-            apply(&section, number, &mut classes, &mut ports)?;
-        }
+    let (own, of_shape): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|(key, _)| key == "placement");
+    let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
+    let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
+    let placement = placement::read(&root, own.last().map(|(_, value)| value.as_str()), shape.nranks())?;
+    for (number, section) in listed(&root, "override")?.iter().enumerate() {
+        section.knows(&["link", "bw", "lat", "post", "gap"])?;
+        reclass(section, &mut classes, &mut ports, |old| change(section, number, old))?;
+    }
+    for (number, section) in listed(&root, "load")?.iter().enumerate() {
+        section.knows(&["link", "bw"])?;
+        reclass(section, &mut classes, &mut ports, |old| take(section, number, old))?;
+    }
+    let mut faults = Vec::new();
+    for section in listed(&root, "fault")? {
+        faults::read(&section, &ports, &mut faults)?;
     }
     let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes })
+    Ok(Network { name, classes, ports, shape, routes, faults, placement, fair })
+}
+
+/// The sections of a list, `[[override]]`.
+fn listed<'a>(root: &Section<'a>, key: &str) -> Result<Vec<Section<'a>>> {
+    let Some(list) = root.table.get(key) else { return Ok(Vec::new()) };
+    let Some(values) = list.get_ref().as_array() else {
+        let what = format_args!("{key} is no list; begin each one with [[{key}]]");
+        return Err(root.source.error(list.span().start, what));
+    };
+    values.iter().map(|value| root.inner(format!("[[{key}]]"), value)).collect()
 }
 
 fn read_classes(root: &Section) -> Result<Vec<Class>> {
@@ -137,28 +160,38 @@ fn build(root: &Section, classes: &[Class], arguments: &[(String, String)]) -> R
 }
 
 /// Give the ports of an override classes of their own.
-fn apply(section: &Section, number: usize, classes: &mut Vec<Class>, ports: &mut [Port]) -> Result<()> {
-    section.knows(&["link", "bw", "lat", "post", "gap"])?;
+fn reclass(
+    section: &Section,
+    classes: &mut Vec<Class>,
+    ports: &mut [Port],
+    change: impl Fn(&Class) -> Result<Class>,
+) -> Result<()> {
     let link = section.need("link", "\"n0.g0.nic.tx\"")?;
-    let pattern = link.text()?;
     // Old class and new.
     let mut replaced: Vec<(u32, u32)> = Vec::new();
-    let mut found = false;
-    for port in ports.iter_mut().filter(|p| matches(pattern, &p.name)) {
-        found = true;
+    for port in named(&link, ports)? {
+        let port = &mut ports[port as usize];
         let known = replaced.iter().find(|(old, _)| *old == port.class);
         port.class = match known {
             Some((_, new)) => *new,
             None => {
-                let changed = change(section, number, &classes[port.class as usize])?;
+                let changed = change(&classes[port.class as usize])?;
                 classes.push(changed);
                 replaced.push((port.class, classes.len() as u32 - 1));
                 classes.len() as u32 - 1
             }
         };
     }
-    if found {
-        return Ok(());
+    Ok(())
+}
+
+/// The ports whose names fit, of which there is at least one.
+pub(super) fn named(link: &Field, ports: &[Port]) -> Result<Vec<PortId>> {
+    let pattern = link.text()?;
+    let found: Vec<PortId> =
+        (0..).zip(ports).filter(|(_, port)| matches(pattern, &port.name)).map(|(id, _)| id).collect();
+    if !found.is_empty() {
+        return Ok(found);
     }
     let example = ports.first().map_or("none, for there are no ports", |p| p.name.as_str());
     Err(link
@@ -184,6 +217,17 @@ fn change(section: &Section, number: usize, old: &Class) -> Result<Class> {
         gap_ps: changed("gap", old.gap_ps, units::time)?,
         ..old.clone()
     })
+}
+
+/// A class of which others take so much.
+fn take(section: &Section, number: usize, old: &Class) -> Result<Class> {
+    let bandwidth = section.need("bw", "\"10GB/s\"")?;
+    let left = old.rate.saturating_sub(bandwidth.read(units::bandwidth)?);
+    if left == 0 {
+        let rate = units::print_bandwidth(old.rate);
+        return Err(bandwidth.error(format_args!("this leaves nothing of the link's {rate}; write less")));
+    }
+    Ok(Class { name: format!("{}, load {}", old.name, number + 1), rate: left, ..old.clone() })
 }
 
 /// A name fits a pattern in which `*` is any text.

@@ -105,6 +105,11 @@ impl Grid {
 }
 
 impl Routes for Grid {
+    fn describe(&self) -> String {
+        let Grid { wraps, links, powers_of_two, .. } = self;
+        format!("grid, wraps {wraps}, links {links}, powers of two {powers_of_two}")
+    }
+
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         let (mut at, end) = (self.shape.coordinates(from), self.shape.coordinates(to));
         let hops: [(u32, bool); 3] = std::array::from_fn(|axis| self.way(axis, at[axis], end[axis], lane));

@@ -10,10 +10,12 @@
 
 mod built;
 mod edges;
+pub mod faults;
 pub mod file;
 mod grid;
+mod hash;
 mod matrix;
-mod placing;
+mod placement;
 mod source;
 mod spec;
 mod switch;
@@ -69,6 +71,12 @@ pub trait Routes: Send + Sync {
     /// Append the ports that a message passes from one place to another on a lane. Nothing is appended for a place
     /// to itself. `Err` says why there is no way.
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String>;
+
+    /// The kind of ways and all their parameters that the ports do not show: machines whose ports are the same and
+    /// whose ways are not must say different things here.
+    fn describe(&self) -> String {
+        String::new()
+    }
 }
 
 /// A machine as far as messages are concerned.
@@ -83,6 +91,12 @@ pub struct Network {
     pub shape: Shape,
     /// The way from place to place.
     pub routes: Box<dyn Routes>,
+    /// What goes wrong, and when.
+    pub faults: Vec<faults::Fault>,
+    /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
+    pub placement: Vec<Rank>,
+    /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
+    pub fair: bool,
 }
 
 impl Class {

@@ -20,7 +20,13 @@ impl Spec {
     pub fn read(spec: &str) -> Result<Spec> {
         let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
         let mut arguments = Vec::new();
-        for argument in rest.split([',', ':']).filter(|a| !a.is_empty()) {
+        // A list keeps its commas: placement=[0,8,1,9].
+        let mut depth = 0;
+        let parts = rest.split(|c: char| {
+            depth += i32::from(c == '[') - i32::from(c == ']');
+            depth == 0 && [',', ':'].contains(&c)
+        });
+        for argument in parts.filter(|a| !a.is_empty()) {
             let Some((key, value)) = argument.split_once('=') else {
                 return Err(Error::argument(format!(
                     "{spec}: `{argument}` is no argument; write it like nodes=2"

@@ -63,6 +63,10 @@ pub(super) fn nodes(section: &Section, classes: &[Class]) -> Result<Built> {
 }
 
 impl Routes for Switch {
+    fn describe(&self) -> String {
+        "switch".into()
+    }
+
     fn route(&self, from: Rank, to: Rank, _: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         if from != to {
             ports.extend([2 * from, 2 * to + 1]);
@@ -72,6 +76,10 @@ impl Routes for Switch {
 }
 
 impl Routes for Nodes {
+    fn describe(&self) -> String {
+        format!("nodes, {} places, {} ports each", self.places, self.stride)
+    }
+
     fn route(&self, from: Rank, to: Rank, _: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         let (tx, rx) = (from * self.stride, to * self.stride);
         if from == to {

@@ -40,6 +40,14 @@ impl Ratio {
     /// Nothing is changed by it.
     pub const ONE: Ratio = Ratio { over: 1, under: 1 };
 
+    /// So many over so many, which is not 0.
+    pub(super) const fn new(over: u64, under: u64) -> Ratio {
+        Ratio { over, under }
+    }
+    /// So many over so many.
+    pub const fn parts(self) -> (u64, u64) {
+        (self.over, self.under)
+    }
     /// So much of an amount, rounded down.
     pub fn of(self, amount: u64) -> u64 {
         u64::try_from(amount as u128 * self.over as u128 / self.under as u128).unwrap_or(u64::MAX)

@@ -70,6 +70,7 @@ struct Question {
     subject: Subject,
     view: View,
     methods: Vec<Method>,
+    places: Vec<u32>,
     samples: Vec<Sample>,
     slice_bytes: u64,
 }
@@ -97,7 +98,9 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let before = machine.network(&machine.with(&[], &[], false))?;
     let view = machine::view(&before, collective, args.ranks, 0)?;
     let methods = sim::programs(&args.algo, &view)?;
-    let question = Question { subject, view, methods, samples, slice_bytes: args.slice as u64 };
+    let places = machine::places(&before, view.nranks)?;
+    let slice_bytes = args.slice as u64;
+    let question = Question { subject, view, methods, places, samples, slice_bytes };
     let names = match args.fit.is_empty() {
         true => machine.usual(&question.used_classes(&before)?),
         false => args.fit.clone(),
@@ -157,12 +160,12 @@ impl Question {
         }
     }
 
-    fn call<'a>(&self, method: &'a Method, sample: &Sample) -> Call<'a> {
+    fn call<'a>(&'a self, method: &'a Method, sample: &Sample) -> Call<'a> {
         // The type decides only where a chunk is rounded.
         let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
         Call {
             plans: &method.plans,
-            places: &method.places,
+            places: &self.places,
             view: self.view.clone(),
             count: layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64,
             size: element as u64,

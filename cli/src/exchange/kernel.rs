@@ -11,6 +11,7 @@
 //! the put. On NVLink a wave passes in 1.5 us and these add 1.8; across nodes in 11.1 us, and these add 11.
 
 use super::pattern::Waves;
+use crate::machine;
 use penny::fabric::{Call, engine};
 use penny::plan::{Chunk, Plan, View};
 use penny::topology::Network;
@@ -105,7 +106,7 @@ fn word_ps(network: &Network, from: Rank, to: Rank) -> Result<u64, String> {
 
 fn run(network: &Network, plans: &[Plan], count: u64, size: u64) -> Result<u64, String> {
     let view = View::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
-    let places = machine::places(plans.len() as u32);
+    let places = machine::places(network, plans.len() as u32)?;
     let call = Call { plans, places: &places, view, count, size, slice_bytes: 0 };
     let outcome = engine::price(network, &call, &vec![0; plans.len()]).map_err(|e| e.message)?;
     Ok(outcome.exit_ps.into_iter().max().unwrap_or(0))

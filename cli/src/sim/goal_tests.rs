@@ -111,7 +111,14 @@ fn a_schedule_has_the_bytes_that_pass_the_first_ports() {
             // A count that no number of parts divides, and slices that divide no chunk.
             for slice_bytes in [0, 1000] {
                 let places: Vec<u32> = (0..16).collect();
-                let call = Call { plans: &plans, places: &places, view: view.clone(), count: 4099, size: 4, slice_bytes };
+                let call = Call {
+                    plans: &plans,
+                    places: &places,
+                    view: view.clone(),
+                    count: 4099,
+                    size: 4,
+                    slice_bytes,
+                };
                 let (ranks, ops) = read(&schedule(&call).unwrap());
                 assert_eq!(ranks, 16);
                 matched(&ops);

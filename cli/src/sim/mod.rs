@@ -107,7 +107,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let hash = machine::hash(&network);
     let mut text = if args.json { String::new() } else { table::head(args, &network, &hash, view.nranks) };
     let mut drawn = Vec::new();
-    let places = machine::places(view.nranks);
+    let places = machine::places(&network, view.nranks)?;
     for bytes in sizes {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();

@@ -81,7 +81,13 @@ impl Row {
     /// As a line of the table, with its ports below.
     pub fn line(&self, dtype: DataType) -> String {
         let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *self;
-        let measured = Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None, machine: None };
+        let measured = Measurement {
+            time_us: time_ps as f64 * 1e-6,
+            algbw_gbps,
+            busbw_gbps,
+            wrong: None,
+            machine: None,
+        };
         let mut text = format!(
             "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
             self.bytes,

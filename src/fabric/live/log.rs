@@ -29,7 +29,7 @@ pub struct Logged {
 /// A member of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedMember {
-    pub place: Rank,
+    pub rank: Rank,
     pub ticket: u32,
     /// Index of its post in the ticket.
     pub post: u32,
@@ -78,7 +78,7 @@ impl<'a> Journal<'a> {
         let at = self.len();
         let head = call.spec.iter().copied().chain([call.members.len() as u64]);
         let members = call.members.iter().flat_map(|member| {
-            [(member.place as u64) << 32 | (member.ticket as u64) << 24 | member.post as u64, member.entry_ps]
+            [(member.rank as u64) << 32 | (member.ticket as u64) << 24 | member.post as u64, member.entry_ps]
         });
         let mut end = at;
         for (word, value) in self.board.log()[at..].iter().zip(head.chain(members)) {
@@ -96,7 +96,7 @@ impl<'a> Journal<'a> {
         let members = (0..count).map(|i| {
             let who = self.word(at + CALL + MEMBER * i);
             LoggedMember {
-                place: (who >> 32) as Rank,
+                rank: (who >> 32) as Rank,
                 ticket: (who >> 24 & 0xff) as u32,
                 post: (who & 0xff_ffff) as u32,
                 entry_ps: self.word(at + CALL + MEMBER * i + 1),
@@ -108,9 +108,10 @@ impl<'a> Journal<'a> {
     /// The ports as of the beginning of the log.
     pub fn ports(&self) -> Vec<PortState> {
         let port = |words: &[AtomicU64]| {
-            let [free_ps, bytes, messages, busy_ps, queue_high, ..] =
+            let [free_ps, bytes, messages, busy_ps, queue_high, errors, resends, down_ps] =
                 std::array::from_fn::<u64, PORT, _>(|i| words[i].load(Ordering::Relaxed));
-            let counters = Counters { bytes, messages, busy_ps, queue_high: queue_high as u32 };
+            let queue_high = queue_high as u32;
+            let counters = Counters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps };
             PortState { free_ps, counters }
         };
         self.board.ports().chunks_exact(PORT).map(port).collect()
@@ -119,9 +120,18 @@ impl<'a> Journal<'a> {
     /// Nothing is under way: the log begins anew at these ports.
     pub fn begin(&self, ports: &[PortState]) {
         for (words, port) in self.board.ports().chunks_exact(PORT).zip(ports) {
-            let Counters { bytes, messages, busy_ps, queue_high } = port.counters;
-            for (word, value) in words.iter().zip([port.free_ps, bytes, messages, busy_ps, queue_high as u64])
-            {
+            let Counters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps } = port.counters;
+            let queue_high = queue_high as u64;
+            for (word, value) in words.iter().zip([
+                port.free_ps,
+                bytes,
+                messages,
+                busy_ps,
+                queue_high,
+                errors,
+                resends,
+                down_ps,
+            ]) {
                 word.store(value, Ordering::Relaxed);
             }
         }

@@ -2,6 +2,7 @@
 
 use super::seat::Seat;
 use super::spec::{Post, Spec, What};
+use crate::error::Result;
 use crate::plan::Shape;
 use crate::types::Rank;
 use std::sync::Arc;
@@ -22,10 +23,11 @@ pub struct Party {
 }
 
 impl Party {
-    /// The job's first communicator: rank r stands at place r.
-    pub fn root(seat: Arc<Seat>, nranks: u32) -> Party {
+    /// The job's first communicator, whose ranks stand where the machine says.
+    pub fn root(seat: Arc<Seat>, nranks: u32) -> Result<Party> {
         let rank = seat.place();
-        Party::new(seat, 0, rank, (0..nranks).collect())
+        let places = seat.network().places(nranks)?.into();
+        Ok(Party::new(seat, 0, rank, places))
     }
 
     fn new(seat: Arc<Seat>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Party {

@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// One process's means to run the engine.
 pub struct Runner {
     network: Arc<Network>,
+    /// Where each rank of the job stands.
+    places: Vec<Rank>,
     programs: Programs,
     plans: HashMap<PlanKey, Arc<[Plan]>>,
     pricer: Pricer,
@@ -63,9 +65,9 @@ impl Gathered {
 }
 
 impl Runner {
-    pub fn new(network: Arc<Network>, programs: Programs) -> Runner {
+    pub fn new(network: Arc<Network>, places: Vec<Rank>, programs: Programs) -> Runner {
         let pricer = Pricer::new(network.clone());
-        Runner { network, programs, plans: HashMap::new(), pricer, world: None }
+        Runner { network, places, programs, plans: HashMap::new(), pricer, world: None }
     }
 
     /// Run until somebody is done, or nothing is under way. Tells how many tickets were served.
@@ -115,10 +117,14 @@ impl Runner {
         Ok(spec.call(plans, view))
     }
 
+    fn places_of(&self, members: &[LoggedMember]) -> Vec<Rank> {
+        members.iter().map(|member| self.places[member.rank as usize]).collect()
+    }
+
     /// One call and nothing else: its price is remembered.
     fn alone(&mut self, journal: &Journal<'_>, call: &Gathered) -> Result<u32> {
         let (spec, members) = parts(call);
-        let places: Vec<Rank> = members.iter().map(|m| m.place).collect();
+        let places = self.places_of(&members);
         let entries: Vec<u64> = members.iter().map(|m| m.entry_ps).collect();
         let shared = self.call(&spec, &places)?;
         let mut ports = journal.ports();
@@ -160,7 +166,7 @@ impl Runner {
 
     fn admit(&mut self, known: &mut Known, logged: Logged) -> Result<()> {
         let spec = Spec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
-        let places: Vec<Rank> = logged.members.iter().map(|m| m.place).collect();
+        let places = self.places_of(&logged.members);
         let entries: Vec<u64> = logged.members.iter().map(|m| m.entry_ps).collect();
         let shared = self.call(&spec, &places)?;
         known.world.admit(&shared, &places, &entries)?;
@@ -182,7 +188,7 @@ impl Runner {
                     journal.board.header().late.fetch_add(1, Ordering::Relaxed);
                 }
                 let posts =
-                    journal.board.posts(member.place, member.ticket as usize, member.post as usize + 1);
+                    journal.board.posts(member.rank, member.ticket as usize, member.post as usize + 1);
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
             }
             let logged = Logged { spec: spec.words(), members };
@@ -252,7 +258,7 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
                 }
                 let entry_ps = post.entry_ps.load(Ordering::Relaxed);
                 let Some(post) = Post::read(post) else { continue };
-                let member = LoggedMember { place, ticket, post: index, entry_ps };
+                let member = LoggedMember { rank: place, ticket, post: index, entry_ps };
                 let (comm, key, members) = (post.comm, post.key, post.members);
                 let call = calls.entry((comm, key)).or_insert_with(|| Gathered {
                     comm,
@@ -266,7 +272,7 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
     }
     let mut ready: Vec<Gathered> = calls.into_values().filter(Gathered::complete).collect();
     for call in &mut ready {
-        call.posts.sort_by_key(|(post, member)| (post.member, member.place));
+        call.posts.sort_by_key(|(post, member)| (post.member, member.rank));
     }
     ready.sort_by_key(|call| (call.entry_ps(), call.comm, call.key));
     ready
@@ -275,7 +281,7 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
 /// A member's post is done. If it was the last of its ticket, its rank goes on: tells when.
 fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u64> {
     let board = journal.board;
-    let LoggedMember { place, ticket: number, post, .. } = *member;
+    let LoggedMember { rank: place, ticket: number, post, .. } = *member;
     let ticket = &board.tickets(place)[number as usize];
     board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
     trace(journal, &[place as u64, exit_ps]);
@@ -299,7 +305,7 @@ fn note_call(journal: &Journal<'_>, call: &Gathered) {
     let (spec, members) = parts(call);
     trace(journal, &[call.comm, call.key]);
     trace(journal, &spec.words());
-    members.iter().for_each(|member| trace(journal, &[member.place as u64, member.entry_ps]));
+    members.iter().for_each(|member| trace(journal, &[member.rank as u64, member.entry_ps]));
 }
 
 /// Take words into the hash of all that has happened.

@@ -100,20 +100,29 @@ impl Seat {
         header.running.store(ranks, Ordering::Relaxed);
         write_text(&header.spec, &machine.spec);
         header.magic.store(MAGIC, Ordering::Release);
-        Ok(Seat::at(board, machine, 0, programs))
+        Seat::at(board, machine, 0, programs)
     }
 
     /// A seat at the board that rank 0 has founded, for the same machine.
-    pub fn join(board: Board, machine: Machine, place: Rank, programs: Programs) -> Seat {
+    pub fn join(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
         Seat::at(board, machine, place, programs)
     }
 
-    fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Seat {
+    fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
+        let places = machine.network.places(board.places())?;
         board.place(place).pid.store(process::pid(), Ordering::Release);
-        let runner = Runner::new(machine.network.clone(), programs);
+        let runner = Runner::new(machine.network.clone(), places, programs);
         let patience = Patience::for_ranks(board.places() as usize, None);
         let looks = AtomicU32::new(0);
-        Seat { board, machine, place, runner: Mutex::new(runner), desk: Mutex::default(), patience, looks }
+        Ok(Seat {
+            board,
+            machine,
+            place,
+            runner: Mutex::new(runner),
+            desk: Mutex::default(),
+            patience,
+            looks,
+        })
     }
 
     /// The board.

@@ -68,5 +68,8 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
         classes,
         shape: Shape::flat(places),
         routes: Box::new(Ways { places, wiring }),
+        faults: Vec::new(),
+        placement: Vec::new(),
+        fair: false,
     }
 }

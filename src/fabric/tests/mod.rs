@@ -1,5 +1,7 @@
 //! The engine held against numbers worked out by hand, and against a naive engine.
 
+mod fair;
+mod faults;
 mod machines;
 mod memory;
 mod model;

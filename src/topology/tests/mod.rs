@@ -1,5 +1,7 @@
 //! Presets open, ways are what the drawings say, and a wrong file is told where and why.
 
+mod conditions;
+
 use super::*;
 
 fn network(spec: &str) -> Network {
@@ -182,7 +184,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ("name = [\n", "m.toml:"),
         (
             "nam = \"m\"",
-            "m.toml:1: the file has no key `nam`; it has name, class, override, switch, nodes, ring",
+            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, switch, nodes, ring",
         ),
         ("", "m.toml:1: the file has no `name`; add one such as name = "),
         (

@@ -1,0 +1,69 @@
+//! A number that stands for a machine, so that two tables can be compared: FNV-1a of 64 bits over all that matters.
+//!
+//! Texts go in as length and bytes, numbers as 8 bytes, the lowest first; lists begin with their length. What the
+//! machine is called does not matter, what its classes are called does not either.
+
+use super::Network;
+use super::faults::{Fault, Kind};
+
+/// The state of a hash.
+struct Fnv(u64);
+
+impl Fnv {
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+    fn fault(&mut self, fault: &Fault) {
+        [u64::from(fault.port), fault.from_ps, fault.until_ps].into_iter().for_each(|n| self.number(n));
+        match fault.kind {
+            Kind::Down => self.number(0),
+            Kind::Slow(part) => {
+                let (over, under) = part.parts();
+                [1, over, under].into_iter().for_each(|n| self.number(n));
+            }
+            Kind::Crc(crc) => {
+                self.number(2);
+                self.bytes(&crc.threshold().to_le_bytes());
+                [u64::from(crc.retries), crc.seed].into_iter().for_each(|n| self.number(n));
+            }
+        }
+    }
+}
+
+impl Network {
+    /// The same on every run and on every host for machines on which every call takes the same time: over the ports
+    /// with the physics of their classes, the shape, what the ways say of themselves ([`Routes::describe`]), faults,
+    /// placement and arbitration.
+    ///
+    /// [`Routes::describe`]: super::Routes::describe
+    pub fn hash(&self) -> u64 {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        hash.number(self.ports.len() as u64);
+        for port in &self.ports {
+            let class = &self.classes[port.class as usize];
+            hash.text(&port.name);
+            let physics =
+                [class.rate, class.latency_ps, class.post_ps, class.gap_ps, class.mtu, class.header];
+            physics.into_iter().for_each(|n| hash.number(n));
+            hash.number(class.store_and_forward.into());
+            hash.number(class.credits.into());
+        }
+        self.shape.0.into_iter().for_each(|n| hash.number(n.into()));
+        hash.text(&self.routes.describe());
+        hash.number(self.faults.len() as u64);
+        self.faults.iter().for_each(|fault| hash.fault(fault));
+        hash.number(self.placement.len() as u64);
+        hash.number(self.fair.into());
+        self.placement.iter().for_each(|&place| hash.number(place.into()));
+        hash.0
+    }
+}
