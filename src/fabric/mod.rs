@@ -4,6 +4,7 @@ pub mod engine;
 pub mod pricer;
 mod program;
 mod queue;
+pub mod shortcuts;
 #[cfg(test)]
 mod tests;
 pub mod trace;

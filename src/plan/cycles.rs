@@ -62,6 +62,11 @@ impl Cycles {
         let n = u64::from(self.nranks());
         let back = u64::from(round) + u64::from(self.collective == Collective::ReduceScatter);
         let rank = self.order(lane)[((u64::from(position) + 2 * n - back) % n) as usize];
+        self.named(lane, rank)
+    }
+
+    /// The chunk that is called after a rank. It has the bytes of what that rank hands on first.
+    pub fn named(&self, lane: Lane, rank: Rank) -> Chunk {
         match self.collective {
             Collective::AllReduce => Chunk::part(lane as u32 * self.nranks() + rank),
             _ => Chunk { block: rank, part: lane as u32 },

@@ -1,6 +1,6 @@
 //! The engine held against numbers worked out by hand, and against a naive engine.
 
-mod machines;
+pub(super) mod machines;
 mod memory;
 mod model;
 mod naive;
