@@ -317,6 +317,8 @@ impl<'a> Engine<'a> {
             queue.push(Event { at_ps: message.at_ps, order: self.message_order(&message), who });
         }
         self.queue = queue;
+        // What last left a rank and what last reached it belong to the period that is repeated.
+        self.exit_ps.iter_mut().for_each(|exit| *exit = exit.saturating_add(ps));
         for port in &mut self.ports {
             port.free_ps = port.free_ps.saturating_add(ps);
             port.waiting.iter_mut().for_each(|start| *start = start.saturating_add(ps));
