@@ -1,12 +1,14 @@
 //! `penny sim`: what a collective would take on a declared machine, without processes and without data.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use penny::algorithms::{self, Algorithm};
-use penny::fabric::engine::{price, price_traced};
+use penny::fabric::shortcuts::{self, Ask, Summary, Used};
 use penny::fabric::trace::perfetto;
-use penny::fabric::{Call, Outcome};
+use penny::fabric::{Call, Outcome, engine};
+use penny::plan::cycles::Cycles;
 use penny::plan::{Plan, Shape, View};
 use penny::topology::{self, Network};
 use penny::types::{Collective, DataType};
@@ -88,6 +90,7 @@ struct Row {
     algbw_gbps: f64,
     busbw_gbps: f64,
     events: u64,
+    engine: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<PortRow>,
 }
@@ -102,10 +105,11 @@ struct PortRow {
     queue_high: u32,
 }
 
-/// A method and its programs, which serve every size.
+/// A method and its programs, which serve every size; the list of steps only where it is needed.
 struct Method {
     algorithm: &'static Algorithm,
-    plans: Vec<Plan>,
+    cycles: Option<Cycles>,
+    plans: OnceCell<Vec<Plan>>,
 }
 
 /// Prices, and prints the table.
@@ -129,19 +133,17 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
         for method in &methods {
-            let call = Call {
-                plans: &method.plans,
-                view: view.clone(),
-                count: count as u64,
-                size: dtype.size() as u64,
-                slice_bytes: args.slice.map_or(u64::MAX, |bytes| bytes.max(1) as u64),
-            };
-            let entry = vec![0; view.nranks as usize];
-            let outcome = match &args.trace {
-                None => price(&network, &call, &entry).map_err(|e| e.message)?,
-                Some(file) => traced(&network, &call, &entry, file)?,
-            };
-            rows.push(row(args, &network, &view, method, count, dtype, &outcome));
+            let slice_bytes = args.slice.map_or(u64::MAX, |bytes| bytes.max(1) as u64);
+            let within_reach =
+                |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
+            let within = method.cycles.as_ref().map_or(count, within_reach);
+            if within != count && !args.json {
+                text +=
+                    &format!("# {count} elements, {within} of them: so many ranks need chunks of one size\n");
+            }
+            let sizes = (within, dtype.size(), slice_bytes);
+            let priced = method.price(&network, &view, sizes, args.trace.as_deref())?;
+            rows.push(row(args, &network, &view, method, within, dtype, &priced));
         }
         if auto {
             rows.sort_by_key(|row| row.time_ps);
@@ -154,10 +156,37 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&text)
 }
 
+impl Method {
+    /// The quickest way that is exact, and which that was. A trace is of the general engine.
+    fn price(
+        &self,
+        network: &Network,
+        view: &View,
+        (count, size, slice_bytes): (usize, usize, u64),
+        trace: Option<&Path>,
+    ) -> Result<(Summary, Used), String> {
+        let (count, size) = (count as u64, size as u64);
+        let places: Vec<u32> = (0..view.nranks).collect();
+        let entry_ps = &vec![0; view.nranks as usize];
+        if let (Some(cycles), None) = (&self.cycles, trace) {
+            let ask = Ask { cycles, places: &places, count, size, slice_bytes, entry_ps };
+            return shortcuts::price(network, &ask).map_err(|e| e.message);
+        }
+        let plans = self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, view));
+        let call = Call { plans, view: view.clone(), count, size, slice_bytes };
+        let outcome = match trace {
+            None => engine::price(network, &call, entry_ps).map_err(|e| e.message)?,
+            Some(file) => traced(network, &call, entry_ps, file)?,
+        };
+        Ok((outcome.into(), Used::steps(view.nranks)))
+    }
+}
+
 /// Prices a call and writes its trace.
 fn traced(network: &Network, call: &Call<'_>, entry: &[u64], file: &Path) -> Result<Outcome, String> {
     let mut spans = Vec::new();
-    let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
+    let outcome =
+        engine::price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
     std::fs::write(file, perfetto(&spans, network))
         .map_err(|e| format!("--trace {}: cannot write: {e}", file.display()))?;
     Ok(outcome)
@@ -208,10 +237,9 @@ fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
         [word] if word == "auto" || word == "all" => methods::able(view)?,
         names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
     };
-    let planned = chosen
-        .into_iter()
-        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) });
-    Ok(planned.collect())
+    let method =
+        |algorithm| Method { algorithm, cycles: algorithms::cycles(algorithm, view), plans: OnceCell::new() };
+    Ok(chosen.into_iter().map(method).collect())
 }
 
 fn row(
@@ -221,13 +249,13 @@ fn row(
     method: &Method,
     count: usize,
     dtype: DataType,
-    outcome: &Outcome,
+    (summary, used): &(Summary, Used),
 ) -> Row {
-    let time_ps = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+    let time_ps = summary.last_ps();
     let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
     let factor = args.collective.bus_factor(view.nranks);
     let measured = Measurement::new(time_ps as f64 * 1e-12, bytes, factor, None);
-    let ports = if args.counters { used_ports(network, outcome, time_ps) } else { Vec::new() };
+    let ports = if args.counters { used_ports(network, summary, time_ps) } else { Vec::new() };
     Row {
         fabric: network.name.clone(),
         collective: view.collective.name(),
@@ -238,26 +266,29 @@ fn row(
         time_ps,
         algbw_gbps: measured.algbw_gbps,
         busbw_gbps: measured.busbw_gbps,
-        events: outcome.events,
+        events: summary.events,
+        engine: used.to_string(),
         ports,
     }
 }
 
-fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow> {
-    let used = outcome.counters.iter().enumerate().filter(|(_, passed)| passed.messages > 0);
-    used.map(|(id, passed)| PortRow {
-        port: network.ports[id].name.clone(),
-        bytes: passed.bytes,
-        messages: passed.messages,
-        busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
-        queue_high: passed.queue_high,
-    })
-    .collect()
+fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow> {
+    let ports = (0..).zip(&network.ports).map(|(id, port)| (port, summary.counters(id)));
+    ports
+        .filter(|(_, passed)| passed.messages > 0)
+        .map(|(port, passed)| PortRow {
+            port: port.name.clone(),
+            bytes: passed.bytes,
+            messages: passed.messages,
+            busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
+            queue_high: passed.queue_high,
+        })
+        .collect()
 }
 
 fn head(args: &Args, network: &Network, nranks: u32) -> String {
     format!(
-        "# {}_sim  fabric: {}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        "# {}_sim  fabric: {}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
         args.collective,
         network.name,
         network.shape.nranks(),
@@ -282,13 +313,14 @@ fn line(row: &Row, dtype: DataType) -> String {
     let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *row;
     let measured = Measurement { time_us: time_ps as f64 * 1e-6, algbw_gbps, busbw_gbps, wrong: None };
     let mut text = format!(
-        "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
+        "{:12} {:12} {:>10} {}  {:<17} {:9} {}\n",
         row.bytes,
         row.count,
         dtype.to_string(),
         measured.columns(),
         row.algo,
-        row.events
+        row.events,
+        row.engine
     );
     for port in &row.ports {
         text += &format!(

@@ -109,7 +109,8 @@ impl Ways {
                 let lost = |why: String| {
                     Error::usage(format!("no way from rank {rank} to rank {to} on lane {lane}: {why}"))
                 };
-                network.routes.route(rank, to, lane as u16, &mut ways.ports).map_err(lost)?;
+                let (here, there) = (ask.places[rank as usize], ask.places[to as usize]);
+                network.routes.route(here, there, lane as u16, &mut ways.ports).map_err(lost)?;
                 if *ways.first.last().expect("begins with one") == ways.ports.len() as u32 {
                     return Err(lost("it passes no port".into()));
                 }

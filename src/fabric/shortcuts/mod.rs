@@ -27,19 +27,20 @@ mod tests;
 
 pub use summary::{Means, Summary, Used};
 
-use super::{Call, Counters, engine};
+use super::Counters;
 use crate::error::{Error, Result};
 use crate::plan::cycles::Cycles;
-use crate::plan::{Plan, View};
 use crate::topology::Network;
 use crate::types::Rank;
 use links::{Links, Ways};
 use period::Watch;
 
-/// A call of cycles. All ranks are placed in order: rank r at place r.
+/// A call of cycles.
 pub struct Ask<'a> {
     /// All ranks' programs.
     pub cycles: &'a Cycles,
+    /// Where in the network each rank stands.
+    pub places: &'a [Rank],
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
@@ -63,44 +64,15 @@ struct Priced {
     periods: u64,
 }
 
-/// What a call takes by the quickest way that is exact. Without `cycles` that is the general engine on `plans`, which
-/// are written only then.
-pub fn price(
-    network: &Network,
-    cycles: Option<&Cycles>,
-    plans: impl FnOnce() -> Vec<Plan>,
-    view: &View,
-    sizes: Sizes,
-    entry_ps: &[u64],
-) -> Result<(Summary, Used)> {
-    let Sizes { count, size, slice_bytes } = sizes;
-    if let Some(cycles) = cycles {
-        return price_cycles(network, &Ask { cycles, count, size, slice_bytes, entry_ps });
-    }
-    let plans = plans();
-    let call = Call { plans: &plans, view: view.clone(), count, size, slice_bytes };
-    let outcome = engine::price(network, &call, entry_ps)?;
-    let nranks = view.nranks;
-    Ok((outcome.into(), Used { means: Means::Steps, nranks, simulated: nranks, periods: 0 }))
-}
-
-/// How much a call moves, as in [`Call`].
-#[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    /// Elements a block.
-    pub count: u64,
-    /// Bytes of an element.
-    pub size: u64,
-    /// Chunks above this many bytes travel in slices of so many; 0: whole.
-    pub slice_bytes: u64,
-}
-
-/// What a call of cycles takes.
-pub fn price_cycles(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
+/// What a call takes, by the quickest way that is exact, and which that was. Methods that are no cycles go to
+/// [`super::engine::price`].
+pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     let (n, places) = (ask.cycles.nranks(), network.shape.nranks());
-    if n > places || ask.entry_ps.len() != n as usize {
+    let fits = ask.places.iter().all(|&place| place < places);
+    if !fits || (ask.places.len(), ask.entry_ps.len()) != (n as usize, n as usize) {
         return Err(Error::argument(format!(
-            "{n} programs with {} entries do not fit the {places} places of {}",
+            "{n} programs at {} places with {} entries do not fit the {places} places of {}",
+            ask.places.len(),
             ask.entry_ps.len(),
             network.name
         )));
@@ -113,7 +85,7 @@ pub fn price_cycles(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)>
         }
     }
     let all = fold::unfolded(network, &ways);
-    let messages = u64::from(ask.cycles.rounds()) * u64::from(n) * u64::from(ask.cycles.lanes());
+    let messages = messages(ask.cycles);
     if messages > MOST_MESSAGES {
         return Err(too_many(messages, ask));
     }
@@ -134,6 +106,18 @@ fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Sum
         let used = Used { means, nranks, simulated: links.ranks, periods: priced.periods };
         (priced.summary(links, port_class), used)
     }))
+}
+
+/// The messages of all ranks, slices aside.
+fn messages(cycles: &Cycles) -> u64 {
+    u64::from(cycles.rounds()) * u64::from(cycles.nranks()) * u64::from(cycles.lanes())
+}
+
+/// The largest count, not above this one if there is such, that can be priced on a machine whose ranks are alike: this
+/// one, or where there are too many messages to follow one by one, a multiple of the number of chunks.
+pub fn count_within_reach(cycles: &Cycles, count: u64) -> u64 {
+    let parts = u64::from(cycles.parts());
+    if messages(cycles) <= MOST_MESSAGES { count } else { (count / parts).max(1) * parts }
 }
 
 fn too_many(messages: u64, ask: &Ask<'_>) -> Error {

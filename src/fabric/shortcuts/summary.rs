@@ -42,6 +42,13 @@ pub enum Means {
     Sweep,
 }
 
+impl Used {
+    /// The general engine, all ranks.
+    pub fn steps(nranks: u32) -> Used {
+        Used { means: Means::Steps, nranks, simulated: nranks, periods: 0 }
+    }
+}
+
 impl Summary {
     pub(super) fn new(
         nranks: u32,

@@ -3,7 +3,8 @@
 use super::*;
 use crate::algorithms::{self, ALL};
 use crate::fabric::tests::machines::{Wiring, machine, plain};
-use crate::plan::Shape;
+use crate::fabric::{Call, engine};
+use crate::plan::{Shape, View};
 use crate::topology::{self, Class};
 use crate::types::Collective;
 use proptest::prelude::*;
@@ -15,6 +16,11 @@ struct Ran {
     folded_sweep: bool,
     folded_events: bool,
     periodic: bool,
+}
+
+/// Rank r stands at place r.
+fn places(nranks: u32) -> Vec<Rank> {
+    (0..nranks).collect()
 }
 
 /// A method's cycles over a shape.
@@ -59,7 +65,7 @@ fn assert_all_ways_agree(network: &Network, method: &str, view: &View, ask: &Ask
         }
         assert!(events || links.is_folded(), "events of all ranks are never refused");
     }
-    let (summary, _) = price_cycles(network, ask).unwrap();
+    let (summary, _) = price(network, ask).unwrap();
     assert_eq!((summary.last_ps(), summary.events), (expected.last_ps(), expected.events));
     ran
 }
@@ -70,7 +76,7 @@ fn on_preset(spec: &str, method: &str, collective: Collective, count: u64) -> Ra
     let network = topology::open(spec).unwrap();
     let (view, cycles) = cycles(method, collective, network.shape);
     let entry_ps = &vec![0; view.nranks as usize];
-    let ask = Ask { cycles: &cycles, count, size: 4, slice_bytes: 0, entry_ps };
+    let ask = Ask { cycles: &cycles, places: &places(view.nranks), count, size: 4, slice_bytes: 0, entry_ps };
     assert_all_ways_agree(&network, method, &view, &ask)
 }
 
@@ -128,8 +134,15 @@ fn every_preset_agrees_with_the_general_engine() {
 fn ten_thousand_ranks_are_priced_by_those_that_stand_for_them() {
     let network = topology::open("dgx-h100:nodes=1250").unwrap();
     let (_, cycles) = cycles("ring", Collective::AllReduce, network.shape);
-    let ask = Ask { cycles: &cycles, count: 20_000 << 10, size: 4, slice_bytes: 0, entry_ps: &[0; 10_000] };
-    let (summary, used) = price_cycles(&network, &ask).unwrap();
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places(10_000),
+        count: 20_000 << 10,
+        size: 4,
+        slice_bytes: 0,
+        entry_ps: &[0; 10_000],
+    };
+    let (summary, used) = price(&network, &ask).unwrap();
     assert_eq!((used.means, used.simulated, summary.classes()), (Means::Sweep, 8, 8));
     assert_eq!(summary.events, 10_000 + 19_998 * (8_750 * 3 + 1_250 * 4));
 }
@@ -139,22 +152,32 @@ fn a_call_that_is_out_of_reach_is_refused_with_a_count_that_is_not() {
     let network = topology::open("dgx-h100:nodes=12500").unwrap();
     let (_, cycles) = cycles("ring", Collective::AllReduce, network.shape);
     let entry_ps = &vec![0; 100_000];
-    let ask = |count| Ask { cycles: &cycles, count, size: 4, slice_bytes: 0, entry_ps };
-    let refusal = price_cycles(&network, &ask(1_234_567)).unwrap_err().message;
+    let places = &places(100_000);
+    let ask = |count| Ask { cycles: &cycles, places, count, size: 4, slice_bytes: 0, entry_ps };
+    let refusal = price(&network, &ask(1_234_567)).unwrap_err().message;
     let expected = "1234567 elements do not divide evenly into 100000 chunks, and 19999800000 unlike messages are too \
          many to follow; take a multiple, such as 1300000";
     assert_eq!(refusal, expected);
-    assert!(price_cycles(&network, &ask(1_300_000)).is_ok());
+    assert!(price(&network, &ask(1_300_000)).is_ok());
+    assert_eq!(count_within_reach(&cycles, 1_234_567), 1_200_000);
+    assert_eq!(count_within_reach(&cycles, 9), 100_000);
 }
 
 #[test]
 fn one_unlike_port_ends_the_symmetry() {
     let mut network = machine(Wiring::Ring, 12, vec![plain(), Class { latency_ps: 9, ..plain() }]);
     let (view, cycles) = cycles("ring", Collective::AllReduce, Shape::flat(12));
-    let ask = Ask { cycles: &cycles, count: 1200, size: 4, slice_bytes: 0, entry_ps: &[0; 12] };
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places(view.nranks),
+        count: 1200,
+        size: 4,
+        slice_bytes: 0,
+        entry_ps: &[0; 12],
+    };
     let simulated = |network: &Network| {
         assert_all_ways_agree(network, "ring", &view, &ask);
-        price_cycles(network, &ask).unwrap().1.simulated
+        price(network, &ask).unwrap().1.simulated
     };
     assert_eq!(simulated(&network), 2);
     network.ports[7].class = 0;
@@ -170,9 +193,16 @@ fn one_late_rank_ends_the_symmetry() {
     let network = machine(Wiring::Ring, 6, vec![Class { latency_ps: 9, ..plain() }]);
     let (view, cycles) = cycles("ring", Collective::AllGather, Shape::flat(6));
     for (entry_ps, simulated) in [([7; 6], 1), ([7, 9, 7, 9, 7, 9], 2), ([7, 7, 7, 7, 7, 8], 6)] {
-        let ask = Ask { cycles: &cycles, count: 100, size: 4, slice_bytes: 0, entry_ps: &entry_ps };
+        let ask = Ask {
+            cycles: &cycles,
+            places: &places(view.nranks),
+            count: 100,
+            size: 4,
+            slice_bytes: 0,
+            entry_ps: &entry_ps,
+        };
         assert_all_ways_agree(&network, "ring", &view, &ask);
-        assert_eq!(price_cycles(&network, &ask).unwrap().1.simulated, simulated);
+        assert_eq!(price(&network, &ask).unwrap().1.simulated, simulated);
     }
 }
 
@@ -239,7 +269,7 @@ proptest! {
                 let Some(cycles) = algorithms::cycles(algorithm, &view) else { continue };
                 // Half of the calls divide evenly.
                 let count = some * u64::from(cycles.parts()) + odd.saturating_sub(20);
-                let ask = Ask { cycles: &cycles, count, size: 3, slice_bytes, entry_ps: &entries[..n as usize] };
+                let ask = Ask { cycles: &cycles, places: &places(view.nranks), count, size: 3, slice_bytes, entry_ps: &entries[..n as usize] };
                 assert_all_ways_agree(&network, algorithm.name, &view, &ask);
             }
         }
