@@ -16,6 +16,7 @@
 //! What remains out of reach is a call of many ranks in which nothing repeats, such as one whose last chunks are
 //! shorter than the others: it is refused, with the counts that would do.
 
+mod chain;
 mod events;
 mod fold;
 mod links;

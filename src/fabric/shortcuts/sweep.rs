@@ -13,15 +13,27 @@
 //! Refused as well: slices and credits, and calls so long that times could pass 2^62.
 
 use super::Priced;
+use super::chain::{Passage, passages};
 use super::links::{Cost, Hop, Link, Links};
 use crate::fabric::Counters;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// A way, as far as costs are concerned: links that differ only in which ports they pass share one.
 struct Way {
     post_ps: u64,
     /// Of each hop: where its costs begin, and is the message taken in whole?
     hops: Vec<(u32, bool)>,
+    /// By size, where nobody waits but at the first port.
+    passages: Option<Vec<Passage>>,
+}
+
+/// A [`Passage`] in short.
+#[derive(Clone, Copy)]
+struct Chain {
+    post_ps: u64,
+    hold_ps: u64,
+    through_ps: u64,
 }
 
 /// A circle of links that follow each other.
@@ -33,8 +45,11 @@ struct Circle {
     /// By chunk, which is at its own position in round 0.
     ready_ps: Vec<u64>,
     sizes: Vec<u32>,
-    /// By position: when its rank enters; empty if nobody enters after anything arrives.
+    /// By position: when its rank enters; empty if all enter at once.
     entry_ps: Vec<u64>,
+    /// Where all ways are chains, by position: where its chains begin, and when the first port is free.
+    chains: Vec<u32>,
+    free_ps: Vec<u64>,
 }
 
 /// What is known of a port.
@@ -102,6 +117,8 @@ impl<'a> Sweep<'a> {
                 ready_ps: Vec::new(),
                 sizes: Vec::new(),
                 entry_ps: Vec::new(),
+                chains: Vec::new(),
+                free_ps: Vec::new(),
             };
             let mut at = start;
             while !std::mem::replace(&mut seen[at as usize], true) {
@@ -137,26 +154,18 @@ impl<'a> Sweep<'a> {
         };
         let found = self.ways.iter().position(same);
         found.unwrap_or_else(|| {
+            let passages = passages(self.links, self.links.hops(link));
             let hops = self.links.hops(link).iter().map(hops).collect();
-            self.ways.push(Way { post_ps: link.post_ps, hops });
+            self.ways.push(Way { post_ps: link.post_ps, hops, passages });
             self.ways.len() - 1
         }) as u32
     }
 
     fn run(mut self) -> Option<Priced> {
         let mut circles = std::mem::take(&mut self.circles);
-        let last = self.links.rounds - 1;
-        for round in 0..=last {
-            for circle in &mut circles {
-                let n = circle.links.len();
-                // In round t chunk q is at position q + t: two stretches of positions.
-                let turn = round as usize % n;
-                let served = self.stretch(circle, 0..n - turn, turn, round == last)
-                    && self.stretch(circle, n - turn..n, turn.wrapping_sub(n), round == last);
-                if !served {
-                    return None;
-                }
-            }
+        match self.chains() {
+            Some(chains) => circles.iter_mut().for_each(|circle| self.run_chains(circle, &chains)),
+            None => self.run_ports(&mut circles)?,
         }
         for circle in &circles {
             self.count(circle);
@@ -168,15 +177,88 @@ impl<'a> Sweep<'a> {
         Some(Priced { exit_ps: self.exit_ps, counters, events, periods: 0 })
     }
 
-    /// One round of a stretch of chunks, each at the position `on` after its own.
-    #[inline]
-    fn stretch(
+    /// By way, then size, if all ways are chains of ports of their own and all ranks enter at once.
+    fn chains(&self) -> Option<Vec<Chain>> {
+        let late = self.exit_ps.iter().any(|&e| e != self.exit_ps[0]);
+        if self.any_shared || late {
+            return None;
+        }
+        let mut chains = Vec::new();
+        for way in &self.ways {
+            chains.extend(way.passages.as_ref()?.iter().map(|passage| Chain {
+                post_ps: way.post_ps,
+                hold_ps: passage.stays[0].1,
+                through_ps: passage.through_ps,
+            }));
+        }
+        Some(chains)
+    }
+
+    /// All rounds of a circle of chains.
+    fn run_chains(&mut self, circle: &mut Circle, chains: &[Chain]) {
+        let (n, sizes) = (circle.links.len(), self.links.sizes.len() as u32);
+        circle.chains = circle.ways.iter().map(|&(way, _)| way * sizes).collect();
+        circle.free_ps = vec![0; n];
+        for round in 0..self.links.rounds as usize {
+            let turn = round % n;
+            self.serve_chains(circle, chains, 0..n - turn, turn..n);
+            self.serve_chains(circle, chains, n - turn..n, 0..turn);
+        }
+        for (position, &link) in circle.links.iter().enumerate() {
+            let Link { rank, next, .. } = self.links.links[link as usize];
+            // The last message of each link is its latest.
+            let chunk = (position + n - (self.links.rounds as usize - 1) % n) % n;
+            let next = self.links.links[next as usize].rank;
+            for (rank, done_ps) in [(rank, circle.free_ps[position]), (next, circle.ready_ps[chunk])] {
+                let exit = &mut self.exit_ps[rank as usize];
+                *exit = done_ps.max(*exit);
+            }
+        }
+    }
+
+    fn serve_chains(
         &mut self,
         circle: &mut Circle,
-        chunks: std::ops::Range<usize>,
-        on: usize,
-        last: bool,
-    ) -> bool {
+        chains: &[Chain],
+        chunks: Range<usize>,
+        at: Range<usize>,
+    ) {
+        let ways = &circle.ways[at.clone()];
+        let places = circle.chains[at.clone()].iter().zip(&mut circle.free_ps[at]);
+        let messages = circle.ready_ps[chunks.clone()].iter_mut().zip(&circle.sizes[chunks]);
+        for (i, ((ready, &size), (&chain, free))) in messages.zip(places).enumerate() {
+            let chain = chains[(chain + size) as usize];
+            let head_ps = *ready + chain.post_ps;
+            let start_ps = head_ps.max(*free);
+            *free = start_ps + chain.hold_ps;
+            *ready = start_ps + chain.through_ps;
+            if start_ps > head_ps {
+                self.ports[self.slots[ways[i].1 as usize] as usize].wait(head_ps, start_ps);
+            }
+        }
+    }
+
+    /// All rounds, port by port. `None`: a message would have to be served before one that was.
+    fn run_ports(&mut self, circles: &mut [Circle]) -> Option<()> {
+        let last = self.links.rounds - 1;
+        for round in 0..=last {
+            for circle in circles.iter_mut() {
+                let n = circle.links.len();
+                // In round t chunk q is at position q + t: two stretches of positions.
+                let turn = round as usize % n;
+                let served = self.stretch(circle, 0..n - turn, turn, round == last)
+                    && self.stretch(circle, n - turn..n, turn.wrapping_sub(n), round == last);
+                if !served {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// One round of a stretch of chunks, each at the position `on` after its own.
+    #[inline]
+    fn stretch(&mut self, circle: &mut Circle, chunks: Range<usize>, on: usize, last: bool) -> bool {
         match self.any_shared {
             true => self.serve::<true>(circle, chunks, on, last),
             false => self.serve::<false>(circle, chunks, on, last),
@@ -186,7 +268,7 @@ impl<'a> Sweep<'a> {
     fn serve<const SHARED: bool>(
         &mut self,
         circle: &mut Circle,
-        chunks: std::ops::Range<usize>,
+        chunks: Range<usize>,
         on: usize,
         last: bool,
     ) -> bool {
@@ -254,13 +336,19 @@ impl<'a> Sweep<'a> {
                 };
                 let messages = (rounds / n) as u64 * before[n] + passed;
                 let way = &self.ways[way as usize];
-                for (&port, &(costs, _)) in self.slots[slot as usize..].iter().zip(&way.hops) {
+                let ports = self.slots[slot as usize..].iter().zip(&way.hops).enumerate();
+                for (nth, (&port, &(costs, _))) in ports {
+                    let stay = way.passages.as_ref().map(|all| all[size as usize].stays[nth]);
+                    // Port by port, what a slower port before it adds has been counted already.
+                    let held_ps = match stay {
+                        Some((head, end)) if !circle.chains.is_empty() => end - head,
+                        _ => self.links.costs[(costs + size) as usize].hold_ps,
+                    };
                     let counters = &mut self.ports[port as usize].counters;
                     let add = |sum: u64, each: u64| sum.saturating_add(each.saturating_mul(messages));
                     counters.messages += messages;
                     counters.bytes = add(counters.bytes, self.links.sizes[size as usize]);
-                    counters.busy_ps =
-                        add(counters.busy_ps, self.links.costs[(costs + size) as usize].hold_ps);
+                    counters.busy_ps = add(counters.busy_ps, held_ps);
                 }
             }
         }
