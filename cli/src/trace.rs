@@ -73,7 +73,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let mut quickest: Option<(u64, Call<'_>)> = None;
     for method in &methods {
         let call = Call {
-            plans: &method.plans,
+            plans: method.plans(),
             places: &places,
             view: view.clone(),
             count: layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64,

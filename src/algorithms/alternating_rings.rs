@@ -35,7 +35,7 @@ pub static ALTERNATING_RINGS: Algorithm = Algorithm {
 };
 
 /// One ring a lane.
-fn rings(v: &View) -> Vec<Vec<Rank>> {
+pub(super) fn rings(v: &View) -> Vec<Vec<Rank>> {
     let mut rings = orders::alternating(v.shape);
     if v.shape.nodes() == 1 {
         rings.truncate(2);

@@ -5,6 +5,7 @@
 
 pub mod alternating_rings;
 pub mod bruck;
+pub mod cycles;
 pub mod double_ring;
 pub mod hierarchical;
 pub mod line;
@@ -20,6 +21,8 @@ pub mod simple_ring;
 pub mod torus;
 pub mod tree;
 pub mod two_shot;
+
+pub use cycles::cycles;
 
 pub use crate::plan::check::Cost;
 use crate::plan::check::{self, Fault, Proof};

@@ -9,6 +9,7 @@ pub mod pricer;
 mod program;
 mod queue;
 mod running;
+pub mod shortcuts;
 #[cfg(test)]
 mod tests;
 pub mod trace;

@@ -26,6 +26,7 @@
 //! k-th operand `From(p)` of rank r's program: matching is by order, and [`link`] makes it explicit.
 
 pub mod check;
+pub mod cycles;
 pub mod link;
 pub mod render;
 

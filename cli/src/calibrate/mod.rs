@@ -164,7 +164,7 @@ impl Question {
         // The type decides only where a chunk is rounded.
         let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
         Call {
-            plans: &method.plans,
+            plans: method.plans(),
             places: &self.places,
             view: self.view.clone(),
             count: layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64,

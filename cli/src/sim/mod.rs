@@ -3,13 +3,16 @@
 mod goal;
 mod table;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use penny::algorithms::{self, Algorithm};
-use penny::fabric::Call;
-use penny::fabric::engine::price;
+use penny::fabric::shortcuts::{self, Ask, Summary, Used};
+use penny::fabric::{Call, engine};
+use penny::plan::cycles::Cycles;
 use penny::plan::{Plan, View};
+use penny::topology::Network;
 use penny::types::DataType;
 use penny_bench::layout;
 use penny_bench::options::Choice;
@@ -79,10 +82,55 @@ pub struct Args {
     json: bool,
 }
 
-/// A method and its programs, which serve every size.
+/// A method and its programs, which serve every size; the lists of steps only where they are needed.
 pub struct Method {
     pub algorithm: &'static Algorithm,
-    pub plans: Vec<Plan>,
+    view: View,
+    cycles: Option<Cycles>,
+    plans: OnceCell<Vec<Plan>>,
+}
+
+impl Method {
+    fn new(algorithm: &'static Algorithm, view: &View) -> Method {
+        let cycles = algorithms::cycles(algorithm, view);
+        Method { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
+    }
+
+    /// All ranks' programs as lists of steps.
+    pub fn plans(&self) -> &[Plan] {
+        self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, &self.view))
+    }
+
+    /// The elements that can be priced, where so many cannot.
+    fn within_reach(&self, count: usize) -> usize {
+        let within = |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
+        self.cycles.as_ref().map_or(count, within)
+    }
+
+    /// The price by the quickest way that is exact, and which that was. Faults and ports that serve in turns are the
+    /// general engine's.
+    fn price(&self, network: &Network, places: &[u32], cut: Cut) -> Result<(Summary, Used), String> {
+        let entry_ps = &vec![0; places.len()];
+        let Cut { count, size, slice_bytes } = cut;
+        if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
+            let ask = Ask { cycles, places, count, size, slice_bytes, entry_ps };
+            return shortcuts::price(network, &ask).map_err(|e| e.message);
+        }
+        let outcome = engine::price(network, &self.call(places, cut), entry_ps).map_err(|e| e.message)?;
+        Ok((outcome.into(), Used::steps(places.len() as u32)))
+    }
+
+    fn call<'a>(&'a self, places: &'a [u32], Cut { count, size, slice_bytes }: Cut) -> Call<'a> {
+        Call { plans: self.plans(), places, view: self.view.clone(), count, size, slice_bytes }
+    }
+}
+
+/// Elements a block, the bytes of each, and the bytes of a slice.
+#[derive(Clone, Copy)]
+struct Cut {
+    count: u64,
+    size: u64,
+    slice_bytes: u64,
 }
 
 /// Prices, and prints the table.
@@ -112,27 +160,26 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
         for method in &methods {
-            let call = Call {
-                plans: &method.plans,
-                places: &places,
-                view: view.clone(),
-                count: count as u64,
-                size: dtype.size() as u64,
-                slice_bytes: args.slice as u64,
-            };
-            let entry = vec![0; view.nranks as usize];
-            if let Some(file) = &args.goal {
-                write("--goal", file, &goal::schedule(&call)?)?;
+            let within = method.within_reach(count);
+            if within != count && !args.json {
+                text +=
+                    &format!("# {count} elements, {within} of them: so many ranks need chunks of one size\n");
             }
-            let outcome = match &args.trace {
-                None => price(&network, &call, &entry).map_err(|e| e.message)?,
+            let (size, slice_bytes) = (dtype.size() as u64, args.slice as u64);
+            let cut = Cut { count: within as u64, size, slice_bytes };
+            if let Some(file) = &args.goal {
+                write("--goal", file, &goal::schedule(&method.call(&places, cut))?)?;
+            }
+            let priced = match &args.trace {
+                None => method.price(&network, &places, cut)?,
                 Some(file) => {
-                    let (outcome, text) = traced(&network, &call, &entry)?;
+                    let call = method.call(&places, cut);
+                    let (outcome, text) = traced(&network, &call, &vec![0; places.len()])?;
                     write("--trace", file, &text)?;
-                    outcome
+                    (outcome.into(), Used::steps(view.nranks))
                 }
             };
-            rows.push(Row::new(args, &network, &hash, &view, method.algorithm.name, count, dtype, &outcome));
+            rows.push(Row::new(args, &network, &hash, &view, method.algorithm.name, within, dtype, &priced));
         }
         drawn.extend(rows.iter().map(Row::point));
         if auto {
@@ -157,8 +204,5 @@ pub fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
         [word] if word == "auto" || word == "all" => methods::able(view)?,
         names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
     };
-    let planned = chosen
-        .into_iter()
-        .map(|algorithm| Method { algorithm, plans: algorithms::plan_all(algorithm, view) });
-    Ok(planned.collect())
+    Ok(chosen.into_iter().map(|algorithm| Method::new(algorithm, view)).collect())
 }

@@ -1,6 +1,6 @@
 //! The table that `penny sim` prints, as text and as JSON.
 
-use penny::fabric::Outcome;
+use penny::fabric::shortcuts::{Summary, Used};
 use penny::plan::View;
 use penny::topology::Network;
 use penny::types::DataType;
@@ -25,6 +25,7 @@ pub struct Row {
     algbw_gbps: f64,
     busbw_gbps: f64,
     events: u64,
+    engine: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<PortRow>,
 }
@@ -50,13 +51,13 @@ impl Row {
         algo: &'static str,
         count: usize,
         dtype: DataType,
-        outcome: &Outcome,
+        (summary, used): &(Summary, Used),
     ) -> Row {
-        let time_ps = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+        let time_ps = summary.last_ps();
         let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
         let factor = args.collective.bus_factor(view.nranks);
         let measured = Measurement::new(time_ps as f64 * 1e-12, bytes, factor, None);
-        let ports = if args.counters { used_ports(network, outcome, time_ps) } else { Vec::new() };
+        let ports = if args.counters { used_ports(network, summary, time_ps) } else { Vec::new() };
         Row {
             fabric: network.name.clone(),
             fabric_hash: hash.to_owned(),
@@ -68,7 +69,8 @@ impl Row {
             time_ps,
             algbw_gbps: measured.algbw_gbps,
             busbw_gbps: measured.busbw_gbps,
-            events: outcome.events,
+            events: summary.events,
+            engine: used.to_string(),
             ports,
         }
     }
@@ -89,13 +91,14 @@ impl Row {
             machine: None,
         };
         let mut text = format!(
-            "{:12} {:12} {:>10} {}  {:<17} {:9}\n",
+            "{:12} {:12} {:>10} {}  {:<17} {:9} {}\n",
             self.bytes,
             self.count,
             dtype.to_string(),
             measured.columns(),
             self.algo,
-            self.events
+            self.events,
+            self.engine
         );
         for port in &self.ports {
             text += &format!(
@@ -116,22 +119,24 @@ impl Row {
     }
 }
 
-fn used_ports(network: &Network, outcome: &Outcome, time_ps: u64) -> Vec<PortRow> {
-    let used = outcome.counters.iter().enumerate().filter(|(_, passed)| passed.messages > 0);
-    used.map(|(id, passed)| PortRow {
-        port: network.ports[id].name.clone(),
-        bytes: passed.bytes,
-        messages: passed.messages,
-        busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
-        queue_high: passed.queue_high,
-    })
-    .collect()
+fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow> {
+    let ports = (0..).zip(&network.ports).map(|(id, port)| (port, summary.counters(id)));
+    ports
+        .filter(|(_, passed)| passed.messages > 0)
+        .map(|(port, passed)| PortRow {
+            port: port.name.clone(),
+            bytes: passed.bytes,
+            messages: passed.messages,
+            busy: passed.busy_ps as f64 / time_ps.max(1) as f64,
+            queue_high: passed.queue_high,
+        })
+        .collect()
 }
 
 /// The lines above the table.
 pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
     format!(
-        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9}\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
         args.collective,
         network.name,
         network.shape.nranks(),

@@ -2,7 +2,7 @@
 
 mod fair;
 mod faults;
-mod machines;
+pub(super) mod machines;
 mod memory;
 mod model;
 mod naive;

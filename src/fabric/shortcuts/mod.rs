@@ -1,0 +1,158 @@
+//! Exact prices of calls that are too large for a list of steps.
+//!
+//! ```text
+//!     cycles -> links ----> fold: the first k ranks stand for all         if a move by k ranks changes nothing
+//!                 |           |
+//!                 v           v
+//!               sweep: round by round                                     if ports are served in a known order
+//!                 |
+//!                 v
+//!               events: the general engine's model, of links              always; whole periods are added up
+//! ```
+//!
+//! Each of these holds what it relies on against the call, and steps back where that is not so. None guesses: where
+//! both run, a price is the general engine's, to the picosecond and to each counter, and tests hold it to that.
+//!
+//! What remains out of reach is a call of many ranks in which nothing repeats, such as one whose last chunks are
+//! shorter than the others: it is refused, with the counts that would do.
+
+mod chain;
+mod events;
+mod fold;
+mod links;
+mod period;
+mod summary;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use summary::{Means, Summary, Used};
+
+use super::Counters;
+use crate::error::{Error, Result};
+use crate::plan::cycles::Cycles;
+use crate::topology::Network;
+use crate::types::Rank;
+use links::{Links, Ways};
+use period::Watch;
+
+/// A call of cycles.
+pub struct Ask<'a> {
+    /// All ranks' programs.
+    pub cycles: &'a Cycles,
+    /// Where in the network each rank stands.
+    pub places: &'a [Rank],
+    /// Elements a block.
+    pub count: u64,
+    /// Bytes of an element.
+    pub size: u64,
+    /// As in [`Call`].
+    pub slice_bytes: u64,
+    /// When each rank enters.
+    pub entry_ps: &'a [u64],
+}
+
+/// Messages that are followed one by one, at most: beyond, it would take minutes.
+const MOST_MESSAGES: u64 = 2_000_000_000;
+/// Links among which a period is looked for: with more, looking takes as long as following them.
+const MOST_WATCHED: usize = 1024;
+
+/// What follows from links: [`Summary`] of those that are simulated.
+struct Priced {
+    exit_ps: Vec<u64>,
+    counters: Vec<Counters>,
+    events: u64,
+    periods: u64,
+}
+
+/// What a call takes, by the quickest way that is exact, and which that was. Methods that are no cycles go to
+/// [`super::engine::price`].
+pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
+    let (n, places) = (ask.cycles.nranks(), network.shape.nranks());
+    let fits = ask.places.iter().all(|&place| place < places);
+    if !fits || (ask.places.len(), ask.entry_ps.len()) != (n as usize, n as usize) {
+        return Err(Error::argument(format!(
+            "{n} programs at {} places with {} entries do not fit the {places} places of {}",
+            ask.places.len(),
+            ask.entry_ps.len(),
+            network.name
+        )));
+    }
+    let ways = Ways::of(network, ask)?;
+    if let Some(fold) = fold::fold(network, ask, &ways)? {
+        let links = Links::new(network, ask, &ways, fold.ranks, &fold.port_class, fold.ports)?;
+        if let Some(done) = run(&links, ask, fold.port_class)? {
+            return Ok(done);
+        }
+    }
+    let all = fold::unfolded(network, &ways);
+    let messages = messages(ask.cycles);
+    if messages > MOST_MESSAGES {
+        return Err(too_many(messages, ask));
+    }
+    let links = Links::new(network, ask, &ways, all.ranks, &all.port_class, all.ports)?;
+    let done = run(&links, ask, all.port_class)?;
+    done.ok_or_else(|| Error::internal("events of all ranks were refused"))
+}
+
+/// By the sweep, or else by events. `None`: both are refused.
+fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Summary, Used)>> {
+    let (mut means, mut priced) = (Means::Sweep, sweep::run(links, ask.entry_ps));
+    if priced.is_none() {
+        let watch = (links.links.len() <= MOST_WATCHED).then(Watch::new);
+        (means, priced) = (Means::Events, events::run(links, ask.entry_ps, watch)?);
+    }
+    Ok(priced.map(|priced| {
+        let nranks = ask.cycles.nranks();
+        let used = Used { means, nranks, simulated: links.ranks, periods: priced.periods };
+        (priced.summary(links, port_class), used)
+    }))
+}
+
+/// The messages of all ranks, slices aside.
+fn messages(cycles: &Cycles) -> u64 {
+    u64::from(cycles.rounds()) * u64::from(cycles.nranks()) * u64::from(cycles.lanes())
+}
+
+/// The largest count, not above this one if there is such, that can be priced on a machine whose ranks are alike: this
+/// one, or where there are too many messages to follow one by one, a multiple of the number of chunks.
+pub fn count_within_reach(cycles: &Cycles, count: u64) -> u64 {
+    let parts = u64::from(cycles.parts());
+    if messages(cycles) <= MOST_MESSAGES { count } else { (count / parts).max(1) * parts }
+}
+
+fn too_many(messages: u64, ask: &Ask<'_>) -> Error {
+    let parts = u64::from(ask.cycles.parts());
+    if ask.count.is_multiple_of(parts) {
+        return Error::argument(format!(
+            "{messages} messages on a machine in which no ranks are alike are too many to follow; take fewer ranks"
+        ));
+    }
+    Error::argument(format!(
+        "{} elements do not divide evenly into {parts} chunks, and {messages} unlike messages are too many to follow; \
+         take a multiple, such as {}",
+        ask.count,
+        ask.count.next_multiple_of(parts)
+    ))
+}
+
+impl Ask<'_> {
+    /// Bytes of the chunk that a rank hands on first.
+    fn first_bytes(&self, rank: Rank, lane: u32) -> Result<u64> {
+        let bytes = self.cycles.bytes(self.cycles.named(lane as u16, rank), self.count, self.size);
+        bytes.ok_or_else(|| Error::argument("there are too many bytes of a chunk to be priced"))
+    }
+}
+
+impl Priced {
+    fn summary(self, links: &Links, port_class: Vec<u32>) -> Summary {
+        let copies = u64::from(links.copies);
+        Summary::new(
+            links.ranks * links.copies,
+            self.events * copies,
+            self.exit_ps,
+            port_class,
+            self.counters,
+        )
+    }
+}

@@ -1,0 +1,374 @@
+//! Round by round: where a port's messages come in an order that is known beforehand, time is sums and maxima.
+//!
+//! ```text
+//!     round t       chunk 0 at position t, chunk 1 at t + 1, ...         ready[chunk] -> through the link's ports
+//!     round t + 1   each one position further                                         -> ready[chunk] again
+//! ```
+//!
+//! No queue of events, and no state but when each chunk is there and each port is free. That a link's own messages come
+//! in the order of the rounds follows from the model, see [`super::links`]. That different links' messages come to a
+//! port that they share in the order of the sweep does not, and is held against the times at which their heads come:
+//! where a later one would have to be served earlier, or comes at the same moment, the call is refused.
+//!
+//! Refused as well: slices and credits, and calls so long that times could pass 2^62.
+
+use super::Priced;
+use super::chain::{Passage, passages};
+use super::links::{Cost, Hop, Link, Links};
+use crate::fabric::Counters;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// A way, as far as costs are concerned: links that differ only in which ports they pass share one.
+struct Way {
+    post_ps: u64,
+    /// Of each hop: where its costs begin, and is the message taken in whole?
+    hops: Vec<(u32, bool)>,
+    /// By size, where nobody waits but at the first port.
+    passages: Option<Vec<Passage>>,
+}
+
+/// A [`Passage`] in short.
+#[derive(Clone, Copy)]
+struct Chain {
+    post_ps: u64,
+    hold_ps: u64,
+    through_ps: u64,
+}
+
+/// A circle of links that follow each other.
+struct Circle {
+    /// Indices of links, in the order of the circle.
+    links: Vec<u32>,
+    /// By position: the way, and the first of its slots.
+    ways: Vec<(u32, u32)>,
+    /// By chunk, which is at its own position in round 0.
+    ready_ps: Vec<u64>,
+    sizes: Vec<u32>,
+    /// By position: when its rank enters; empty if all enter at once.
+    entry_ps: Vec<u64>,
+    /// Where all ways are chains, by position: where its chains begin, and when the first port is free.
+    chains: Vec<u32>,
+    free_ps: Vec<u64>,
+}
+
+/// What is known of a port.
+#[derive(Default)]
+struct Port {
+    counters: Counters,
+    waiting: VecDeque<u64>,
+    /// Whose head came last when, if the port is passed by several: its index in `slots`.
+    last: Option<(u64, u32)>,
+    shared: bool,
+}
+
+struct Sweep<'a> {
+    links: &'a Links,
+    ways: Vec<Way>,
+    circles: Vec<Circle>,
+    /// The ports of every position's way, one after the other.
+    slots: Vec<u32>,
+    free_ps: Vec<u64>,
+    ports: Vec<Port>,
+    any_shared: bool,
+    exit_ps: Vec<u64>,
+}
+
+/// Price the links. `None`: refused, see the module's head.
+pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
+    if links.chunks.iter().any(|c| c.slices > 1) || links.links.iter().any(|l| l.credits < links.rounds) {
+        return None;
+    }
+    // A message waits for no more than all the others.
+    let worst =
+        |cost: &Cost| u128::from(cost.hold_ps) + u128::from(cost.lead_ps) + u128::from(cost.latency_ps);
+    let hop = links.costs.iter().map(worst).max().unwrap_or(0);
+    let post = links.links.iter().map(|l| u128::from(l.post_ps)).max().unwrap_or(0);
+    let hops = links.links.iter().map(|l| u128::from(l.hops)).max().unwrap_or(0);
+    let last_entry = u128::from(entry_ps.iter().copied().max().unwrap_or(0));
+    let each = hop.saturating_mul(hops).saturating_add(post);
+    if each.saturating_mul(u128::from(links.messages())).saturating_add(last_entry) >= 1 << 62 {
+        return None;
+    }
+    Sweep::new(links, entry_ps).run()
+}
+
+impl<'a> Sweep<'a> {
+    fn new(links: &'a Links, entry_ps: &[u64]) -> Sweep<'a> {
+        let mut sweep = Sweep {
+            links,
+            ways: Vec::new(),
+            circles: Vec::new(),
+            slots: Vec::with_capacity(links.hops.len()),
+            free_ps: vec![0; links.ports as usize],
+            ports: (0..links.ports).map(|_| Port::default()).collect(),
+            any_shared: false,
+            exit_ps: entry_ps[..links.ranks as usize].to_vec(),
+        };
+        let late = entry_ps.iter().any(|&e| e != entry_ps[0]);
+        let mut seen = vec![false; links.links.len()];
+        for start in 0..links.links.len() as u32 {
+            if seen[start as usize] {
+                continue;
+            }
+            let mut circle = Circle {
+                links: Vec::new(),
+                ways: Vec::new(),
+                ready_ps: Vec::new(),
+                sizes: Vec::new(),
+                entry_ps: Vec::new(),
+                chains: Vec::new(),
+                free_ps: Vec::new(),
+            };
+            let mut at = start;
+            while !std::mem::replace(&mut seen[at as usize], true) {
+                let link = &links.links[at as usize];
+                circle.links.push(at);
+                let way = sweep.way(link);
+                circle.ways.push((way, sweep.slots.len() as u32));
+                for hop in links.hops(link) {
+                    let port = &mut sweep.ports[hop.port as usize];
+                    // Marked by the first who passes, shared from the second on.
+                    port.shared = port.last.replace((0, 0)).is_some();
+                    sweep.any_shared |= port.shared;
+                    sweep.slots.push(hop.port);
+                }
+                circle.sizes.push(links.chunks[link.chunk as usize].size);
+                circle.ready_ps.push(entry_ps[link.rank as usize]);
+                at = link.next;
+            }
+            if late {
+                circle.entry_ps.clone_from(&circle.ready_ps);
+            }
+            sweep.circles.push(circle);
+        }
+        sweep.ports.iter_mut().for_each(|port| port.last = None);
+        sweep
+    }
+
+    fn way(&mut self, link: &Link) -> u32 {
+        let sizes = self.links.sizes.len() as u32;
+        let hops = |hop: &Hop| (hop.class * sizes, hop.whole);
+        let same = |way: &Way| {
+            way.post_ps == link.post_ps && way.hops.iter().copied().eq(self.links.hops(link).iter().map(hops))
+        };
+        let found = self.ways.iter().position(same);
+        found.unwrap_or_else(|| {
+            let passages = passages(self.links, self.links.hops(link));
+            let hops = self.links.hops(link).iter().map(hops).collect();
+            self.ways.push(Way { post_ps: link.post_ps, hops, passages });
+            self.ways.len() - 1
+        }) as u32
+    }
+
+    fn run(mut self) -> Option<Priced> {
+        let mut circles = std::mem::take(&mut self.circles);
+        match self.chains() {
+            Some(chains) => circles.iter_mut().for_each(|circle| self.run_chains(circle, &chains)),
+            None => self.run_ports(&mut circles)?,
+        }
+        for circle in &circles {
+            self.count(circle);
+        }
+        let hops = |link: &Link| u64::from(link.hops) + 1;
+        let each = self.links.links.iter().map(hops).sum::<u64>();
+        let counters = self.ports.iter().map(|port| port.counters).collect();
+        let events = u64::from(self.links.ranks) + u64::from(self.links.rounds) * each;
+        Some(Priced { exit_ps: self.exit_ps, counters, events, periods: 0 })
+    }
+
+    /// By way, then size, if all ways are chains of ports of their own and all ranks enter at once.
+    fn chains(&self) -> Option<Vec<Chain>> {
+        let late = self.exit_ps.iter().any(|&e| e != self.exit_ps[0]);
+        if self.any_shared || late {
+            return None;
+        }
+        let mut chains = Vec::new();
+        for way in &self.ways {
+            chains.extend(way.passages.as_ref()?.iter().map(|passage| Chain {
+                post_ps: way.post_ps,
+                hold_ps: passage.stays[0].1,
+                through_ps: passage.through_ps,
+            }));
+        }
+        Some(chains)
+    }
+
+    /// All rounds of a circle of chains.
+    fn run_chains(&mut self, circle: &mut Circle, chains: &[Chain]) {
+        let (n, sizes) = (circle.links.len(), self.links.sizes.len() as u32);
+        circle.chains = circle.ways.iter().map(|&(way, _)| way * sizes).collect();
+        circle.free_ps = vec![0; n];
+        for round in 0..self.links.rounds as usize {
+            let turn = round % n;
+            self.serve_chains(circle, chains, 0..n - turn, turn..n);
+            self.serve_chains(circle, chains, n - turn..n, 0..turn);
+        }
+        for (position, &link) in circle.links.iter().enumerate() {
+            let Link { rank, next, .. } = self.links.links[link as usize];
+            // The last message of each link is its latest.
+            let chunk = (position + n - (self.links.rounds as usize - 1) % n) % n;
+            let next = self.links.links[next as usize].rank;
+            for (rank, done_ps) in [(rank, circle.free_ps[position]), (next, circle.ready_ps[chunk])] {
+                let exit = &mut self.exit_ps[rank as usize];
+                *exit = done_ps.max(*exit);
+            }
+        }
+    }
+
+    fn serve_chains(
+        &mut self,
+        circle: &mut Circle,
+        chains: &[Chain],
+        chunks: Range<usize>,
+        at: Range<usize>,
+    ) {
+        let ways = &circle.ways[at.clone()];
+        let places = circle.chains[at.clone()].iter().zip(&mut circle.free_ps[at]);
+        let messages = circle.ready_ps[chunks.clone()].iter_mut().zip(&circle.sizes[chunks]);
+        for (i, ((ready, &size), (&chain, free))) in messages.zip(places).enumerate() {
+            let chain = chains[(chain + size) as usize];
+            let head_ps = *ready + chain.post_ps;
+            let start_ps = head_ps.max(*free);
+            *free = start_ps + chain.hold_ps;
+            *ready = start_ps + chain.through_ps;
+            if start_ps > head_ps {
+                self.ports[self.slots[ways[i].1 as usize] as usize].wait(head_ps, start_ps);
+            }
+        }
+    }
+
+    /// All rounds, port by port. `None`: a message would have to be served before one that was.
+    fn run_ports(&mut self, circles: &mut [Circle]) -> Option<()> {
+        let last = self.links.rounds - 1;
+        for round in 0..=last {
+            for circle in circles.iter_mut() {
+                let n = circle.links.len();
+                // In round t chunk q is at position q + t: two stretches of positions.
+                let turn = round as usize % n;
+                let served = self.stretch(circle, 0..n - turn, turn, round == last)
+                    && self.stretch(circle, n - turn..n, turn.wrapping_sub(n), round == last);
+                if !served {
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// One round of a stretch of chunks, each at the position `on` after its own.
+    #[inline]
+    fn stretch(&mut self, circle: &mut Circle, chunks: Range<usize>, on: usize, last: bool) -> bool {
+        match self.any_shared {
+            true => self.serve::<true>(circle, chunks, on, last),
+            false => self.serve::<false>(circle, chunks, on, last),
+        }
+    }
+
+    fn serve<const SHARED: bool>(
+        &mut self,
+        circle: &mut Circle,
+        chunks: Range<usize>,
+        on: usize,
+        last: bool,
+    ) -> bool {
+        let positions = chunks.start.wrapping_add(on)..chunks.end.wrapping_add(on);
+        let ways = &circle.ways[positions.clone()];
+        let ready = &mut circle.ready_ps[chunks.clone()];
+        for (i, ((ready, &size), &(way, slot))) in
+            ready.iter_mut().zip(&circle.sizes[chunks]).zip(ways).enumerate()
+        {
+            let way = &self.ways[way as usize];
+            if let Some(&entry_ps) = circle.entry_ps.get(positions.start + i) {
+                *ready = entry_ps.max(*ready);
+            }
+            let (mut head_ps, mut tail_ps) = (*ready + way.post_ps, 0);
+            let slots = &self.slots[slot as usize..][..way.hops.len()];
+            for (nth, (&port, &(costs, whole))) in slots.iter().zip(&way.hops).enumerate() {
+                let cost = self.links.costs[(costs + size) as usize];
+                let free_ps = &mut self.free_ps[port as usize];
+                let start_ps = head_ps.max(*free_ps);
+                let held_ps = start_ps + cost.hold_ps;
+                let end_ps = held_ps.max(tail_ps);
+                *free_ps = end_ps;
+                if start_ps > head_ps {
+                    self.ports[port as usize].wait(head_ps, start_ps);
+                }
+                if end_ps > held_ps {
+                    self.ports[port as usize].counters.busy_ps += end_ps - held_ps;
+                }
+                if SHARED && !self.ports[port as usize].in_order(head_ps, slot + nth as u32) {
+                    return false;
+                }
+                if last && nth == 0 {
+                    let rank = self.links.links[circle.links[positions.start + i] as usize].rank;
+                    let exit = &mut self.exit_ps[rank as usize];
+                    *exit = end_ps.max(*exit);
+                }
+                tail_ps = end_ps + cost.latency_ps;
+                head_ps = if whole { tail_ps } else { start_ps + cost.lead_ps };
+            }
+            *ready = head_ps;
+            if last {
+                let next = self.links.links[circle.links[positions.start + i] as usize].next;
+                let exit = &mut self.exit_ps[self.links.links[next as usize].rank as usize];
+                *exit = head_ps.max(*exit);
+            }
+        }
+        true
+    }
+
+    /// Add up what passed the ports of a circle.
+    fn count(&mut self, circle: &Circle) {
+        let (n, rounds) = (circle.links.len(), self.links.rounds as usize);
+        for size in 0..self.links.sizes.len() as u32 {
+            // Chunks of this size among the first so many.
+            let mut before = vec![0u64; n + 1];
+            for (q, &s) in circle.sizes.iter().enumerate() {
+                before[q + 1] = before[q] + u64::from(s == size);
+            }
+            for (position, &(way, slot)) in circle.ways.iter().enumerate() {
+                // The chunks position, position - 1, ... pass in the last, incomplete turn.
+                let rest = rounds % n;
+                let passed = match (position + 1).checked_sub(rest) {
+                    Some(first) => before[position + 1] - before[first],
+                    None => before[position + 1] + before[n] - before[n + position + 1 - rest],
+                };
+                let messages = (rounds / n) as u64 * before[n] + passed;
+                let way = &self.ways[way as usize];
+                let ports = self.slots[slot as usize..].iter().zip(&way.hops).enumerate();
+                for (nth, (&port, &(costs, _))) in ports {
+                    let stay = way.passages.as_ref().map(|all| all[size as usize].stays[nth]);
+                    // Port by port, what a slower port before it adds has been counted already.
+                    let held_ps = match stay {
+                        Some((head, end)) if !circle.chains.is_empty() => end - head,
+                        _ => self.links.costs[(costs + size) as usize].hold_ps,
+                    };
+                    let counters = &mut self.ports[port as usize].counters;
+                    let add = |sum: u64, each: u64| sum.saturating_add(each.saturating_mul(messages));
+                    counters.messages += messages;
+                    counters.bytes = add(counters.bytes, self.links.sizes[size as usize]);
+                    counters.busy_ps = add(counters.busy_ps, held_ps);
+                }
+            }
+        }
+    }
+}
+
+impl Port {
+    /// A message waits. Those that do not need not be known to those that come later.
+    #[inline(never)]
+    fn wait(&mut self, head_ps: u64, start_ps: u64) {
+        while self.waiting.front().is_some_and(|&start| start <= head_ps) {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(start_ps);
+        self.counters.queue_high = self.counters.queue_high.max(self.waiting.len() as u32);
+    }
+
+    /// May this message be served after those that were?
+    fn in_order(&mut self, head_ps: u64, slot: u32) -> bool {
+        let before = self.last.replace((head_ps, slot));
+        !self.shared || before.is_none_or(|(at_ps, by)| at_ps < head_ps || (at_ps == head_ps && by == slot))
+    }
+}

@@ -1,0 +1,288 @@
+//! Every shortcut held against the general engine, wherever both run.
+
+use super::*;
+use crate::algorithms::{self, ALL};
+use crate::fabric::tests::machines::{Wiring, machine, plain};
+use crate::fabric::{Call, engine};
+use crate::plan::{Shape, View};
+use crate::topology::{self, Class};
+use crate::types::Collective;
+use proptest::prelude::*;
+
+/// Which of the ways a call was priced in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ran {
+    sweep: bool,
+    folded_sweep: bool,
+    folded_events: bool,
+    periodic: bool,
+}
+
+/// Rank r stands at place r.
+fn places(nranks: u32) -> Vec<Rank> {
+    (0..nranks).collect()
+}
+
+/// A method's cycles over a shape.
+fn cycles(method: &str, collective: Collective, shape: Shape) -> (View, Cycles) {
+    let view = View { shape, ..View::flat(collective, 0, shape.nranks(), 0) };
+    let cycles = algorithms::cycles(algorithms::find(method).unwrap(), &view).unwrap();
+    (view, cycles)
+}
+
+/// Price by each way that does not refuse, and hold each against the general engine: every rank, every port.
+#[track_caller]
+fn assert_all_ways_agree(network: &Network, method: &str, view: &View, ask: &Ask<'_>) -> Ran {
+    let plans = algorithms::plan_all(algorithms::find(method).unwrap(), view);
+    let Ask { count, size, slice_bytes, entry_ps, .. } = *ask;
+    let call = Call { plans: &plans, places: ask.places, view: view.clone(), count, size, slice_bytes };
+    let expected: Summary = engine::price(network, &call, entry_ps).unwrap().into();
+    let same = |what: &str, links: &Links, fold: &fold::Fold, priced: Option<Priced>| {
+        let Some(priced) = priced else { return false };
+        let got = priced.summary(links, fold.port_class.clone());
+        assert_eq!(got.events, expected.events, "events by {what}");
+        for rank in 0..view.nranks {
+            assert_eq!(got.exit_ps(rank), expected.exit_ps(rank), "exit of rank {rank} by {what}");
+        }
+        for port in 0..network.ports.len() as u32 {
+            assert_eq!(got.counters(port), expected.counters(port), "port {port} by {what}");
+        }
+        true
+    };
+    let mut ran = Ran::default();
+    let ways = Ways::of(network, ask).unwrap();
+    let all = fold::unfolded(network, &ways);
+    for fold in [Some(all), fold::fold(network, ask, &ways).unwrap()].into_iter().flatten() {
+        let links = Links::new(network, ask, &ways, fold.ranks, &fold.port_class, fold.ports).unwrap();
+        let swept = same("sweep", &links, &fold, sweep::run(&links, entry_ps));
+        let events = same("events", &links, &fold, events::run(&links, entry_ps, None).unwrap());
+        let watched = events::run(&links, entry_ps, Some(Watch::new())).unwrap();
+        ran.periodic |= watched.as_ref().is_some_and(|priced| priced.periods > 0);
+        assert_eq!(same("periods", &links, &fold, watched), events);
+        match links.is_folded() {
+            true => (ran.folded_sweep, ran.folded_events) = (swept, events),
+            false => ran.sweep = swept,
+        }
+        assert!(events || links.is_folded(), "events of all ranks are never refused");
+    }
+    let (summary, _) = price(network, ask).unwrap();
+    assert_eq!((summary.last_ps(), summary.events), (expected.last_ps(), expected.events));
+    ran
+}
+
+/// All ranks of a preset enter at 0.
+#[track_caller]
+fn on_preset(spec: &str, method: &str, collective: Collective, count: u64) -> Ran {
+    let network = topology::open(spec).unwrap();
+    let (view, cycles) = cycles(method, collective, network.shape);
+    let entry_ps = &vec![0; view.nranks as usize];
+    let ask = Ask { cycles: &cycles, places: &places(view.nranks), count, size: 4, slice_bytes: 0, entry_ps };
+    assert_all_ways_agree(&network, method, &view, &ask)
+}
+
+#[test]
+fn a_ring_over_nodes_is_swept_with_eight_ranks_for_all() {
+    for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
+        for count in [1 << 10, 1 << 22] {
+            let ran = on_preset("dgx-h100:nodes=8", "ring", collective, count);
+            assert!(ran.sweep && ran.folded_sweep && ran.folded_events, "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn chunks_of_unlike_sizes_are_swept_without_symmetry() {
+    for count in [1, 63, 65, 100_001, 64 * 1024 - 5] {
+        let ran = on_preset("dgx-h100:nodes=8", "ring", Collective::AllReduce, count);
+        assert!(ran.sweep && !ran.folded_sweep && !ran.folded_events, "{ran:?}");
+    }
+}
+
+#[test]
+fn copies_that_meet_at_one_moment_are_not_folded() {
+    // What comes in over a NIC meets what comes from within the node, and who goes first depends on the node's number.
+    let ran =
+        |chunk: u64| on_preset("dgx-h100:nodes=8", "alternating_rings", Collective::AllReduce, 512 * chunk);
+    assert_eq!(ran(64), Ran::default());
+    // Chunks that take longer on a wire than to be posted spread out, and do not meet.
+    assert_eq!(ran(1 << 16), Ran { folded_events: true, periodic: true, ..Ran::default() });
+}
+
+#[test]
+fn events_of_few_ranks_that_stand_for_all_become_periodic() {
+    let spec = "tpu-v5e:shape=16x1";
+    for method in ["ring", "ring_pair"] {
+        let ran = on_preset(spec, method, Collective::AllReduce, 32 << 12);
+        assert!(ran.folded_events && ran.periodic, "{method}: {ran:?}");
+    }
+}
+
+#[test]
+fn every_preset_agrees_with_the_general_engine() {
+    for spec in [
+        "dgx-h100:nodes=2",
+        "dgx-a100:nodes=3",
+        "dgx-1v",
+        "n300",
+        "t3000",
+        "tpu-v4:shape=4x2x1",
+        "tpu-v5e:shape=4x4",
+        "tpu-v5p:shape=2x2x2",
+        "ipu-pod16",
+        "host",
+    ] {
+        for method in ["ring", "ring_reverse", "ring_pair", "quad_ring", "alternating_rings"] {
+            let network = topology::open(spec).unwrap();
+            let n = u64::from(network.shape.nranks());
+            for count in [8 * n * 1000, 12_345] {
+                on_preset(spec, method, Collective::AllReduce, count);
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_ranks_are_priced_by_those_that_stand_for_them() {
+    let network = topology::open("dgx-h100:nodes=1250").unwrap();
+    let (_, cycles) = cycles("ring", Collective::AllReduce, network.shape);
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places(10_000),
+        count: 20_000 << 10,
+        size: 4,
+        slice_bytes: 0,
+        entry_ps: &[0; 10_000],
+    };
+    let (summary, used) = price(&network, &ask).unwrap();
+    assert_eq!((used.means, used.simulated, summary.classes()), (Means::Sweep, 8, 8));
+    assert_eq!(summary.events, 10_000 + 19_998 * (8_750 * 3 + 1_250 * 4));
+}
+
+#[test]
+fn a_call_that_is_out_of_reach_is_refused_with_a_count_that_is_not() {
+    let network = topology::open("dgx-h100:nodes=12500").unwrap();
+    let (_, cycles) = cycles("ring", Collective::AllReduce, network.shape);
+    let entry_ps = &vec![0; 100_000];
+    let places = &places(100_000);
+    let ask = |count| Ask { cycles: &cycles, places, count, size: 4, slice_bytes: 0, entry_ps };
+    let refusal = price(&network, &ask(1_234_567)).unwrap_err().message;
+    let expected = "1234567 elements do not divide evenly into 100000 chunks, and 19999800000 unlike messages are too \
+         many to follow; take a multiple, such as 1300000";
+    assert_eq!(refusal, expected);
+    assert!(price(&network, &ask(1_300_000)).is_ok());
+    assert_eq!(count_within_reach(&cycles, 1_234_567), 1_200_000);
+    assert_eq!(count_within_reach(&cycles, 9), 100_000);
+}
+
+#[test]
+fn one_unlike_port_ends_the_symmetry() {
+    let mut network = machine(Wiring::Ring, 12, vec![plain(), Class { latency_ps: 9, ..plain() }]);
+    let (view, cycles) = cycles("ring", Collective::AllReduce, Shape::flat(12));
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places(view.nranks),
+        count: 1200,
+        size: 4,
+        slice_bytes: 0,
+        entry_ps: &[0; 12],
+    };
+    let simulated = |network: &Network| {
+        assert_all_ways_agree(network, "ring", &view, &ask);
+        price(network, &ask).unwrap().1.simulated
+    };
+    assert_eq!(simulated(&network), 2);
+    network.ports[7].class = 0;
+    assert_eq!(simulated(&network), 12);
+    // Unlike, but the same after every four.
+    network.ports[3].class = 0;
+    network.ports[11].class = 0;
+    assert_eq!(simulated(&network), 4);
+}
+
+#[test]
+fn one_late_rank_ends_the_symmetry() {
+    let network = machine(Wiring::Ring, 6, vec![Class { latency_ps: 9, ..plain() }]);
+    let (view, cycles) = cycles("ring", Collective::AllGather, Shape::flat(6));
+    for (entry_ps, simulated) in [([7; 6], 1), ([7, 9, 7, 9, 7, 9], 2), ([7, 7, 7, 7, 7, 8], 6)] {
+        let ask = Ask {
+            cycles: &cycles,
+            places: &places(view.nranks),
+            count: 100,
+            size: 4,
+            slice_bytes: 0,
+            entry_ps: &entry_ps,
+        };
+        assert_all_ways_agree(&network, "ring", &view, &ask);
+        assert_eq!(price(&network, &ask).unwrap().1.simulated, simulated);
+    }
+}
+
+fn any_class() -> impl Strategy<Value = Class> {
+    // Few and small numbers, so that ties are many.
+    let rate = prop::sample::select(vec![1_000_000_000u64, 3_000_000_000, 500_000_000_000, u64::MAX]);
+    let ps = || prop::sample::select(vec![0u64, 1, 1000, 1777]);
+    let latency = prop::sample::select(vec![0u64, 1, 1000, 1000, 1777]);
+    let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
+    let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
+    (rate, latency, ps(), ps(), mtu, 0..3u64, any::<bool>(), credits).prop_map(
+        |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits)| Class {
+            name: "any".into(),
+            rate,
+            latency_ps,
+            post_ps,
+            gap_ps,
+            mtu,
+            header,
+            store_and_forward,
+            credits,
+        },
+    )
+}
+
+/// When ranks enter: together, in turn, or each at a time of its own.
+fn entries() -> impl Strategy<Value = Vec<u64>> {
+    let at = || prop::sample::select(vec![0u64, 0, 1000, 54_321]);
+    prop_oneof![
+        Just(vec![0; 24]),
+        prop::collection::vec(at(), 2).prop_map(|two| two.repeat(12)),
+        prop::collection::vec(at(), 24),
+    ]
+}
+
+/// What a random call is made of.
+fn call() -> impl Strategy<Value = (u32, u32, Wiring, Vec<Class>, u64, u64, Vec<u64>)> {
+    let wiring = prop::sample::select(vec![
+        Wiring::Switch,
+        Wiring::Ring,
+        Wiring::Nodes(1),
+        Wiring::Nodes(2),
+        Wiring::Nodes(3),
+        Wiring::Nodes(4),
+    ]);
+    let slice = prop::sample::select(vec![0u64, 5, 64, 1000]);
+    (1..5u32, 1..7u32, wiring, prop::collection::vec(any_class(), 1..4), 0..6u64, slice, entries())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_shortcut_is_the_general_engine_or_refuses(
+        (a_node, nodes, wiring, classes, some, slice_bytes, entries) in call(),
+        odd in 0..40u64,
+    ) {
+        let shape = Shape([a_node, nodes, 1]);
+        let n = shape.nranks();
+        let network = machine(wiring, n, classes);
+        for algorithm in ALL {
+            for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
+                let view = View { shape, ..View::flat(collective, 0, n, 0) };
+                let Some(cycles) = algorithms::cycles(algorithm, &view) else { continue };
+                // Half of the calls divide evenly.
+                let count = some * u64::from(cycles.parts()) + odd.saturating_sub(20);
+                let ask = Ask { cycles: &cycles, places: &places(view.nranks), count, size: 3, slice_bytes, entry_ps: &entries[..n as usize] };
+                assert_all_ways_agree(&network, algorithm.name, &view, &ask);
+            }
+        }
+    }
+}
