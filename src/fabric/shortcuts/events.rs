@@ -74,6 +74,7 @@ pub struct Engine<'a> {
     early: BTreeMap<u32, Vec<Message>>,
     exit_ps: Vec<u64>,
     pub events: u64,
+    lanes: u64,
     round_bits: u32,
     slice_bits: u32,
     refused: bool,
@@ -115,6 +116,7 @@ impl<'a> Engine<'a> {
             early: BTreeMap::new(),
             exit_ps: entry_ps[..ranks].to_vec(),
             events: 0,
+            lanes: links.links.len() as u64 / u64::from(links.ranks),
             round_bits,
             slice_bits,
             refused: false,
@@ -159,8 +161,7 @@ impl<'a> Engine<'a> {
 
     /// As in the general engine: rank, lane, round, slice.
     fn order(&self, rank: u32, lane: u32, round: u32, slice: u32) -> u64 {
-        let lanes = self.links.links.len() as u64 / u64::from(self.links.ranks);
-        let link = u64::from(rank) * lanes + u64::from(lane);
+        let link = u64::from(rank) * self.lanes + u64::from(lane);
         (link << self.round_bits | u64::from(round)) << self.slice_bits | u64::from(slice)
     }
 
