@@ -95,7 +95,8 @@ fn a_field_that_the_callers_struct_does_not_reach_wholly_is_the_default() {
         let config = admit(&pennyConfig_t { size, ..full() }).unwrap();
         assert_eq!(config.blocking, size < head + 4, "size {size}");
         assert_eq!(config.timeout_ms, (size >= head + 8).then_some(1500), "size {size}");
-        assert_eq!(config.name, "", "size {size} ends before {name} + 8");
+        assert_eq!(config.name, if size >= name + 8 { "left" } else { "" }, "size {size}");
+        assert_eq!(config.fabric_clock, None, "size {size}");
     }
 }
 

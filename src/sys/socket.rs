@@ -15,8 +15,8 @@ use nix::sys::socket::{
     self as sys, AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, sockopt,
 };
 
-/// Descriptors that one packet may carry.
-pub const MAX_FDS: usize = 3;
+/// Descriptors that one packet may carry: as many as fill the room that the kernel rounds up to.
+pub const MAX_FDS: usize = 4;
 
 /// Room for the control message that carries [`MAX_FDS`] descriptors.
 // SAFETY: CMSG_SPACE only computes.

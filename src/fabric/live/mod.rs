@@ -25,6 +25,7 @@ mod party;
 mod report;
 mod runner;
 mod seat;
+pub mod sentence;
 mod spec;
 
 pub use pace::Clock;

@@ -3,13 +3,14 @@
 use super::log::Journal;
 use super::pace::{Clock, MOST_SLIP, Pacer};
 use super::runner::Runner;
+use super::sentence::{read_text, write_text};
 use super::spec::{Post, Spec};
 use super::{Machine, report};
 use crate::error::{Code, Error, Result};
 use crate::fabric::Counters;
-use crate::memory::board::{Board, FREE, MAGIC, POSTED, SENTENCE, SERVED, TICKETS};
+use crate::memory::board::{Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
 use crate::plan::{Plan, View};
-use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicU32, Ordering};
 use crate::sync::wait::{Patience, Waiter};
 use crate::sys::{clock, process};
 use crate::topology::Network;
@@ -385,22 +386,4 @@ impl Drop for Seat {
         self.board.place(self.place).left.store(1, Ordering::Release);
         self.rest();
     }
-}
-
-fn write_text(words: &[AtomicU64], text: &str) -> usize {
-    let mut bytes = vec![0; SENTENCE * 8];
-    let length = text.len().min(bytes.len() - 1);
-    let length = (0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
-    for (word, part) in words.iter().zip(bytes.chunks_exact(8)) {
-        word.store(u64::from_le_bytes(part.try_into().unwrap_or_default()), Ordering::Relaxed);
-    }
-    length.max(1)
-}
-
-/// Text that ends with a 0, as others wrote it.
-pub(crate) fn read_text(words: &[AtomicU64]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
