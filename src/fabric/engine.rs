@@ -14,7 +14,7 @@
 //! - A step with several readers sends one message to each; a network that copies on the way is not modelled.
 //! - Folds and copies within a rank take no time.
 //! - A port serves messages first come, first served, by when their heads reach it; ties by rank, lane, step, slice,
-//!   reader. Ports have room for all that waits: nothing presses back but credits.
+//!   reader. What arrives at a moment is there before any head is served at it. Ports have room for all that waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
 //!   order of readiness, and is posted when an earlier one arrives.
 //! - A rank is done when what it sends has left its first port, and what it takes has arrived.
@@ -47,6 +47,9 @@ pub fn price_traced(
 
 /// Set in [`Event::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
+/// Set in [`Event::order`] of a head at a port: at one moment all that arrives goes before, so that ranks that have
+/// their messages at once compete by their own numbers, not by those of whom the messages come from.
+const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
 
@@ -122,7 +125,7 @@ impl<S: FnMut(Span)> Engine<S> {
         let bits = |most: u32| u32::BITS - most.leading_zeros();
         let slice_shift = bits(program.steps.iter().map(|s| s.sends).max().unwrap_or(0));
         let step_shift = slice_shift + bits(program.steps.iter().map(|s| s.slices).max().unwrap_or(0));
-        if step_shift + bits(program.steps.len() as u32) > u64::BITS {
+        if step_shift + bits(program.steps.len() as u32) >= u64::BITS {
             return Err(Error::argument("there are too many steps, slices and readers to be priced"));
         }
         let costs = network.classes.iter().flat_map(|class| {
@@ -225,7 +228,8 @@ impl<S: FnMut(Span)> Engine<S> {
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
         message.passed += 1;
         let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
-        let order = message.order;
+        let arrives = message.passed == self.program.connections[connection as usize].hops;
+        let order = message.order | if arrives { 0 } else { HEAD };
         self.schedule(Event { at_ps, order, who })
     }
 
@@ -298,7 +302,7 @@ impl<S: FnMut(Span)> Engine<S> {
     fn post(&mut self, who: u32, connection: u32, now_ps: u64) -> Result<()> {
         self.flows[connection as usize].under_way += 1;
         let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
-        self.schedule(Event { at_ps, order: self.messages[who as usize].order, who })
+        self.schedule(Event { at_ps, order: self.messages[who as usize].order | HEAD, who })
     }
 
     /// Find room for a message.
