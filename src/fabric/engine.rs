@@ -14,7 +14,8 @@
 //! - A step with several readers sends one message to each; a network that copies on the way is not modelled.
 //! - Folds and copies within a rank take no time.
 //! - A port serves messages first come, first served, by when their heads reach it; ties by call, rank, lane, step,
-//!   slice, reader. Ports have room for all that waits: nothing presses back but credits.
+//!   slice, reader. What arrives at a moment is there before any head is served at it. Ports have room for all that
+//!   waits: nothing presses back but credits.
 //! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
 //!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
 //! - A fair network's ports serve packets in turns instead: see `running/fair.rs`.
@@ -26,7 +27,7 @@
 
 use super::faults::Faults;
 use super::port::Port;
-use super::queue::Queue;
+use super::queue::{HEAD, Queue};
 use super::running::fair::{TURN, Turns};
 use super::running::{NONE, Running, Shared, too_long};
 use super::trace::Span;
@@ -136,9 +137,9 @@ impl Engine {
         let boundary_ps = self.boundary_ps();
         let entry_ps: Vec<u64> = entry_ps.iter().map(|&at_ps| at_ps.max(boundary_ps)).collect();
         let number = if self.is_idle() { 0 } else { u64::from(self.front) + self.calls.len() as u64 };
-        let number = u32::try_from(number).ok().filter(|&number| number < TURN);
+        let number = u32::try_from(number).ok().filter(|&number| number < HEAD);
         let number =
-            number.ok_or_else(|| Error::usage("a call was overtaken by 2^32 later ones; let it finish"))?;
+            number.ok_or_else(|| Error::usage("a call was overtaken by 2^31 later ones; let it finish"))?;
         let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
         if self.is_idle() {
             self.restart(entry_ps.iter().copied().min().unwrap_or(0));
@@ -174,7 +175,8 @@ impl Engine {
                 (event.call, event.who) =
                     shared.turns[event.who as usize].next().expect("a turn is due where somebody waits");
             }
-            let call = &mut self.calls[(event.call - self.front) as usize];
+            let number = event.call & !HEAD;
+            let call = &mut self.calls[(number - self.front) as usize];
             let running = call.as_mut().expect("events are of calls under way");
             // Most events are of the call of the event before.
             loop {
@@ -195,7 +197,7 @@ impl Engine {
                 }
                 next = shared.queue.pop_before(until_ps);
                 match next {
-                    Some(same) if same.call == event.call => event = same,
+                    Some(same) if same.call & !HEAD == number => event = same,
                     _ => break,
                 }
             }

@@ -20,13 +20,17 @@ use std::collections::BinaryHeap;
 pub struct Event {
     /// When.
     pub at_ps: u64,
-    /// Which call goes first among those at the same time.
+    /// Which call goes first among those at the same time; with [`HEAD`] for heads at ports.
     pub call: u32,
     /// Who goes first within the call.
     pub order: u64,
     /// To whom; decides the rest.
     pub who: u32,
 }
+
+/// Set in [`Event::call`] of a head at a port: at one moment all that arrives goes before, so that ranks that have their
+/// messages at once compete by their own numbers, not by those of the ranks that the messages come from.
+pub const HEAD: u32 = 1 << 31;
 
 impl Event {
     /// What decides between equal times: call, order, who, as one number.

@@ -15,7 +15,7 @@ use super::Call;
 use super::faults::{Faults, Served};
 use super::port::{Cost, Port};
 use super::program::{Arrival, Program, Step};
-use super::queue::{Event, Queue};
+use super::queue::{Event, HEAD, Queue};
 use super::trace::Span;
 use crate::error::{Error, Result};
 use crate::topology::Network;
@@ -242,7 +242,9 @@ impl Running {
         message.passed += 1;
         let at_ps = if hop.whole { message.tail_ps } else { head_ps };
         let (order, rank) = (message.order, step.rank);
-        schedule(shared.queue, Event { at_ps, call: self.number, order, who })?;
+        let arrives = message.passed == program.connections[connection as usize].hops;
+        let call = self.number | if arrives { 0 } else { HEAD };
+        schedule(shared.queue, Event { at_ps, call, order, who })?;
         Ok(if first { self.did(rank, end_ps) } else { NONE })
     }
 
@@ -315,7 +317,7 @@ impl Running {
         self.flows[connection as usize].under_way += 1;
         let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
         let order = self.messages[who as usize].order;
-        schedule(queue, Event { at_ps, call: self.number, order, who })
+        schedule(queue, Event { at_ps, call: self.number | HEAD, order, who })
     }
 
     /// Find room for a message.

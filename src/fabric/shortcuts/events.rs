@@ -4,14 +4,10 @@
 //! and after the last round nothing. All else is the general engine's model to the letter, the order of equal times
 //! included: rank, lane, round, slice.
 //!
-//! Where few ranks stand for all, a choice between messages of different copies at the same time would depend on where
-//! the numbering begins. Such a choice is met in two places, and in both the call is refused:
-//! - heads of messages of different copies reach a port at once;
-//! - a message whose link starts anew the moment that another copy's message arrives, without any cost of posting,
-//!   reaches its first port together with another.
-//!
-//! Nothing else acts at a distance within one moment, provided that no port passes a head on at once: ports without
-//! latency are refused as well.
+//! Where few ranks stand for all, a choice between messages of different copies whose heads reach a port at one moment
+//! would depend on where the numbering begins: such a call is refused. What is ready at one moment competes by its own
+//! rank's number, not by that of whom it came from, so nothing else acts at a distance, provided that no port passes a
+//! head on at once: ports without latency are refused as well.
 
 use super::Priced;
 use super::links::{Link, Links};
@@ -23,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Set in [`Event::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
+/// Set in [`Event::order`] of a head at a port: at one moment all that arrives goes before.
+const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
 
@@ -56,10 +54,9 @@ pub struct Port {
     pub free_ps: u64,
     pub counters: Counters,
     pub waiting: VecDeque<u64>,
-    /// When the last head came, of which copy's message, and did that follow another copy's at once?
+    /// When the last head came, and of which copy's message.
     pub head_ps: u64,
     pub which: u32,
-    pub foreign: bool,
 }
 
 pub struct Engine<'a> {
@@ -93,7 +90,7 @@ impl<'a> Engine<'a> {
         let bits = |most: u32| u32::BITS - most.leading_zeros();
         let slice_bits = bits(links.chunks.iter().map(|c| c.slices).max().unwrap_or(1) - 1);
         let round_bits = bits(links.rounds);
-        if bits(links.links.len() as u32) + slice_bits + round_bits > u64::BITS {
+        if bits(links.links.len() as u32) + slice_bits + round_bits >= u64::BITS {
             return Err(Error::argument("there are too many rounds and slices to be priced"));
         }
         let port = || Port {
@@ -102,7 +99,6 @@ impl<'a> Engine<'a> {
             waiting: VecDeque::new(),
             head_ps: u64::MAX,
             which: NONE,
-            foreign: false,
         };
         let ranks = links.ranks as usize;
         let mut engine = Engine {
@@ -207,11 +203,8 @@ impl<'a> Engine<'a> {
         let cost = links.cost(hop.class, size);
 
         if links.is_folded() {
-            let foreign = link.foreign && message.passed == 0 && message.round > 0 && link.post_ps == 0;
-            if port.head_ps == now_ps {
-                self.refused |= port.which != hop.which || port.foreign || foreign;
-            }
-            (port.head_ps, port.which, port.foreign) = (now_ps, hop.which, foreign);
+            self.refused |= port.head_ps == now_ps && port.which != hop.which;
+            (port.head_ps, port.which) = (now_ps, hop.which);
         }
         let start_ps = now_ps.max(port.free_ps);
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
@@ -225,7 +218,8 @@ impl<'a> Engine<'a> {
         message.passed += 1;
         let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
         message.at_ps = at_ps;
-        let order = self.message_order(&self.messages[who as usize]);
+        let arrives = message.passed == link.hops;
+        let order = self.message_order(&self.messages[who as usize]) | if arrives { 0 } else { HEAD };
         self.schedule(Event { at_ps, call: 0, order, who })
     }
 
@@ -277,7 +271,7 @@ impl<'a> Engine<'a> {
         self.flows[link as usize].under_way += 1;
         let at_ps = now_ps.saturating_add(self.links.links[link as usize].post_ps);
         self.messages[who as usize].at_ps = at_ps;
-        let order = self.message_order(&self.messages[who as usize]);
+        let order = self.message_order(&self.messages[who as usize]) | HEAD;
         self.schedule(Event { at_ps, call: 0, order, who })
     }
 
@@ -315,7 +309,9 @@ impl<'a> Engine<'a> {
             if message.at_ps >= VACANT {
                 return Err(Error::argument("the call takes longer than 2^64 picoseconds"));
             }
-            queue.push(Event { at_ps: message.at_ps, call: 0, order: self.message_order(&message), who });
+            let arrives = message.passed == self.links.links[message.link as usize].hops;
+            let order = self.message_order(&message) | if arrives { 0 } else { HEAD };
+            queue.push(Event { at_ps: message.at_ps, call: 0, order, who });
         }
         self.queue = queue;
         // What last left a rank and what last reached it belong to the period that is repeated.

@@ -67,8 +67,6 @@ pub struct Link {
     pub credits: u32,
     /// The chunk with which its rank begins: index in `chunks`.
     pub chunk: u32,
-    /// What arrives for it comes from outside the ranks that stand for all.
-    pub foreign: bool,
 }
 
 /// Links of the ranks that are simulated: all, or the first of each class.
@@ -169,16 +167,7 @@ impl Links {
                     post_ps: network.class(links.hops[first_hop as usize].which).post_ps,
                     credits: credits.filter(|&c| c > 0).min().unwrap_or(u32::MAX),
                     chunk,
-                    foreign: false,
                 });
-            }
-        }
-        for lane in 0..ways.lanes {
-            for rank in 0..ranks {
-                if ways.next[ways.link(rank, lane)] >= ranks {
-                    let next = links.links[(lane * ranks + rank) as usize].next;
-                    links.links[next as usize].foreign = true;
-                }
             }
         }
         links.costs = (network.classes.iter())

@@ -96,8 +96,7 @@ fn state(engine: &Engine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
         let waiting = port.waiting.iter().filter(|&&start| start > now_ps);
         out.push(waiting.clone().count() as u64);
         out.extend(waiting.map(|start| start - now_ps));
-        let head =
-            if port.head_ps == now_ps { 1 + u64::from(port.which) * 2 + u64::from(port.foreign) } else { 0 };
+        let head = if port.head_ps == now_ps { 1 + u64::from(port.which) } else { 0 };
         out.push(head);
     }
 }

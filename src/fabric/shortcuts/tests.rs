@@ -99,13 +99,11 @@ fn chunks_of_unlike_sizes_are_swept_without_symmetry() {
 }
 
 #[test]
-fn copies_that_meet_at_one_moment_are_not_folded() {
-    // What comes in over a NIC meets what comes from within the node, and who goes first depends on the node's number.
-    let ran =
-        |chunk: u64| on_preset("dgx-h100:nodes=8", "alternating_rings", Collective::AllReduce, 512 * chunk);
-    assert_eq!(ran(64), Ran::default());
-    // Chunks that take longer on a wire than to be posted spread out, and do not meet.
-    assert_eq!(ran(1 << 16), Ran { folded_events: true, periodic: true, ..Ran::default() });
+fn alternating_rings_are_two_nodes_for_all_and_become_periodic() {
+    for count in [64 << 6, 64 << 16] {
+        let ran = on_preset("dgx-h100:nodes=8", "alternating_rings", Collective::AllReduce, count * 8);
+        assert!(ran.folded_events && ran.periodic, "{ran:?}");
+    }
 }
 
 #[test]

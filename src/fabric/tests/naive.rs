@@ -94,8 +94,11 @@ pub fn together(
 impl Naive<'_> {
     fn run(&mut self) {
         while !self.pending.is_empty() {
-            let first =
-                (0..self.pending.len()).min_by_key(|&i| (self.pending[i].0, self.pending[i].1)).unwrap();
+            // At one moment, all that arrives before any head.
+            let is_head = |what: &What| matches!(what, What::Head(m) if m.hop < m.ports.len());
+            let first = (0..self.pending.len())
+                .min_by_key(|&i| (self.pending[i].0, is_head(&self.pending[i].2), self.pending[i].1))
+                .unwrap();
             let (now, _, what) = self.pending.remove(first);
             self.events += 1;
             match what {
