@@ -87,7 +87,7 @@ fn repeat(criterion: &mut Criterion) {
         let places: Vec<Rank> = (0..nranks).collect();
         let mut entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 31 % 17).collect();
         // Far enough apart for the ports to be free again.
-        let apart_ps = 200_000_000;
+        let apart_ps = 10_000_000_000;
         pricer.price(&call, &places, &entry_ps, &mut ports).expect("a price");
         group.bench_function(format!("repeat/{nranks} ranks"), |bencher| {
             bencher.iter(|| {
