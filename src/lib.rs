@@ -43,6 +43,8 @@
 //! | flag | a word that one rank posts and others wait on |
 //! | place | where a rank stands on a declared machine |
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |
+//! | board | the segment by which ranks on a declared machine share its time |
+//! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
 //! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 
 #![deny(unsafe_code)]
