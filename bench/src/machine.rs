@@ -64,7 +64,8 @@ impl Machine {
     }
 }
 
-/// Time calls that all ranks enter together on the idle machine.
+/// Time calls that all ranks enter together on the idle machine. An error tells beforehand which dilation this host needs, if
+/// it cannot keep the one that is asked for.
 ///
 /// # Safety
 /// As for [`Communicator::call`].
@@ -74,11 +75,27 @@ pub unsafe fn time(
     options: &Options,
     call: &Call,
 ) -> Result<MachineTime, String> {
-    let (warmups, calls) = if machine.dilation > 0.0 { (1, options.iters.max(1)) } else { (0, 1) };
-    for _ in 0..warmups {
+    if machine.dilation == 0.0 {
         // SAFETY: the caller's promise.
-        unsafe { comm.call(call) }?;
+        return unsafe { timed(comm, 1, call) };
     }
+    // SAFETY: as above.
+    let warmup = unsafe { timed(comm, 1, call) }?;
+    if warmup.needed_dilation > machine.dilation {
+        return Err(format!(
+            "--clock paced:{}: this host needs {:.0} times what a call of {} elements takes on the machine; pass paced:{:.0} or more",
+            machine.dilation,
+            warmup.needed_dilation,
+            call.count,
+            (warmup.needed_dilation * 1.5).ceil()
+        ));
+    }
+    // SAFETY: as above.
+    unsafe { timed(comm, options.iters.max(1), call) }
+}
+
+/// The same of so many calls: the longest time, and the slip of all.
+unsafe fn timed(comm: &Communicator, calls: u32, call: &Call) -> Result<MachineTime, String> {
     let (mut time_ps, mut within) = (0, [0; 4]);
     for _ in 0..calls {
         let moment = align(comm)?;
