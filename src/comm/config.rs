@@ -45,7 +45,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn read(config: &Config) -> Result<Settings> {
+    /// `stands`: it is known where the ranks stand, and no machine is looked up.
+    pub fn read(config: &Config, stands: bool) -> Result<Settings> {
         let timeout_ms = match config.timeout_ms {
             Some(ms) => ms,
             None => match env::get("PENNY_TIMEOUT") {
@@ -62,10 +63,14 @@ impl Settings {
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
-            machine: Machine::declared(
-                given(&config.fabric, "PENNY_FABRIC").as_deref(),
-                given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
-            )?,
+            machine: if stands {
+                None
+            } else {
+                Machine::declared(
+                    given(&config.fabric, "PENNY_FABRIC").as_deref(),
+                    given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
+                )?
+            },
         })
     }
 }

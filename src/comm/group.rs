@@ -11,6 +11,7 @@ use super::{Permute, Transfer, transfer};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use crate::fabric::live::Seat;
+use crate::memory::board::TICKETS;
 use crate::sync::prim::{AtomicU32, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -83,7 +84,7 @@ pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
 
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
-    side_by_side(&joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
+    side_by_side(&mut joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
     run(queue)
 }
 
@@ -121,11 +122,11 @@ fn close() -> Result<(Vec<Joining>, Vec<Queued>)> {
 }
 
 /// Do the same for each, all at once because they wait for one another; the first failure counts.
-fn side_by_side<T: Sync>(all: &[T], work: impl Fn(&T) -> Result<()> + Sync) -> Result<()> {
-    let Some((last, others)) = all.split_last() else { return Ok(()) };
+fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
+    let Some((last, others)) = all.split_last_mut() else { return Ok(()) };
     std::thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> = others.iter().map(|one| scope.spawn(move || work(one))).collect();
+        let threads: Vec<_> = others.iter_mut().map(|one| scope.spawn(move || work(one))).collect();
         let mut ended = work(last);
         for thread in threads {
             let theirs =
@@ -143,6 +144,7 @@ struct Share {
     joint: Vec<Joint>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
+    activity: Option<Activity>,
 }
 
 /// One share for each communicator.
@@ -153,7 +155,7 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
             Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share { handle, transfers: Vec::new(), joint: Vec::new(), clock_ps: None });
+            shares.push(Share { handle, transfers: Vec::new(), joint: Vec::new(), clock_ps: None, activity: None });
             shares.len() - 1
         });
         match queued {
@@ -167,33 +169,64 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
 
 fn run(queue: Vec<Queued>) -> Result<()> {
     let mut shares = divide(queue);
-    // A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
-    let seats: Vec<_> =
-        shares.iter().filter_map(|share| registry::shared(share.handle).ok()?.seat.clone()).collect();
-    let same = |seat: &Arc<Seat>| seats.iter().filter(|other| Arc::ptr_eq(other, seat)).count() as u32;
-    let mut open: Vec<(Arc<Seat>, AtomicU32)> = Vec::new();
-    for seat in &seats {
-        if same(seat) > 1 && !open.iter().any(|(known, _)| Arc::ptr_eq(known, seat)) {
-            seat.begin_activities(same(seat) - 1);
-            open.push((seat.clone(), AtomicU32::new(same(seat))));
-        }
+    // One communicator alone is the caller's own activity; the common case.
+    if shares.len() > 1 {
+        share_seats(&mut shares)?;
     }
-    let seat_of = |handle| registry::shared(handle).ok().and_then(|shared| shared.seat.clone());
-    for share in &mut shares {
-        let own = seat_of(share.handle).filter(|own| open.iter().any(|(seat, _)| Arc::ptr_eq(seat, own)));
-        share.clock_ps = own.map(|seat| seat.clock_ps());
-    }
-    side_by_side(&shares, |share| {
+    side_by_side(&mut shares, |share| {
         let ended = share.run();
-        let activity =
-            seat_of(share.handle).and_then(|own| open.iter().find(|(seat, _)| Arc::ptr_eq(seat, &own)));
-        if let Some((seat, left)) = activity
-            && left.fetch_sub(1, Ordering::AcqRel) > 1
-        {
-            seat.end_activity();
-        }
+        share.activity = None;
         ended
     })
+}
+
+/// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
+fn share_seats(shares: &mut [Share]) -> Result<()> {
+    let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
+    let seats: Vec<Option<Arc<Seat>>> = shares.iter().map(seat_of).collect();
+    for (at, seat) in seats.iter().enumerate() {
+        let Some(seat) = seat else { continue };
+        let is_same = |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
+        let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
+        if of_seat[0] != at || of_seat.len() == 1 {
+            continue;
+        }
+        let activities = Activities::begin(seat, of_seat.len() as u32)?;
+        for i in of_seat {
+            shares[i].clock_ps = Some(seat.clock_ps());
+            shares[i].activity = Some(Activity(activities.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// What the shares of one rank are to its clock: each an activity that may wait, the last of which is the rank's own.
+struct Activities {
+    seat: Arc<Seat>,
+    left: AtomicU32,
+}
+
+/// One of them; over when it is dropped.
+struct Activity(Arc<Activities>);
+
+impl Activities {
+    fn begin(seat: &Arc<Seat>, count: u32) -> Result<Arc<Activities>> {
+        if count as usize > TICKETS {
+            return Err(Error::usage(format!(
+                "a group over {count} communicators of one rank on a declared machine, where {TICKETS} fit; divide the group"
+            )));
+        }
+        seat.begin_activities(count - 1);
+        Ok(Arc::new(Activities { seat: seat.clone(), left: AtomicU32::new(count) }))
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if self.0.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            self.0.seat.end_activity();
+        }
+    }
 }
 
 impl Share {

@@ -7,6 +7,7 @@ use super::registry::{self, Handle};
 use crate::bootstrap::{Place, UniqueId};
 use crate::error::Result;
 use crate::types::Rank;
+use std::sync::Arc;
 
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(super) enum Joining {
@@ -58,11 +59,15 @@ impl Joining {
     }
 }
 
-/// Those that can join side by side; the children of one parent come one after another.
+/// Those that can join side by side; the children of one parent, or of one rank on a declared machine, come one after
+/// another.
 pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
         Joining::Newcomer(_) => None,
-        Joining::Birth(birth) => Some(birth.parent),
+        Joining::Birth(birth) => {
+            let seat = registry::shared(birth.parent).ok().and_then(|shared| shared.seat.clone());
+            Some(seat.map_or((birth.parent.0, 0), |seat| (0, Arc::as_ptr(&seat).addr())))
+        }
     };
     let mut rows: Vec<Vec<Joining>> = Vec::new();
     for joining in all {

@@ -6,7 +6,7 @@ use super::declared;
 use super::registry::{self, Handle};
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::Party;
+use crate::fabric::live::{Machine, Party};
 use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
@@ -115,8 +115,8 @@ impl Introduction {
 }
 
 /// Methods for declared machines have a channel for every NIC, and slots for each.
-fn default_staging(nranks: u32, settings: &Settings) -> usize {
-    let least = if settings.machine.is_some() { 256 << 10 } else { 0 };
+fn default_staging(nranks: u32, on_machine: bool) -> usize {
+    let least = if on_machine { 256 << 10 } else { 0 };
     Layout::default_staging(nranks).max(least)
 }
 
@@ -140,11 +140,12 @@ pub(super) struct Entrance<'a> {
 }
 
 impl<'a> Entrance<'a> {
-    fn has_party(&self) -> bool {
+    /// The machine on which the parent stands.
+    fn machine(&self) -> Option<Machine> {
         let party = self.party.take();
-        let has = party.is_some();
+        let machine = party.as_ref().map(|party| party.seat().machine().clone());
         self.party.set(party);
-        has
+        machine
     }
 
     /// In a communicator without a parent.
@@ -165,17 +166,18 @@ impl<'a> Entrance<'a> {
 /// Meet the others and be one of them.
 pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
     let &Entrance { rank, nranks, config, .. } = entrance;
-    let settings = Settings::read(config)?;
+    // A child stands where its parent stands.
+    let parent = entrance.machine();
+    let settings = Settings::read(config, parent.is_some())?;
+    let machine = parent.or(settings.machine.clone());
     let own_heap = heap::mine()?;
-    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, &settings)) as u64;
+    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
     let control = if rank == 0 {
         Some(Control::create(Layout::new(nranks, staging.min(MOST_STAGING) as usize))?)
     } else {
         None
     };
-    // A child stands where its parent stands.
-    let own = if entrance.has_party() { None } else { settings.machine.as_ref() };
-    let founded = declared::found(own, rank, nranks)?;
+    let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
     let start = process::start_time(process::pid()).unwrap_or(0);
     let introduction = Introduction {
         heap: own_heap.id(),
@@ -183,7 +185,7 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
         pid: process::pid(),
         start,
         staging,
-        machine: own.map_or(0, |machine| machine.network.hash()),
+        machine: machine.as_ref().map_or(0, Machine::word),
     };
     let info = introduction.encode();
     let mut fds = vec![own_heap.file().as_fd()];
@@ -218,7 +220,7 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
     };
     bootstrap::meet_watching(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
     if let Some(peer) = unlike {
-        return Err(declared::unlike(rank, settings.machine.as_ref(), peer));
+        return Err(declared::unlike(rank, machine.as_ref(), peer));
     }
     let control =
         control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;

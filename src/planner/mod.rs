@@ -32,6 +32,8 @@ type Key = (Collective, Rank, usize);
 struct Choice {
     collective: Collective,
     bytes: u64,
+    /// Root and block, on which a price depends.
+    priced: Option<(Rank, [u64; 2])>,
     method: usize,
     why: Why,
 }
@@ -69,7 +71,9 @@ impl Planner {
         block: [u64; 2],
     ) -> Result<(usize, Why)> {
         // The same call again, as in a training loop: the last choice is the first looked at.
-        if let Some(c) = self.choices.iter().find(|c| c.collective == collective && c.bytes == bytes) {
+        let priced = self.judge.is_some().then_some((root, block));
+        let same = |c: &&Choice| c.collective == collective && c.bytes == bytes && c.priced == priced;
+        if let Some(c) = self.choices.iter().find(same) {
             return Ok((c.method, c.why));
         }
         self.decide(collective, root, bytes, block)
@@ -92,10 +96,11 @@ impl Planner {
             // Bytes move by the very method that the machine's time is of.
             why = Why::Asked;
         }
+        let priced = self.judge.is_some().then_some((root, block));
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
         }
-        self.choices.insert(0, Choice { collective, bytes, method, why });
+        self.choices.insert(0, Choice { collective, bytes, priced, method, why });
         Ok((method, why))
     }
 
