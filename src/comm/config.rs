@@ -20,12 +20,14 @@ pub struct Config {
     pub fabric: Option<String>,
     /// How its time is taken; `None`: `PENNY_FABRIC_CLOCK`.
     pub fabric_clock: Option<String>,
+    /// How long a rank in its own program may hold the machine's clock; `None`: `PENNY_FABRIC_GRACE`.
+    pub fabric_grace: Option<String>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        let (name, algo, fabric, fabric_clock) = (String::new(), None, None, None);
-        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock }
+        let (name, algo, fabric, fabric_clock, fabric_grace) = (String::new(), None, None, None, None);
+        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock, fabric_grace }
     }
 }
 
@@ -65,6 +67,7 @@ impl Settings {
             machine: Machine::declared(
                 given(&config.fabric, "PENNY_FABRIC").as_deref(),
                 given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
+                given(&config.fabric_grace, "PENNY_FABRIC_GRACE").as_deref(),
             )?,
         })
     }
