@@ -67,8 +67,9 @@ impl Settings {
             machine: Machine::declared(
                 given(&config.fabric, "PENNY_FABRIC").as_deref(),
                 given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
-                given(&config.fabric_grace, "PENNY_FABRIC_GRACE").as_deref(),
-            )?,
+            )?
+            .map(|machine| machine.with_grace(given(&config.fabric_grace, "PENNY_FABRIC_GRACE").as_deref()))
+            .transpose()?,
         })
     }
 }

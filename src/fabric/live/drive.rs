@@ -61,7 +61,12 @@ impl Seat {
         let journal = Journal::new(&self.board);
         let ended = lock(&self.runner).run(&journal);
         match ended {
-            Ok(0) if self.stuck() => self.halt(&Error::usage(report::deadlock(&self.board))),
+            Ok(0) if self.stuck() => {
+                // What the others wait for in vain may be because of a rank that died.
+                let dead = (0..self.board.places()).find(|&place| self.board.place(place).died());
+                let why = || Error::usage(report::deadlock(&self.board));
+                self.halt(&dead.map_or_else(why, |place| self.death(place)));
+            }
             Ok(_) => {}
             Err(error) => self.halt(&error),
         }

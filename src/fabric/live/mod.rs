@@ -58,9 +58,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// From the values of `PENNY_FABRIC`, `PENNY_FABRIC_CLOCK` and `PENNY_FABRIC_GRACE`. `None`: no machine is declared.
-    pub fn declared(spec: Option<&str>, clock: Option<&str>, grace: Option<&str>) -> Result<Option<Machine>> {
-        let grace_ns = grace.map_or(Ok(GRACE_NS), parse_grace)?;
+    /// From the values of `PENNY_FABRIC` and `PENNY_FABRIC_CLOCK`. `None`: no machine is declared.
+    pub fn declared(spec: Option<&str>, clock: Option<&str>) -> Result<Option<Machine>> {
         let Some(spec) = spec else {
             return match clock {
                 None => Ok(None),
@@ -70,6 +69,14 @@ impl Machine {
             };
         };
         let clock = clock.map_or(Ok(Clock::Virtual), Clock::parse)?;
-        Ok(Some(Machine { network: Arc::new(open(spec)?), spec: spec.to_owned(), clock, grace_ns }))
+        Ok(Some(Machine { network: Arc::new(open(spec)?), spec: spec.to_owned(), clock, grace_ns: GRACE_NS }))
+    }
+
+    /// The same with the value of `PENNY_FABRIC_GRACE`, if that is set.
+    pub fn with_grace(self, grace: Option<&str>) -> Result<Machine> {
+        Ok(Machine { grace_ns: grace.map_or(Ok(self.grace_ns), parse_grace)?, ..self })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,11 +95,7 @@ impl Seat {
             }
             let in_call = line.presence.load(Ordering::Acquire) & !AWAY != 0;
             if line.died() && (in_call || runner == place + 1) {
-                self.halt(&Error::remote(format!(
-                    "rank {place} (pid {}) died in a call on the declared machine, whose clock cannot go on without it; \
-                     abort the communicators on it and make new ones among the survivors",
-                    line.pid.load(Ordering::Relaxed)
-                )));
+                self.halt(&self.death(place));
             } else if line.died() {
                 line.left.store(1, Ordering::Release);
                 if !self.count_out(place) {
@@ -113,6 +109,15 @@ impl Seat {
                 }
             }
         }
+    }
+
+    /// What all are told of a rank that died.
+    pub(super) fn death(&self, place: Rank) -> Error {
+        Error::remote(format!(
+            "rank {place} (pid {}) died, and the clock of the declared machine cannot go on without it; abort the \
+             communicators on it and make new ones among the survivors",
+            self.board.place(place).pid.load(Ordering::Relaxed)
+        ))
     }
 
     /// Let the clock go on without a rank, unless it is in a call or away already.
