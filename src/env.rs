@@ -28,6 +28,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "`virtual`: its time is reported; `paced:1000`: calls take it, 1000 times slower; unset: virtual",
     },
     Variable {
+        name: "PENNY_FABRIC_GRACE",
+        kind: "seconds",
+        about: "how long a rank in its own program may hold the machine's clock while others wait, 0 = for ever; unset: 2",
+    },
+    Variable {
         name: "PENNY_OPTIONS",
         kind: "JSON",
         about: "GCL's options, e.g. {\"method\":\"clockwise_ring\",\"syncful.maxBroadcastSize\":2048}; unset: auto",

@@ -20,12 +20,14 @@ pub struct Config {
     pub fabric: Option<String>,
     /// How its time is taken; `None`: `PENNY_FABRIC_CLOCK`.
     pub fabric_clock: Option<String>,
+    /// How long a rank in its own program may hold the machine's clock; `None`: `PENNY_FABRIC_GRACE`.
+    pub fabric_grace: Option<String>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        let (name, algo, fabric, fabric_clock) = (String::new(), None, None, None);
-        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock }
+        let (name, algo, fabric, fabric_clock, fabric_grace) = (String::new(), None, None, None, None);
+        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock, fabric_grace }
     }
 }
 
@@ -55,7 +57,6 @@ impl Settings {
                 None => TIMEOUT_MS,
             },
         };
-        let given = |own: &Option<String>, name| own.clone().or_else(|| env::get(name));
         let (algo, reproducible) = (given(&config.algo, "PENNY_ALGO"), env::get("PENNY_REPRODUCIBLE"));
         Ok(Settings {
             timeout_ns: timeout_ms.saturating_mul(1_000_000),
@@ -63,16 +64,22 @@ impl Settings {
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
-            machine: if stands {
-                None
-            } else {
-                Machine::declared(
-                    given(&config.fabric, "PENNY_FABRIC").as_deref(),
-                    given(&config.fabric_clock, "PENNY_FABRIC_CLOCK").as_deref(),
-                )?
-            },
+            machine: if stands { None } else { machine(config)? },
         })
     }
+}
+
+/// What the caller set, or else the environment.
+fn given(own: &Option<String>, name: &'static str) -> Option<String> {
+    own.clone().or_else(|| env::get(name))
+}
+
+fn machine(config: &Config) -> Result<Option<Machine>> {
+    let fabric = given(&config.fabric, "PENNY_FABRIC");
+    let clock = given(&config.fabric_clock, "PENNY_FABRIC_CLOCK");
+    let grace = given(&config.fabric_grace, "PENNY_FABRIC_GRACE");
+    let machine = Machine::declared(fabric.as_deref(), clock.as_deref())?;
+    machine.map(|machine| machine.with_grace(grace.as_deref())).transpose()
 }
 
 fn number<T>(name: &'static str, parse: impl Fn(&str) -> Option<T>, takes: &str) -> Result<Option<T>> {

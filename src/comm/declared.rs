@@ -38,7 +38,8 @@ pub(super) fn stand(
 
 /// Two ranks do not declare the same.
 pub(super) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank) -> Error {
-    let declared = machine.map_or("no machine".to_owned(), |machine| format!("{} ({})", machine.spec, machine.clock));
+    let declared =
+        machine.map_or("no machine".to_owned(), |machine| format!("{} ({})", machine.spec, machine.clock));
     Error::usage(format!(
         "rank {rank} declares {declared}, rank {peer} something else; PENNY_FABRIC must be the same on all ranks, and \
          PENNY_FABRIC_CLOCK too"

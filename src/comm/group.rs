@@ -155,7 +155,13 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
             Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share { handle, transfers: Vec::new(), joint: Vec::new(), clock_ps: None, activity: None });
+            shares.push(Share {
+                handle,
+                transfers: Vec::new(),
+                joint: Vec::new(),
+                clock_ps: None,
+                activity: None,
+            });
             shares.len() - 1
         });
         match queued {
@@ -186,7 +192,8 @@ fn share_seats(shares: &mut [Share]) -> Result<()> {
     let seats: Vec<Option<Arc<Seat>>> = shares.iter().map(seat_of).collect();
     for (at, seat) in seats.iter().enumerate() {
         let Some(seat) = seat else { continue };
-        let is_same = |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
+        let is_same =
+            |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
         let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
         if of_seat[0] != at || of_seat.len() == 1 {
             continue;

@@ -153,16 +153,18 @@ pub fn fabric_now(comm: Handle) -> Result<u64> {
 
 /// Declare that this rank computes: its clock moves on by so many picoseconds.
 pub fn fabric_advance(comm: Handle, ps: u64) -> Result<u64> {
-    let seat = seat(comm)?;
-    let to_ps = seat.clock_ps().checked_add(ps);
-    to_ps
-        .map(|to_ps| seat.advance_to(to_ps))
-        .ok_or_else(|| Error::argument("the clock would pass 2^64 picoseconds"))
+    let to_ps = seat(comm)?.clock_ps().checked_add(ps);
+    let to_ps = to_ps.ok_or_else(|| {
+        Error::argument(format!("{ps} ps more would take the clock past 2^64 picoseconds; pass less"))
+    })?;
+    fabric_advance_to(comm, to_ps)
 }
 
 /// Let this rank's clock move on to a time, if it is not past it.
 pub fn fabric_advance_to(comm: Handle, at_ps: u64) -> Result<u64> {
-    Ok(seat(comm)?.advance_to(at_ps))
+    let shared = registry::shared(comm)?;
+    let seat = shared.seat.as_ref().ok_or_else(undeclared)?;
+    seat.advance_to(at_ps, || shared.transport.check_abort())
 }
 
 /// The declared machine, and how its time stands.

@@ -279,6 +279,7 @@ impl pennyConfig_t {
             algo: text(self.algo),
             fabric: text(self.fabric),
             fabric_clock: text(self.fabricClock),
+            fabric_grace: None,
         })
     }
 }

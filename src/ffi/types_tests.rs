@@ -65,6 +65,7 @@ const DEFAULT: Config = Config {
     algo: None,
     fabric: None,
     fabric_clock: None,
+    fabric_grace: None,
 };
 
 fn full() -> pennyConfig_t {

@@ -12,8 +12,10 @@ use super::segment::{Segment, ShmSafe};
 use crate::error::{Error, Result};
 use crate::sync::bell::{Bell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
 use std::fs::File;
+use std::sync::Mutex;
 
 /// Calls that one rank may wait in at once: a group over so many communicators.
 pub const TICKETS: usize = 8;
@@ -26,7 +28,7 @@ pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// First word of a finished board; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x01");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x02");
 
 /// What all ranks look at.
 #[repr(C, align(64))]
@@ -60,7 +62,11 @@ pub struct BoardHeader {
     pub trace: AtomicU64,
     /// Entries that came after their time had been handled.
     pub late: AtomicU64,
-    _rest: [AtomicU64; 3],
+    /// The latest time that the engine has told a rank: who comes back to the clock enters no earlier.
+    pub reached_ps: AtomicU64,
+    /// Times that somebody has held `runner`.
+    pub runs: AtomicU64,
+    _rest: AtomicU64,
     /// Ranks that sleep.
     pub sleepers: Sleepers,
     /// Why, if `deadlock` is not 0.
@@ -78,9 +84,26 @@ pub struct PlaceLine {
     pub pid: AtomicU32,
     /// 1: has left.
     pub left: AtomicU32,
-    _rest: [AtomicU64; 6],
+    /// By which the kernel announces the end of its process.
+    life: LifeNode,
+    /// When its rank last went back to its own program, by the host's clock in nanoseconds.
+    pub since_ns: AtomicU64,
+    /// Calls that its rank is in; [`AWAY`] instead, while the clock goes on without it.
+    pub presence: AtomicU32,
+    _pad: AtomicU32,
+    _rest: [AtomicU64; 2],
     /// Rung when a ticket of this rank is served.
     pub bell: Bell,
+}
+
+/// `PlaceLine::presence`: in its own program for so long that waiting ranks have stopped counting it as running.
+pub const AWAY: u32 = 1 << 31;
+
+impl PlaceLine {
+    /// Has the rank's process ended, and the rank not left before?
+    pub fn died(&self) -> bool {
+        self.life.died()
+    }
 }
 
 /// A call, or a group's transfers, in which a rank waits.
@@ -92,7 +115,8 @@ pub struct Ticket {
     pub posts: AtomicU32,
     /// Posts that are done.
     pub done: AtomicU32,
-    _pad: AtomicU32,
+    /// How often it was taken: tells its calls apart where one was withdrawn while the engine had it.
+    pub turn: AtomicU32,
     /// When the last of them was done.
     pub exit_ps: AtomicU64,
     _rest: [AtomicU64; 5],
@@ -138,6 +162,8 @@ unsafe impl ShmSafe for PostLine {}
 
 /// A mapped board.
 pub struct Board {
+    /// Goes before the mapping does.
+    kept: Mutex<Option<Kept>>,
     segment: Segment,
     file: File,
     places: usize,
@@ -172,12 +198,13 @@ impl Board {
         let (places, ports) = (places as usize, ports as usize);
         let layout = Layout::new(places, ports);
         let (segment, file) = Segment::create(layout.total, layout.post)?;
-        Ok(Board { segment, file, places, ports })
+        Ok(Board { kept: Mutex::default(), segment, file, places, ports })
     }
     /// Somebody else's.
     pub fn open(file: File, places: u32, ports: u32) -> Result<Board> {
         let (places, ports) = (places as usize, ports as usize);
-        Ok(Board { segment: Segment::map(&file, Layout::new(places, ports).total)?, file, places, ports })
+        let segment = Segment::map(&file, Layout::new(places, ports).total)?;
+        Ok(Board { kept: Mutex::default(), segment, file, places, ports })
     }
     /// A board of which nothing is known but its file, to be looked at only. `None`: it is none.
     pub fn observe(file: File) -> Option<Board> {
@@ -195,6 +222,13 @@ impl Board {
             (header.places.load(ordering), header.ports.load(ordering))
         };
         Board::open(file, places, ports).ok()
+    }
+    /// Have the kernel announce the end of this process at a rank's place.
+    pub fn keep(&self, place: u32) -> Result<()> {
+        // SAFETY: it is dropped before the mapping is: with the board, in the order of its fields.
+        let kept = unsafe { keeper::keep(&self.place(place).life) }?;
+        *self.kept.lock().unwrap_or_else(|e| e.into_inner()) = Some(kept);
+        Ok(())
     }
     /// The file by which others map it.
     pub fn file(&self) -> &File {

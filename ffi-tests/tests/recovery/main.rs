@@ -6,5 +6,6 @@
 mod deadlines;
 mod deaths;
 mod limits;
+mod machines;
 mod ranks;
 mod stress;

@@ -10,7 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::fabric::{Counters, PortState};
-use crate::memory::board::{Board, LOG, PORT};
+use crate::memory::board::{Board, LOG, PORT, POSTS, TICKETS};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 
@@ -31,10 +31,16 @@ pub struct Logged {
 pub struct LoggedMember {
     pub rank: Rank,
     pub ticket: u32,
+    /// Which use of the ticket: one that was withdrawn is not answered any more.
+    pub turn: u32,
     /// Index of its post in the ticket.
     pub post: u32,
     pub entry_ps: u64,
 }
+
+/// Uses of a ticket that the log tells apart.
+pub const TURNS: u32 = 0xff_ffff;
+const _: () = assert!(TICKETS <= 16 && POSTS <= 4096);
 
 /// Words of a call, and of each member.
 const CALL: usize = 5;
@@ -66,19 +72,20 @@ impl<'a> Journal<'a> {
         self.board.header().handled_ps.store(at_ps, Ordering::Release);
     }
 
-    /// Is there room for a call of so many members?
-    pub fn has_room(&self, members: usize) -> bool {
-        self.len() + CALL + MEMBER * members <= LOG
+    /// Is there room for calls of so many members each?
+    pub fn has_room(&self, members: impl Iterator<Item = usize>) -> bool {
+        self.len() + members.map(|members| CALL + MEMBER * members).sum::<usize>() <= LOG
     }
 
     pub fn append(&self, call: &Logged) -> Result<()> {
-        if !self.has_room(call.members.len()) {
+        if !self.has_room([call.members.len()].into_iter()) {
             return Err(Error::internal("the log of the calls under way is full"));
         }
         let at = self.len();
         let head = call.spec.iter().copied().chain([call.members.len() as u64]);
         let members = call.members.iter().flat_map(|member| {
-            [(member.rank as u64) << 32 | (member.ticket as u64) << 24 | member.post as u64, member.entry_ps]
+            let who = (member.rank as u64) << 40 | (member.turn as u64) << 16;
+            [who | (member.ticket as u64) << 12 | member.post as u64, member.entry_ps]
         });
         let mut end = at;
         for (word, value) in self.board.log()[at..].iter().zip(head.chain(members)) {
@@ -96,9 +103,10 @@ impl<'a> Journal<'a> {
         let members = (0..count).map(|i| {
             let who = self.word(at + CALL + MEMBER * i);
             LoggedMember {
-                rank: (who >> 32) as Rank,
-                ticket: (who >> 24 & 0xff) as u32,
-                post: (who & 0xff_ffff) as u32,
+                rank: (who >> 40) as Rank,
+                turn: (who >> 16) as u32 & TURNS,
+                ticket: (who >> 12 & 0xf) as u32,
+                post: (who & 0xfff) as u32,
                 entry_ps: self.word(at + CALL + MEMBER * i + 1),
             }
         });

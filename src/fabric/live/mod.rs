@@ -15,13 +15,16 @@
 //! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
 //!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
 //! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
+//! - A rank that stays in its own program does not hold the others for ever ([`presence`](self::presence)).
 //!
 //! The state of the world between two runs is the ports and a log of the calls under way ([`log`](self::log)); every
 //! process can run the engine, and none has to.
 
+mod drive;
 mod log;
 mod pace;
 mod party;
+mod presence;
 mod report;
 mod runner;
 mod seat;
@@ -30,6 +33,7 @@ mod spec;
 
 pub use pace::Clock;
 pub use party::Party;
+use presence::{GRACE_NS, parse_grace};
 pub use seat::{Account, Seat, Waiting};
 pub use spec::{Post, Spec, What};
 
@@ -49,6 +53,8 @@ pub struct Machine {
     pub spec: String,
     /// Whether calls also take their time.
     pub clock: Clock,
+    /// How long a rank in its own program may hold the clock while others wait; 0: for ever.
+    pub grace_ns: u64,
 }
 
 impl Machine {
@@ -63,6 +69,23 @@ impl Machine {
             };
         };
         let clock = clock.map_or(Ok(Clock::Virtual), Clock::parse)?;
-        Ok(Some(Machine { network: Arc::new(open(spec)?), spec: spec.to_owned(), clock }))
+        Ok(Some(Machine { network: Arc::new(open(spec)?), spec: spec.to_owned(), clock, grace_ns: GRACE_NS }))
+    }
+
+    /// Tells whether two ranks mean the same: machine and clock. Not 0.
+    pub fn word(&self) -> u64 {
+        let dilation = match self.clock {
+            Clock::Virtual => 0,
+            Clock::Paced(dilation) => dilation.to_bits(),
+        };
+        (self.network.hash() ^ dilation.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)
+    }
+
+    /// The same with the value of `PENNY_FABRIC_GRACE`, if that is set.
+    pub fn with_grace(self, grace: Option<&str>) -> Result<Machine> {
+        Ok(Machine { grace_ns: grace.map_or(Ok(self.grace_ns), parse_grace)?, ..self })
     }
 }
+
+#[cfg(test)]
+mod tests;

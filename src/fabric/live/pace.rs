@@ -42,6 +42,15 @@ impl Clock {
     }
 }
 
+impl std::fmt::Display for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Clock::Virtual => write!(f, "virtual"),
+            Clock::Paced(dilation) => write!(f, "paced:{dilation}"),
+        }
+    }
+}
+
 /// One rank's account of wall time against fabric time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
@@ -75,10 +84,10 @@ impl Pacer {
     /// A call was done after `worked_ns`, and returned `late_ns` after it was due.
     pub fn leave(&mut self, entry_ps: u64, exit_ps: u64, worked_ns: u64, late_ns: u64, dilation: f64) {
         let fabric_ps = exit_ps.saturating_sub(entry_ps);
-        self.late_ns += late_ns;
-        self.asked_ns += (fabric_ps as f64 * 1e-3 * dilation) as u64;
-        self.worked_ns += worked_ns;
-        self.fabric_ps += fabric_ps;
+        self.late_ns = self.late_ns.saturating_add(late_ns);
+        self.asked_ns = self.asked_ns.saturating_add((fabric_ps as f64 * 1e-3 * dilation) as u64);
+        self.worked_ns = self.worked_ns.saturating_add(worked_ns);
+        self.fabric_ps = self.fabric_ps.saturating_add(fabric_ps);
     }
 
     /// How late calls were, as a share of the time that they were asked to take.

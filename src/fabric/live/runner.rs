@@ -1,7 +1,7 @@
 //! Runs the engine when all ranks wait.
 
 use super::WINDOW_PS;
-use super::log::{Journal, Logged, LoggedMember};
+use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::seat::Programs;
 use super::spec::{Post, Spec, What, transfer_plans};
 use crate::error::{Error, Result};
@@ -179,7 +179,8 @@ impl Runner {
         let mut known = self.catch_up(journal)?;
         let drained = known.world.idle();
         let boundary_ps = known.world.boundary_ps();
-        let mut room = true;
+        // Without room in the log the engine runs to the end, and nobody needs to know what it did.
+        let room = journal.has_room(calls.iter().map(|call| call.posts.len()));
         for call in &calls {
             let (spec, mut members) = parts(call);
             for member in &mut members {
@@ -192,8 +193,9 @@ impl Runner {
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
             }
             let logged = Logged { spec: spec.words(), members };
-            room &= journal.has_room(2 * logged.members.len() + 64);
-            journal.append(&logged)?;
+            if room {
+                journal.append(&logged)?;
+            }
             self.admit(&mut known, logged)?;
             note_call(journal, call);
         }
@@ -213,7 +215,11 @@ impl Runner {
         }
         if known.world.idle() {
             journal.begin(&known.world.ports());
+        } else if horizon_ps == u64::MAX {
+            let stuck = || Error::internal("the engine stopped with calls under way");
+            return Err(known.world.deadlock().unwrap_or_else(stuck));
         } else {
+            journal.board.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
             journal.set_handled(horizon_ps);
             known.handled_ps = horizon_ps;
             self.world = Some(known);
@@ -252,13 +258,14 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
                 continue;
             }
             let count = line.posts.load(Ordering::Relaxed) as usize;
+            let turn = line.turn.load(Ordering::Relaxed) & TURNS;
             for (index, post) in (0..).zip(board.posts(place, ticket as usize, count)) {
                 if post.stage.load(Ordering::Relaxed) != 0 {
                     continue;
                 }
                 let entry_ps = post.entry_ps.load(Ordering::Relaxed);
                 let Some(post) = Post::read(post) else { continue };
-                let member = LoggedMember { rank: place, ticket, post: index, entry_ps };
+                let member = LoggedMember { rank: place, ticket, turn, post: index, entry_ps };
                 let (comm, key, members) = (post.comm, post.key, post.members);
                 let call = calls.entry((comm, key)).or_insert_with(|| Gathered {
                     comm,
@@ -279,23 +286,34 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
 }
 
 /// A member's post is done. If it was the last of its ticket, its rank goes on: tells when.
+///
+/// A ticket that was withdrawn while the engine had its call is taken anew only after this run of the engine, and with
+/// another turn: see `Seat::withdraw`.
 fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u64> {
     let board = journal.board;
     let LoggedMember { rank: place, ticket: number, post, .. } = *member;
     let ticket = &board.tickets(place)[number as usize];
-    board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
     trace(journal, &[place as u64, exit_ps]);
+    let stands = ticket.state.load(Ordering::Acquire) == POSTED;
+    if !stands || ticket.turn.load(Ordering::Relaxed) & TURNS != member.turn {
+        return None;
+    }
+    board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
     let exit_ps = ticket.exit_ps.fetch_max(exit_ps, Ordering::Relaxed).max(exit_ps);
     if ticket.done.fetch_add(1, Ordering::Relaxed) + 1 < ticket.posts.load(Ordering::Relaxed) {
         return None;
     }
     board.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
     let header = board.header();
+    header.reached_ps.fetch_max(exit_ps, Ordering::AcqRel);
+    // It runs before it can know, or it might post again before it is counted.
     header.running.fetch_add(1, Ordering::AcqRel);
     // ORDER: publishes the exit; partner: the load in `Seat::leave`.
-    if ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed).is_err() {
-        // Withdrawn in the meantime: its rank runs already.
-        header.running.fetch_sub(1, Ordering::AcqRel);
+    if ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed).is_err()
+        && header.running.fetch_sub(1, Ordering::AcqRel) == 1
+    {
+        // Withdrawn in the meantime, so its rank counts itself; and it has come to wait again, and found us counted.
+        header.wanted.fetch_add(1, Ordering::AcqRel);
     }
     Some(exit_ps)
 }

@@ -1,12 +1,13 @@
 //! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
 
+use super::Machine;
 use super::log::Journal;
 use super::pace::{Clock, MOST_SLIP, Pacer};
+use super::presence::Lookout;
 use super::runner::Runner;
-use super::sentence::{read_text, write_text};
+use super::sentence::write_text;
 use super::spec::{Post, Spec};
-use super::{Machine, report};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::fabric::Counters;
 use crate::memory::board::{Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
 use crate::plan::{Plan, View};
@@ -22,10 +23,10 @@ pub type Programs = fn(method: u8, view: &View) -> Result<Vec<Plan>>;
 
 /// One rank of the job, shared by all its communicators.
 pub struct Seat {
-    board: Board,
+    pub(super) board: Board,
     machine: Machine,
     place: Rank,
-    runner: Mutex<Runner>,
+    pub(super) runner: Mutex<Runner>,
     desk: Mutex<Desk>,
     patience: Patience,
     /// Looks at the clock since the last call.
@@ -83,10 +84,12 @@ const FREE_LOOKS: u32 = 16;
 const LOOK_PS: u64 = 50_000;
 /// A paced call looks this often whether it still makes sense to wait.
 const A_LOOK_NS: u64 = 10_000_000;
+/// Who takes back its posts looks this often whether the engine has let go of them.
+const A_MOMENT_NS: u64 = 50_000;
 /// What a look costs at most.
 const DEAR_LOOK_PS: u64 = 1_000_000;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -111,6 +114,8 @@ impl Seat {
 
     fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
         let places = machine.network.places(board.places())?;
+        board.keep(place)?;
+        board.place(place).since_ns.store(clock::now_ns(), Ordering::Relaxed);
         board.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
         let patience = Patience::for_ranks(board.places() as usize, None);
@@ -156,13 +161,17 @@ impl Seat {
             None => self.clock_ps(),
             Some(more) => {
                 let cost = LOOK_PS.checked_shl(more.min(8)).unwrap_or(u64::MAX).min(DEAR_LOOK_PS);
-                self.board.place(self.place).clock_ps.fetch_add(cost, Ordering::AcqRel) + cost
+                let dearer = |now_ps: u64| now_ps.saturating_add(cost);
+                let clock = &self.board.place(self.place).clock_ps;
+                let before = clock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| Some(dearer(now)));
+                dearer(before.unwrap_or_else(|now_ps| now_ps))
             }
         }
     }
 
-    /// Move the clock on to a time, if that is later; a paced clock takes its time. Tells the clock then.
-    pub fn advance_to(&self, at_ps: u64) -> u64 {
+    /// Move the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
+    /// clock then.
+    pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looks.store(0, Ordering::Relaxed);
         let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
         if let Clock::Paced(dilation) = self.machine.clock
@@ -173,18 +182,21 @@ impl Seat {
                 desk.pacer.enter(clock::now_ns(), before, dilation);
                 desk.pacer.due(at_ps, dilation)
             };
-            clock::sleep_until(due.unwrap_or(0));
+            // It has declared how long it computes, so it is not away.
+            self.go_in(1, None);
+            let ended = sleep_until(due.unwrap_or(0), watch);
+            self.go_out();
+            ended?;
         }
-        at_ps.max(before)
+        Ok(at_ps.max(before))
     }
 
     /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
         self.check()?;
         self.looks.store(0, Ordering::Relaxed);
-        let entry_ps = at_ps.unwrap_or_else(|| self.clock_ps());
         let wall_ns = clock::now_ns();
-        let number = {
+        let (number, entry_ps) = {
             let mut desk = lock(&self.desk);
             let number = desk.taken.iter().position(|taken| !taken).ok_or_else(|| {
                 Error::usage(format!(
@@ -196,15 +208,17 @@ impl Seat {
                 desk.reserved[number] = posts.len();
             }
             desk.taken[number] = true;
+            let entry_ps = self.go_in(1, at_ps);
             if let Clock::Paced(dilation) = self.machine.clock {
                 desk.pacer.enter(wall_ns, entry_ps, dilation);
             }
-            number
+            (number, entry_ps)
         };
         for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
         }
         let ticket = &self.board.tickets(self.place)[number];
+        ticket.turn.fetch_add(1, Ordering::Relaxed);
         ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
         ticket.done.store(0, Ordering::Relaxed);
         ticket.exit_ps.store(entry_ps, Ordering::Relaxed);
@@ -212,73 +226,6 @@ impl Seat {
         ticket.state.store(POSTED, Ordering::Release);
         self.rest();
         Ok(Waiting { ticket: number, entry_ps, wall_ns })
-    }
-
-    /// One activity of this rank waits or is over.
-    fn rest(&self) {
-        // ORDER: all posts of all ranks come before the last of these; partner: the load in `drive`.
-        if self.board.header().running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.drive();
-        }
-    }
-
-    /// Nobody is running: run the engine, unless somebody does.
-    fn drive(&self) {
-        let header = self.board.header();
-        header.wanted.fetch_add(1, Ordering::AcqRel);
-        // BOUND: as often as somebody wanted it in the meantime.
-        loop {
-            let mine = header.runner.compare_exchange(0, self.place + 1, Ordering::AcqRel, Ordering::Acquire);
-            if mine.is_err() {
-                return;
-            }
-            let wanted = header.wanted.load(Ordering::Acquire);
-            if header.running.load(Ordering::Acquire) == 0 && self.check().is_ok() {
-                self.run();
-            }
-            header.runner.store(0, Ordering::Release);
-            if header.wanted.load(Ordering::Acquire) == wanted {
-                return;
-            }
-        }
-    }
-
-    fn run(&self) {
-        let journal = Journal::new(&self.board);
-        match lock(&self.runner).run(&journal) {
-            Ok(0) if self.somebody_waits() => self.halt(&Error::usage(report::deadlock(&self.board))),
-            Ok(_) => {}
-            Err(error) => self.halt(&error),
-        }
-        if self.board.header().sleepers.after_post() {
-            (0..self.board.places()).for_each(|place| self.board.place(place).bell.ring());
-        }
-    }
-
-    fn somebody_waits(&self) -> bool {
-        let waits =
-            |place| self.board.tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
-        (0..self.board.places()).any(waits)
-    }
-
-    /// No call on this machine can end any more.
-    fn halt(&self, error: &Error) {
-        let header = self.board.header();
-        let length = write_text(&header.sentence, &error.message);
-        header.deadlock.store((error.code as u32) << 16 | length as u32, Ordering::Release);
-        (0..self.board.places()).for_each(|place| self.board.place(place).bell.ring());
-    }
-
-    /// Can calls on this machine still end?
-    pub fn check(&self) -> Result<()> {
-        match self.board.header().deadlock.load(Ordering::Acquire) {
-            0 => Ok(()),
-            word => {
-                let codes = [Code::InvalidArgument, Code::InvalidUsage, Code::RemoteError, Code::SystemError];
-                let code = codes.into_iter().find(|&code| code as u32 == word >> 16);
-                Err(Error::new(code.unwrap_or(Code::InternalError), read_text(&self.board.header().sentence)))
-            }
-        }
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -300,7 +247,12 @@ impl Seat {
                 sleepers: &self.board.header().sleepers,
                 deadline_ns,
             };
-            let ended = waiter.until(served, || self.check().and_then(|()| watch()), expired);
+            let mut lookout = Lookout::new();
+            let look = || {
+                self.look_out(&mut lookout);
+                self.check().and_then(|()| watch())
+            };
+            let ended = waiter.until(served, look, expired);
             if let Err(error) = ended {
                 self.withdraw(waiting);
                 return Err(error);
@@ -308,6 +260,13 @@ impl Seat {
         }
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
+        let ended = self.take_time(&waiting, exit_ps, watch);
+        self.go_out();
+        ended.map(|()| exit_ps)
+    }
+
+    /// The engine has spoken: a paced call lasts until its exit is due.
+    fn take_time(&self, waiting: &Waiting, exit_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<()> {
         let mut desk = lock(&self.desk);
         desk.taken[waiting.ticket] = false;
         let worked_ns = clock::now_ns().saturating_sub(waiting.wall_ns);
@@ -317,36 +276,49 @@ impl Seat {
             dilation = times;
             let due = desk.pacer.due(exit_ps, dilation).unwrap_or(0);
             drop(desk);
-            // BOUND: `due` comes, or the watch ends it.
-            while clock::now_ns() < due {
-                clock::sleep_until(due.min(clock::now_ns() + A_LOOK_NS));
-                watch()?;
-            }
+            sleep_until(due, watch)?;
             desk = lock(&self.desk);
             late_ns = clock::now_ns().saturating_sub(due);
         }
         desk.pacer.leave(waiting.entry_ps, exit_ps, worked_ns, late_ns, dilation);
-        Ok(exit_ps)
+        Ok(())
     }
 
     /// The call failed: take the posts back, if the engine has not answered them.
     pub fn withdraw(&self, waiting: Waiting) {
         let ticket = &self.board.tickets(self.place)[waiting.ticket];
-        if ticket.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.board.header().running.fetch_add(1, Ordering::AcqRel);
-        } else {
+        let header = self.board.header();
+        // It runs before its posts are gone, or the engine could find that nobody does, and see a deadlock.
+        header.running.fetch_add(1, Ordering::AcqRel);
+        if ticket.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire).is_err() {
             ticket.state.store(FREE, Ordering::Release);
+            // The engine has counted it already, so this is not the last that runs.
+            header.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        // Whoever runs the engine now may still be writing to the ticket; later runs see that it is gone.
+        let run = header.runs.load(Ordering::Acquire);
+        let mut lookout = Lookout::new();
+        // BOUND: the run's end, or the death of whoever makes it.
+        while header.runner.load(Ordering::Acquire) != 0
+            && header.runs.load(Ordering::Acquire) == run
+            && self.check().is_ok()
+        {
+            clock::sleep_until(clock::now_ns() + A_MOMENT_NS);
+            self.look_out(&mut lookout);
         }
         lock(&self.desk).taken[waiting.ticket] = false;
+        self.go_out();
     }
 
     /// Further activities of this rank begin: the other communicators of a group.
     pub fn begin_activities(&self, more: u32) {
+        self.go_in(more, None);
         self.board.header().running.fetch_add(more, Ordering::AcqRel);
     }
 
     /// One of them is over.
     pub fn end_activity(&self) {
+        self.go_out();
         self.rest();
     }
 
@@ -383,7 +355,21 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.board.place(self.place).left.store(1, Ordering::Release);
-        self.rest();
+        if self.go_away() {
+            self.rest();
+        } else {
+            // The clock goes on without it already. That it will not come back may leave the others without hope.
+            self.drive();
+        }
     }
+}
+
+/// Sleep, and look every now and then whether it still makes sense.
+fn sleep_until(due_ns: u64, mut watch: impl FnMut() -> Result<()>) -> Result<()> {
+    // BOUND: `due_ns` comes, or the watch ends it.
+    while clock::now_ns() < due_ns {
+        clock::sleep_until(due_ns.min(clock::now_ns() + A_LOOK_NS));
+        watch()?;
+    }
+    Ok(())
 }

@@ -1,0 +1,224 @@
+//! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
+
+use super::presence::GRACE_NS;
+use super::*;
+use crate::memory::board::{AWAY, Board, FREE, POSTED};
+use crate::plan::{Plan, View};
+use crate::sync::prim::Ordering;
+use crate::sys::clock;
+use crate::types::{Collective, Rank};
+use std::sync::atomic::AtomicU64;
+
+fn no_programs(_: u8, _: &View) -> Result<Vec<Plan>> {
+    panic!("a program that cannot be written")
+}
+
+/// Seats of so many ranks, each with a mapping and a runner of its own, as in processes.
+fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Seat> {
+    let machine = Machine {
+        network: Arc::new(open(fabric).unwrap()),
+        spec: fabric.to_owned(),
+        clock: Clock::Virtual,
+        grace_ns,
+    };
+    let first = Seat::found(machine.clone(), n, no_programs).unwrap();
+    let ports = machine.network.ports.len() as u32;
+    let file = || first.board().file().try_clone().unwrap();
+    let others: Vec<Seat> = (1..n)
+        .map(|place| {
+            Seat::join(Board::open(file(), n, ports).unwrap(), machine.clone(), place, no_programs).unwrap()
+        })
+        .collect();
+    std::iter::once(first).chain(others).collect()
+}
+
+/// One half of a transfer; both of its ends give it the same key.
+fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
+    let spec = Spec { what: What::Transfer { from, to }, count, size: 1, kind: 0 };
+    Post { comm: 0, key, spec, member: !send as u32, members: 2 }
+}
+
+/// Post and wait; tells the exit.
+fn pass(seat: &Seat, post: Post) -> Result<u64> {
+    leave(seat, seat.enter(&[post], None)?)
+}
+
+/// Wait. The deadline only turns a hang into a failure.
+fn leave(seat: &Seat, waiting: Waiting) -> Result<u64> {
+    let deadline_ns = clock::now_ns() + 60_000_000_000;
+    seat.leave(waiting, deadline_ns, || Ok(()), || Error::timeout(format!("rank {} hangs", seat.place())))
+}
+
+fn until(ready: impl Fn() -> bool) {
+    // BOUND: another thread of the test makes it so.
+    while !ready() {
+        std::thread::yield_now();
+    }
+}
+
+fn presence(seat: &Seat, place: Rank) -> u32 {
+    seat.board().place(place).presence.load(Ordering::Acquire)
+}
+
+#[test]
+fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
+    let seats = seats("dgx-h100", 3, 1_000_000);
+    std::thread::scope(|scope| {
+        // Ranks 0 and 1 wait for the clock, which rank 2 holds, until they count it out.
+        let exit = scope.spawn(|| pass(&seats[0], half(true, 0, 1, 1, 1 << 20)).unwrap());
+        let other = pass(&seats[1], half(false, 0, 1, 1, 1 << 20)).unwrap().max(exit.join().unwrap());
+        assert_eq!(presence(&seats[0], 2), AWAY);
+        assert_eq!(seats[2].clock_ps(), 0);
+        let alone_ps = seats[0].estimate(&[(half(true, 2, 0, 2, 64).spec, vec![2, 0])]).unwrap();
+        let back = scope.spawn(|| pass(&seats[2], half(true, 2, 0, 2, 64)).unwrap());
+        pass(&seats[0], half(false, 2, 0, 2, 64)).unwrap();
+        let back = back.join().unwrap();
+        assert!((other..=other + alone_ps).contains(&back), "it is back at {back}, they were at {other}");
+        assert_eq!(seats[0].account().late, 1);
+        assert_eq!(presence(&seats[0], 2), 0);
+    });
+    let header = seats[0].board().header();
+    let away = (0..3).filter(|&place| presence(&seats[0], place) == AWAY).count() as u32;
+    assert_eq!(header.running.load(Ordering::Acquire) + away, 3);
+}
+
+#[test]
+fn who_waits_for_a_rank_that_is_away_is_not_in_a_deadlock_before_it_has_left() {
+    let mut seats = seats("dgx-h100", 2, 1_000_000);
+    let late = seats.pop().unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            pass(&seats[0], half(true, 0, 1, 1, 64)).unwrap();
+            pass(&seats[0], half(true, 0, 1, 2, 64)).unwrap_err()
+        });
+        until(|| presence(&late, 1) == AWAY);
+        pass(&late, half(false, 0, 1, 1, 64)).unwrap();
+        until(|| presence(&late, 1) == AWAY);
+        drop(late);
+        let error = first.join().unwrap();
+        let told = "rank 0 in a send to rank 1 waits for rank 1; rank 1 left already";
+        assert!(error.message.contains(told), "{error}");
+    });
+}
+
+#[test]
+fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_next_call() {
+    let seats: [Seat; 4] = seats("dgx-h100", 4, 0).try_into().ok().unwrap();
+    let [zero, one, two, three] = seats;
+    let (long, short) = (1 << 30, 64);
+    // A long transfer 0 -> 1, and a short one 2 -> 3 after which the engine stops.
+    let given_up = zero.enter(&[half(true, 0, 1, 1, long)], None).unwrap();
+    let to_end = one.enter(&[half(false, 0, 1, 1, long)], None).unwrap();
+    let sent = two.enter(&[half(true, 2, 3, 2, short)], None).unwrap();
+    let received = three.enter(&[half(false, 2, 3, 2, short)], None).unwrap();
+    assert!(zero.board().header().logged.load(Ordering::Acquire) > 0, "the long one is under way");
+    leave(&two, sent).unwrap();
+    leave(&three, received).unwrap();
+    zero.withdraw(given_up);
+    // The same ticket for another call, whose other end comes late; all wait, and the long transfer ends before.
+    let again = zero.enter(&[half(true, 0, 2, 3, short)], None).unwrap();
+    let sent = two.enter(&[half(true, 2, 3, 4, long * 2)], None).unwrap();
+    let received = three.enter(&[half(false, 2, 3, 4, long * 2)], None).unwrap();
+    let long_end = leave(&one, to_end).unwrap();
+    assert!(long_end > 1_000_000_000, "{long_end} is too early for a gigabyte");
+    assert_eq!(zero.board().tickets(0)[0].state.load(Ordering::Acquire), POSTED, "nobody has received that");
+    drop(one);
+    let longer_end = leave(&two, sent).unwrap();
+    leave(&three, received).unwrap();
+    drop(three);
+    let received = two.enter(&[half(false, 0, 2, 3, short)], None).unwrap();
+    assert!(leave(&two, received).unwrap() > longer_end);
+    leave(&zero, again).unwrap();
+}
+
+#[test]
+fn an_engine_that_panics_fails_all_and_lets_go() {
+    let seats = seats("dgx-h100", 2, 0);
+    let what = What::Collective { collective: Collective::AllReduce, root: 0, method: 0 };
+    let spec = Spec { what, count: 1, size: 1, kind: 0 };
+    let post = |member| Post { comm: 0, key: 1, spec, member, members: 2 };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| pass(&seats[1], post(1)).unwrap_err());
+        let errors = [pass(&seats[0], post(0)).unwrap_err(), other.join().unwrap()];
+        assert!(errors.iter().all(|e| e.message.contains("panicked")), "{errors:?}");
+    });
+    assert_eq!(seats[0].board().header().runner.load(Ordering::Acquire), 0);
+    assert!(seats[0].enter(&[post(0)], None).is_err());
+}
+
+#[test]
+fn more_calls_than_the_log_holds_are_priced_all_the_same() {
+    // 128 x 127 transfers in one go are more than 2^17 words.
+    let n = 128;
+    let seats = seats("dgx-h100:nodes=16", n, 0);
+    let waiting: Vec<_> = seats
+        .iter()
+        .map(|seat| {
+            let me = seat.place();
+            let others = (0..n).filter(|&peer| peer != me);
+            let posts: Vec<Post> = others
+                .flat_map(|peer| {
+                    let key = |from: Rank, to: Rank| (from * n + to) as u64;
+                    [half(true, me, peer, key(me, peer), 8), half(false, peer, me, key(peer, me), 8)]
+                })
+                .collect();
+            seat.enter(&posts, None).unwrap()
+        })
+        .collect();
+    for (seat, waiting) in seats.iter().zip(waiting) {
+        assert!(leave(seat, waiting).unwrap() > 0);
+    }
+    assert_eq!(seats[0].board().header().logged.load(Ordering::Acquire), 0);
+    assert_eq!(seats[0].account().calls, 128 * 127);
+}
+
+/// Ranks that pass to and fro in pairs and in a ring, with a nap now and then; the trace, and the entries that were late.
+fn hubbub(nap: u64) -> (u64, u64) {
+    let n = 4;
+    let seats = seats("t3000", n, 0);
+    let random = AtomicU64::new(nap);
+    std::thread::scope(|scope| {
+        for seat in &seats {
+            let random = &random;
+            scope.spawn(move || {
+                let me = seat.place();
+                for k in 0..2000u64 {
+                    if random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) >> 57 == 0 {
+                        clock::sleep_until(clock::now_ns() + nap);
+                    }
+                    let bytes = 64 << (8 * (me / 2));
+                    let peer = me ^ 1;
+                    let post = half(me < peer, me.min(peer), me.max(peer), k * 64 + (me / 2) as u64, bytes);
+                    pass(seat, post).unwrap();
+                    if k % 50 == 0 {
+                        let key = |from: Rank| 1 << 40 | k << 8 | from as u64;
+                        let (next, last) = ((me + 1) % n, (me + n - 1) % n);
+                        let posts = [half(true, me, next, key(me), 9), half(false, last, me, key(last), 9)];
+                        let waiting = seat.enter(&posts, None).unwrap();
+                        leave(seat, waiting).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for place in 0..n {
+        assert!(seats[0].board().tickets(place).iter().all(|t| t.state.load(Ordering::Acquire) == FREE));
+    }
+    assert_eq!(seats[0].board().header().running.load(Ordering::Acquire), n);
+    (seats[0].account().trace, seats[0].account().late)
+}
+
+#[test]
+fn thousands_of_calls_by_replicas_of_one_world_leave_the_same_trace() {
+    let first = hubbub(1);
+    assert_eq!(first, hubbub(200_000));
+    assert_eq!(first, hubbub(20_000));
+}
+
+#[test]
+fn the_grace_period_is_two_seconds_unless_it_is_said_otherwise() {
+    let machine = || Machine::declared(Some("t3000"), None).unwrap().unwrap();
+    let grace = |text| machine().with_grace(text).unwrap().grace_ns;
+    assert_eq!((grace(None), grace(Some("0")), grace(Some("0.5"))), (GRACE_NS, 0, 500_000_000));
+    assert!(machine().with_grace(Some("soon")).is_err());
+}

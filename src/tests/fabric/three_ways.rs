@@ -1,0 +1,131 @@
+//! The virtual clock, the paced clock and the engine without ranks tell the same times.
+
+use super::{on_machine, simulated, timed};
+use crate::algorithms;
+use crate::comm;
+use crate::plan::View;
+use crate::topology::{self, Network};
+use crate::types::{Collective, Rank};
+
+/// Bytes of the whole vector for which one method of those to be tried is asked.
+const STEP: usize = 32 << 10;
+
+/// Every method that serves a collective here, each for a size of its own: what to set, and the methods.
+fn every_method(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
+    let places: Vec<Rank> = (0..n).collect();
+    let shape = network.shape_of(&places);
+    let mut algo = Vec::new();
+    let methods = collectives.iter().map(|&collective| {
+        let view = View { shape, ..View::flat(collective, 0, n, 0) };
+        let able: Vec<usize> =
+            (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
+        let ranges = able
+            .iter()
+            .enumerate()
+            .map(|(i, &m)| format!("{}-{}:{}", i * STEP, (i + 1) * STEP, algorithms::ALL[m].name));
+        algo.push(format!("{}:{}", collective.name(), ranges.collect::<Vec<_>>().join(",")));
+        able
+    });
+    let methods = methods.collect();
+    (algo.join(";"), methods)
+}
+
+const DATA: [Collective; 8] = [
+    Collective::AllReduce,
+    Collective::Reduce,
+    Collective::Broadcast,
+    Collective::AllGather,
+    Collective::ReduceScatter,
+    Collective::Gather,
+    Collective::Scatter,
+    Collective::AlltoAll,
+];
+
+/// Virtual = paced = simulated, to the picosecond, for every method, with the bytes verified.
+fn three_ways(fabric: &str, n: u32) {
+    let network = topology::open(fabric).unwrap();
+    let n = n.min(network.shape.nranks());
+    let (algo, methods) = every_method(&network, n, &DATA);
+    let whole = |collective: Collective| match collective {
+        Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
+        _ => n as usize,
+    };
+    for clock in ["virtual", "paced:0.001"] {
+        on_machine(n, fabric, clock, &algo, |rank, comm| {
+            let mut moment = 0;
+            let tried = if clock == "virtual" { DATA.len() } else { 1 };
+            for (&collective, able) in DATA.iter().zip(&methods).take(tried) {
+                for (i, &method) in able.iter().enumerate() {
+                    // Everybody enters at once, and no port is taken any more.
+                    moment += 1_000_000_000_000;
+                    comm::fabric_advance_to(comm, moment).unwrap();
+                    let count = (i * STEP + STEP / 2) / 4 / whole(collective) + i;
+                    let took = timed(rank, n, comm, collective, count);
+                    let expected = simulated(&network, n, method, collective, count)[rank as usize];
+                    assert_eq!(
+                        took,
+                        expected,
+                        "{fabric}, {clock}: {collective} by {} on rank {rank}",
+                        algorithms::ALL[method].name
+                    );
+                }
+            }
+        });
+    }
+}
+
+macro_rules! three_way_tests {
+    ($($name:ident: $fabric:literal, $n:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            three_ways($fabric, $n);
+        }
+    )*};
+}
+
+three_way_tests! {
+    virtual_paced_and_simulated_times_are_equal_on_dgx_h100: "dgx-h100:nodes=2", 16;
+    virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:nodes=3", 24;
+    virtual_paced_and_simulated_times_are_equal_on_dgx_a100: "dgx-a100:nodes=2", 12;
+    virtual_paced_and_simulated_times_are_equal_on_dgx_1v: "dgx-1v", 8;
+    virtual_paced_and_simulated_times_are_equal_on_n300: "n300", 2;
+    virtual_paced_and_simulated_times_are_equal_on_t3000: "t3000", 8;
+    virtual_paced_and_simulated_times_are_equal_on_galaxy: "galaxy", 32;
+    virtual_paced_and_simulated_times_are_equal_on_tpu_v4: "tpu-v4", 16;
+    virtual_paced_and_simulated_times_are_equal_on_tpu_v5e: "tpu-v5e:shape=4x4", 16;
+    virtual_paced_and_simulated_times_are_equal_on_tpu_v5p: "tpu-v5p", 16;
+    virtual_paced_and_simulated_times_are_equal_on_ipu_pod16: "ipu-pod16", 16;
+    virtual_paced_and_simulated_times_are_equal_on_poets: "poets", 16;
+    virtual_paced_and_simulated_times_are_equal_on_host: "host", 5;
+}
+
+#[test]
+fn sixty_four_ranks_on_eight_nodes_take_the_simulated_time() {
+    let fabric = "dgx-h100:nodes=8";
+    let network = topology::open(fabric).unwrap();
+    let alternating = algorithms::index("alternating_rings");
+    on_machine(64, fabric, "virtual", "allreduce:alternating_rings", |rank, comm| {
+        let took = timed(rank, 64, comm, Collective::AllReduce, 40_000);
+        assert_eq!(took, simulated(&network, 64, alternating, Collective::AllReduce, 40_000)[rank as usize]);
+    });
+}
+
+#[test]
+fn auto_takes_what_the_engine_says_is_quickest() {
+    let fabric = "dgx-h100:nodes=2";
+    let network = topology::open(fabric).unwrap();
+    on_machine(16, fabric, "virtual", "", |rank, comm| {
+        let mut moment = 0;
+        for count in [2, 1000, 300_000] {
+            moment += 1_000_000_000_000;
+            comm::fabric_advance_to(comm, moment).unwrap();
+            let took = timed(rank, 16, comm, Collective::AllReduce, count);
+            let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+            let quickest = (0..algorithms::ALL.len())
+                .filter(|&m| algorithms::ALL[m].refuses(&view).is_none())
+                .map(|m| simulated(&network, 16, m, Collective::AllReduce, count))
+                .min_by_key(|exits| exits.iter().max().copied());
+            assert_eq!(took, quickest.unwrap()[rank as usize], "{count} words");
+        }
+    });
+}
