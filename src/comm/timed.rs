@@ -40,7 +40,9 @@ impl Communicator {
         if call.collective != Collective::Barrier {
             return Ok(method as u8);
         }
-        Ok(self.planner.choose(Collective::AllReduce, 0, 0, [0, 1])?.0 as u8)
+        // What PENNY_ALGO asks for may be of no use for a reduction.
+        let chosen = self.planner.choose(Collective::AllReduce, 0, 0, [0, 1]);
+        Ok(chosen.map_or(method, |(method, _)| method) as u8)
     }
 
     /// The posts of transfers, in their order.
@@ -143,7 +145,9 @@ fn undeclared() -> Error {
 
 /// The rank's seat; an error that tells how to get one where no machine is declared.
 fn seat(comm: Handle) -> Result<Arc<Seat>> {
-    registry::shared(comm)?.seat.clone().ok_or_else(undeclared)
+    let shared = registry::shared(comm)?;
+    shared.refuse_forked()?;
+    shared.seat.clone().ok_or_else(undeclared)
 }
 
 /// This rank's clock on the declared machine, in picoseconds.
