@@ -19,6 +19,7 @@
 //! The state of the world between two runs is the ports and a log of the calls under way ([`log`](self::log)); every
 //! process can run the engine, and none has to.
 
+mod glance;
 mod log;
 mod pace;
 mod party;
@@ -28,6 +29,7 @@ mod seat;
 pub mod sentence;
 mod spec;
 
+pub use glance::{Glance, RankClock};
 pub use pace::Clock;
 pub use party::Party;
 pub use seat::{Account, Seat, Waiting};
