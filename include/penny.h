@@ -17,6 +17,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The version of this header; pennyGetVersion tells that of the library that is loaded. */
 #define PENNY_MAJOR 0
@@ -32,7 +33,15 @@
 
 #define PENNY_CONFIG_INITIALIZER \
     {sizeof(pennyConfig_t), PENNY_CONFIG_MAGIC, PENNY_VERSION_CODE, PENNY_CONFIG_UNDEF_INT, \
-     PENNY_CONFIG_UNDEF_INT, PENNY_CONFIG_UNDEF_PTR}
+     PENNY_CONFIG_UNDEF_INT, PENNY_CONFIG_UNDEF_PTR, PENNY_CONFIG_UNDEF_PTR, PENNY_CONFIG_UNDEF_PTR, \
+     PENNY_CONFIG_UNDEF_PTR}
+
+#define PENNY_FABRIC_INFO_INITIALIZER \
+    {sizeof(pennyFabricInfo_t), PENNY_FABRIC_INFO_MAGIC, PENNY_VERSION_CODE, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+     0, 0, 0, 0}
+
+#define PENNY_SIM_INFO_INITIALIZER \
+    {sizeof(pennySimInfo_t), PENNY_SIM_INFO_MAGIC, PENNY_VERSION_CODE, 0, 0}
 
 
 // The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
@@ -43,6 +52,12 @@
 
 // The magic of a pennyConfig_t: "PENY".
 #define PENNY_CONFIG_MAGIC 1346719321
+
+// The magic of a pennyFabricInfo_t: "PEFI".
+#define PENNY_FABRIC_INFO_MAGIC 1346717257
+
+// The magic of a pennySimInfo_t: "PESI".
+#define PENNY_SIM_INFO_MAGIC 1346720585
 
 // What a call returns. The numbers are NCCL's and are for life.
 typedef enum {
@@ -184,11 +199,96 @@ typedef struct {
     int timeoutMs;
     // A name for error sentences, copied by the call; NULL: none.
     const char *commName;
+    // Methods, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
+    const char *algo;
+    // The declared machine, as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on all ranks.
+    const char *fabric;
+    // How its time is taken, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
+    const char *fabricClock;
 } pennyConfig_t;
 
 // An ordered queue of calls. NULL is the only one in this version: the call runs in the caller's thread and is done
 // when it returns. Anything else is pennyInvalidUsage.
 typedef pennyStream *pennyStream_t;
+
+// The declared machine, and how its time stands. Begin with PENNY_FABRIC_INFO_INITIALIZER.
+typedef struct {
+    // Set by the initializer.
+    size_t size;
+    // Set by the initializer.
+    unsigned int magic;
+    // Set by the initializer.
+    unsigned int version;
+    // The machine as PENNY_FABRIC declares it, cut to fit.
+    char name[128];
+    // Tells machines apart: two results with the same hash are of the same machine.
+    uint64_t hash;
+    // Places for ranks.
+    unsigned int places;
+    // Ports: see pennyFabricCounters.
+    unsigned int ports;
+    // This rank's clock in picoseconds.
+    uint64_t nowPs;
+    // Calls and transfers of all ranks so far.
+    uint64_t calls;
+    // Hash over all of them and when their ranks were done: equal for equal runs.
+    uint64_t trace;
+    // Entries that came too late to be served exactly; 0 unless several communicators are busy at once.
+    uint64_t late;
+    // 0: the clock is virtual. Else calls take so many times what they take on the machine.
+    double dilation;
+    // How late this rank's calls returned, as a share of the time that they were asked to take.
+    double slip;
+    // How many times slower than the machine this host was in this rank's calls: the least dilation that it can keep.
+    double neededDilation;
+    // 1: slip is at most 1 %, so that paced times mean what they say.
+    int valid;
+    // What slip and neededDilation are of, summed over this rank's calls: nanoseconds late, nanoseconds asked for,
+    // nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
+    uint64_t lateNs;
+    // See lateNs.
+    uint64_t askedNs;
+    // See lateNs.
+    uint64_t workedNs;
+    // See lateNs.
+    uint64_t fabricPs;
+} pennyFabricInfo_t;
+
+// What passed one port of the declared machine.
+typedef struct {
+    // Its name, such as n0.g3.nic.tx, cut to fit.
+    char name[64];
+    // Payload.
+    uint64_t bytes;
+    // Messages.
+    uint64_t messages;
+    // Picoseconds during which the port was taken.
+    uint64_t busyPs;
+    // The most messages that waited for it at once.
+    uint64_t queueHigh;
+    // Messages that a fault damaged or cut off.
+    uint64_t errors;
+    // Messages that were sent again.
+    uint64_t resends;
+    // Picoseconds during which a fault kept the port from serving.
+    uint64_t downPs;
+    // 0.
+    uint64_t reserved[8];
+} pennyFabricPort_t;
+
+// What a group would take. Begin with PENNY_SIM_INFO_INITIALIZER.
+typedef struct {
+    // Set by the initializer.
+    size_t size;
+    // Set by the initializer.
+    unsigned int magic;
+    // Set by the initializer.
+    unsigned int version;
+    // Microseconds.
+    float estimatedTime;
+    // Picoseconds.
+    uint64_t estimatedPs;
+} pennySimInfo_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -526,6 +626,48 @@ pennyResult_t pennyGroupStart(void);
 // If a queued call was refused for its arguments, that is returned here again, and nothing of the group is run.
 // Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
+
+// This rank's clock on the declared machine: when its last call was done there, and what it declared since.
+// Asked again and again with nothing between, it moves on by itself (after 16 times by 50 ns, then by more, at most
+// 1 us), so that a loop that waits for a time ends.
+//
+// ps: picoseconds, written on success. Without PENNY_FABRIC: pennyInvalidUsage.
+pennyResult_t pennyFabricNow(pennyComm_t comm,
+                             uint64_t *ps);
+
+// Declares that this rank computes for so long: its clock moves on. With a paced clock it also takes that time.
+//
+// ns: nanoseconds.
+pennyResult_t pennyFabricAdvance(pennyComm_t comm,
+                                 uint64_t ns);
+
+// Moves this rank's clock on to a time; does nothing if it is past it. Ranks that pass the same time to it enter
+// their next call together.
+//
+// ps: picoseconds.
+pennyResult_t pennyFabricAdvanceTo(pennyComm_t comm,
+                                   uint64_t ps);
+
+// What machine is declared, and how its time stands.
+//
+// info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
+pennyResult_t pennyFabricInfo(pennyComm_t comm, pennyFabricInfo_t *info);
+
+// What passed the ports of the declared machine so far, for all ranks.
+//
+// ports: room for *count, written on success; NULL: only the number is told. count: before the call the room in
+// ports, after it the number of ports of the machine; of more ports than fit the first ones are written.
+pennyResult_t pennyFabricCounters(pennyComm_t comm,
+                                  pennyFabricPort_t *ports,
+                                  size_t *count);
+
+// Closes the innermost group of the calling thread like pennyGroupEnd; the outermost runs nothing, and tells
+// instead what the group would take on the declared machine if all ranks entered it together: its collectives one
+// after the other, its transfers side by side.
+//
+// simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
+// is closed.
+pennyResult_t pennyGroupSimulateEnd(pennySimInfo_t *simInfo);
 
 #ifdef __cplusplus
 }  // extern "C"

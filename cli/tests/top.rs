@@ -84,12 +84,16 @@ fn alternating_rings_keep_all_nics_busy_both_ways() {
 
 #[test]
 fn without_a_job_the_sentence_says_how_to_start_one() {
-    let own = std::process::id().to_string();
-    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(["top", "--once", "--pid", &own]).output();
+    let mut bystander = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = bystander.id().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(["top", "--once", "--pid", &pid]).output();
+    drop(bystander.stdin.take());
+    bystander.wait().unwrap();
     let output = output.unwrap();
-    // Other tests of this process have jobs, and those are this process's too.
-    if !output.status.success() {
-        let sentence = String::from_utf8(output.stderr).unwrap();
-        assert!(sentence.contains("stands on a declared machine; start one with --fabric"), "{sentence}");
-    }
+    let sentence = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && sentence.contains(&format!("process {pid} belongs to no")),
+        "{sentence}"
+    );
+    assert!(sentence.contains("start one with --fabric"), "{sentence}");
 }
