@@ -1,27 +1,32 @@
 //! `penny top` beside running jobs: which NICs a method uses.
 
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+/// Two jobs of sixteen ranks at once would only wait for each other.
+static ONE: Mutex<()> = Mutex::new(());
+
 /// Ranks that make one large all-reduce after the other, until dropped.
-struct Busy(Child);
+struct Busy(Child, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Busy {
     fn start(algo: &str) -> Busy {
         let line = format!(
-            "perf all_reduce -n 16 -b 1M -e 256M -i 1M --fabric dgx-h100 --nodes 2 --algo {algo} --timeout 120"
+            "perf all_reduce -n 16 -b 1M -e 256M -i 1M --fabric dgx-h100 --nodes 2 --algo {algo} --timeout 400"
         );
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
         command
             .args(line.split_whitespace())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        Busy(command.spawn().unwrap())
+        Busy(command.spawn().unwrap(), alone)
     }
 
     fn top(&self, options: &str) -> Output {

@@ -97,7 +97,10 @@ fn the_declared_machine_tells_its_time_beside_a_right_result() {
     let example = Example::build("07_declared_machine");
     for on in [2, 16] {
         let heading = format!("With {on} ranks:");
-        assert!(example.promised(&heading).is_some_and(|lines| !lines.is_empty()), "the README shows {on} ranks");
+        assert!(
+            example.promised(&heading).is_some_and(|lines| !lines.is_empty()),
+            "the README shows {on} ranks"
+        );
         example.keeps(&heading, on, &[]);
     }
 }

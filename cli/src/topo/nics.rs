@@ -79,7 +79,7 @@ mod tests {
     use penny::topology;
 
     fn faulty(more: &str) -> Network {
-        let (_, preset) = topology::presets().into_iter().find(|(name, _)| *name == "dgx-h100").unwrap();
+        let (_, preset) = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap();
         topology::parse("m.toml", &format!("{preset}\n{more}"), &[("places".into(), "2".into())]).unwrap()
     }
 
