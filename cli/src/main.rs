@@ -14,6 +14,7 @@ mod plan;
 mod plot;
 mod run;
 mod sim;
+mod top;
 mod topo;
 mod trace;
 
@@ -46,6 +47,8 @@ enum Command {
     /// Declared machines: list, show, check, draw, import, export
     #[command(subcommand)]
     Topo(topo::Args),
+    /// What passes the ports of the declared machines on which jobs are running
+    Top(top::Args),
     /// List the methods: what each is for and what it costs
     Algos(algos::Args),
     /// Look over this machine: can Penny work here, and how well?
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::main(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Algos(args) => algos::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Worker(args) => return perf::worker(&args),

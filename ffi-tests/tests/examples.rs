@@ -93,6 +93,19 @@ fn errors_are_told_and_survived() {
 }
 
 #[test]
+fn the_declared_machine_tells_its_time_beside_a_right_result() {
+    let example = Example::build("07_declared_machine");
+    for on in [2, 16] {
+        let heading = format!("With {on} ranks:");
+        assert!(
+            example.promised(&heading).is_some_and(|lines| !lines.is_empty()),
+            "the README shows {on} ranks"
+        );
+        example.keeps(&heading, on, &[]);
+    }
+}
+
+#[test]
 fn the_overview_lists_every_example() {
     let overview = fs::read_to_string(root().join("c-examples/README.md")).unwrap();
     for entry in fs::read_dir(root().join("c-examples")).unwrap() {

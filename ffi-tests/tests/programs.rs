@@ -46,3 +46,8 @@ fn transfers_do_what_they_say() {
 fn groups_do_what_they_say() {
     holds("group", &[1, 2, 3]);
 }
+
+#[test]
+fn the_declared_machine_does_what_it_says() {
+    holds("fabric", &[1, 2, 4]);
+}

@@ -2,6 +2,7 @@
 
 mod drawing;
 mod export;
+mod nics;
 
 use std::fs::File;
 use std::io::Read;
@@ -29,7 +30,7 @@ Examples:
 pub enum Args {
     /// The machines that ship with Penny
     List,
-    /// The ways between places, as a matrix
+    /// The ways between places, as a matrix, and the NICs
     Show {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
@@ -76,7 +77,10 @@ pub enum Args {
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let text = match args {
         Args::List => list(),
-        Args::Show { machine } => topology::matrix(&topology::open(machine).map_err(|e| e.message)?),
+        Args::Show { machine } => {
+            let network = topology::open(machine).map_err(|e| e.message)?;
+            topology::matrix(&network) + &nics::table(&network)
+        }
         Args::Check { machine } => {
             let network = topology::open(machine).map_err(|e| e.message)?;
             let [x, y, z] = network.shape.0;

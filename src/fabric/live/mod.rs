@@ -21,6 +21,7 @@
 //! process can run the engine, and none has to.
 
 mod drive;
+mod glance;
 mod log;
 mod pace;
 mod party;
@@ -31,6 +32,7 @@ mod seat;
 pub mod sentence;
 mod spec;
 
+pub use glance::{Glance, RankClock};
 pub use pace::Clock;
 pub use party::Party;
 use presence::{GRACE_NS, parse_grace};

@@ -1,0 +1,185 @@
+//! Running jobs that stand on a declared machine, found through what processes have open.
+//!
+//! ```text
+//!     /proc/PID/fd/N -> "/dev/shm/#77 (deleted)" or "/memfd:penny (deleted)"   the only ways to a file without a name
+//! ```
+//!
+//! All ranks of a job hold the same file: its device and inode tell jobs apart. A process counts as a rank if the
+//! board has its number, so that another `penny top` does not keep a job alive that is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use penny::fabric::live::Glance;
+use penny::memory::board::Board;
+use penny::topology::{self, Network};
+
+use super::report::Report;
+
+/// The jobs that were running at the last look.
+pub struct Jobs {
+    pid: Option<u32>,
+    known: BTreeMap<File, Option<Job>>,
+    shown: Vec<File>,
+}
+
+/// Device and inode.
+type File = (u64, u64);
+
+/// One of them.
+pub struct Job {
+    board: Board,
+    /// The machine, if it can still be read and is the same.
+    network: Option<Network>,
+    pids: Vec<u32>,
+    now: Glance,
+    before: Option<Glance>,
+}
+
+impl Jobs {
+    /// Those of this user; with `pid`, only the one to which that process belongs.
+    pub fn new(pid: Option<u32>) -> Jobs {
+        Jobs { pid, known: BTreeMap::new(), shown: Vec::new() }
+    }
+
+    /// Look for jobs, and at them.
+    pub fn look(&mut self) {
+        let mut holders: BTreeMap<File, Vec<(u32, PathBuf)>> = BTreeMap::new();
+        for (pid, descriptor, file) in open_files() {
+            holders.entry(file).or_default().push((pid, descriptor));
+        }
+        // What nobody holds any more is gone, and its number may come back as another file.
+        self.known.retain(|file, _| holders.contains_key(file));
+        self.shown.clear();
+        for (file, holders) in holders {
+            let job = self.known.entry(file).or_insert_with(|| Job::open(&holders));
+            let Some(job) = job else { continue };
+            job.look(&holders);
+            let asked_for = self.pid.is_none_or(|pid| job.pids.iter().any(|&rank| descends(rank, pid)));
+            if !job.pids.is_empty() && asked_for {
+                self.shown.push(file);
+            }
+        }
+    }
+
+    /// What was found.
+    pub fn list(&self) -> Vec<&Job> {
+        self.shown.iter().filter_map(|file| self.known.get(file)?.as_ref()).collect()
+    }
+}
+
+impl Job {
+    /// `None`: the file is no board.
+    fn open(holders: &[(u32, PathBuf)]) -> Option<Job> {
+        let (pid, descriptor) = holders.first()?;
+        let file = OpenOptions::new().read(true).write(true).open(descriptor).ok()?;
+        let board = Board::observe(file)?;
+        let now = Glance::of(&board);
+        let network = machine(&now, *pid);
+        Some(Job { board, network, pids: Vec::new(), now, before: None })
+    }
+
+    fn look(&mut self, holders: &[(u32, PathBuf)]) {
+        let now = Glance::of(&self.board);
+        let ranks: BTreeSet<u32> = now.clocks.iter().map(|rank| rank.pid).collect();
+        let own: BTreeSet<u32> =
+            holders.iter().map(|(pid, _)| *pid).filter(|&pid| ranks.contains(&innermost(pid))).collect();
+        let first = self.pids.is_empty();
+        self.pids = own.into_iter().collect();
+        let before = std::mem::replace(&mut self.now, now);
+        self.before = (!first).then_some(before);
+    }
+
+    /// What is to be told; with `all`, of ports that carried nothing too.
+    pub fn report(&self, all: bool) -> Report {
+        Report::new(&self.pids, self.network.as_ref(), &self.now, self.before.as_ref(), all)
+    }
+}
+
+/// Unnamed shared files that processes of this user have open: process, descriptor, file.
+fn open_files() -> Vec<(u32, PathBuf, File)> {
+    let mut found = Vec::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        let Some(pid) = pid.filter(|&pid| pid != std::process::id()) else { continue };
+        // Other users' cannot be read, and a process may end at any moment.
+        for descriptor in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+            let descriptor = descriptor.path();
+            if !fs::read_link(&descriptor).is_ok_and(|link| is_unnamed(&link)) {
+                continue;
+            }
+            // Opening anything but a plain file could wait or be noticed.
+            if let Ok(file) =
+                fs::metadata(&descriptor).map_err(drop).and_then(|m| m.is_file().then_some(m).ok_or(()))
+            {
+                found.push((pid, descriptor, (file.dev(), file.ino())));
+            }
+        }
+    }
+    found
+}
+
+fn is_unnamed(link: &Path) -> bool {
+    let text = link.to_string_lossy();
+    text.ends_with(" (deleted)") && ["/dev/shm/", "/memfd:penny"].iter().any(|place| text.starts_with(place))
+}
+
+/// A process's number where it lives: in a container that is another one than here.
+fn innermost(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
+}
+
+/// Is a process another one, or was it started by it, by whatever number of steps?
+fn descends(mut pid: u32, from: u32) -> bool {
+    // BOUND: no process has so many forebears, and a number that is used anew must not make a circle.
+    for _ in 0..64 {
+        if pid == from {
+            return true;
+        }
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name, in brackets, may hold anything.
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        match parent {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The machine on the board. A file that is named from where the job runs is looked for from there.
+fn machine(glance: &Glance, pid: u32) -> Option<Network> {
+    let from_there = format!("/proc/{pid}/cwd/{}", glance.spec);
+    let specs = [glance.spec.as_str(), &from_there];
+    specs.iter().filter_map(|spec| topology::open(spec).ok()).find(|network| network.hash() == glance.network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_without_a_name_are_looked_into() {
+        for (link, unnamed) in [
+            ("/dev/shm/#77 (deleted)", true),
+            ("/memfd:penny (deleted)", true),
+            ("/memfd:wayland (deleted)", false),
+            ("/dev/shm/theirs", false),
+            ("pipe:[7]", false),
+        ] {
+            assert_eq!(is_unnamed(Path::new(link)), unnamed, "{link}");
+        }
+    }
+
+    #[test]
+    fn a_process_belongs_to_those_that_started_it() {
+        let own = std::process::id();
+        assert!(descends(own, own) && descends(own, std::os::unix::process::parent_id()));
+        assert!(!descends(own, u32::MAX));
+        assert_ne!(innermost(own), 0);
+    }
+}

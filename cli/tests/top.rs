@@ -1,0 +1,104 @@
+//! `penny top` beside running jobs: which NICs a method uses.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Two jobs of sixteen ranks at once would only wait for each other.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Ranks that make one large all-reduce after the other, until dropped.
+struct Busy(Child, #[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+impl Busy {
+    fn start(algo: &str) -> Busy {
+        let line = format!(
+            "perf all_reduce -n 16 -b 1M -e 256M -i 1M --fabric dgx-h100 --nodes 2 --algo {algo} --timeout 400"
+        );
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+        command
+            .args(line.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Busy(command.spawn().unwrap(), alone)
+    }
+
+    fn top(&self, options: &str) -> Output {
+        let line = format!("top {options} --pid {}", self.0.id());
+        Command::new(env!("CARGO_BIN_EXE_penny")).args(line.split_whitespace()).output().unwrap()
+    }
+
+    /// The job, once it has moved something that shows.
+    fn seen(&mut self) -> Value {
+        loop {
+            assert!(self.0.try_wait().unwrap().is_none(), "the ranks ended before they were seen");
+            let output = self.top("--json");
+            if output.status.success() {
+                let mut jobs: Value = serde_json::from_slice(&output.stdout).unwrap();
+                assert_eq!(jobs.as_array().unwrap().len(), 1, "sixteen holders, one job: {jobs}");
+                let carried = |port: &Value| port["bytes"].as_u64() > Some(1 << 20);
+                if jobs[0]["ports"].as_array().unwrap().iter().any(carried) {
+                    return jobs[0].take();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        // The launcher ends its ranks; killed, it could not.
+        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// NICs of each node that transmit and receive.
+fn nics(job: &Value) -> Vec<[u64; 3]> {
+    let counts =
+        |node: &Value| ["nics", "transmitting", "receiving"].map(|what| node[what].as_u64().unwrap());
+    job["nodes"].as_array().unwrap().iter().map(counts).collect()
+}
+
+#[test]
+fn a_plain_ring_keeps_one_nic_a_node_busy() {
+    let mut busy = Busy::start("ring");
+    let job = busy.seen();
+    assert_eq!(nics(&job), [[8, 1, 1], [8, 1, 1]]);
+    assert_eq!((&job["machine"], &job["ranks"]), (&"dgx-h100:nodes=2".into(), &16.into()));
+    assert_eq!(job["pids"].as_array().unwrap().len(), 16);
+    assert!(job["most_clock_ps"].as_u64() > Some(0) && job["calls"].as_u64() > Some(0));
+    let text = String::from_utf8(busy.top("--once").stdout).unwrap();
+    assert!(text.starts_with("dgx-h100:nodes=2  16 ranks (16 processes"), "{text}");
+    assert!(text.contains("\nn1: 1 of 8 NICs transmit, 1 of 8 receive, idle: "), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("n1.g7.nic.tx  leaf ")), "{text}");
+}
+
+#[test]
+fn alternating_rings_keep_all_nics_busy_both_ways() {
+    let mut busy = Busy::start("alternating_rings");
+    assert_eq!(nics(&busy.seen()), [[8, 8, 8], [8, 8, 8]]);
+}
+
+#[test]
+fn without_a_job_the_sentence_says_how_to_start_one() {
+    let mut bystander = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let pid = bystander.id().to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(["top", "--once", "--pid", &pid]).output();
+    drop(bystander.stdin.take());
+    bystander.wait().unwrap();
+    let output = output.unwrap();
+    let sentence = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && sentence.contains(&format!("process {pid} belongs to no")),
+        "{sentence}"
+    );
+    assert!(sentence.contains("start one with --fabric"), "{sentence}");
+}
