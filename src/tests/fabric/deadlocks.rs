@@ -11,7 +11,8 @@ use std::sync::Mutex;
 fn told(n: u32, parts: &[&str], work: impl Fn(Rank, Handle) -> Option<Error> + Sync) {
     let errors = Mutex::new(Vec::new());
     on_machine(n, "dgx-h100", "virtual", "", |rank, comm| {
-        errors.lock().unwrap().extend(work(rank, comm));
+        let ended = work(rank, comm);
+        errors.lock().unwrap().extend(ended);
     });
     let errors = errors.into_inner().unwrap();
     assert!(!errors.is_empty());

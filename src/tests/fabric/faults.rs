@@ -8,20 +8,21 @@ use crate::topology;
 use crate::types::Collective;
 use std::sync::Mutex;
 
-/// A machine of four places on a switch with this fault, in a file that goes with the value.
-struct Declared(std::path::PathBuf);
+/// A machine of four places of class w, in a file that goes with the value.
+pub(super) struct Declared(std::path::PathBuf);
 
 impl Declared {
-    fn new(name: &str, fault: &str) -> Declared {
+    /// Its shape, and what is wrong with it.
+    pub(super) fn new(name: &str, shape: &str) -> Declared {
         let text = format!(
             "name = \"m\"\n[class.w]\nbw = \"1GB/s\"\nlat = \"100ns\"\nmtu = \"1000B\"\n\
-             [switch]\nplaces = 4\nport = \"w\"\n{fault}"
+             {shape}"
         );
         let path = std::env::temp_dir().join(format!("penny-{name}-{}.toml", std::process::id()));
         std::fs::write(&path, text).unwrap();
         Declared(path)
     }
-    fn spec(&self) -> &str {
+    pub(super) fn spec(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }
@@ -33,11 +34,13 @@ impl Drop for Declared {
 }
 
 const COUNT: usize = 10_000;
+/// Four places on a switch.
+const SWITCH: &str = "[switch]\nplaces = 4\nport = \"w\"\n";
 
 /// A ring over the four, twice: its times are the engine's, and so are the counters of the first. Tells errors and
 /// resends of all ports, the last exit and the trace.
 fn suffer(name: &str, fault: &str) -> [u64; 4] {
-    let file = Declared::new(name, fault);
+    let file = Declared::new(name, &format!("{SWITCH}{fault}"));
     let network = topology::open(file.spec()).unwrap();
     let method = algorithms::index("ring");
     let expected = outcome(&network, &[0, 1, 2, 3], method, Collective::AllReduce, COUNT);
@@ -85,7 +88,7 @@ fn damaged_messages_are_counted_as_often_as_they_are_sent_again_and_alike_every_
 #[test]
 fn a_link_past_its_retries_fails_every_rank_by_its_name() {
     let fault = "[[fault]]\nlink = \"g2.tx\"\nkind = \"crc\"\nrate = 1.0\nretries = 2\nseed = 1\n";
-    let file = Declared::new("broken", fault);
+    let file = Declared::new("broken", &format!("{SWITCH}{fault}"));
     let errors = Mutex::new(Vec::new());
     on_machine(4, file.spec(), "virtual", "allreduce:ring", |_, comm| {
         // A barrier is a reduction on the machine, and passes that link too.

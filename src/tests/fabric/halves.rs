@@ -1,5 +1,6 @@
 //! Communicators made of one share the machine's ports where their routes meet.
 
+use super::faults::Declared;
 use super::{address, on_machine, outcome, timed};
 use crate::algorithms;
 use crate::comm::{self, Call};
@@ -39,8 +40,9 @@ fn pairs_on_rails_of_their_own_do_not_notice_each_other() {
 
 #[test]
 fn pairs_whose_routes_meet_take_longer_together() {
-    // On a row of the mesh 0 -> 3 passes 1 -> 2.
-    let late = delays("t3000", [[0, 3], [1, 2]]);
+    // On the line 0 -> 3 passes 1 -> 2.
+    let line = Declared::new("line", "[line]\nshape = \"4\"\nlink = \"w\"\n");
+    let late = delays(line.spec(), [[0, 3], [1, 2]]);
     assert!(late.iter().any(|&ps| ps > 1_000_000), "{late:?}");
 }
 
