@@ -84,17 +84,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Add what passed later.
-    fn add(&mut self, later: &Counters) {
-        self.bytes = self.bytes.saturating_add(later.bytes);
-        self.messages += later.messages;
-        self.busy_ps = self.busy_ps.saturating_add(later.busy_ps);
-        self.queue_high = self.queue_high.max(later.queue_high);
-        self.errors += later.errors;
-        self.resends += later.resends;
-        self.down_ps = self.down_ps.saturating_add(later.down_ps);
-    }
-
     /// What passed since then; the longest queue is that of all time.
     fn since(&self, earlier: &Counters) -> Counters {
         Counters {

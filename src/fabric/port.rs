@@ -2,14 +2,20 @@
 
 use super::{Counters, PortState};
 use crate::topology::Class;
-use std::collections::VecDeque;
 
 /// A port.
 pub struct Port {
     pub free_ps: u64,
     pub counters: Counters,
-    /// When those that waited at the last look start.
-    waiting: VecDeque<u64>,
+    waiting: Waiting,
+}
+
+/// When those that waited at the last look start. Most look at ports where nobody waits, and see that here.
+#[derive(Default)]
+pub struct Waiting {
+    starts: Vec<u64>,
+    /// The first so many have started.
+    gone: u32,
 }
 
 /// What a message of one size costs at ports of one class.
@@ -39,7 +45,7 @@ impl Cost {
 impl Port {
     /// As it was left.
     pub fn new(state: PortState) -> Port {
-        Port { free_ps: state.free_ps, counters: state.counters, waiting: VecDeque::new() }
+        Port { free_ps: state.free_ps, counters: state.counters, waiting: Waiting::default() }
     }
 
     /// As it is left.
@@ -49,22 +55,60 @@ impl Port {
 
     /// Nobody waits, at any time that is to come.
     pub fn forget_waiting(&mut self) {
-        self.waiting.clear();
+        self.waiting = Waiting::default();
     }
 
     /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
     #[inline]
     pub fn count(&mut self, now_ps: u64, start_ps: u64, busy_ps: u64, bytes: u64) {
-        while self.waiting.front().is_some_and(|&start| start <= now_ps) {
-            self.waiting.pop_front();
-        }
-        if start_ps > now_ps {
-            self.waiting.push_back(start_ps);
-        }
+        let waiting = self.waiting.count(now_ps, start_ps);
         let counters = &mut self.counters;
-        counters.queue_high = counters.queue_high.max(self.waiting.len() as u32);
+        counters.queue_high = counters.queue_high.max(waiting);
         counters.bytes = counters.bytes.saturating_add(bytes);
         counters.messages += 1;
         counters.busy_ps = counters.busy_ps.saturating_add(busy_ps);
+    }
+}
+
+impl Waiting {
+    /// A message came that starts at `start_ps`: how many wait now.
+    #[inline]
+    pub fn count(&mut self, now_ps: u64, start_ps: u64) -> u32 {
+        if !self.starts.is_empty() {
+            self.pass(now_ps);
+        }
+        if start_ps > now_ps {
+            self.join(start_ps);
+        }
+        self.starts.len() as u32 - self.gone
+    }
+
+    fn pass(&mut self, now_ps: u64) {
+        while self.starts.get(self.gone as usize).is_some_and(|&start| start <= now_ps) {
+            self.gone += 1;
+        }
+        if self.gone as usize == self.starts.len() {
+            self.starts.clear();
+            self.gone = 0;
+        }
+    }
+
+    fn join(&mut self, start_ps: u64) {
+        // Half of the places, so that moving costs less than one move for each that comes.
+        if self.starts.len() == self.starts.capacity() && self.gone as usize * 2 > self.starts.len() {
+            self.starts.drain(..self.gone as usize);
+            self.gone = 0;
+        }
+        self.starts.push(start_ps);
+    }
+
+    /// Those that wait at the last look.
+    pub fn starts(&self) -> &[u64] {
+        &self.starts[self.gone as usize..]
+    }
+
+    /// All start later.
+    pub fn shift(&mut self, ps: u64) {
+        self.starts.iter_mut().for_each(|start| *start = start.saturating_add(ps));
     }
 }

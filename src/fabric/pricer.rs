@@ -7,7 +7,11 @@
 //!
 //! What a call takes that is alone in the network depends on its ranks' entries, and on the ports that it passes and
 //! that are still taken then, only by their differences from the first entry. In a loop of equal calls these
-//! differences soon repeat. Where faults are declared, time itself matters, and nothing is remembered. Not for calls that find messages of others under way.
+//! differences soon repeat. Where faults are declared, time itself matters, and nothing is remembered. Not for calls
+//! that find messages of others under way.
+//!
+//! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than all the rest. A
+//! [`Ledger`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
 
 use super::engine::Engine;
 use super::running::too_long;
@@ -50,7 +54,7 @@ struct Key {
 struct Known {
     _plans: Arc<[Plan]>,
     /// The latest last.
-    prices: Vec<Price>,
+    prices: Vec<Arc<Price>>,
 }
 
 /// What followed once. Times are after the first entry.
@@ -61,6 +65,8 @@ struct Price {
     outcome: Arc<Outcome>,
     /// No time is later.
     last_ps: u64,
+    /// All its ports were free before.
+    idle: bool,
 }
 
 /// A port that the call passed.
@@ -70,7 +76,28 @@ struct Passed {
     before_ps: u64,
     /// and until then after it.
     after_ps: u64,
-    counters: Counters,
+    bytes: u64,
+    messages: u64,
+    busy_ps: u64,
+    queue_high: u32,
+}
+
+/// Ports, of which the latest changes are noted and not yet made.
+pub struct Ledger {
+    ports: Vec<PortState>,
+    /// Every port is free from then on.
+    free_ps: u64,
+    pending: Option<Pending>,
+}
+
+/// A price that was paid several times in a row.
+struct Pending {
+    price: Arc<Price>,
+    times: u64,
+    /// When the call began that was the last.
+    base_ps: u64,
+    /// So long after itself, the call finds its ports as the price needs them.
+    period_ps: Option<u64>,
 }
 
 /// Prices that are remembered of one call.
@@ -109,23 +136,46 @@ impl Pricer {
             return self.price_anew(call, places, entry_ps, ports);
         }
         let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
-        let key = Key {
-            plans: call.plans.as_ptr().addr(),
-            count: call.count,
-            size: call.size,
-            slice_bytes: call.slice_bytes,
-            first_place: places.first().copied().unwrap_or(0),
-            last_place: places.last().copied().unwrap_or(0),
-        };
+        let key = Key::of(call, places);
         if let Some(known) = self.known.get(&key) {
-            let fits = |price: &&Price| price.fits(base_ps, places, entry_ps, ports);
+            let fits =
+                |price: &&Arc<Price>| price.is_of(base_ps, places, entry_ps) && price.meets(base_ps, ports);
             if let Some(price) = known.prices.iter().rev().find(fits) {
                 return price.leave(base_ps, ports);
             }
         }
-        let price = self.find(call, places, entry_ps, base_ps, ports)?;
+        let price = Arc::new(self.find(call, places, entry_ps, base_ps, ports)?);
         let priced = price.leave(base_ps, ports)?;
         self.remember(key, call, price);
+        Ok(priced)
+    }
+
+    /// The same, with ports of which nobody looks at every one after every call: a call that is repeated with the same
+    /// differences does not touch them.
+    ///
+    /// # Panics
+    /// If there is not one state for each port of the network.
+    pub fn price_onto(
+        &mut self,
+        call: &SharedCall,
+        places: &[Rank],
+        entry_ps: &[u64],
+        ledger: &mut Ledger,
+    ) -> Result<Priced> {
+        assert_eq!(ledger.ports.len(), self.network.ports.len(), "one state for each port");
+        let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
+        if self.network.faults.is_empty()
+            && let Some(known) = self.known.get(&Key::of(call, places))
+        {
+            let fits =
+                |price: &&Arc<Price>| price.is_of(base_ps, places, entry_ps) && ledger.fits(price, base_ps);
+            if let Some(price) = known.prices.iter().rev().find(fits) {
+                return ledger.pay(price, base_ps);
+            }
+        }
+        ledger.settle();
+        let priced = self.price(call, places, entry_ps, &mut ledger.ports)?;
+        ledger.free_ps = ledger.ports.iter().map(|port| port.free_ps).max().unwrap_or(0);
         Ok(priced)
     }
 
@@ -149,12 +199,16 @@ impl Pricer {
                 port,
                 before_ps: before(state),
                 after_ps: after.free_ps,
-                counters: after.counters,
+                bytes: after.counters.bytes,
+                messages: after.counters.messages,
+                busy_ps: after.counters.busy_ps,
+                queue_high: after.counters.queue_high,
             })
             .collect();
         let times = ports.iter().map(|p| p.after_ps).chain(outcome.exit_ps.iter().copied());
         let last_ps = times.max().unwrap_or(0);
-        Ok(Price { places: places.into(), entries, ports, outcome: Arc::new(outcome), last_ps })
+        let idle = ports.iter().all(|passed| passed.before_ps == 0);
+        Ok(Price { places: places.into(), entries, ports, outcome: Arc::new(outcome), last_ps, idle })
     }
 
     /// Faults come at their time, whatever the entries: nothing repeats.
@@ -174,7 +228,7 @@ impl Pricer {
         Ok(Priced { base_ps: 0, outcome: Arc::new(outcome) })
     }
 
-    fn remember(&mut self, key: Key, call: &SharedCall, price: Price) {
+    fn remember(&mut self, key: Key, call: &SharedCall, price: Arc<Price>) {
         self.held += price.held();
         if self.held > MOST_HELD {
             self.known.clear();
@@ -189,28 +243,118 @@ impl Pricer {
     }
 }
 
+impl Key {
+    fn of(call: &SharedCall, places: &[Rank]) -> Key {
+        Key {
+            plans: call.plans.as_ptr().addr(),
+            count: call.count,
+            size: call.size,
+            slice_bytes: call.slice_bytes,
+            first_place: places.first().copied().unwrap_or(0),
+            last_place: places.last().copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Ledger {
+    /// Ports as they are left.
+    pub fn new(ports: Vec<PortState>) -> Ledger {
+        let free_ps = ports.iter().map(|port| port.free_ps).max().unwrap_or(0);
+        Ledger { ports, free_ps, pending: None }
+    }
+
+    /// The ports as they are: what was noted is made first.
+    pub fn ports(&mut self) -> &[PortState] {
+        self.settle();
+        &self.ports
+    }
+
+    fn settle(&mut self) {
+        if let Some(Pending { price, times, base_ps, .. }) = self.pending.take() {
+            price.apply(base_ps, times, &mut self.ports);
+        }
+    }
+
+    /// Are the ports as the price needs them?
+    fn fits(&mut self, price: &Arc<Price>, base_ps: u64) -> bool {
+        if self.free_ps <= base_ps {
+            return price.idle;
+        }
+        if let Some(pending) = &mut self.pending
+            && Arc::ptr_eq(&pending.price, price)
+            && let Some(gap_ps) = base_ps.checked_sub(pending.base_ps)
+        {
+            // Its ports are as it left them itself, so that only the time since then counts.
+            if pending.period_ps == Some(gap_ps) {
+                return true;
+            }
+            let fits = price.ports.iter().all(|p| p.before_ps == p.after_ps.saturating_sub(gap_ps));
+            pending.period_ps = if fits { Some(gap_ps) } else { pending.period_ps };
+            return fits;
+        }
+        self.settle();
+        price.meets(base_ps, &self.ports)
+    }
+
+    /// Note that a call took what it takes.
+    fn pay(&mut self, price: &Arc<Price>, base_ps: u64) -> Result<Priced> {
+        let priced = price.at(base_ps)?;
+        self.free_ps = self.free_ps.max(base_ps + price.last_ps);
+        match &mut self.pending {
+            Some(pending) if Arc::ptr_eq(&pending.price, price) => {
+                pending.times += 1;
+                pending.base_ps = base_ps;
+            }
+            _ => {
+                self.settle();
+                self.pending = Some(Pending { price: price.clone(), times: 1, base_ps, period_ps: None });
+            }
+        }
+        Ok(priced)
+    }
+}
+
 impl Price {
-    fn fits(&self, base_ps: u64, places: &[Rank], entry_ps: &[u64], ports: &[PortState]) -> bool {
-        *self.places == *places
-            && self.entries.len() == entry_ps.len()
-            && self.entries.iter().zip(entry_ps).all(|(&entry, &at_ps)| entry == at_ps - base_ps)
-            && self
-                .ports
-                .iter()
-                .all(|passed| passed.before_ps == ports[passed.port as usize].free_ps.saturating_sub(base_ps))
+    /// Is it of a call at these places, with these differences between entries?
+    fn is_of(&self, base_ps: u64, places: &[Rank], entry_ps: &[u64]) -> bool {
+        self.entries.len() == entry_ps.len()
+            && *self.places == *places
+            // No early end, so that many are compared at once.
+            && self.entries.iter().zip(entry_ps).fold(0, |d, (&entry, &at_ps)| d | (entry ^ (at_ps - base_ps))) == 0
+    }
+
+    /// Are its ports taken as they were then?
+    fn meets(&self, base_ps: u64, ports: &[PortState]) -> bool {
+        let before = |passed: &Passed| ports[passed.port as usize].free_ps.saturating_sub(base_ps);
+        self.ports.iter().all(|passed| passed.before_ps == before(passed))
+    }
+
+    /// What follows for a call that begins at a time.
+    fn at(&self, base_ps: u64) -> Result<Priced> {
+        if base_ps.checked_add(self.last_ps).is_none_or(|last_ps| last_ps == u64::MAX) {
+            return Err(too_long());
+        }
+        Ok(Priced { base_ps, outcome: self.outcome.clone() })
     }
 
     /// Leave the ports as the call leaves them.
     fn leave(&self, base_ps: u64, ports: &mut [PortState]) -> Result<Priced> {
-        if base_ps.checked_add(self.last_ps).is_none_or(|last_ps| last_ps == u64::MAX) {
-            return Err(too_long());
-        }
+        let priced = self.at(base_ps)?;
+        self.apply(base_ps, 1, ports);
+        Ok(priced)
+    }
+
+    /// Leave the ports as so many calls leave them, of which the last began at a time. Of faults nothing is remembered.
+    fn apply(&self, base_ps: u64, times: u64, ports: &mut [PortState]) {
         for passed in &self.ports {
             let port = &mut ports[passed.port as usize];
             port.free_ps = base_ps + passed.after_ps;
-            port.counters.add(&passed.counters);
+            let counters = &mut port.counters;
+            counters.bytes = counters.bytes.saturating_add(passed.bytes.saturating_mul(times));
+            counters.messages += passed.messages * times;
+            counters.busy_ps = counters.busy_ps.saturating_add(passed.busy_ps.saturating_mul(times));
+            counters.queue_high = counters.queue_high.max(passed.queue_high);
         }
-        Ok(Priced { base_ps, outcome: self.outcome.clone() })
     }
 
     /// Numbers that it holds, about.

@@ -157,9 +157,9 @@ impl View {
     pub const fn of(&self, rank: Rank) -> View {
         View { rank, ..*self }
     }
-    /// Every rank but this one, ascending.
+    /// Every rank but this one, the next one first: if all send in this order, nobody is everybody's first.
     pub fn others(&self) -> Vec<Rank> {
-        (0..self.nranks).filter(|&r| r != self.rank).collect()
+        (1..self.nranks).map(|distance| self.next(distance)).collect()
     }
     /// The rank `distance` after this one, round the ring.
     pub fn next(&self, distance: u32) -> Rank {

@@ -10,12 +10,13 @@
 //! head on at once: ports without latency are refused as well.
 
 use super::Priced;
-use super::links::{Link, Links};
+use super::links::Links;
 use super::period::Watch;
+use super::port::Port;
 use crate::error::{Error, Result};
-use crate::fabric::Counters;
 use crate::fabric::queue::{Event, Queue};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::hint::black_box;
 
 /// Set in [`Event::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
@@ -24,38 +25,57 @@ const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
 
-/// A message under way, or a place for one.
+/// A message under way, or a place for one. Half a line of the cache.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 pub struct Message {
     /// When it is at its next port or arrives; [`WAITS`] for a credit, or [`VACANT`].
     pub at_ps: u64,
+    /// Before this time its last byte cannot have left the port that it is at. Of one that waits or is vacant: the
+    /// next of its kind.
     pub tail_ps: u64,
     pub link: u32,
     pub round: u32,
     pub slice: u32,
-    pub chunk: u32,
-    pub passed: u32,
-    next: u32,
+    pub chunk: u16,
+    pub passed: u16,
 }
 
 /// In [`Message::at_ps`].
 pub const WAITS: u64 = u64::MAX;
 const VACANT: u64 = u64::MAX - 1;
 
-#[derive(Clone, Copy)]
-struct Flow {
-    under_way: u32,
-    first: u32,
-    last: u32,
+/// What a message must know of a port on its link's way: at `link << shift | passed`, so that it is found without the
+/// link.
+#[derive(Clone, Copy, Default)]
+struct Stop {
+    port: u32,
+    /// Where the costs of its class begin.
+    costs: u32,
+    /// Who sends.
+    rank: u32,
+    whole: bool,
+    last: bool,
 }
 
-/// A port, or all that are alike.
-pub struct Port {
-    pub free_ps: u64,
-    pub counters: Counters,
-    pub waiting: VecDeque<u64>,
-    /// When the last head came, and of which copy's message.
-    pub head_ps: u64,
+/// What a link has under way, and what must be known to send over it.
+struct Track {
+    /// The order of its first message.
+    order: u64,
+    post_ps: u64,
+    under_way: u32,
+    credits: u32,
+    /// The messages that wait for credits.
+    first: u32,
+    last: u32,
+    /// Where its messages go on, and who sends there.
+    next: u32,
+    next_rank: u32,
+}
+
+/// When the last head came to a port, and of which copy's message.
+pub struct Head {
+    pub at_ps: u64,
     pub which: u32,
 }
 
@@ -63,7 +83,11 @@ pub struct Engine<'a> {
     pub links: &'a Links,
     queue: Queue,
     pub ports: Vec<Port>,
-    flows: Vec<Flow>,
+    /// By port, where few ranks stand for all.
+    pub heads: Vec<Head>,
+    tracks: Vec<Track>,
+    stops: Vec<Stop>,
+    shift: u32,
     pub messages: Vec<Message>,
     vacant: u32,
     entered: Vec<bool>,
@@ -93,19 +117,20 @@ impl<'a> Engine<'a> {
         if bits(links.links.len() as u32) + slice_bits + round_bits >= u64::BITS {
             return Err(Error::argument("there are too many rounds and slices to be priced"));
         }
-        let port = || Port {
-            free_ps: 0,
-            counters: Counters::default(),
-            waiting: VecDeque::new(),
-            head_ps: u64::MAX,
-            which: NONE,
-        };
+        let most = links.links.iter().map(|link| link.hops).max().unwrap_or(1);
+        if most >= u32::from(u16::MAX) || links.chunks.len() > usize::from(u16::MAX) {
+            return Err(Error::argument("ways are too long, or chunks too different, to be priced"));
+        }
         let ranks = links.ranks as usize;
+        let heads = if links.is_folded() { links.ports } else { 0 };
         let mut engine = Engine {
             links,
             queue: Queue::new(),
-            ports: (0..links.ports).map(|_| port()).collect(),
-            flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; links.links.len()],
+            ports: (0..links.ports).map(|_| Port::default()).collect(),
+            heads: (0..heads).map(|_| Head { at_ps: u64::MAX, which: NONE }).collect(),
+            tracks: Vec::new(),
+            stops: Vec::new(),
+            shift: most.next_power_of_two().ilog2(),
             messages: Vec::new(),
             vacant: NONE,
             entered: vec![false; ranks],
@@ -117,53 +142,95 @@ impl<'a> Engine<'a> {
             slice_bits,
             refused: false,
         };
+        engine.lay();
         for rank in 0..links.ranks {
             let at_ps = entry_ps[rank as usize];
-            let order = engine.order(rank, 0, 0, 0);
+            let order = engine.order(rank, 0);
             engine.schedule(Event { at_ps, call: 0, order, who: ENTRY | rank })?;
         }
         Ok(engine)
     }
 
+    /// Lay the links out as events need them.
+    fn lay(&mut self) {
+        let links = self.links;
+        self.stops.resize(links.links.len() << self.shift, Stop::default());
+        for (id, link) in links.links.iter().enumerate() {
+            let hops = links.hops(link);
+            for (passed, hop) in hops.iter().enumerate() {
+                self.stops[id << self.shift | passed] = Stop {
+                    port: hop.port,
+                    costs: hop.class * links.sizes.len() as u32,
+                    rank: link.rank,
+                    whole: hop.whole,
+                    last: passed + 1 == hops.len(),
+                };
+            }
+            self.tracks.push(Track {
+                order: self.order(link.rank, link.lane),
+                post_ps: link.post_ps,
+                under_way: 0,
+                credits: link.credits,
+                first: NONE,
+                last: NONE,
+                next: link.next,
+                next_rank: links.links[link.next as usize].rank,
+            });
+        }
+    }
+
     fn run(mut self, mut watch: Option<Watch>) -> Result<Option<Priced>> {
         let mut watches = true;
-        while let Some(Event { at_ps, who, .. }) = self.queue.pop_before(u64::MAX) {
+        while let Some(event) = self.queue.pop_before(u64::MAX) {
+            let Event { at_ps, who, .. } = event;
             self.events += 1;
-            if who & ENTRY != 0 {
-                self.enter(who & !ENTRY, at_ps)?;
-                continue;
-            }
-            let Message { link, passed, .. } = self.messages[who as usize];
-            if passed < self.links.links[link as usize].hops {
-                self.pass(who, at_ps)?;
+            self.look_ahead();
+            if event.order & HEAD != 0 {
+                self.pass(event)?;
                 if self.refused {
                     return Ok(None);
                 }
-            } else {
-                self.arrive(who, at_ps)?;
-                if link == 0
-                    && watches
-                    && let Some(watch) = &mut watch
-                    && self.entered.iter().all(|&entered| entered)
-                {
-                    watches = watch.look(&mut self, at_ps)?;
-                }
+            } else if who & ENTRY != 0 {
+                self.enter(who & !ENTRY, at_ps)?;
+            } else if self.arrive(who, at_ps)? == 0
+                && watches
+                && let Some(watch) = &mut watch
+                && self.entered.iter().all(|&entered| entered)
+            {
+                watches = watch.look(&mut self, at_ps)?;
             }
         }
-        let counters = self.ports.iter().map(|port| port.counters).collect();
+        let counters = self.ports.iter().map(Port::counters).collect();
         let periods = watch.map_or(0, |watch| watch.skipped);
         Ok(Some(Priced { exit_ps: self.exit_ps, counters, events: self.events, periods }))
     }
 
-    /// As in the general engine: rank, lane, round, slice.
-    fn order(&self, rank: u32, lane: u32, round: u32, slice: u32) -> u64 {
-        let link = u64::from(rank) * self.lanes + u64::from(lane);
-        (link << self.round_bits | u64::from(round)) << self.slice_bits | u64::from(slice)
+    /// Touch what the next events of the present time need, each a step of its chain: the cache fetches for several of
+    /// them at once, while the one at hand is handled.
+    #[inline]
+    fn look_ahead(&self) {
+        let message = |count| self.messages.get(self.queue.ahead(count)?.who as usize);
+        let stop = |message: &Message| {
+            self.stops.get((message.link as usize) << self.shift | usize::from(message.passed))
+        };
+        if let Some(fourth) = message(3) {
+            black_box(fourth.link);
+            black_box(message(2).and_then(stop).map(|stop| stop.port));
+            let port = message(1).and_then(stop).and_then(|stop| self.ports.get(stop.port as usize));
+            black_box(port.map(|port| port.free_ps));
+        }
     }
 
+    /// As in the general engine: rank, lane, round, slice. This is the first of a lane.
+    fn order(&self, rank: u32, lane: u32) -> u64 {
+        (u64::from(rank) * self.lanes + u64::from(lane)) << (self.round_bits + self.slice_bits)
+    }
+
+    #[inline]
     fn message_order(&self, message: &Message) -> u64 {
-        let Link { rank, lane, .. } = self.links.links[message.link as usize];
-        self.order(rank, lane, message.round, message.slice)
+        self.tracks[message.link as usize].order
+            | u64::from(message.round) << self.slice_bits
+            | u64::from(message.slice)
     }
 
     #[inline]
@@ -181,7 +248,7 @@ impl<'a> Engine<'a> {
         for id in (rank as usize..links.links.len()).step_by(links.ranks as usize) {
             let chunk = links.links[id].chunk;
             for slice in 0..links.chunks[chunk as usize].slices {
-                self.send(id as u32, 0, slice, chunk, now_ps)?;
+                self.send(id as u32, 0, slice, chunk as u16, now_ps)?;
             }
             for early in self.early.remove(&(id as u32)).unwrap_or_default() {
                 self.send(id as u32, early.round + 1, early.slice, early.chunk, now_ps)?;
@@ -192,93 +259,98 @@ impl<'a> Engine<'a> {
 
     /// A message's head is at its next port.
     #[inline]
-    fn pass(&mut self, who: u32, now_ps: u64) -> Result<()> {
+    fn pass(&mut self, event: Event) -> Result<()> {
+        let Event { at_ps: now_ps, order, who, .. } = event;
         let links = self.links;
         let message = &mut self.messages[who as usize];
-        let link = &links.links[message.link as usize];
-        let hop = &links.hops[(link.first_hop + message.passed) as usize];
-        let port = &mut self.ports[hop.port as usize];
-        let chunk = &links.chunks[message.chunk as usize];
+        let stop = self.stops[(message.link as usize) << self.shift | usize::from(message.passed)];
+        let port = &mut self.ports[stop.port as usize];
+        let chunk = &links.chunks[usize::from(message.chunk)];
         let size = if message.slice + 1 == chunk.slices { chunk.last_size } else { chunk.size };
-        let cost = links.cost(hop.class, size);
+        let cost = links.costs[(stop.costs + size) as usize];
 
-        if links.is_folded() {
-            self.refused |= port.head_ps == now_ps && port.which != hop.which;
-            (port.head_ps, port.which) = (now_ps, hop.which);
+        if let Some(head) = self.heads.get_mut(stop.port as usize) {
+            let which = links.hops(&links.links[message.link as usize])[usize::from(message.passed)].which;
+            self.refused |= head.at_ps == now_ps && head.which != which;
+            *head = Head { at_ps: now_ps, which };
         }
         let start_ps = now_ps.max(port.free_ps);
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
         port.free_ps = end_ps;
         port.count(now_ps, start_ps, end_ps, links.sizes[size as usize]);
         if message.passed == 0 {
-            let exit = &mut self.exit_ps[link.rank as usize];
+            let exit = &mut self.exit_ps[stop.rank as usize];
             *exit = end_ps.max(*exit);
         }
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
         message.passed += 1;
-        let at_ps = if hop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
+        let at_ps = if stop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
         message.at_ps = at_ps;
-        let arrives = message.passed == link.hops;
-        let order = self.message_order(&self.messages[who as usize]) | if arrives { 0 } else { HEAD };
+        let order = if stop.last { order & !HEAD } else { order };
         self.schedule(Event { at_ps, call: 0, order, who })
     }
 
-    fn arrive(&mut self, who: u32, now_ps: u64) -> Result<()> {
+    /// A message arrives: its link.
+    #[inline]
+    fn arrive(&mut self, who: u32, now_ps: u64) -> Result<u32> {
         let place = &mut self.messages[who as usize];
         let message = *place;
         place.at_ps = VACANT;
-        place.next = std::mem::replace(&mut self.vacant, who);
+        place.tail_ps = u64::from(std::mem::replace(&mut self.vacant, who));
 
-        let flow = &mut self.flows[message.link as usize];
-        flow.under_way -= 1;
-        let waiting = flow.first;
+        let track = &mut self.tracks[message.link as usize];
+        let (next, rank, waiting) = (track.next, track.next_rank as usize, track.first);
+        track.under_way -= 1;
         if waiting != NONE {
-            flow.first = self.messages[waiting as usize].next;
+            track.first = self.messages[waiting as usize].tail_ps as u32;
+            self.messages[waiting as usize].tail_ps = 0;
             self.post(waiting, now_ps)?;
         }
-
-        let next = self.links.links[message.link as usize].next;
-        let rank = self.links.links[next as usize].rank as usize;
         self.exit_ps[rank] = now_ps.max(self.exit_ps[rank]);
         if message.round + 1 == self.links.rounds {
-            return Ok(());
+            return Ok(message.link);
         }
-        if !self.entered[rank] {
+        if self.entered[rank] {
+            self.send(next, message.round + 1, message.slice, message.chunk, now_ps)?;
+        } else {
             self.early.entry(next).or_default().push(message);
-            return Ok(());
         }
-        self.send(next, message.round + 1, message.slice, message.chunk, now_ps)
+        Ok(message.link)
     }
 
-    fn send(&mut self, link: u32, round: u32, slice: u32, chunk: u32, now_ps: u64) -> Result<()> {
-        let message = Message { at_ps: WAITS, tail_ps: 0, link, round, slice, chunk, passed: 0, next: NONE };
-        let who = self.place(message)?;
-        let flow = &mut self.flows[link as usize];
-        if flow.under_way < self.links.links[link as usize].credits {
+    #[inline]
+    fn send(&mut self, link: u32, round: u32, slice: u32, chunk: u16, now_ps: u64) -> Result<()> {
+        let who = self.place(Message { at_ps: WAITS, tail_ps: 0, link, round, slice, chunk, passed: 0 })?;
+        let track = &mut self.tracks[link as usize];
+        if track.under_way < track.credits {
             return self.post(who, now_ps);
         }
-        match flow.first {
-            NONE => flow.first = who,
-            _ => self.messages[flow.last as usize].next = who,
+        match track.first {
+            NONE => track.first = who,
+            _ => self.messages[track.last as usize].tail_ps = u64::from(who),
         }
-        flow.last = who;
+        track.last = who;
+        self.messages[who as usize].tail_ps = u64::from(NONE);
         Ok(())
     }
 
     /// A message sets out.
+    #[inline]
     fn post(&mut self, who: u32, now_ps: u64) -> Result<()> {
-        let link = self.messages[who as usize].link;
-        self.flows[link as usize].under_way += 1;
-        let at_ps = now_ps.saturating_add(self.links.links[link as usize].post_ps);
-        self.messages[who as usize].at_ps = at_ps;
+        let message = &mut self.messages[who as usize];
+        let track = &mut self.tracks[message.link as usize];
+        track.under_way += 1;
+        let at_ps = now_ps.saturating_add(track.post_ps);
+        message.at_ps = at_ps;
         let order = self.message_order(&self.messages[who as usize]) | HEAD;
         self.schedule(Event { at_ps, call: 0, order, who })
     }
 
+    #[inline]
     fn place(&mut self, message: Message) -> Result<u32> {
         let who = self.vacant;
         if who != NONE {
-            self.vacant = std::mem::replace(&mut self.messages[who as usize], message).next;
+            self.vacant = std::mem::replace(&mut self.messages[who as usize], message).tail_ps as u32;
             return Ok(who);
         }
         if self.messages.len() >= ENTRY as usize {
@@ -309,7 +381,7 @@ impl<'a> Engine<'a> {
             if message.at_ps >= VACANT {
                 return Err(Error::argument("the call takes longer than 2^64 picoseconds"));
             }
-            let arrives = message.passed == self.links.links[message.link as usize].hops;
+            let arrives = u32::from(message.passed) == self.links.links[message.link as usize].hops;
             let order = self.message_order(&message) | if arrives { 0 } else { HEAD };
             queue.push(Event { at_ps: message.at_ps, call: 0, order, who });
         }
@@ -318,27 +390,10 @@ impl<'a> Engine<'a> {
         self.exit_ps.iter_mut().for_each(|exit| *exit = exit.saturating_add(ps));
         for port in &mut self.ports {
             port.free_ps = port.free_ps.saturating_add(ps);
-            port.waiting.iter_mut().for_each(|start| *start = start.saturating_add(ps));
-            // `u64::MAX`: no head came yet.
-            port.head_ps = port.head_ps.saturating_add(ps);
+            port.waiting.shift(ps);
         }
+        // `u64::MAX`: no head came yet.
+        self.heads.iter_mut().for_each(|head| head.at_ps = head.at_ps.saturating_add(ps));
         Ok(())
-    }
-}
-
-impl Port {
-    #[inline]
-    fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
-        while self.waiting.front().is_some_and(|&start| start <= now_ps) {
-            self.waiting.pop_front();
-        }
-        if start_ps > now_ps {
-            self.waiting.push_back(start_ps);
-        }
-        let counters = &mut self.counters;
-        counters.queue_high = counters.queue_high.max(self.waiting.len() as u32);
-        counters.bytes = counters.bytes.saturating_add(bytes);
-        counters.messages += 1;
-        counters.busy_ps = counters.busy_ps.saturating_add(end_ps - start_ps);
     }
 }

@@ -21,6 +21,7 @@ mod events;
 mod fold;
 mod links;
 mod period;
+mod port;
 mod summary;
 mod sweep;
 #[cfg(test)]

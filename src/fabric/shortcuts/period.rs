@@ -11,6 +11,7 @@
 //! at moments that are twice as far apart each time, so that any period is found within a few of its lengths.
 
 use super::events::{Engine, Message, WAITS};
+use super::port::Port;
 use crate::error::Result;
 use crate::fabric::Counters;
 
@@ -58,7 +59,7 @@ impl Watch {
                 state: std::mem::take(&mut self.state),
                 at_ps: now_ps,
                 round,
-                counters: engine.ports.iter().map(|p| p.counters).collect(),
+                counters: engine.ports.iter().map(Port::counters).collect(),
                 events: engine.events,
             });
         }
@@ -68,11 +69,10 @@ impl Watch {
 
 fn skip(engine: &mut Engine<'_>, kept: &Kept, periods: u64, now_ps: u64, round: u32) -> Result<()> {
     for (port, then) in engine.ports.iter_mut().zip(&kept.counters) {
-        let now = &mut port.counters;
         let more = |now: u64, then: u64| now.saturating_add((now - then).saturating_mul(periods));
-        now.bytes = more(now.bytes, then.bytes);
-        now.messages = more(now.messages, then.messages);
-        now.busy_ps = more(now.busy_ps, then.busy_ps);
+        port.bytes = more(port.bytes, then.bytes);
+        port.messages = more(port.messages, then.messages);
+        port.busy_ps = more(port.busy_ps, then.busy_ps);
     }
     engine.events += (engine.events - kept.events) * periods;
     let rounds = (round - kept.round) * periods as u32;
@@ -89,14 +89,17 @@ fn state(engine: &Engine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
         out.push(u64::from(m.chunk) << 32 | u64::from(round - m.round));
         out.push(u64::from(m.passed));
         // A tail that is past cannot hold anything up any more.
-        out.extend([at, m.tail_ps.saturating_sub(now_ps)]);
+        let tail = if m.at_ps == WAITS { 0 } else { m.tail_ps.saturating_sub(now_ps) };
+        out.extend([at, tail]);
     }
     for port in &engine.ports {
         out.push(port.free_ps.saturating_sub(now_ps));
-        let waiting = port.waiting.iter().filter(|&&start| start > now_ps);
+        let waiting = port.waiting.starts().iter().filter(|&&start| start > now_ps);
         out.push(waiting.clone().count() as u64);
         out.extend(waiting.map(|start| start - now_ps));
-        let head = if port.head_ps == now_ps { 1 + u64::from(port.which) } else { 0 };
-        out.push(head);
     }
+    out.extend(engine.heads.iter().map(|head| match head.at_ps == now_ps {
+        true => 1 + u64::from(head.which),
+        false => 0,
+    }));
 }

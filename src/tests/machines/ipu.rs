@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!     ring              2(n-1) (a + S/nB)           ring_pair    2(n-1) (a + S/2nB)
-//!     meet_in_middle    2h (a + S/nB)               one_shot     a + k S/B            h = floor(n/2)
+//!     meet_in_middle    2h (a + S/nB)               one_shot     a + (n-1) S/B        h = floor(n/2)
 //! ```
 
 use super::*;
@@ -70,35 +70,14 @@ fn a_pair_of_rings_overtakes_meeting_in_the_middle_at_n_times_n_less_2() {
 /// Behind a switch all of a rank's messages share its port, and a message passes two: a = 2 us.
 const SWITCHED: f64 = 2.0 * LATENCY;
 
-/// `one_shot` with each rank's readers in turn, its next one first.
-fn seconds_in_turn(network: &Network, bytes: f64) -> f64 {
-    let n = network.shape.nranks();
-    let view = View::flat(Collective::AllReduce, 0, n, 0);
-    let mut plans = algorithms::plan_all(algorithms::find("one_shot").unwrap(), &view);
-    for (rank, plan) in (0..).zip(&mut plans) {
-        plan.steps.iter_mut().for_each(|step| step.to.sort_by_key(|&to| (to + n - rank) % n));
-    }
-    let places: Vec<u32> = (0..n).collect();
-    let call = Call {
-        plans: &plans,
-        places: &places,
-        view,
-        count: bytes as u64 / 4,
-        size: 4,
-        slice_bytes: u64::MAX,
-    };
-    *engine::price(network, &call, &vec![0; n as usize]).unwrap().exit_ps.iter().max().unwrap() as f64 * 1e-12
-}
-
-/// a + kS/B with k = n-1 if the ranks begin with different readers. If all begin with rank 0, as the method does,
-/// k = 2n-3: the last reader's port is idle for n-2 messages, and then takes n-1.
+/// a + kS/B with k = n-1: every rank begins with another reader. If all began with rank 0, k would be 2n-3: the last
+/// reader's port would be idle for n-2 messages, and then take n-1.
 #[test]
-fn one_shot_takes_its_closed_form_if_no_reader_is_everybodys_first() {
+fn one_shot_takes_its_closed_form_since_no_reader_is_everybodys_first() {
     for n in [4, 8, 16] {
         let (network, bytes) = (switch(n), 1048576.0);
-        let time = |k: u32| SWITCHED + f64::from(k) * bytes / RATE;
-        assert_near(seconds_in_turn(&network, bytes), time(n - 1), 0.01);
-        assert_near(seconds(&network, "one_shot", bytes), time(2 * n - 3), 0.01);
+        let expected = SWITCHED + f64::from(n - 1) * bytes / RATE;
+        assert_near(seconds(&network, "one_shot", bytes), expected, 0.01);
     }
 }
 
@@ -107,7 +86,7 @@ fn one_shot_gives_way_where_the_closed_forms_cross() {
     for n in [4, 8, 16] {
         let network = switch(n);
         let (n, h) = (f64::from(n), f64::from(n / 2));
-        let k = 2.0 * n - 3.0;
+        let k = n - 1.0;
         // a + kS/B = 2(n-1)(a + S/nB)
         let to_ring = (2.0 * n - 3.0) * SWITCHED * RATE / (k - 2.0 * (n - 1.0) / n);
         assert_near(crossover(&network, "one_shot", "ring").expect("they cross"), to_ring, 0.03);

@@ -1,0 +1,32 @@
+//! A port as events of links need it.
+
+use crate::fabric::Counters;
+use crate::fabric::port::Waiting;
+
+/// A port, or all that are alike: a line of the cache.
+#[derive(Default)]
+#[repr(align(64))]
+pub struct Port {
+    pub free_ps: u64,
+    pub bytes: u64,
+    pub messages: u64,
+    pub busy_ps: u64,
+    pub waiting: Waiting,
+    queue_high: u32,
+}
+
+impl Port {
+    #[inline]
+    /// As in the general engine.
+    pub fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
+        self.queue_high = self.queue_high.max(self.waiting.count(now_ps, start_ps));
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.messages += 1;
+        self.busy_ps = self.busy_ps.saturating_add(end_ps - start_ps);
+    }
+
+    pub fn counters(&self) -> Counters {
+        let Port { bytes, messages, busy_ps, queue_high, .. } = *self;
+        Counters { bytes, messages, busy_ps, queue_high, ..Counters::default() }
+    }
+}
