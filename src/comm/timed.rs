@@ -5,7 +5,7 @@ use super::communicator::Communicator;
 use super::group::Joint;
 use super::registry::{self, Handle};
 use super::transfer::Transfer;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::fabric::Counters;
 use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::planner::select::Why;
@@ -64,7 +64,11 @@ impl Communicator {
         let Some(seat) = self.shared.seat.clone().filter(|_| !posts.is_empty()) else { return work(self) };
         let waiting = seat.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
         if let Err(error) = work(self) {
-            seat.withdraw(waiting);
+            // After a disagreement the communicator goes on; otherwise nobody needs these posts any more.
+            match error.code {
+                Code::InvalidUsage if self.shared.broken.get().is_none() => seat.abandon(waiting),
+                _ => seat.withdraw(waiting),
+            }
             if seat.check().is_err() {
                 self.end_with(&error);
             }

@@ -125,6 +125,8 @@ pub struct Ticket {
 pub const FREE: u32 = 0;
 /// `Ticket::state`: its posts stand, and its rank waits or will.
 pub const POSTED: u32 = 1;
+/// `Ticket::state`: its posts stand, and its rank has gone on: it has learnt that ranks disagree in the call.
+pub const ABANDONED: u32 = 3;
 /// `Ticket::state`: all posts are done.
 pub const SERVED: u32 = 2;
 

@@ -14,10 +14,15 @@ use super::sentence::{read_text, write_text};
 use crate::error::{Code, Error, Result};
 use crate::memory::board::{AWAY, POSTED};
 use crate::sync::prim::Ordering;
+use crate::sys::clock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `BoardHeader::deadlock` while the sentence is being written.
 const WRITING: u32 = u32::MAX;
+/// A deadlock is reported when nothing has changed for so long.
+const STANDSTILL_NS: u64 = 300_000_000;
+/// Until then it is looked at so often.
+const A_MOMENT_NS: u64 = 1_000_000;
 
 impl Seat {
     /// One activity of this rank waits or is over.
@@ -42,7 +47,7 @@ impl Seat {
             let wanted = header.wanted.load(Ordering::Acquire);
             if header.running.load(Ordering::Acquire) == 0 && self.check().is_ok() {
                 // A panic must not leave the others without anybody who may run the engine.
-                let ended = catch_unwind(AssertUnwindSafe(|| self.run()));
+                let ended = catch_unwind(AssertUnwindSafe(|| self.run(wanted)));
                 if ended.is_err() {
                     self.halt(&Error::internal("the engine of the declared machine panicked"));
                 }
@@ -57,11 +62,11 @@ impl Seat {
         }
     }
 
-    fn run(&self) {
+    fn run(&self, wanted: u64) {
         let journal = Journal::new(&self.board);
         let ended = lock(&self.runner).run(&journal);
         match ended {
-            Ok(0) if self.stuck() => {
+            Ok(0) if self.stands_still(wanted) => {
                 // What the others wait for in vain may be because of a rank that died.
                 let dead = (0..self.board.places()).find(|&place| self.board.place(place).died());
                 let why = || Error::usage(report::deadlock(&self.board));
@@ -77,6 +82,19 @@ impl Seat {
 
     fn ring_all(&self) {
         (0..self.board.places()).for_each(|place| self.board.place(place).bell.ring());
+    }
+
+    /// Is there no hope, and does it stay so for a moment? Another thread of a waiting rank may still post something.
+    fn stands_still(&self, wanted: u64) -> bool {
+        let until_ns = clock::now_ns() + STANDSTILL_NS;
+        // BOUND: `until_ns`.
+        while clock::now_ns() < until_ns {
+            if !self.stuck() || self.board.header().wanted.load(Ordering::Acquire) != wanted {
+                return false;
+            }
+            clock::sleep_until(clock::now_ns() + A_MOMENT_NS);
+        }
+        self.stuck()
     }
 
     /// Does somebody wait, and nobody is left who could post what is missing?

@@ -42,7 +42,8 @@ pub(super) fn deadlock(board: &Board) -> String {
                 .take(NAMED)
                 .collect(),
         };
-        let awaited: Vec<String> = awaited.iter().map(|rank| format!("rank {rank}")).collect();
+        let its = if post.comm == 0 { "" } else { "its " };
+        let awaited: Vec<String> = awaited.iter().map(|rank| format!("{its}rank {rank}")).collect();
         let own = match post.spec.what {
             What::Transfer { from, .. } if post.member == 1 => format!("a receive from rank {from}"),
             What::Transfer { to, .. } => format!("a send to rank {to}"),

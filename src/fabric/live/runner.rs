@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::memory::board::{POSTED, SERVED};
+use crate::memory::board::{ABANDONED, FREE, POSTED, SERVED};
 use crate::plan::{Plan, Shape};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;
@@ -254,7 +254,7 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
     for place in 0..board.places() {
         for (ticket, line) in (0..).zip(board.tickets(place)) {
             // ORDER: partner of the store in `Seat::enter`.
-            if line.state.load(Ordering::Acquire) != POSTED {
+            if !matches!(line.state.load(Ordering::Acquire), POSTED | ABANDONED) {
                 continue;
             }
             let count = line.posts.load(Ordering::Relaxed) as usize;
@@ -264,7 +264,9 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
                     continue;
                 }
                 let entry_ps = post.entry_ps.load(Ordering::Relaxed);
-                let Some(post) = Post::read(post) else { continue };
+                let Some(post) = Post::read(post).filter(|post| post.members <= board.places()) else {
+                    continue;
+                };
                 let member = LoggedMember { rank: place, ticket, turn, post: index, entry_ps };
                 let (comm, key, members) = (post.comm, post.key, post.members);
                 let call = calls.entry((comm, key)).or_insert_with(|| Gathered {
@@ -294,13 +296,23 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
     let LoggedMember { rank: place, ticket: number, post, .. } = *member;
     let ticket = &board.tickets(place)[number as usize];
     trace(journal, &[place as u64, exit_ps]);
-    let stands = ticket.state.load(Ordering::Acquire) == POSTED;
-    if !stands || ticket.turn.load(Ordering::Relaxed) & TURNS != member.turn {
+    let state = ticket.state.load(Ordering::Acquire);
+    if !matches!(state, POSTED | ABANDONED) || ticket.turn.load(Ordering::Relaxed) & TURNS != member.turn {
         return None;
     }
     board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
     let exit_ps = ticket.exit_ps.fetch_max(exit_ps, Ordering::Relaxed).max(exit_ps);
     if ticket.done.fetch_add(1, Ordering::Relaxed) + 1 < ticket.posts.load(Ordering::Relaxed) {
+        return None;
+    }
+    // Its rank has gone on.
+    let given_back = |state| {
+        state == ABANDONED && {
+            ticket.state.store(FREE, Ordering::Release);
+            true
+        }
+    };
+    if given_back(state) {
         return None;
     }
     board.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
@@ -309,11 +321,12 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
     // It runs before it can know, or it might post again before it is counted.
     header.running.fetch_add(1, Ordering::AcqRel);
     // ORDER: publishes the exit; partner: the load in `Seat::leave`.
-    if ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed).is_err()
-        && header.running.fetch_sub(1, Ordering::AcqRel) == 1
-    {
-        // Withdrawn in the meantime, so its rank counts itself; and it has come to wait again, and found us counted.
-        header.wanted.fetch_add(1, Ordering::AcqRel);
+    if let Err(now) = ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed) {
+        given_back(now);
+        if header.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Withdrawn in the meantime, so its rank counts itself; and it has come to wait again, and found us counted.
+            header.wanted.fetch_add(1, Ordering::AcqRel);
+        }
     }
     Some(exit_ps)
 }

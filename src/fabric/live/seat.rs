@@ -9,7 +9,7 @@ use super::sentence::write_text;
 use super::spec::{Post, Spec};
 use crate::error::{Error, Result};
 use crate::fabric::Counters;
-use crate::memory::board::{Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
+use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
 use crate::plan::{Plan, View};
 use crate::sync::prim::{AtomicU32, Ordering};
 use crate::sync::wait::{Patience, Waiter};
@@ -37,8 +37,14 @@ pub struct Seat {
 #[derive(Default)]
 struct Desk {
     taken: [bool; TICKETS],
+    /// Taken, and left to the engine, which gives them back.
+    left: [bool; TICKETS],
     /// Posts whose space is reserved, by ticket.
     reserved: [usize; TICKETS],
+    /// Activities beside the rank's own: further communicators of a group.
+    extra: u32,
+    /// Activities that are in a call. More than there are: threads of the rank that each use a communicator of their own.
+    inside: u32,
     pacer: Pacer,
 }
 
@@ -48,6 +54,8 @@ pub struct Waiting {
     ticket: usize,
     entry_ps: u64,
     wall_ns: u64,
+    /// A further thread of the rank, which counts only while it is in this call.
+    surplus: bool,
 }
 
 /// How a job's time stands.
@@ -196,9 +204,12 @@ impl Seat {
         self.check()?;
         self.looks.store(0, Ordering::Relaxed);
         let wall_ns = clock::now_ns();
-        let (number, entry_ps) = {
+        let (number, entry_ps, surplus) = {
             let mut desk = lock(&self.desk);
-            let number = desk.taken.iter().position(|taken| !taken).ok_or_else(|| {
+            let tickets = self.board.tickets(self.place);
+            let given_back = |i: usize| desk.left[i] && tickets[i].state.load(Ordering::Acquire) == FREE;
+            let free = (0..TICKETS).find(|&i| !desk.taken[i] || given_back(i));
+            let number = free.ok_or_else(|| {
                 Error::usage(format!(
                     "a group over more than {TICKETS} communicators of one rank; divide the group"
                 ))
@@ -207,12 +218,17 @@ impl Seat {
                 self.board.reserve_posts(self.place, number, posts.len())?;
                 desk.reserved[number] = posts.len();
             }
-            desk.taken[number] = true;
+            (desk.taken[number], desk.left[number]) = (true, false);
+            desk.inside += 1;
+            let surplus = desk.inside > 1 + desk.extra;
+            if surplus {
+                self.board.header().running.fetch_add(1, Ordering::AcqRel);
+            }
             let entry_ps = self.go_in(1, at_ps);
             if let Clock::Paced(dilation) = self.machine.clock {
                 desk.pacer.enter(wall_ns, entry_ps, dilation);
             }
-            (number, entry_ps)
+            (number, entry_ps, surplus)
         };
         for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
@@ -225,7 +241,7 @@ impl Seat {
         // ORDER: publishes the posts; partner: the collection in `Runner`.
         ticket.state.store(POSTED, Ordering::Release);
         self.rest();
-        Ok(Waiting { ticket: number, entry_ps, wall_ns })
+        Ok(Waiting { ticket: number, entry_ps, wall_ns, surplus })
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -261,8 +277,35 @@ impl Seat {
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
         let ended = self.take_time(&waiting, exit_ps, watch);
-        self.go_out();
+        self.over(&waiting);
         ended.map(|()| exit_ps)
+    }
+
+    /// A call is over. By now this rank is counted as running again.
+    fn over(&self, waiting: &Waiting) {
+        lock(&self.desk).inside -= 1;
+        self.go_out();
+        if waiting.surplus {
+            self.rest();
+        }
+    }
+
+    /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
+    /// left waiting for them.
+    pub fn abandon(&self, waiting: Waiting) {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        let header = self.board.header();
+        header.running.fetch_add(1, Ordering::AcqRel);
+        let stands =
+            ticket.state.compare_exchange(POSTED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if stands {
+            lock(&self.desk).left[waiting.ticket] = true;
+        } else {
+            header.running.fetch_sub(1, Ordering::AcqRel);
+            ticket.state.store(FREE, Ordering::Release);
+            lock(&self.desk).taken[waiting.ticket] = false;
+        }
+        self.over(&waiting);
     }
 
     /// The engine has spoken: a paced call lasts until its exit is due.
@@ -307,17 +350,19 @@ impl Seat {
             self.look_out(&mut lookout);
         }
         lock(&self.desk).taken[waiting.ticket] = false;
-        self.go_out();
+        self.over(&waiting);
     }
 
     /// Further activities of this rank begin: the other communicators of a group.
     pub fn begin_activities(&self, more: u32) {
+        lock(&self.desk).extra += more;
         self.go_in(more, None);
         self.board.header().running.fetch_add(more, Ordering::AcqRel);
     }
 
     /// One of them is over.
     pub fn end_activity(&self) {
+        lock(&self.desk).extra -= 1;
         self.go_out();
         self.rest();
     }

@@ -152,7 +152,12 @@ impl Post {
             member: line.member.load(Ordering::Relaxed),
             members: line.members.load(Ordering::Relaxed),
         };
-        (post.member < post.members).then_some(post)
+        let sound = match post.spec.what {
+            What::Collective { root, .. } => root < post.members,
+            What::Transfer { .. } => post.members == 2,
+            What::Meeting => true,
+        };
+        (sound && post.member < post.members).then_some(post)
     }
 }
 
