@@ -20,6 +20,7 @@
 //! The state of the world between two runs is the ports and a log of the calls under way ([`log`](self::log)); every
 //! process can run the engine, and none has to.
 
+mod account;
 mod drive;
 mod glance;
 mod log;
@@ -32,11 +33,12 @@ mod seat;
 pub mod sentence;
 mod spec;
 
+pub use account::Account;
 pub use glance::{Glance, RankClock};
 pub use pace::Clock;
 pub use party::Party;
 use presence::{GRACE_NS, parse_grace};
-pub use seat::{Account, Seat, Waiting};
+pub use seat::{Seat, Waiting};
 pub use spec::{Post, Spec, What};
 
 use crate::error::{Error, Result};

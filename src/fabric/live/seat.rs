@@ -1,14 +1,12 @@
 //! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
 
 use super::Machine;
-use super::log::Journal;
-use super::pace::{Clock, MOST_SLIP, Pacer};
+use super::pace::{Clock, Pacer};
 use super::presence::Lookout;
 use super::runner::Runner;
 use super::sentence::write_text;
 use super::spec::{Post, Spec};
 use crate::error::{Error, Result};
-use crate::fabric::Counters;
 use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
 use crate::plan::{Plan, View};
 use crate::sync::prim::{AtomicU32, Ordering};
@@ -27,7 +25,7 @@ pub struct Seat {
     machine: Machine,
     place: Rank,
     pub(super) runner: Mutex<Runner>,
-    desk: Mutex<Desk>,
+    pub(super) desk: Mutex<Desk>,
     patience: Patience,
     /// Looks at the clock since the last call.
     looks: AtomicU32,
@@ -35,7 +33,7 @@ pub struct Seat {
 
 /// What only this rank's own threads use.
 #[derive(Default)]
-struct Desk {
+pub(super) struct Desk {
     taken: [bool; TICKETS],
     /// Taken, and left to the engine, which gives them back.
     left: [bool; TICKETS],
@@ -45,7 +43,7 @@ struct Desk {
     extra: u32,
     /// Activities that are in a call. More than there are: threads of the rank that each use a communicator of their own.
     inside: u32,
-    pacer: Pacer,
+    pub pacer: Pacer,
 }
 
 /// A rank's part in a call that it has posted.
@@ -56,34 +54,6 @@ pub struct Waiting {
     wall_ns: u64,
     /// A further thread of the rank, which counts only while it is in this call.
     surplus: bool,
-}
-
-/// How a job's time stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Account {
-    /// This rank's clock.
-    pub now_ps: u64,
-    /// Calls and transfers priced, of all ranks.
-    pub calls: u64,
-    /// Hash over them and when their members were done.
-    pub trace: u64,
-    /// Entries that came too late to be served exactly.
-    pub late: u64,
-    /// Dilation, 0 with a virtual clock.
-    pub dilation: f64,
-    /// Lateness of this rank's calls as a share of the time asked for.
-    pub slip: f64,
-    /// The dilation that this host needed for this rank's calls so far.
-    pub needed: f64,
-    /// What both are of: nanoseconds late, asked for, worked; picoseconds on the machine.
-    pub sums: [u64; 4],
-}
-
-impl Account {
-    /// Do paced times mean what they say?
-    pub fn valid(&self) -> bool {
-        self.slip <= MOST_SLIP
-    }
 }
 
 /// Looks at the clock with nothing between that cost no time.
@@ -365,30 +335,6 @@ impl Seat {
         lock(&self.desk).extra -= 1;
         self.go_out();
         self.rest();
-    }
-
-    /// How the job's time stands.
-    pub fn account(&self) -> Account {
-        let header = self.board.header();
-        let pacer = lock(&self.desk).pacer;
-        Account {
-            now_ps: self.clock_ps(),
-            calls: header.calls.load(Ordering::Acquire),
-            trace: header.trace.load(Ordering::Acquire),
-            late: header.late.load(Ordering::Acquire),
-            dilation: match self.machine.clock {
-                Clock::Virtual => 0.0,
-                Clock::Paced(dilation) => dilation,
-            },
-            slip: pacer.slip(),
-            needed: pacer.needed(),
-            sums: [pacer.late_ns, pacer.asked_ns, pacer.worked_ns, pacer.fabric_ps],
-        }
-    }
-
-    /// What passed each port so far.
-    pub fn counters(&self) -> Vec<Counters> {
-        Journal::new(&self.board).ports().iter().map(|port| port.counters).collect()
     }
 
     /// What calls that begin together would take on the idle machine: when their last member is done. With each, where
