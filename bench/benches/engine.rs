@@ -8,10 +8,11 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use penny::algorithms;
 use penny::fabric::engine;
-use penny::fabric::pricer::Pricer;
+use penny::fabric::pricer::{Ledger, Pricer};
+use penny::fabric::shortcuts::{self, Ask};
 use penny::fabric::{Call, PortState, SharedCall};
 use penny::plan::{Lane, Plan, Shape, View};
-use penny::topology::{Class, Network, Port, PortId, Routes};
+use penny::topology::{self, Class, Network, Port, PortId, Routes};
 use penny::types::{Collective, Rank};
 
 struct Switch;
@@ -75,6 +76,36 @@ fn price(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Every event of eight alternating rings over 128 nodes: one rank is a picosecond late, so that no two nodes are alike and
+/// nothing repeats.
+fn rails(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("events");
+    group.sample_size(10);
+    let network = topology::open("dgx-h100:nodes=128").expect("a preset");
+    let nranks = network.shape.nranks();
+    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, nranks, 0) };
+    let method = algorithms::find("alternating_rings").expect("a method of the table");
+    let cycles = algorithms::cycles(method, &view).expect("rings are cycles");
+    let places: Vec<Rank> = (0..nranks).collect();
+    let mut entry_ps = vec![0; nranks as usize];
+    entry_ps[nranks as usize / 2] = 1;
+    let ask = Ask {
+        cycles: &cycles,
+        places: &places,
+        count: 1 << 28,
+        size: 4,
+        slice_bytes: 0,
+        entry_ps: &entry_ps,
+    };
+    let (summary, used) = shortcuts::price(&network, &ask).expect("a price");
+    assert_eq!(used.to_string(), "events", "all of them are followed");
+    group.throughput(Throughput::Elements(summary.events));
+    group.bench_function(format!("alternating_rings/{nranks} ranks"), |bencher| {
+        bencher.iter(|| shortcuts::price(&network, black_box(&ask)).expect("a price").0.last_ps());
+    });
+    group.finish();
+}
+
 fn repeat(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pricer");
     for nranks in [8, 64, 1024] {
@@ -95,9 +126,17 @@ fn repeat(criterion: &mut Criterion) {
                 pricer.price(black_box(&call), &places, &entry_ps, &mut ports).expect("a price").base_ps
             });
         });
+        // The same where ports are settled only when somebody looks at them.
+        let mut ledger = Ledger::new(ports);
+        group.bench_function(format!("repeat onto a ledger/{nranks} ranks"), |bencher| {
+            bencher.iter(|| {
+                entry_ps.iter_mut().for_each(|at| *at += apart_ps);
+                pricer.price_onto(black_box(&call), &places, &entry_ps, &mut ledger).expect("a price").base_ps
+            });
+        });
     }
     group.finish();
 }
 
-criterion_group!(benches, price, repeat);
+criterion_group!(benches, price, rails, repeat);
 criterion_main!(benches);
