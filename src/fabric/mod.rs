@@ -1,4 +1,17 @@
 //! What a plan would take on a declared machine: one engine, in whole picoseconds.
+//!
+//! ```text
+//!     plans, places, entries --> program   lists of steps as flat tables
+//!                                  |
+//!       engine <-- running ---- queue, port, faults         one call's messages; when; where; what goes wrong
+//!         |
+//!         |-- price, trace         one call from beginning to end
+//!         |-- world                several calls under way, which share ports
+//!         |-- pricer               what was asked before
+//!         '-- live                 ranks that move real bytes and take their time from it
+//!     shortcuts                    the same prices for calls too large for lists of steps
+//!     mover                        the protocol on one Ethernet link, packet by packet
+//! ```
 
 pub mod engine;
 mod faults;
