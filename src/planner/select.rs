@@ -9,7 +9,7 @@
 //!     allreduce:0-4k:one_shot,4k-inf:ring             by size of the whole vector in bytes
 //! ```
 //!
-//! `PENNY_OPTIONS` says the same in another library's words ([`options`](super::options)). Both may be set; where they
+//! `PENNY_OPTIONS` says the same in another library's words (`options.rs`). Both may be set; where they
 //! contradict each other, neither wins: that is an error.
 
 use super::options::{self, Options};

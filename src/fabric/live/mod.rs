@@ -15,9 +15,9 @@
 //! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
 //!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
 //! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
-//! - A rank that stays in its own program does not hold the others for ever ([`presence`](self::presence)).
+//! - A rank that stays in its own program does not hold the others for ever (`presence.rs`).
 //!
-//! The state of the world between two runs is the ports and a log of the calls under way ([`log`](self::log)); every
+//! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
 
 mod account;

@@ -47,7 +47,7 @@ pub struct Ask<'a> {
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// As in [`Call`].
+    /// As in [`Call`](crate::fabric::Call).
     pub slice_bytes: u64,
     /// When each rank enters.
     pub entry_ps: &'a [u64],
