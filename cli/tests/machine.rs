@@ -46,8 +46,10 @@ fn sixteen_processes_on_two_nodes_take_the_simulated_time_to_the_picosecond() {
 }
 
 #[test]
-fn paced_processes_do_too_however_late_they_are() {
-    let options = format!("{RINGS} -b 64K -e 64K");
-    let expected = simulated(&options);
-    assert_eq!(measured("paced", &format!("{options} --iters 2 --clock paced:10")), expected);
+fn a_dilation_that_no_host_keeps_is_refused_with_what_this_host_needs() {
+    let options = format!("perf {RINGS} -b 64K -e 64K --clock paced:0.001 --timeout 300");
+    let output = Command::new(env!("CARGO_BIN_EXE_penny")).args(options.split_whitespace()).output().unwrap();
+    let sentence = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(sentence.contains("this host needs") && sentence.contains("pass paced:"), "{sentence}");
 }
