@@ -233,7 +233,8 @@ typedef struct {
     uint64_t calls;
     // Hash over all of them and when their ranks were done: equal for equal runs.
     uint64_t trace;
-    // Entries that came too late to be served exactly; 0 unless several communicators are busy at once.
+    // Entries that came after later events had been handled, and were served up to 1 us late; 0 unless several
+    // communicators are busy at once or a rank was away for long.
     uint64_t late;
     // 0: the clock is virtual. Else calls take so many times what they take on the machine.
     double dilation;
@@ -653,7 +654,8 @@ pennyResult_t pennyFabricAdvanceTo(pennyComm_t comm,
 // info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
 pennyResult_t pennyFabricInfo(pennyComm_t comm, pennyFabricInfo_t *info);
 
-// What passed the ports of the declared machine so far, for all ranks.
+// What passed the ports of the declared machine, for all ranks, as of the last moment at which nothing was under way:
+// after a call of all ranks, everything so far.
 //
 // ports: room for *count, written on success; NULL: only the number is told. count: before the call the room in
 // ports, after it the number of ports of the machine; of more ports than fit the first ones are written.
@@ -662,8 +664,8 @@ pennyResult_t pennyFabricCounters(pennyComm_t comm,
                                   size_t *count);
 
 // Closes the innermost group of the calling thread like pennyGroupEnd; the outermost runs nothing, and tells
-// instead what the group would take on the declared machine if all ranks entered it together: its collectives one
-// after the other, its transfers side by side.
+// instead what the group would take on the idle declared machine if all ranks entered it together: its transfers
+// side by side, then its collectives one after the other; of several communicators, the one that takes longest.
 //
 // simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
 // is closed.
