@@ -49,6 +49,32 @@ pub fn hash(network: &Network) -> String {
     format!("{:016x}", network.hash())
 }
 
+/// A machine, and how many ranks stand on it in a simulation.
+#[derive(clap::Args)]
+pub struct Placed {
+    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    #[arg(long, value_name = "MACHINE")]
+    fabric: String,
+    /// Nodes of the preset: the same as :nodes=N after its name
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Ranks; without: one at each place of the machine
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+}
+
+impl Placed {
+    /// The machine.
+    pub fn open(&self) -> Result<Network, String> {
+        open(&self.fabric, self.nodes)
+    }
+
+    /// A collective of its ranks.
+    pub fn view(&self, network: &Network, collective: Collective, root: Rank) -> Result<View, String> {
+        view(network, collective, self.ranks, root)
+    }
+}
+
 /// What machine ranks stand on.
 #[derive(clap::Args)]
 pub struct MachineArgs {

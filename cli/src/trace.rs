@@ -13,6 +13,7 @@ use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
+use crate::machine::Placed;
 use crate::{answer, machine, sim};
 
 const EXAMPLES: &str = "\
@@ -28,15 +29,8 @@ Examples:
 pub struct Args {
     /// The collective
     collective: Subject,
-    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
-    #[arg(long, value_name = "MACHINE")]
-    fabric: String,
-    /// Nodes of the preset: the same as :nodes=N after its name
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    nodes: Option<u32>,
-    /// Ranks; without: one at each place of the machine
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: Option<u32>,
+    #[command(flatten)]
+    machine: Placed,
     /// Size, as `penny sim` counts it
     #[arg(short = 'b', long, value_name = "BYTES", default_value = "1M", value_parser = parse_bytes)]
     bytes: usize,
@@ -65,8 +59,8 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let Choice::One(dtype) = args.datatype else {
         return Err("--datatype: a trace is of one type".to_owned());
     };
-    let network = machine::open(&args.fabric, args.nodes)?;
-    let view = machine::view(&network, collective, args.ranks, args.root)?;
+    let network = args.machine.open()?;
+    let view = args.machine.view(&network, collective, args.root)?;
     let methods = sim::programs(std::slice::from_ref(&args.algo), &view)?;
     let entry = vec![0; view.nranks as usize];
     let places = machine::places(&network, view.nranks)?;

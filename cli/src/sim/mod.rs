@@ -20,6 +20,7 @@ use penny_bench::sizes::{Sizes, parse_bytes};
 use penny_bench::subject::Subject;
 use table::Row;
 
+use crate::machine::Placed;
 use crate::trace::{traced, write};
 use crate::{answer, machine, methods, plot};
 
@@ -42,15 +43,8 @@ Examples:
 pub struct Args {
     /// The collective
     collective: Subject,
-    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
-    #[arg(long, value_name = "MACHINE")]
-    fabric: String,
-    /// Nodes of the preset: the same as :nodes=N after its name
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    nodes: Option<u32>,
-    /// Ranks; without: one at each place of the machine
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: Option<u32>,
+    #[command(flatten)]
+    machine: Placed,
     #[command(flatten)]
     sizes: Sizes,
     /// Element type
@@ -141,8 +135,8 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let Choice::One(dtype) = args.datatype else {
         return Err("--datatype: a simulation is of one type".to_owned());
     };
-    let network = machine::open(&args.fabric, args.nodes)?;
-    let view = machine::view(&network, collective, args.ranks, args.root)?;
+    let network = args.machine.open()?;
+    let view = args.machine.view(&network, collective, args.root)?;
     let methods = programs(&args.algo, &view)?;
     let auto = args.algo.iter().any(|name| name == "auto");
     let sizes = args.sizes.list()?;
