@@ -10,9 +10,11 @@ mod declared;
 mod exchange;
 mod group;
 mod joining;
+mod lease;
 mod life;
 mod permute;
 mod registry;
+mod table;
 mod timed;
 mod transfer;
 
