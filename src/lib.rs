@@ -45,6 +45,9 @@
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |
 //! | board | the segment by which ranks on a declared machine share its time |
 //! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
+//! | region | a range of memory that every rank has, at an address of its own |
+//! | domain | one rank's symmetric heap |
+//! | signal | a word by which a put says that it has come |
 //! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 
 #![deny(unsafe_code)]
@@ -62,6 +65,7 @@ pub mod topology;
 pub mod bootstrap;
 pub mod exec;
 pub mod fabric;
+pub mod onesided;
 pub mod plan;
 pub mod transport;
 // Memory and words.

@@ -31,6 +31,22 @@ pub fn copy(dst: View<'_>, src: View<'_>, around: bool) {
     }
 }
 
+/// The first 8 bytes as a number, missing ones 0: an element as a program passes it.
+pub fn bits(from: View<'_>) -> u64 {
+    let mut bytes = [0; 8];
+    let n = from.bytes().min(8);
+    // SAFETY: n bytes are readable there, and as many fit.
+    unsafe { from.addr().cast_const().copy_to_nonoverlapping(bytes.as_mut_ptr(), n) };
+    u64::from_le_bytes(bytes)
+}
+
+/// The lowest bytes of a number, as many as the place holds.
+pub fn put_bits(to: View<'_>, value: u64) {
+    let bytes = value.to_le_bytes();
+    // SAFETY: a destination view is writable for its length, of which at most 8 bytes are used.
+    unsafe { to.addr().copy_from_nonoverlapping(bytes.as_ptr(), to.bytes().min(8)) };
+}
+
 /// Set every byte to 0.
 pub fn zero(dst: View<'_>) {
     // SAFETY: a destination view is writable for its length.

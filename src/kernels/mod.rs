@@ -47,7 +47,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{claim, copy, zero};
+pub use copy::{bits, claim, copy, put_bits, zero};
 pub use isa::Isa;
 
 use crate::memory::view::View;

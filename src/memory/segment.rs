@@ -2,6 +2,7 @@
 
 use super::view::View;
 use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::shm;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -63,6 +64,22 @@ impl Segment {
         Some(unsafe { View::from_raw(self.map.as_mut_ptr().add(offset), bytes) })
     }
 
+    /// The 64-bit word at `offset`, which others may change at any time; `None` if it does not lie within or is misaligned.
+    #[inline]
+    pub fn word64(&self, offset: usize) -> Option<&AtomicU64> {
+        let fits = offset.is_multiple_of(8) && self.bytes >= 8 && offset <= self.bytes - 8;
+        // SAFETY: within the mapping, which begins at a page, and aligned; any bytes are a valid word.
+        fits.then(|| unsafe { &*((self.base() + offset) as *const AtomicU64) })
+    }
+
+    /// The 32-bit word at `offset`, as [`word64`](Self::word64).
+    #[inline]
+    pub fn word32(&self, offset: usize) -> Option<&AtomicU32> {
+        let fits = offset.is_multiple_of(4) && self.bytes >= 4 && offset <= self.bytes - 4;
+        // SAFETY: as above.
+        fits.then(|| unsafe { &*((self.base() + offset) as *const AtomicU32) })
+    }
+
     /// `count` structures at `offset`. Panics if they do not lie within or are misaligned: offsets of structures are
     /// computed from our own layout, never read from shared memory.
     pub fn structs<T: ShmSafe>(&self, offset: usize, count: usize) -> &[T] {
@@ -81,7 +98,7 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::prim::{AtomicU64, Ordering};
+    use crate::sync::prim::Ordering;
 
     #[repr(C)]
     struct Word(AtomicU64);
@@ -94,6 +111,14 @@ mod tests {
         let b = Segment::map(&file, 4096).unwrap();
         a.structs::<Word>(64, 1)[0].0.store(7, Ordering::Release);
         assert_eq!(b.structs::<Word>(64, 1)[0].0.load(Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn a_word_past_the_end_or_across_words_is_refused() {
+        let (a, _file) = Segment::create(4096, 4096).unwrap();
+        assert!(a.word64(4088).is_some() && a.word32(4092).is_some());
+        assert!(a.word64(4092).is_none() && a.word64(4).is_none() && a.word64(usize::MAX - 7).is_none());
+        assert!(a.word32(4096).is_none() && a.word32(2).is_none() && a.word32(usize::MAX - 3).is_none());
     }
 
     #[test]

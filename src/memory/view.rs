@@ -32,6 +32,11 @@ impl Address {
     pub const fn get(self) -> usize {
         self.0
     }
+    /// An address so many bytes further on (or back), within the extent that the call implies.
+    #[inline]
+    pub const fn at(self, bytes: isize) -> Address {
+        Address(self.0.wrapping_add_signed(bytes))
+    }
     /// The buffer, now that the call's extent is known. NULL gives an empty view.
     #[inline]
     pub fn view(self, bytes: usize) -> View<'static> {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!     poster                           sleeper
-//!     store data (Release)             sleepers += 1; asleep = 1; ticket = rings
+//!     store data (Release)             sleepers += 1; asleep += 1; ticket = rings
 //!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
 //!     sleepers == 0 ? done             data there ? do not sleep
 //!     asleep ? rings += 1, wake        futex_wait(rings == ticket)
@@ -23,7 +23,7 @@ use super::prim::model::{AtomicU32, Ordering, fence};
 pub struct Bell {
     /// Bumped by whoever rings; the futex word.
     rings: AtomicU32,
-    /// 1 while the owner sleeps or is about to.
+    /// How many of the owner's threads sleep or are about to.
     asleep: AtomicU32,
 }
 
@@ -46,7 +46,7 @@ impl Bell {
     /// Announce sleep. Afterwards look at the data once more; sleep only if it is still not there.
     pub fn prepare(&self, sleepers: &Sleepers) -> u32 {
         sleepers.0.fetch_add(1, Ordering::Relaxed);
-        self.asleep.store(1, Ordering::Relaxed);
+        self.asleep.fetch_add(1, Ordering::Relaxed);
         let ticket = self.rings.load(Ordering::Relaxed);
         // ORDER: fence (B) of the module's drawing; partner: `Sleepers::after_post`.
         fence(Ordering::SeqCst);
@@ -55,7 +55,7 @@ impl Bell {
 
     /// Take the announcement back.
     pub fn finish(&self, sleepers: &Sleepers) {
-        self.asleep.store(0, Ordering::Relaxed);
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
         sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 

@@ -116,6 +116,17 @@ impl Transport {
         }
     }
 
+    /// Ring one rank if it sleeps, this one's other threads included. Call after a store that only that rank may wait for.
+    #[inline]
+    pub fn after_post_to(&self, peer: Rank) {
+        if self.control.header().sleepers.after_post() {
+            #[cfg(not(loom))]
+            self.control.bell(peer).ring();
+            #[cfg(loom)]
+            let _ = peer;
+        }
+    }
+
     #[cold]
     fn ring_all(&self) {
         for r in (0..self.nranks).filter(|&r| r != self.rank) {
@@ -241,6 +252,12 @@ impl Transport {
                 ))
             },
         )
+    }
+
+    /// A rank's heap, as it is mapped here.
+    #[inline]
+    pub fn heap_of(&self, rank: Rank) -> &PeerHeap {
+        &self.heaps[rank as usize]
     }
 
     /// Tell everybody that this rank is gone for good.

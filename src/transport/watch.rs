@@ -87,6 +87,24 @@ impl Transport {
         guilty.map_or(Ok(()), |r| Err(self.gone(r)))
     }
 
+    /// Can what a wait is for still be stored by somebody, whoever that may be? Not if a rank died or gave up, nor if all
+    /// others have left. One that has left after its part was done harms nobody.
+    pub fn check_hope(&self) -> Result<()> {
+        self.check_abort()?;
+        self.check_alarm()?;
+        let others = || (0..self.nranks).filter(|&r| r != self.rank);
+        let state = |r: Rank| self.control.life(r).state.load(Ordering::Acquire);
+        if others().any(|r| self.died_unprepared(r) || state(r) == FAILED) {
+            return self.check_ranks(others().filter(|&r| state(r) != LEFT));
+        }
+        if self.nranks > 1 && others().all(|r| state(r) == LEFT) {
+            return Err(Error::remote(
+                "every other rank has destroyed the communicator; nobody is left who could store what is waited for",
+            ));
+        }
+        Ok(())
+    }
+
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
     ///
     /// Whoever notices a death writes it down for all: survivors may die next, before they could mark themselves as

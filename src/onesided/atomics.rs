@@ -1,0 +1,87 @@
+//! Atomic operations on words of other ranks' memory.
+
+use super::domain::Domain;
+use crate::error::{Error, Result};
+use crate::memory::view::Address;
+use crate::sync::prim::Ordering;
+use crate::types::DataType;
+
+/// What is done to a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOp {
+    /// Nothing: it is only read.
+    Fetch,
+    /// The value takes its place.
+    Set,
+    /// The value is added, modulo the word's size.
+    Add,
+    /// The value takes its place if it was what is expected.
+    CompareSwap,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+/// One atomic operation. Values are the element's bits, the rest 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic {
+    /// What is done.
+    pub op: AtomicOp,
+    /// The word's type.
+    pub dtype: DataType,
+    /// With what.
+    pub value: u64,
+    /// For [`AtomicOp::CompareSwap`]: what is expected.
+    pub expected: u64,
+}
+
+macro_rules! apply {
+    ($word:expr, $atomic:expr, $int:ty) => {{
+        let (word, value) = ($word, $atomic.value as $int);
+        // ORDER: whoever sees the new value sees what was put before it, and the reverse for the old one.
+        let order = Ordering::AcqRel;
+        (match $atomic.op {
+            AtomicOp::Fetch => word.load(Ordering::Acquire),
+            AtomicOp::Set => word.swap(value, order),
+            AtomicOp::Add => word.fetch_add(value, order),
+            AtomicOp::And => word.fetch_and(value, order),
+            AtomicOp::Or => word.fetch_or(value, order),
+            AtomicOp::Xor => word.fetch_xor(value, order),
+            AtomicOp::CompareSwap => {
+                let expected = $atomic.expected as $int;
+                match word.compare_exchange(expected, value, order, Ordering::Acquire) {
+                    Ok(before) | Err(before) => before,
+                }
+            }
+        }) as u64
+    }};
+}
+
+impl Domain {
+    /// Do it to a rank's word; what the word was before.
+    #[inline]
+    pub fn atomic(&self, dest: Address, atomic: &Atomic, pe: i32) -> Result<u64> {
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        let dtype = atomic.dtype;
+        let moves = matches!(atomic.op, AtomicOp::Fetch | AtomicOp::Set);
+        let served = dtype.size() >= 4 && (dtype.is_integer() || (dtype.is_float() && moves));
+        if !served {
+            return Err(Error::argument(format!(
+                "datatype {dtype} has no such atomic operation; int32, uint32, int64 and uint64 have all, float and double \
+                 can be fetched, set and swapped"
+            )));
+        }
+        let before = match dtype.size() {
+            8 => apply!(self.word64("dest", dest.get(), rank)?, atomic, u64),
+            _ => apply!(self.word32("dest", dest.get(), rank)?, atomic, u32),
+        };
+        if atomic.op != AtomicOp::Fetch {
+            self.transport.after_post_to(rank);
+        }
+        Ok(before)
+    }
+}

@@ -1,0 +1,179 @@
+//! One rank's symmetric heap: which memory it is, and how to reach everybody's copy of it.
+
+use super::region::Region;
+use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::transport::Transport;
+use crate::transport::watch::seconds;
+use crate::types::Rank;
+use std::sync::{Arc, OnceLock};
+
+/// Segments that a heap may have. Each is at least as large as all before it together, so they are never too few.
+const SEGMENTS: usize = 48;
+
+/// One rank's symmetric heap.
+pub struct Domain {
+    pub(super) transport: Arc<Transport>,
+    segments: [OnceLock<Region>; SEGMENTS],
+    /// A declared machine's time is told, so nobody may go round it.
+    timed: bool,
+    closed: AtomicBool,
+}
+
+/// Where a range of one's own symmetric memory lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub region: &'a Region,
+    pub offset: usize,
+}
+
+impl Domain {
+    /// Empty. `timed`: the ranks stand on a declared machine.
+    pub fn new(transport: Arc<Transport>, timed: bool) -> Domain {
+        let segments = [const { OnceLock::new() }; SEGMENTS];
+        Domain { transport, segments, timed, closed: AtomicBool::new(false) }
+    }
+
+    /// The ranks' connection.
+    pub fn transport(&self) -> &Arc<Transport> {
+        &self.transport
+    }
+
+    /// One segment more; all ranks add the same ones in the same order.
+    pub fn add(&self, segment: Region) -> Result<()> {
+        let mut segment = Some(segment);
+        for slot in &self.segments {
+            if slot.get().is_none()
+                && let Some(new) = segment.take()
+            {
+                segment = slot.set(new).err();
+            }
+            if segment.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Error::system(format!("a symmetric heap has {SEGMENTS} segments already; finalize it")))
+    }
+
+    /// The segments, in their order.
+    pub fn segments(&self) -> impl Iterator<Item = &Region> {
+        self.segments.iter().map_while(OnceLock::get)
+    }
+
+    /// From now on every use is refused.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+    /// Has it been closed?
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// This rank.
+    pub fn my_pe(&self) -> Rank {
+        self.transport.rank()
+    }
+
+    /// Where a range of symmetric memory lies; `what` names the argument.
+    #[inline]
+    pub(super) fn place(&self, what: &str, addr: usize, bytes: usize) -> Result<Place<'_>> {
+        for region in self.segments() {
+            if let Some(offset) = region.offset_of(addr, bytes) {
+                return Ok(Place { region, offset });
+            }
+        }
+        Err(self.misplaced(what, addr, bytes))
+    }
+
+    #[cold]
+    fn misplaced(&self, what: &str, addr: usize, bytes: usize) -> Error {
+        let rank = self.my_pe();
+        let holds = self.segments().find(|region| region.offset_of(addr, 1).is_some());
+        let Some(region) = holds else {
+            return Error::argument(format!(
+                "{what} {addr:#x} of rank {rank} is not in the symmetric heap; pass this rank's own address of memory that \
+                 pennyShmemMalloc gave, and name the other rank by pe"
+            ));
+        };
+        let left = region.base() + region.bytes() - addr;
+        Error::argument(format!(
+            "{what} {addr:#x} of rank {rank} begins {left} bytes before the end of the symmetric heap's segment, and {bytes} \
+             bytes are meant; pass fewer, or allocate them"
+        ))
+    }
+
+    /// A rank that is meant by a number.
+    #[inline]
+    pub(super) fn peer(&self, pe: i32) -> Result<Rank> {
+        if pe >= 0 && (pe as u32) < self.transport.nranks() {
+            return Ok(pe as u32);
+        }
+        Err(Error::argument(format!("pe {pe} is not in 0..{}", self.transport.nranks())))
+    }
+
+    /// The word at a symmetric address, in a rank's copy.
+    #[inline]
+    pub(super) fn word64(&self, what: &str, addr: usize, rank: Rank) -> Result<&AtomicU64> {
+        let place = self.place(what, addr, 8)?;
+        place.region.word64(&self.transport, rank, place.offset).ok_or_else(|| misaligned(what, addr, 8))
+    }
+
+    /// The half word at a symmetric address, in a rank's copy.
+    #[inline]
+    pub(super) fn word32(&self, what: &str, addr: usize, rank: Rank) -> Result<&AtomicU32> {
+        let place = self.place(what, addr, 4)?;
+        place.region.word32(&self.transport, rank, place.offset).ok_or_else(|| misaligned(what, addr, 4))
+    }
+
+    /// A rank's copy of what lies at one's own symmetric address, as an address that loads and stores of this process
+    /// reach. `None`: it is not symmetric memory, or the ranks stand on a declared machine, which such access would
+    /// bypass.
+    pub fn ptr(&self, addr: usize, pe: i32) -> Result<Option<usize>> {
+        let rank = self.peer(pe)?;
+        if self.timed {
+            return Ok(None);
+        }
+        let Ok(place) = self.place("dest", addr, 1) else { return Ok(None) };
+        Ok(Some(place.region.view(&self.transport, rank, place.offset, 1)?.addr() as usize))
+    }
+
+    /// May calls still succeed? To be asked before what does not wait.
+    #[inline]
+    pub(super) fn usable(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(closed());
+        }
+        Ok(())
+    }
+
+    /// Wait for what some rank will store; `what` says what that is.
+    #[inline]
+    pub(super) fn wait(&self, mut ready: impl FnMut() -> bool, what: impl Fn() -> String) -> Result<()> {
+        let t = &*self.transport;
+        if crate::sync::wait::eagerly(&mut ready) {
+            return Ok(());
+        }
+        let expired = || {
+            let others: Vec<Rank> = (0..t.nranks()).filter(|&r| r != t.rank()).collect();
+            Error::timeout(format!(
+                "rank {} waited {} for {}; the others: {}; if they are only slow, raise PENNY_TIMEOUT or timeoutMs",
+                t.rank(),
+                seconds(t.timeout_ns()),
+                what(),
+                t.who(&others)
+            ))
+        };
+        t.wait_watching(t.deadline(), ready, || t.check_hope(), expired)
+    }
+}
+
+#[cold]
+fn misaligned(what: &str, addr: usize, bytes: usize) -> Error {
+    Error::argument(format!("{what} {addr:#x} is not aligned to the {bytes} bytes of its type"))
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::usage("the symmetric heap was finalized; call pennyShmemInit again on all ranks")
+}

@@ -1,0 +1,29 @@
+//! One-sided access: a rank reads and writes the memory of others, and these need not be in any call.
+//!
+//! ```text
+//!     rank 0's heap   | .... | region: x y z | ...        a region lies anywhere in each rank's shareable heap, and x has
+//!     rank 1's heap   | region: x y z | ..........        the same offset in it on all ranks: an address of one's own x
+//!                       ^base      ^base + offset         names everybody's x
+//! ```
+//!
+//! - A [`Region`] is such a range: a segment of the symmetric heap, or a window that ranks have registered.
+//! - A [`Domain`] is one rank's symmetric heap: puts and gets (`put.rs`), signals and waiting (`signal.rs`), atomic
+//!   operations (`atomics.rs`). Its methods take no lock, so all threads of a rank may use them at once.
+//!
+//! A put is a store by the caller's own core: it has happened when it returns, and it becomes visible in the order in which
+//! the caller made it. So a fence only has to hold the compiler and the store buffer, and *quiet* has to wait for nobody.
+//! What a program may rely on is less, and is what the documentation of the C functions says.
+
+mod atomics;
+mod domain;
+mod put;
+mod region;
+mod signal;
+mod wait;
+
+pub use atomics::{Atomic, AtomicOp};
+pub use domain::Domain;
+pub use put::{Strided, copy_from_peer, copy_to_peer};
+pub use region::Region;
+pub use signal::SignalOp;
+pub use wait::{Comparison, Several, Words};

@@ -1,0 +1,203 @@
+//! Puts and gets: blocks, elements, strides, and a block with its signal.
+
+use super::domain::Domain;
+use super::signal::SignalOp;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::view::{Address, View};
+use crate::sync::prim::{Ordering, fence};
+use crate::types::DataType;
+
+/// From this size on a copy goes around the caches, which it would only flush.
+const AROUND_FROM: usize = 8 << 20;
+
+/// Elements that lie apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Strided {
+    /// Their type.
+    pub dtype: DataType,
+    /// How many.
+    pub count: usize,
+    /// From one to the next at the destination, in elements.
+    pub dest_stride: isize,
+    /// From one to the next at the source, in elements.
+    pub source_stride: isize,
+}
+
+/// Write to a peer's memory.
+#[inline]
+pub fn copy_to_peer(dest: View<'_>, source: View<'_>) -> Result<()> {
+    moved(dest, source)
+}
+
+/// Read a peer's memory.
+#[inline]
+pub fn copy_from_peer(dest: View<'_>, source: View<'_>) -> Result<()> {
+    moved(dest, source)
+}
+
+#[inline]
+fn moved(dest: View<'_>, source: View<'_>) -> Result<()> {
+    if dest.overlaps(source) && dest.addr() != source.addr() {
+        return Err(Error::argument("source and dest overlap on the rank that is meant; pass ranges apart"));
+    }
+    kernels::copy(dest, source, dest.bytes() >= AROUND_FROM);
+    Ok(())
+}
+
+fn given(what: &str, buffer: Address, bytes: usize) -> Result<View<'static>> {
+    if buffer.is_null() && bytes > 0 {
+        return Err(Error::argument(format!("{what} is NULL; pass {bytes} bytes")));
+    }
+    Ok(buffer.view(bytes))
+}
+
+impl Domain {
+    /// Write `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
+    #[inline]
+    pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        let source = given("source", source, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let place = self.place("dest", dest.get(), bytes)?;
+        copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
+        self.transport.after_post_to(rank);
+        Ok(())
+    }
+
+    /// Read `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
+    #[inline]
+    pub fn get(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        let dest = given("dest", dest, bytes)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let place = self.place("source", source.get(), bytes)?;
+        copy_from_peer(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
+    }
+
+    /// [`put`](Self::put), then set or add to a word at the same rank, which whoever sees it may take as the sign that
+    /// this put's bytes are there.
+    #[inline]
+    #[allow(clippy::too_many_arguments)] // OpenSHMEM's own list.
+    pub fn put_signal(
+        &self,
+        dest: Address,
+        source: Address,
+        bytes: usize,
+        signal: Address,
+        value: u64,
+        op: SignalOp,
+        pe: i32,
+    ) -> Result<()> {
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        let source = given("source", source, bytes)?;
+        // Nothing is written before all of it is known to be right.
+        let word = self.word64("sig_addr", signal.get(), rank)?;
+        if bytes > 0 {
+            let place = self.place("dest", dest.get(), bytes)?;
+            copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
+        }
+        op.apply(word, value);
+        self.transport.after_post_to(rank);
+        Ok(())
+    }
+
+    /// Put one element, of 4 or 8 bytes in one piece.
+    #[inline]
+    pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
+        let rank = self.peer(pe)?;
+        let bits = || given("value", value, dtype.size()).map(kernels::bits);
+        match dtype.size() {
+            // ORDER: as a put; whoever waits for the element looks at it with Acquire.
+            8 => self.word64("dest", dest.get(), rank)?.store(bits()?, Ordering::Release),
+            4 => self.word32("dest", dest.get(), rank)?.store(bits()? as u32, Ordering::Release),
+            size => return self.put(dest, value, size, pe),
+        }
+        self.usable()?;
+        self.transport.after_post_to(rank);
+        Ok(())
+    }
+
+    /// Put elements that lie apart to places that lie apart.
+    pub fn put_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
+        let rank = self.peer(pe)?;
+        given("source", source, s.count)?;
+        for (to, from) in self.each(dest, source, s, dest, s.dest_stride, "dest")? {
+            let place = self.place("dest", to.get(), s.dtype.size())?;
+            let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
+            copy_to_peer(to, from.view(s.dtype.size()))?;
+        }
+        self.transport.after_post_to(rank);
+        Ok(())
+    }
+
+    /// Get elements that lie apart to places that lie apart.
+    pub fn get_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
+        let rank = self.peer(pe)?;
+        given("dest", dest, s.count)?;
+        for (to, from) in self.each(dest, source, s, source, s.source_stride, "source")? {
+            let place = self.place("source", from.get(), s.dtype.size())?;
+            let from = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
+            copy_from_peer(to.view(s.dtype.size()), from)?;
+        }
+        Ok(())
+    }
+
+    /// The ends of each element's way. Nothing is moved before the first and the last of those at `symmetric` are known to
+    /// be in the heap.
+    fn each(
+        &self,
+        dest: Address,
+        source: Address,
+        s: &Strided,
+        symmetric: Address,
+        stride: isize,
+        what: &str,
+    ) -> Result<impl Iterator<Item = (Address, Address)>> {
+        self.usable()?;
+        if s.dest_stride < 1 || s.source_stride < 1 {
+            return Err(Error::argument(format!(
+                "the strides are {} and {} elements; each must be at least 1",
+                s.dest_stride, s.source_stride
+            )));
+        }
+        let size = s.dtype.size() as isize;
+        let reach = |stride: isize| stride.checked_mul(size)?.checked_mul(isize::try_from(s.count).ok()?);
+        if reach(s.dest_stride.max(s.source_stride)).is_none() {
+            return Err(Error::argument(format!(
+                "{} elements so far apart are more than memory holds",
+                s.count
+            )));
+        }
+        if let Some(last) = s.count.checked_sub(1) {
+            for k in [0, last as isize] {
+                self.place(what, symmetric.at(k * stride * size).get(), size as usize)?;
+            }
+        }
+        let (to, from) = (s.dest_stride * size, s.source_stride * size);
+        Ok((0..s.count as isize).map(move |k| (dest.at(k * to), source.at(k * from))))
+    }
+
+    /// What this thread has put so far comes before what it puts from now on.
+    pub fn fence(&self) -> Result<()> {
+        self.usable()?;
+        // ORDER: stores before it are seen before stores after it; partner: whoever sees one of the latter with Acquire.
+        fence(Ordering::Release);
+        Ok(())
+    }
+
+    /// All that this thread has put and got is done: visible to every rank. An error if a rank is gone.
+    pub fn quiet(&self) -> Result<()> {
+        self.usable()?;
+        // ORDER: the store buffer is empty when it ends.
+        fence(Ordering::SeqCst);
+        self.transport.check_hope()
+    }
+}

@@ -1,0 +1,57 @@
+//! A range of memory that every rank of a communicator has, at an address of its own.
+
+use crate::error::Result;
+use crate::memory::view::View;
+use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::transport::Transport;
+use crate::types::Rank;
+
+/// A range of as many bytes in each rank's shareable heap.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// This rank's address of the first byte.
+    base: usize,
+    bytes: usize,
+    /// Where it begins in each rank's heap.
+    begins: Box<[u64]>,
+}
+
+impl Region {
+    /// `begins`: its place in each rank's heap, as the ranks have told each other.
+    pub fn new(base: usize, bytes: usize, begins: Vec<u64>) -> Region {
+        Region { base, bytes, begins: begins.into() }
+    }
+    /// This rank's address of the first byte.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How far into the region a range of this rank's memory begins, if it lies within.
+    #[inline]
+    pub fn offset_of(&self, addr: usize, bytes: usize) -> Option<usize> {
+        let offset = addr.wrapping_sub(self.base);
+        (offset <= self.bytes && bytes <= self.bytes - offset).then_some(offset)
+    }
+
+    /// Part of a rank's copy of it; it must lie within.
+    #[inline]
+    pub fn view<'a>(&self, t: &'a Transport, rank: Rank, offset: usize, bytes: usize) -> Result<View<'a>> {
+        t.heap(rank, self.begins[rank as usize].saturating_add(offset as u64), bytes)
+    }
+
+    /// A word of a rank's copy. `None` if it is misaligned or a rank has told nonsense.
+    #[inline]
+    pub fn word64<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU64> {
+        t.heap_of(rank).word64(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
+    }
+
+    /// A half word of a rank's copy, as [`word64`](Self::word64).
+    #[inline]
+    pub fn word32<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU32> {
+        t.heap_of(rank).word32(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
+    }
+}

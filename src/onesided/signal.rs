@@ -1,0 +1,78 @@
+//! Signals: words by which a put says that it has come.
+
+use super::domain::Domain;
+use super::wait::Comparison;
+use crate::error::Result;
+use crate::memory::view::Address;
+use crate::sync::prim::{AtomicU64, Ordering};
+
+/// What is done to a signal. OpenSHMEM's numbers, by which C names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalOp {
+    /// The value takes its place.
+    Set = 9,
+    /// The value is added to it, modulo 2^64.
+    Add = 10,
+}
+
+impl SignalOp {
+    /// The operation with this number.
+    pub const fn from_c(value: i32) -> Option<SignalOp> {
+        match value {
+            9 => Some(SignalOp::Set),
+            10 => Some(SignalOp::Add),
+            _ => None,
+        }
+    }
+
+    /// Do it.
+    #[inline]
+    pub(super) fn apply(self, word: &AtomicU64, value: u64) {
+        // ORDER: publishes what this thread has put before; partner: the loads in `signal_fetch` and `await_signal`.
+        match self {
+            SignalOp::Set => word.store(value, Ordering::Release),
+            SignalOp::Add => {
+                word.fetch_add(value, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Domain {
+    /// Set or add to a rank's signal.
+    #[inline]
+    pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        op.apply(self.word64("sig_addr", signal.get(), rank)?, value);
+        self.transport.after_post_to(rank);
+        Ok(())
+    }
+
+    /// This rank's signal as it is now.
+    #[inline]
+    pub fn signal_fetch(&self, signal: Address) -> Result<u64> {
+        self.usable()?;
+        // ORDER: partner of the store in `SignalOp::apply`.
+        Ok(self.word64("sig_addr", signal.get(), self.my_pe())?.load(Ordering::Acquire))
+    }
+
+    /// Wait until this rank's signal compares so with a value; what it was then.
+    #[inline]
+    pub fn await_signal(&self, signal: Address, cmp: Comparison, value: u64) -> Result<u64> {
+        self.usable()?;
+        let word = self.word64("sig_addr", signal.get(), self.my_pe())?;
+        let mut seen = 0;
+        let ready = || {
+            // ORDER: partner of the store in `SignalOp::apply`.
+            seen = word.load(Ordering::Acquire);
+            cmp.holds(seen.cmp(&value))
+        };
+        let what = || {
+            let now = word.load(Ordering::Relaxed);
+            format!("its signal at {:#x}, which is {now}, to be {cmp} {value}", signal.get())
+        };
+        self.wait(ready, what)?;
+        Ok(seen)
+    }
+}
