@@ -1,25 +1,36 @@
 //! The shareable heap: memory of `pennyMemAlloc`, which peers reach directly.
 //!
 //! One sparse unnamed file a process, mapped once at its full size; every communicator hands its descriptor to the
-//! peers when they meet, so allocations made later need no further exchange. Pages are reserved when they are handed
-//! out: exhaustion is an error of `alloc`, never a SIGBUS.
+//! peers when they meet, so allocations made later need no further exchange. An [`Arena`] over its addresses says what
+//! is whose. Pages are reserved when they are handed out: exhaustion is an error of `alloc`, never a SIGBUS.
 //!
 //! ```text
-//!     file   | used | free | used |   never handed out ...            | limit (PENNY_HEAP_SIZE, else the machine's memory)
-//!            '-------- reserved ---'
+//!     file   | used | free | used |   sparse          |   never handed out ...     | limit (PENNY_HEAP_SIZE, else
+//!            '-------- reserved ---'   '- reserved -'                              |        the machine's memory)
 //! ```
+//!
+//! A sparse range has addresses only; its owner has pages reserved for parts of it, and gives them back. It begins and
+//! ends with pages, so that reserved memory never shares one with it.
 
+use super::arena::{Arena, MAX_ALIGN, Refused, Stats};
 use super::segment::Segment;
 use super::view::View;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::sys::{fork, process, shm};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 /// Every allocation begins on a line of its own, so neighbours never share one.
 pub const ALIGN: usize = 64;
+
+/// The least that the system reserves.
+const PAGE: usize = 4096;
+
+/// Freed ranges of this size and more return their pages to the system.
+const GIVE_BACK: usize = 1 << 20;
 
 /// Names a process's heap: 128 random bits, so that a mapping is never mistaken for another's.
 pub type HeapId = [u8; 16];
@@ -30,17 +41,14 @@ pub struct Heap {
     file: File,
     segment: Arc<Segment>,
     generation: u32,
-    blocks: Mutex<Blocks>,
+    space: Mutex<Space>,
 }
 
-#[derive(Default)]
-struct Blocks {
-    /// Offset to length of what is handed out.
-    used: BTreeMap<usize, usize>,
-    /// Offset to length of the gaps below `end`; neighbours are always joined.
-    free: BTreeMap<usize, usize>,
-    /// Everything below has been reserved.
-    end: usize,
+struct Space {
+    /// Over addresses, so that what is aligned in it is aligned here.
+    arena: Arena,
+    /// Where live blocks begin whose pages are not reserved.
+    sparse: BTreeSet<usize>,
 }
 
 /// A peer's heap, mapped here.
@@ -90,15 +98,17 @@ impl Heap {
             match make(bytes) {
                 Ok(made) => break made,
                 Err(e) if bytes <= 1 << 20 => return Err(e),
-                Err(_) => bytes = (bytes / 4).next_multiple_of(4096),
+                Err(_) => bytes = (bytes / 4).next_multiple_of(PAGE),
             }
         };
+        let mut arena = Arena::new();
+        arena.add_segment(segment.base() as u64, bytes as u64);
         Ok(Heap {
             id: process::random(),
             file,
             segment: Arc::new(segment),
             generation: fork::generation(),
-            blocks: Mutex::default(),
+            space: Mutex::new(Space { arena, sparse: BTreeSet::new() }),
         })
     }
 
@@ -124,80 +134,83 @@ impl Heap {
 
     /// `bytes` bytes, [`ALIGN`]ed, zero when first handed out. 0 gives the address 0.
     pub fn alloc(&self, bytes: usize) -> Result<usize> {
+        self.alloc_aligned(bytes, ALIGN)
+    }
+
+    /// Like [`alloc`](Heap::alloc), at an address that is a multiple of `align`: a power of two up to [`MAX_ALIGN`].
+    /// Where peers map this heap the address is another one, and is aligned to pages only.
+    pub fn alloc_aligned(&self, bytes: usize, align: usize) -> Result<usize> {
         if bytes == 0 {
             return Ok(0);
         }
-        self.refuse_forked()?;
-        let mut blocks = self.blocks.lock().unwrap_or_else(|e| e.into_inner());
-        let exhausted = |blocks: &Blocks| {
-            let largest = blocks.free.values().copied().max().unwrap_or(0);
-            let tail = self.segment.bytes() - blocks.end;
-            Error::system(format!(
-                "the shareable heap has no {bytes} bytes left: {} of {} are free, the largest range is {}; free memory \
-                 or raise PENNY_HEAP_SIZE",
-                blocks.free.values().sum::<usize>() + tail,
-                self.segment.bytes(),
-                largest.max(tail)
-            ))
-        };
-        let size = bytes.checked_next_multiple_of(ALIGN).ok_or_else(|| exhausted(&blocks))?;
-        let offset = match blocks.free.iter().find(|&(_, &len)| len >= size) {
-            Some((&offset, &len)) => {
-                blocks.free.remove(&offset);
-                if len > size {
-                    blocks.free.insert(offset + size, len - size);
-                }
-                // A large range's pages were given back when it was freed.
-                if let Err(e) = shm::reserve(&self.file, offset, size) {
-                    blocks.insert_free(offset, size);
-                    return Err(e);
-                }
-                offset
-            }
-            None => {
-                let offset = blocks.end;
-                if size > self.segment.bytes() - offset {
-                    return Err(exhausted(&blocks));
-                }
-                shm::reserve(&self.file, offset, size)?;
-                blocks.end += size;
-                offset
-            }
-        };
-        blocks.used.insert(offset, size);
-        Ok(self.segment.base() + offset)
+        let Range { start, end } = self.take(&mut *self.lock()?, bytes, align)?;
+        // Outside of the lock: the range is ours, and clearing many pages takes a while.
+        if let Err(e) = shm::reserve(&self.file, start - self.segment.base(), end - start) {
+            self.lock()?.arena.free(start as u64).expect("it was handed out above");
+            return Err(e);
+        }
+        Ok(start)
     }
 
-    /// Take back what [`alloc`](Heap::alloc) gave.
+    /// Address space for `bytes` bytes, in whole pages, without any memory: to touch it before
+    /// [`reserve_within`](Heap::reserve_within) may end the process with SIGBUS. `align` is a power of two up to
+    /// [`MAX_ALIGN`]; less than a page counts as a page. 0 bytes give the address 0.
+    pub fn alloc_sparse(&self, bytes: usize, align: usize) -> Result<usize> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let mut space = self.lock()?;
+        let pages = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
+        let range =
+            self.take(&mut space, pages, if align.is_power_of_two() { align.max(PAGE) } else { align })?;
+        // Smaller blocks that lay here may have left theirs.
+        self.release_pages(&range);
+        space.sparse.insert(range.start);
+        Ok(range.start)
+    }
+
+    /// Reserve the pages of a part of a sparse range; zero when first reserved. After this, touching them cannot fail.
+    pub fn reserve_within(&self, addr: usize, bytes: usize) -> Result<()> {
+        let space = self.lock()?;
+        self.sparse_part(&space, addr, bytes)?;
+        shm::reserve(&self.file, addr - self.segment.base(), bytes)
+    }
+
+    /// Give the whole pages of a part of a sparse range back to the system; their contents are lost.
+    pub fn release_within(&self, addr: usize, bytes: usize) -> Result<()> {
+        let space = self.lock()?;
+        self.release_pages(&self.sparse_part(&space, addr, bytes)?);
+        Ok(())
+    }
+
+    /// Take back what [`alloc`](Heap::alloc), [`alloc_aligned`](Heap::alloc_aligned) or
+    /// [`alloc_sparse`](Heap::alloc_sparse) gave.
     pub fn free(&self, addr: usize) -> Result<()> {
         if addr == 0 {
             return Ok(());
         }
-        self.refuse_forked()?;
-        let offset = addr.wrapping_sub(self.segment.base());
-        let mut blocks = self.blocks.lock().unwrap_or_else(|e| e.into_inner());
-        let Some(size) = blocks.used.remove(&offset) else {
-            let inside = blocks.used.range(..offset).next_back().is_some_and(|(&at, &len)| offset < at + len);
-            return Err(Error::argument(format!(
-                "ptr {addr:#x} is not the start of memory that pennyMemAlloc returned{}",
-                if inside {
-                    "; it points into the middle of such memory"
-                } else {
-                    ", or it was freed already"
-                }
-            )));
-        };
-        if size >= GIVE_BACK {
-            let (from, to) = (offset.next_multiple_of(4096), (offset + size) & !4095);
-            shm::release(&self.file, from, to.saturating_sub(from));
+        let mut space = self.lock()?;
+        let bytes = space.arena.free(addr as u64).map_err(|refused| {
+            Error::argument(match refused {
+                Refused::Inside(block) => format!(
+                    "ptr {addr:#x} is not the start of memory that pennyMemAlloc returned; it points into the middle of \
+                     such memory, which starts at {:#x}",
+                    block.start
+                ),
+                Refused::Freed => format!("ptr {addr:#x} is not memory of pennyMemAlloc any more; it was freed already"),
+                Refused::Never => format!("ptr {addr:#x} is not the start of memory that pennyMemAlloc returned"),
+            })
+        })? as usize;
+        // Under the lock: what is handed out next must not lose its pages.
+        if space.sparse.remove(&addr) || bytes >= GIVE_BACK {
+            self.release_pages(&(addr..addr + bytes));
         }
-        blocks.insert_free(offset, size);
         Ok(())
     }
 
-    /// Bytes handed out.
-    pub fn used(&self) -> usize {
-        self.blocks.lock().unwrap_or_else(|e| e.into_inner()).used.values().sum()
+    /// What is handed out, what is free and in which pieces; sparse ranges count as a whole.
+    pub fn stats(&self) -> Stats {
+        self.space.lock().unwrap_or_else(|e| e.into_inner()).arena.stats()
     }
 
     /// A range of this heap.
@@ -205,32 +218,52 @@ impl Heap {
         self.segment.view(offset, bytes)
     }
 
-    fn refuse_forked(&self) -> Result<()> {
-        if fork::generation() == self.generation {
-            return Ok(());
+    fn lock(&self) -> Result<MutexGuard<'_, Space>> {
+        if fork::generation() != self.generation {
+            return Err(Error::usage(
+                "this process was forked from one that uses Penny; its memory belongs to the parent",
+            ));
         }
-        Err(Error::usage(
-            "this process was forked from one that uses Penny; its memory belongs to the parent",
-        ))
+        Ok(self.space.lock().unwrap_or_else(|e| e.into_inner()))
     }
-}
 
-/// Freed ranges of this size and more return their pages to the system.
-const GIVE_BACK: usize = 1 << 20;
+    /// A range of addresses that nobody else has.
+    fn take(&self, space: &mut Space, bytes: usize, align: usize) -> Result<Range<usize>> {
+        if !align.is_power_of_two() || align as u64 > MAX_ALIGN {
+            return Err(Error::argument(format!(
+                "alignment {align} is not a power of two of at most {MAX_ALIGN}"
+            )));
+        }
+        let block = space.arena.alloc(bytes as u64, align as u64).map_err(|e| {
+            let aligned = if align > ALIGN { format!(" at a multiple of {align}") } else { String::new() };
+            Error::system(format!(
+                "the shareable heap has no {bytes} bytes left{aligned}: {} of {} are free, the largest range is {}; free \
+                 memory or raise PENNY_HEAP_SIZE",
+                e.free,
+                self.segment.bytes(),
+                e.largest
+            ))
+        })?;
+        Ok(block.offset as usize..(block.offset + block.bytes) as usize)
+    }
 
-impl Blocks {
-    /// Add a gap, joined with its neighbours.
-    fn insert_free(&mut self, mut offset: usize, mut size: usize) {
-        if let Some((&before, &len)) = self.free.range(..offset).next_back()
-            && before + len == offset
-        {
-            self.free.remove(&before);
-            (offset, size) = (before, size + len);
+    /// `addr..addr + bytes`, if it lies in one sparse range.
+    fn sparse_part(&self, space: &Space, addr: usize, bytes: usize) -> Result<Range<usize>> {
+        let end = addr.saturating_add(bytes);
+        let inside =
+            |block: &Range<u64>| end as u64 <= block.end && space.sparse.contains(&(block.start as usize));
+        match space.arena.live(addr as u64).filter(inside) {
+            Some(_) => Ok(addr..end),
+            None => Err(Error::argument(format!(
+                "the {bytes} bytes at {addr:#x} do not lie in one sparse range of the shareable heap"
+            ))),
         }
-        if let Some(len) = self.free.remove(&(offset + size)) {
-            size += len;
-        }
-        self.free.insert(offset, size);
+    }
+
+    /// Give the whole pages of a range back.
+    fn release_pages(&self, range: &Range<usize>) {
+        let (from, to) = (range.start.next_multiple_of(PAGE), range.end & !(PAGE - 1));
+        shm::release(&self.file, from - self.segment.base(), to.saturating_sub(from));
     }
 }
 
@@ -243,7 +276,7 @@ fn limit_bytes() -> Result<usize> {
         })?,
         None => shm::physical_memory() as usize,
     };
-    Ok(bytes.max(4096).next_multiple_of(4096))
+    Ok(bytes.max(PAGE).next_multiple_of(PAGE))
 }
 
 #[cfg(test)]
@@ -251,26 +284,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn freed_neighbours_join() {
-        let mut b = Blocks::default();
-        b.insert_free(0, 64);
-        b.insert_free(128, 64);
-        b.insert_free(64, 64);
-        assert_eq!(b.free.into_iter().collect::<Vec<_>>(), [(0, 192)]);
-    }
-
-    #[test]
     fn memory_is_aligned_distinct_and_comes_back() {
         let heap = Heap::new().unwrap();
         let a = heap.alloc(100).unwrap();
         let b = heap.alloc(1).unwrap();
         assert!(a.is_multiple_of(ALIGN) && b.is_multiple_of(ALIGN) && b >= a + 100);
-        assert_eq!(heap.used(), 192);
+        assert_eq!(heap.stats().used, 192);
         heap.free(a).unwrap();
         assert_eq!(heap.alloc(128).unwrap(), a);
         heap.free(a).unwrap();
         heap.free(b).unwrap();
-        assert_eq!(heap.used(), 0);
+        assert_eq!(heap.stats().used, 0);
     }
 
     #[test]
@@ -284,12 +308,84 @@ mod tests {
     }
 
     #[test]
+    fn alignment_holds_for_addresses_and_is_refused_by_name() {
+        let heap = Heap::new().unwrap();
+        for align in [1, 64, 4096, 1 << 21] {
+            let a = heap.alloc_aligned(100, align).unwrap();
+            assert!(a.is_multiple_of(align.max(ALIGN)), "{a:#x} {align}");
+        }
+        for align in [0, 3, 2 << 30] {
+            for e in [heap.alloc_aligned(100, align).unwrap_err(), heap.alloc_sparse(100, align).unwrap_err()]
+            {
+                assert!(e.message.contains(&format!("alignment {align} is not")), "{e}");
+            }
+        }
+        assert_eq!(heap.stats().live_blocks, 4);
+    }
+
+    /// Bytes of memory behind the heap's file.
+    fn reserved(heap: &Heap) -> usize {
+        std::os::unix::fs::MetadataExt::blocks(&heap.file.metadata().unwrap()) as usize * 512
+    }
+
+    #[test]
+    fn a_sparse_range_has_the_memory_that_was_reserved_within_it() {
+        let heap = Heap::new().unwrap();
+        let a = heap.alloc_sparse(100 * PAGE + 1, 64).unwrap();
+        assert_eq!((reserved(&heap), heap.stats().used as usize, a % PAGE), (0, 101 * PAGE, 0));
+        heap.reserve_within(a + PAGE, 2 * PAGE).unwrap();
+        assert_eq!(reserved(&heap), 2 * PAGE);
+        let view = heap.view(heap.offset_of(a + PAGE, 2 * PAGE).unwrap(), 2 * PAGE).unwrap();
+        let bytes = |at: usize| -> *mut u8 { view.part(at, 1).addr() };
+        for at in [0, PAGE - 1, PAGE] {
+            // SAFETY: reserved memory of the view.
+            unsafe { bytes(at).write(7) };
+        }
+        heap.release_within(a + PAGE + 1, 2 * PAGE - 1).unwrap();
+        assert_eq!(reserved(&heap), PAGE, "only a whole page may go");
+        heap.reserve_within(a + 2 * PAGE, 1).unwrap();
+        // SAFETY: reserved memory of the view.
+        assert_eq!([0, PAGE - 1, PAGE].map(|at| unsafe { bytes(at).read() }), [7, 7, 0]);
+        heap.free(a).unwrap();
+        assert_eq!((reserved(&heap), heap.stats().used), (0, 0));
+    }
+
+    #[test]
+    fn a_sparse_range_begins_without_the_memory_that_lay_there_before() {
+        let heap = Heap::new().unwrap();
+        let (a, b) = (heap.alloc(PAGE).unwrap(), heap.alloc(64).unwrap());
+        heap.free(a).unwrap();
+        assert_eq!(reserved(&heap), 2 * PAGE, "small blocks keep their pages");
+        assert_eq!(heap.alloc_sparse(1, 1).unwrap(), a);
+        assert_eq!(reserved(&heap), PAGE);
+        heap.free(b).unwrap();
+    }
+
+    #[test]
+    fn only_parts_of_one_sparse_range_are_reserved_or_released() {
+        let heap = Heap::new().unwrap();
+        let (a, b) = (heap.alloc_sparse(PAGE, 1).unwrap(), heap.alloc_sparse(PAGE, 1).unwrap());
+        let dense = heap.alloc(PAGE).unwrap();
+        for (addr, bytes) in [(a, PAGE + 1), (a, usize::MAX), (dense, 64), (dense + PAGE, 1), (64, 1), (0, 0)]
+        {
+            for e in
+                [heap.reserve_within(addr, bytes).unwrap_err(), heap.release_within(addr, bytes).unwrap_err()]
+            {
+                assert!(e.message.contains("do not lie in one sparse range"), "{e}");
+            }
+        }
+        assert_eq!(b, a + PAGE);
+        heap.reserve_within(a + PAGE - 1, 1).unwrap();
+        assert_eq!(reserved(&heap), 2 * PAGE);
+    }
+
+    #[test]
     fn exhaustion_is_a_sentence_and_loses_nothing() {
         let heap = Heap::new().unwrap();
         let e = heap.alloc(usize::MAX - 7).unwrap_err();
         assert!(e.message.contains("PENNY_HEAP_SIZE"), "{e}");
         let e = heap.alloc(heap.bytes() + 64).unwrap_err();
         assert!(e.message.contains("largest range"), "{e}");
-        assert_eq!(heap.used(), 0);
+        assert_eq!(heap.stats().used, 0);
     }
 }
