@@ -53,6 +53,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory",
     },
     Variable {
+        name: "PENNY_SHMEM_SIZE",
+        kind: "bytes",
+        about: "first segment of a symmetric heap, which grows by further ones; unset: 64M",
+    },
+    Variable {
         name: "PENNY_STAGING",
         kind: "bytes",
         about: "staging memory per rank and communicator; unset: by the number of ranks",

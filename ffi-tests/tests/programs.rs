@@ -51,3 +51,8 @@ fn groups_do_what_they_say() {
 fn the_declared_machine_does_what_it_says() {
     holds("fabric", &[1, 2, 4]);
 }
+
+#[test]
+fn the_symmetric_heap_does_what_it_says() {
+    holds("shmem", &[1, 2, 3]);
+}

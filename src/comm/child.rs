@@ -183,6 +183,8 @@ impl Communicator {
             ))
         })?;
         let (parent, me) = (self.transport.clone(), self.rank());
+        let shared = self.shared.clone();
+        let origin = &shared.origin;
         let watch = || {
             parent.check_abort()?;
             parent.check_ranks(members.iter().copied().filter(|&r| r != me))
@@ -192,8 +194,9 @@ impl Communicator {
             rank,
             nranks: members.len() as u32,
             device: self.shared.device,
-            config: wish.config.as_ref().unwrap_or(&self.shared.origin.config),
+            config: wish.config.as_ref().unwrap_or(&origin.config),
             parent_ranks: Some(members.clone()),
+            world: Some((origin.root, members.iter().map(|&r| origin.world[r as usize]).collect())),
             watch: &watch,
             party: Cell::new(party),
         };

@@ -3,6 +3,7 @@
 use super::call::{Call, Checked};
 use super::config::Config;
 use super::registry::Handle;
+use super::symmetric::Symmetric;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
 use crate::fabric::live::{Party, Seat};
@@ -10,6 +11,7 @@ use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::heap;
 use crate::memory::view::View;
+use crate::onesided::Domain;
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
@@ -18,7 +20,7 @@ use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, DataType, Rank, RedOp};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// One rank's membership in a communicator.
 pub struct Communicator {
@@ -43,6 +45,8 @@ pub struct Communicator {
     pub(super) party: Option<Party>,
     /// Its own clock while it takes part in a group over several communicators.
     pub(super) group_clock: Option<u64>,
+    /// Its symmetric heap, between init and finalize.
+    pub(super) symmetric: Option<Symmetric>,
 }
 
 /// How a communicator came to be, which its children take after.
@@ -51,6 +55,10 @@ pub(super) struct Origin {
     pub config: Config,
     /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
     pub parent_ranks: Option<Vec<Rank>>,
+    /// The communicator of this rank that all its ancestry goes back to, which tells members of different children apart.
+    pub root: Handle,
+    /// Its members' ranks there, by rank.
+    pub world: Vec<Rank>,
 }
 
 /// What other threads may see and do while one is inside a call.
@@ -63,6 +71,8 @@ pub struct Shared {
     pub(super) seat: Option<Arc<Seat>>,
     /// How it came to be.
     pub(super) origin: Origin,
+    /// Its symmetric heap, between init and finalize, for threads that do not enter.
+    pub(super) domain: Mutex<Option<Arc<Domain>>>,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -104,6 +114,7 @@ impl Communicator {
             device,
             seat: party.as_ref().map(|party| party.seat().clone()),
             origin,
+            domain: Mutex::new(None),
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -124,6 +135,7 @@ impl Communicator {
             shared_from: shared_from(nranks),
             party,
             group_clock: None,
+            symmetric: None,
         }
     }
 

@@ -37,4 +37,18 @@ impl Communicator {
         self.untimed(|c| c.carry_out(&call, &checked, method))?;
         Ok(all)
     }
+
+    /// Meet all ranks: the collective as a program calls it.
+    pub(super) fn barrier(&mut self) -> Result<()> {
+        self.collective(&Call {
+            collective: Collective::Barrier,
+            send: Address::NULL,
+            recv: Address::NULL,
+            count: 0,
+            dtype: DataType::Uint8,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        })
+    }
 }

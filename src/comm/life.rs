@@ -4,6 +4,7 @@ use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
 use super::declared;
 use super::registry::{self, Handle};
+use super::symmetric;
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Party};
@@ -133,6 +134,8 @@ pub(super) struct Entrance<'a> {
     pub config: &'a Config,
     /// The members' ranks in the parent, if there is one.
     pub parent_ranks: Option<Vec<Rank>>,
+    /// Where its ancestry begins, and its members' ranks there; `None`: here.
+    pub world: Option<(Handle, Vec<Rank>)>,
     /// Asked while the others are awaited.
     pub watch: Watch<'a>,
     /// Where the members stand on the declared machine, if their parent stands on one.
@@ -157,6 +160,7 @@ impl<'a> Entrance<'a> {
             device: rank,
             config,
             parent_ranks: None,
+            world: None,
             watch: &|| Ok(()),
             party: Cell::new(None),
         }
@@ -246,7 +250,9 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
     };
     let planner =
         declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
-    let origin = Origin { config: config.clone(), parent_ranks: entrance.parent_ranks.clone() };
+    let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
+    let parent_ranks = entrance.parent_ranks.clone();
+    let origin = Origin { config: config.clone(), parent_ranks, root, world };
     Ok(Communicator::new(handle, transport, membership, planner, entrance.device, party, origin))
 }
 
@@ -294,6 +300,7 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let communicator = registry::remove(handle)?;
+    symmetric::forget();
     communicator.transport.leave();
     Ok(())
 }

@@ -14,7 +14,10 @@ mod lease;
 mod life;
 mod permute;
 mod registry;
+mod shmem;
+mod symmetric;
 mod table;
+mod team;
 mod timed;
 mod transfer;
 
@@ -23,6 +26,8 @@ pub use child::Grouping;
 pub use config::Config;
 pub use permute::Permute;
 pub use registry::Handle;
+pub use shmem::*;
+pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
 

@@ -38,6 +38,13 @@ fn slot(index: usize) -> Option<&'static Slot> {
     TABLE.get(index / CHUNK)?.get().map(|chunk| &chunk[index % CHUNK])
 }
 
+/// Is there a communicator behind the handle?
+#[inline]
+pub(super) fn is_live(handle: Handle) -> bool {
+    live(handle).is_ok()
+}
+
+#[inline]
 fn live(handle: Handle) -> Result<&'static Slot> {
     slot((handle.0 & 0xffff) as usize)
         .filter(|s| handle.0 != 0 && s.handle.load(Ordering::Acquire) == handle.0)

@@ -215,7 +215,13 @@ impl Parameter for OrNull<*mut pennyFabricPort_t> {
 ///
 /// # Safety
 /// `theirs` must be writable for the size that it states; its head is size, magic and version.
-unsafe fn fill<T>(theirs: Out<T>, ours: &T, magic: c_uint, name: &str, initializer: &str) -> Result<()> {
+pub(super) unsafe fn fill<T>(
+    theirs: Out<T>,
+    ours: &T,
+    magic: c_uint,
+    name: &str,
+    initializer: &str,
+) -> Result<()> {
     const HEAD: usize = size_of::<usize>() + 2 * size_of::<c_uint>();
     let base = theirs.0.cast::<u8>();
     // SAFETY: the promise to `fill`; every version has the head.

@@ -119,7 +119,7 @@ macro_rules! admitted_as_they_are {
         }
     )*};
 }
-admitted_as_they_are!(c_int, usize, u64, *const c_int);
+admitted_as_they_are!(c_int, usize, isize, u64, *const c_int);
 
 impl Parameter for *const c_void {
     type Admitted = Address;
@@ -134,6 +134,27 @@ impl Parameter for *mut c_void {
     unsafe fn admit(self, name: &'static str) -> Result<Address> {
         // SAFETY: the promise to `admit`.
         unsafe { self.cast_const().admit(name) }
+    }
+}
+
+/// A word that ranks share is reached like any other payload: through its address.
+macro_rules! admitted_as_addresses {
+    ($($ty:ty),*) => {$(
+        impl Parameter for $ty {
+            type Admitted = Address;
+            unsafe fn admit(self, name: &'static str) -> Result<Address> {
+                // SAFETY: the promise to `admit`.
+                unsafe { self.cast::<c_void>().admit(name) }
+            }
+        }
+    )*};
+}
+admitted_as_addresses!(*const u64, *mut u64);
+
+impl Parameter for OrNull<*mut u64> {
+    type Admitted = Option<Out<u64>>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Option<Out<u64>>> {
+        Ok((!self.0.is_null()).then_some(Out(self.0)))
     }
 }
 

@@ -4,7 +4,7 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -28,6 +28,7 @@ mod group;
 mod library;
 mod memory;
 mod point_to_point;
+mod shmem;
 
 pub use collectives::*;
 pub use communicator::*;
@@ -37,4 +38,5 @@ pub use handle::*;
 pub use library::*;
 pub use memory::*;
 pub use point_to_point::*;
+pub use shmem::*;
 pub use types::*;

@@ -21,6 +21,7 @@ macro_rules! c_numbers {
         $($(#[$item_doc])* pub const $item: $name = $name($value);)*
     };
 }
+pub(super) use c_numbers;
 
 c_numbers! {
     /// What a call returns. The numbers are NCCL's and are for life.

@@ -13,8 +13,22 @@ const EVERYONE: &[&str] = &["error", "types", "env"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("ffi", &["comm", "memory::view", "bootstrap::UniqueId"]),
-    ("comm", &["planner", "exec", "fabric", "transport", "bootstrap", "kernels", "memory", "sync", "sys"]),
+    ("ffi", &["comm", "onesided", "memory::view", "bootstrap::UniqueId"]),
+    (
+        "comm",
+        &[
+            "planner",
+            "exec",
+            "fabric",
+            "onesided",
+            "transport",
+            "bootstrap",
+            "kernels",
+            "memory",
+            "sync",
+            "sys",
+        ],
+    ),
     ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),

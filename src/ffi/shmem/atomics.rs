@@ -1,0 +1,132 @@
+//! Atomic operations on other ranks' words.
+
+use std::ffi::{c_int, c_void};
+
+use crate::comm::{self, Handle};
+use crate::error::{Error, Result};
+use crate::ffi::handle::pennyComm_t;
+use crate::ffi::types::pennyDataType_t;
+use crate::kernels;
+use crate::memory::view::Address;
+use crate::onesided::{Atomic, AtomicOp};
+use crate::types::DataType;
+
+/// An operand, from its place.
+fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
+    match value.is_null() {
+        true => Err(Error::argument(format!("{name} is NULL; pass the place of one {dtype}"))),
+        false => Ok(kernels::bits(value.view(dtype.size()))),
+    }
+}
+
+/// Do it, and give what the word was, if there is a place for that.
+fn run(comm: Handle, dest: Address, atomic: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
+    if fetched.is_some_and(Address::is_null) {
+        return Err(Error::argument("fetched is NULL; pass the place for the result"));
+    }
+    let before = comm::shmem(comm, |heap| heap.atomic(dest, &atomic, pe))?;
+    if let Some(fetched) = fetched {
+        kernels::put_bits(fetched.view(atomic.dtype.size()), before);
+    }
+    Ok(())
+}
+
+c_api! {
+    /// Reads an element of source at rank pe in one piece. datatype: int32, uint32, int64, uint64, float or double.
+    ///
+    /// fetched: the place for it, written on success. source: this rank's own address of symmetric memory, aligned to the
+    /// element.
+    fn pennyShmemAtomicFetch(
+        fetched: *mut c_void,
+        source: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let atomic = Atomic { op: AtomicOp::Fetch, dtype: datatype, value: 0, expected: 0 };
+        run(comm, source, atomic, pe, Some(fetched))
+    }
+
+    /// Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
+    ///
+    /// value: where the element is. dest: this rank's own address of symmetric memory, aligned to the element.
+    fn pennyShmemAtomicSet(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Set, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// Adds to an element at rank pe, modulo its size. datatype: int32, uint32, int64 or uint64.
+    fn pennyShmemAtomicAdd(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// Adds 1. See pennyShmemAtomicAdd.
+    fn pennyShmemAtomicInc(dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: 1, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// pennyShmemAtomicAdd that also tells what the element was before.
+    ///
+    /// fetched: written on success.
+    fn pennyShmemAtomicFetchAdd(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// pennyShmemAtomicInc that also tells what the element was before.
+    fn pennyShmemAtomicFetchInc(fetched: *mut c_void, dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: 1, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// pennyShmemAtomicSet that also tells what the element was before.
+    fn pennyShmemAtomicSwap(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Set, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
+    /// datatype: as for pennyShmemAtomicAdd.
+    fn pennyShmemAtomicCompareSwap(fetched: *mut c_void, dest: *mut c_void, cond: *const c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::CompareSwap, dtype: datatype, value: operand("value", value, datatype)?, expected: operand("cond", cond, datatype)? };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
+    fn pennyShmemAtomicAnd(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::And, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// pennyShmemAtomicAnd that also tells what the element was before.
+    fn pennyShmemAtomicFetchAnd(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::And, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
+    fn pennyShmemAtomicOr(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Or, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// pennyShmemAtomicOr that also tells what the element was before.
+    fn pennyShmemAtomicFetchOr(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Or, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+
+    /// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
+    fn pennyShmemAtomicXor(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Xor, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, None)
+    }
+
+    /// pennyShmemAtomicXor that also tells what the element was before.
+    fn pennyShmemAtomicFetchXor(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+        let atomic = Atomic { op: AtomicOp::Xor, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+        run(comm, dest, atomic, pe, Some(fetched))
+    }
+}

@@ -1,0 +1,146 @@
+//! The symmetric heap: making it, memory of it, meeting in it.
+
+use std::ffi::{c_double, c_int, c_uint, c_void};
+
+use crate::comm;
+use crate::ffi::fabric::fill;
+use crate::ffi::handle::pennyComm_t;
+use crate::ffi::types::PENNY_VERSION_CODE;
+
+/// The magic of a pennyShmemStats_t: "PESH".
+pub const PENNY_SHMEM_STATS_MAGIC: c_uint = 0x5045_5348;
+
+/// A symmetric heap's books. Begin with PENNY_SHMEM_STATS_INITIALIZER.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pennyShmemStats_t {
+    /// Set by the initializer.
+    pub size: usize,
+    /// Set by the initializer.
+    pub magic: c_uint,
+    /// Set by the initializer.
+    pub version: c_uint,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// Bytes in live allocations, each rounded up to 64.
+    pub used: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes of the largest free block.
+    pub largestFree: u64,
+    /// The most that was used at once.
+    pub peakUsed: u64,
+    /// Live allocations.
+    pub blocks: u64,
+    /// Allocations so far.
+    pub allocations: u64,
+    /// Frees so far.
+    pub frees: u64,
+    /// Segments.
+    pub segments: u64,
+    /// 1 - largestFree / free: the share of the free memory that one allocation cannot have. 0 where nothing is free.
+    pub fragmentation: c_double,
+}
+
+c_api! {
+    /// Makes the communicator's symmetric heap: memory that all ranks allocate together, with the same offset on each, so
+    /// that a rank names everybody's copy of a variable by the address of its own. All ranks call. Calls on the heap that
+    /// move data or wait may be made by any number of threads of a rank at once.
+    ///
+    /// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by further ones.
+    /// Its memory is shareable memory: collectives on it copy less.
+    fn pennyShmemInit(comm: pennyComm_t) {
+        comm::shmem_init(comm)
+    }
+
+    /// Gives the heap up with all that is in it. All ranks call; no other thread may be inside a call on it. The end of the
+    /// communicator does the same.
+    fn pennyShmemFinalize(comm: pennyComm_t) {
+        comm::shmem_finalize(comm)
+    }
+
+    /// This rank's number. pe: written on success.
+    fn pennyShmemMyPe(comm: pennyComm_t, #[out] pe: *mut c_int) {
+        pe.set(comm::shmem_members(comm)?.0 as c_int)
+    }
+
+    /// How many ranks there are. npes: written on success.
+    fn pennyShmemNPes(comm: pennyComm_t, #[out] npes: *mut c_int) {
+        npes.set(comm::shmem_members(comm)?.1 as c_int)
+    }
+
+    /// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call with the same size, and it ends with a
+    /// barrier. Sizes that differ are pennyInvalidUsage on all ranks, which names both. size 0 gives NULL, without a barrier.
+    ///
+    /// ptr: this rank's address, written on success. What is in the memory at first is undefined. Exhaustion is
+    /// pennySystemError; the sentence has what was asked for, what is free, and the largest free block.
+    fn pennyShmemMalloc(#[out] ptr: *mut *mut c_void, size: usize, comm: pennyComm_t) {
+        ptr.set(pointer(comm::shmem_alloc(comm, size, 64, false)?))
+    }
+
+    /// Allocates count elements of size bytes, all zero. See pennyShmemMalloc.
+    fn pennyShmemCalloc(#[out] ptr: *mut *mut c_void, count: usize, size: usize, comm: pennyComm_t) {
+        let bytes = count.checked_mul(size).unwrap_or(usize::MAX);
+        ptr.set(pointer(comm::shmem_alloc(comm, bytes, 64, true)?))
+    }
+
+    /// Allocates size bytes aligned to alignment, a power of two, at most 4096. See pennyShmemMalloc.
+    fn pennyShmemAlign(#[out] ptr: *mut *mut c_void, alignment: usize, size: usize, comm: pennyComm_t) {
+        ptr.set(pointer(comm::shmem_alloc(comm, size, alignment, false)?))
+    }
+
+    /// Gives an allocation back. All ranks call, each with its own address of it, and it begins with a barrier: what the
+    /// ranks have put before has come. NULL does nothing, without a barrier. What is no live allocation on some rank is an
+    /// error on all, and nothing is freed.
+    fn pennyShmemFree(ptr: *mut c_void, comm: pennyComm_t) {
+        comm::shmem_free(comm, ptr.get())
+    }
+
+    /// The address at which this process reaches a rank's copy of dest with plain loads and stores.
+    ///
+    /// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or a machine is declared
+    /// (PENNY_FABRIC), whose links such access would bypass.
+    fn pennyShmemPtr(#[out] ptr: *mut *mut c_void, dest: *const c_void, pe: c_int, comm: pennyComm_t) {
+        ptr.set(pointer(comm::shmem(comm, |heap| heap.ptr(dest.get(), pe))?.unwrap_or(0)))
+    }
+
+    /// All ranks have come here, and what they have put before is done and visible to all.
+    fn pennyShmemBarrierAll(comm: pennyComm_t) {
+        comm::shmem_barrier(comm, true)
+    }
+
+    /// All ranks have come here. Says nothing about puts.
+    fn pennyShmemSyncAll(comm: pennyComm_t) {
+        comm::shmem_barrier(comm, false)
+    }
+
+    /// The heap's books, which are the same on all ranks.
+    ///
+    /// stats: from PENNY_SHMEM_STATS_INITIALIZER; written on success.
+    fn pennyShmemStats(comm: pennyComm_t, #[out] stats: *mut pennyShmemStats_t) {
+        let (books, segments) = comm::shmem_stats(comm)?;
+        let ours = pennyShmemStats_t {
+            size: 0,
+            magic: 0,
+            version: PENNY_VERSION_CODE,
+            bytes: books.bytes,
+            used: books.used,
+            free: books.free,
+            largestFree: books.largest_free,
+            peakUsed: books.peak_used,
+            blocks: books.live_blocks,
+            allocations: books.allocations,
+            frees: books.frees,
+            segments: segments as u64,
+            fragmentation: books.fragmentation,
+        };
+        // SAFETY: the caller's promise: `stats` is a pennyShmemStats_t of some version, as its size says.
+        unsafe {
+            fill(stats, &ours, PENNY_SHMEM_STATS_MAGIC, "pennyShmemStats_t", "PENNY_SHMEM_STATS_INITIALIZER")
+        }
+    }
+}
+
+fn pointer(addr: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(addr)
+}

@@ -1,0 +1,206 @@
+//! Waiting for words of one's own symmetric memory, and looking at them.
+
+use std::ffi::{c_int, c_void};
+
+use super::signal::pennyCmp_t;
+use crate::comm::{self, Handle};
+use crate::error::Result;
+use crate::ffi::guard::Out;
+use crate::ffi::handle::pennyComm_t;
+use crate::ffi::types::pennyDataType_t;
+use crate::memory::view::Address;
+use crate::onesided::{Comparison, Several};
+use crate::types::DataType;
+
+/// What is waited for or looked at.
+struct Question {
+    ivars: Address,
+    nelems: usize,
+    status: *const c_int,
+    cmp: Comparison,
+    value: Address,
+    dtype: DataType,
+}
+
+/// The indices for which it holds; where it is not waited for, `None` if they are not enough.
+///
+/// # Safety
+/// `status` must be NULL or hold `nelems` numbers.
+unsafe fn ask(comm: Handle, q: &Question, several: Several, wait: bool) -> Result<Option<Vec<usize>>> {
+    comm::shmem(comm, |heap| {
+        // SAFETY: the promise to `ask`.
+        let left_out =
+            (!q.status.is_null()).then(|| unsafe { std::slice::from_raw_parts(q.status, q.nelems) });
+        let words = heap.words(q.ivars, q.nelems, left_out, q.cmp, q.value, q.dtype)?;
+        if wait { words.wait(several).map(Some) } else { Ok(words.test(several)) }
+    })
+}
+
+/// The first of several, or SIZE_MAX.
+fn first(found: Option<Vec<usize>>) -> usize {
+    found.and_then(|found| found.first().copied()).unwrap_or(usize::MAX)
+}
+
+/// All of them, and how many.
+///
+/// # Safety
+/// There must be room for `nelems`.
+unsafe fn list(found: Option<Vec<usize>>, indices: Out<usize>, count: Out<usize>) -> Result<()> {
+    let found = found.unwrap_or_default();
+    let many = found.len();
+    // SAFETY: the promise to `list`; no more are found than there are.
+    unsafe { indices.set_all(found.into_iter())? };
+    count.set(many)
+}
+
+c_api! {
+    /// Waits until this rank's ivar compares so with the element at value. Ends with an error if a rank dies or gives up,
+    /// or at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
+    ///
+    /// ivar: symmetric memory of this rank, aligned to the element, which any rank may write with pennyShmemP, with a put of
+    /// its size, with an atomic operation or with a signal.
+    fn pennyShmemWaitUntil(
+        ivar: *mut c_void,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivar, nelems: 1, status: std::ptr::null(), cmp, value, dtype: datatype };
+        // SAFETY: no status.
+        unsafe { ask(comm, &question, Several::All, true).map(drop) }
+    }
+
+    /// Does this rank's ivar compare so now? See pennyShmemWaitUntil.
+    ///
+    /// holds: 1 or 0, written on success.
+    fn pennyShmemTest(
+        #[out] holds: *mut c_int,
+        ivar: *mut c_void,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivar, nelems: 1, status: std::ptr::null(), cmp, value, dtype: datatype };
+        // SAFETY: no status.
+        holds.set(unsafe { ask(comm, &question, Several::All, false)? }.is_some() as c_int)
+    }
+
+    /// Waits until all of nelems elements compare so.
+    ///
+    /// status: NULL, or nelems numbers, of which another than 0 leaves its element out. With none left it does not wait.
+    fn pennyShmemWaitUntilAll(
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::All, true)? };
+        found.map_or(Ok(()), |_| Ok(()))
+    }
+
+    /// Waits until one of nelems elements compares so. See pennyShmemWaitUntilAll.
+    ///
+    /// index: its index, written on success; SIZE_MAX where none was left.
+    fn pennyShmemWaitUntilAny(
+        #[out] index: *mut usize,
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::Any, true)? };
+        index.set(first(found))
+    }
+
+    /// Waits until at least one of nelems elements compares so. See pennyShmemWaitUntilAll.
+    ///
+    /// indices: room for nelems; those that do, written on success. count: how many.
+    fn pennyShmemWaitUntilSome(
+        #[out] indices: *mut usize,
+        #[out] count: *mut usize,
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::Some, true)? };
+        // SAFETY: the caller's promise about indices.
+        unsafe { list(found, indices, count) }
+    }
+
+    /// Do all of nelems elements compare so now? See pennyShmemWaitUntilAll.
+    ///
+    /// holds: 1 or 0, written on success.
+    fn pennyShmemTestAll(
+        #[out] holds: *mut c_int,
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::All, false)? };
+        holds.set(found.is_some() as c_int)
+    }
+
+    /// Which one of nelems elements compares so now? See pennyShmemWaitUntilAll.
+    ///
+    /// index: written on success; SIZE_MAX if there is none.
+    fn pennyShmemTestAny(
+        #[out] index: *mut usize,
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::Any, false)? };
+        index.set(first(found))
+    }
+
+    /// Which of nelems elements compare so now? See pennyShmemWaitUntilAll.
+    ///
+    /// indices: room for nelems; those that do, written on success. count: how many.
+    fn pennyShmemTestSome(
+        #[out] indices: *mut usize,
+        #[out] count: *mut usize,
+        ivars: *mut c_void,
+        nelems: usize,
+        status: *const c_int,
+        cmp: pennyCmp_t,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        comm: pennyComm_t,
+    ) {
+        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        // SAFETY: the caller's promise about status.
+        let found = unsafe { ask(comm, &question, Several::Some, false)? };
+        // SAFETY: the caller's promise about indices.
+        unsafe { list(found, indices, count) }
+    }
+}
