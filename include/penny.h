@@ -40,6 +40,9 @@
     {sizeof(pennyFabricInfo_t), PENNY_FABRIC_INFO_MAGIC, PENNY_VERSION_CODE, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
      0, 0, 0, 0}
 
+#define PENNY_SHMEM_STATS_INITIALIZER \
+    {sizeof(pennyShmemStats_t), PENNY_SHMEM_STATS_MAGIC, PENNY_VERSION_CODE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
 #define PENNY_SIM_INFO_INITIALIZER \
     {sizeof(pennySimInfo_t), PENNY_SIM_INFO_MAGIC, PENNY_VERSION_CODE, 0, 0}
 
@@ -58,6 +61,9 @@
 
 // The magic of a pennySimInfo_t: "PESI".
 #define PENNY_SIM_INFO_MAGIC 1346720585
+
+// The magic of a pennyShmemStats_t: "PESH".
+#define PENNY_SHMEM_STATS_MAGIC 1346720584
 
 // What a call returns. The numbers are NCCL's and are for life.
 typedef enum {
@@ -166,6 +172,30 @@ typedef enum {
     // No reduction: makes the enum as wide as an int.
     pennyMaxRedOp = 2147483647,
 } pennyRedOp_t;
+
+// What is done to a signal. The numbers are OpenSHMEM's.
+typedef enum {
+    // The value takes its place.
+    PENNY_SIGNAL_SET = 9,
+    // The value is added to it, modulo 2^64.
+    PENNY_SIGNAL_ADD = 10,
+} pennySignalOp_t;
+
+// How what is waited for is to compare with a value. The numbers are OpenSHMEM's.
+typedef enum {
+    // Equal.
+    PENNY_CMP_EQ = 0,
+    // Not equal.
+    PENNY_CMP_NE = 1,
+    // Greater than.
+    PENNY_CMP_GT = 2,
+    // Less than or equal.
+    PENNY_CMP_LE = 3,
+    // Less than.
+    PENNY_CMP_LT = 4,
+    // Greater than or equal.
+    PENNY_CMP_GE = 5,
+} pennyCmp_t;
 
 // What a pennyComm_t pretends to point at.
 typedef struct pennyComm pennyComm;
@@ -290,6 +320,36 @@ typedef struct {
     // Picoseconds.
     uint64_t estimatedPs;
 } pennySimInfo_t;
+
+// A symmetric heap's books. Begin with PENNY_SHMEM_STATS_INITIALIZER.
+typedef struct {
+    // Set by the initializer.
+    size_t size;
+    // Set by the initializer.
+    unsigned int magic;
+    // Set by the initializer.
+    unsigned int version;
+    // Bytes of all segments.
+    uint64_t bytes;
+    // Bytes in live allocations, each rounded up to 64.
+    uint64_t used;
+    // Bytes that are free.
+    uint64_t free;
+    // Bytes of the largest free block.
+    uint64_t largestFree;
+    // The most that was used at once.
+    uint64_t peakUsed;
+    // Live allocations.
+    uint64_t blocks;
+    // Allocations so far.
+    uint64_t allocations;
+    // Frees so far.
+    uint64_t frees;
+    // Segments.
+    uint64_t segments;
+    // 1 - largestFree / free: the share of the free memory that one allocation cannot have. 0 where nothing is free.
+    double fragmentation;
+} pennyShmemStats_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -670,6 +730,453 @@ pennyResult_t pennyFabricCounters(pennyComm_t comm,
 // simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
 // is closed.
 pennyResult_t pennyGroupSimulateEnd(pennySimInfo_t *simInfo);
+
+// Makes the communicator's symmetric heap: memory that all ranks allocate together, with the same offset on each, so
+// that a rank names everybody's copy of a variable by the address of its own. All ranks call. Calls on the heap that
+// move data or wait may be made by any number of threads of a rank at once.
+//
+// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by further ones.
+// Its memory is shareable memory: collectives on it copy less.
+pennyResult_t pennyShmemInit(pennyComm_t comm);
+
+// Gives the heap up with all that is in it. All ranks call; no other thread may be inside a call on it. The end of the
+// communicator does the same.
+pennyResult_t pennyShmemFinalize(pennyComm_t comm);
+
+// This rank's number. pe: written on success.
+pennyResult_t pennyShmemMyPe(pennyComm_t comm, int *pe);
+
+// How many ranks there are. npes: written on success.
+pennyResult_t pennyShmemNPes(pennyComm_t comm, int *npes);
+
+// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call with the same size, and it ends with a
+// barrier. Sizes that differ are pennyInvalidUsage on all ranks, which names both. size 0 gives NULL, without a barrier.
+//
+// ptr: this rank's address, written on success. What is in the memory at first is undefined. Exhaustion is
+// pennySystemError; the sentence has what was asked for, what is free, and the largest free block.
+pennyResult_t pennyShmemMalloc(void **ptr,
+                               size_t size,
+                               pennyComm_t comm);
+
+// Allocates count elements of size bytes, all zero. See pennyShmemMalloc.
+pennyResult_t pennyShmemCalloc(void **ptr, size_t count, size_t size, pennyComm_t comm);
+
+// Allocates size bytes aligned to alignment, a power of two, at most 4096. See pennyShmemMalloc.
+pennyResult_t pennyShmemAlign(void **ptr, size_t alignment, size_t size, pennyComm_t comm);
+
+// Gives an allocation back. All ranks call, each with its own address of it, and it begins with a barrier: what the
+// ranks have put before has come. NULL does nothing, without a barrier. What is no live allocation on some rank is an
+// error on all, and nothing is freed.
+pennyResult_t pennyShmemFree(void *ptr,
+                             pennyComm_t comm);
+
+// The address at which this process reaches a rank's copy of dest with plain loads and stores.
+//
+// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or a machine is declared
+// (PENNY_FABRIC), whose links such access would bypass.
+pennyResult_t pennyShmemPtr(void **ptr,
+                            const void *dest,
+                            int pe,
+                            pennyComm_t comm);
+
+// All ranks have come here, and what they have put before is done and visible to all.
+pennyResult_t pennyShmemBarrierAll(pennyComm_t comm);
+
+// All ranks have come here. Says nothing about puts.
+pennyResult_t pennyShmemSyncAll(pennyComm_t comm);
+
+// The heap's books, which are the same on all ranks.
+//
+// stats: from PENNY_SHMEM_STATS_INITIALIZER; written on success.
+pennyResult_t pennyShmemStats(pennyComm_t comm, pennyShmemStats_t *stats);
+
+// Writes nelems bytes from source, any memory of this rank, to dest at rank pe. dest is this rank's own address of
+// symmetric memory and names pe's copy. Returns when source may be reused, which says nothing of when pe sees the
+// bytes: that is for a signal, pennyShmemQuiet or a barrier to tell. pe need not be in any call.
+//
+// A range that is not wholly in the symmetric heap, or a pe that does not exist: pennyInvalidArgument, and nothing is
+// written. nelems 0 does nothing.
+pennyResult_t pennyShmemPutMem(void *dest,
+                               const void *source,
+                               size_t nelems,
+                               int pe,
+                               pennyComm_t comm);
+
+// Reads nelems bytes of source at rank pe into dest, any memory of this rank. source is this rank's own address of
+// symmetric memory and names pe's copy. The bytes are there when it returns.
+pennyResult_t pennyShmemGetMem(void *dest,
+                               const void *source,
+                               size_t nelems,
+                               int pe,
+                               pennyComm_t comm);
+
+// pennyShmemPutMem that may return earlier: source may be reused after pennyShmemQuiet.
+pennyResult_t pennyShmemPutMemNbi(void *dest, const void *source, size_t nelems, int pe, pennyComm_t comm);
+
+// pennyShmemGetMem that may return earlier: the bytes are there after pennyShmemQuiet.
+pennyResult_t pennyShmemGetMemNbi(void *dest, const void *source, size_t nelems, int pe, pennyComm_t comm);
+
+// pennyShmemPutMem of nelems elements of a type.
+pennyResult_t pennyShmemPut(void *dest,
+                            const void *source,
+                            size_t nelems,
+                            pennyDataType_t datatype,
+                            int pe,
+                            pennyComm_t comm);
+
+// pennyShmemGetMem of nelems elements of a type.
+pennyResult_t pennyShmemGet(void *dest,
+                            const void *source,
+                            size_t nelems,
+                            pennyDataType_t datatype,
+                            int pe,
+                            pennyComm_t comm);
+
+// pennyShmemPutMemNbi of nelems elements of a type.
+pennyResult_t pennyShmemPutNbi(void *dest,
+                               const void *source,
+                               size_t nelems,
+                               pennyDataType_t datatype,
+                               int pe,
+                               pennyComm_t comm);
+
+// pennyShmemGetMemNbi of nelems elements of a type.
+pennyResult_t pennyShmemGetNbi(void *dest,
+                               const void *source,
+                               size_t nelems,
+                               pennyDataType_t datatype,
+                               int pe,
+                               pennyComm_t comm);
+
+// Writes one element to dest at rank pe; elements of 4 and 8 bytes in one piece, so that pe may wait for them.
+//
+// value: where the element is.
+pennyResult_t pennyShmemP(void *dest,
+                          const void *value,
+                          pennyDataType_t datatype,
+                          int pe,
+                          pennyComm_t comm);
+
+// Reads one element of source at rank pe.
+//
+// value: the place for it, written on success.
+pennyResult_t pennyShmemG(void *value,
+                          const void *source,
+                          pennyDataType_t datatype,
+                          int pe,
+                          pennyComm_t comm);
+
+// Puts nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+//
+// dst, sst: at least 1.
+pennyResult_t pennyShmemIput(void *dest,
+                             const void *source,
+                             ptrdiff_t dst,
+                             ptrdiff_t sst,
+                             size_t nelems,
+                             pennyDataType_t datatype,
+                             int pe,
+                             pennyComm_t comm);
+
+// Gets nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+//
+// dst, sst: at least 1.
+pennyResult_t pennyShmemIget(void *dest,
+                             const void *source,
+                             ptrdiff_t dst,
+                             ptrdiff_t sst,
+                             size_t nelems,
+                             pennyDataType_t datatype,
+                             int pe,
+                             pennyComm_t comm);
+
+// What the calling thread has put to a rank so far comes before what it puts there from now on.
+pennyResult_t pennyShmemFence(pennyComm_t comm);
+
+// Everything that the calling thread has put and got is done, and visible to all ranks. pennyRemoteError if a rank
+// died or gave up meanwhile.
+pennyResult_t pennyShmemQuiet(pennyComm_t comm);
+
+// pennyShmemPutMem, and then a signal at the same rank: whoever sees the signal sees the bytes. It says nothing of
+// earlier puts unless a pennyShmemFence stands between.
+//
+// sig_addr: this rank's own address of an 8-byte word of symmetric memory. nelems 0: only the signal.
+pennyResult_t pennyShmemPutMemSignal(void *dest,
+                                     const void *source,
+                                     size_t nelems,
+                                     uint64_t *sig_addr,
+                                     uint64_t signal,
+                                     pennySignalOp_t sig_op,
+                                     int pe,
+                                     pennyComm_t comm);
+
+// pennyShmemPutMemSignal that may return earlier: source may be reused after pennyShmemQuiet.
+pennyResult_t pennyShmemPutMemSignalNbi(void *dest,
+                                        const void *source,
+                                        size_t nelems,
+                                        uint64_t *sig_addr,
+                                        uint64_t signal,
+                                        pennySignalOp_t sig_op,
+                                        int pe,
+                                        pennyComm_t comm);
+
+// Sets or adds to a signal at rank pe. Signal operations are atomic against each other, fetches and waits.
+pennyResult_t pennyShmemSignalOp(uint64_t *sig_addr,
+                                 uint64_t signal,
+                                 pennySignalOp_t sig_op,
+                                 int pe,
+                                 pennyComm_t comm);
+
+// This rank's signal as it is now.
+//
+// value: written on success.
+pennyResult_t pennyShmemSignalFetch(uint64_t *value, const uint64_t *sig_addr, pennyComm_t comm);
+
+// Waits until this rank's signal compares so with cmp_value. Ends with an error if a rank dies or gives up, or at the
+// deadline.
+//
+// value: what the signal was then; may be NULL.
+pennyResult_t pennyShmemSignalWaitUntil(uint64_t *value,
+                                        uint64_t *sig_addr,
+                                        pennyCmp_t cmp,
+                                        uint64_t cmp_value,
+                                        pennyComm_t comm);
+
+// Waits until this rank's ivar compares so with the element at value. Ends with an error if a rank dies or gives up,
+// or at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
+//
+// ivar: symmetric memory of this rank, aligned to the element, which any rank may write with pennyShmemP, with a put of
+// its size, with an atomic operation or with a signal.
+pennyResult_t pennyShmemWaitUntil(void *ivar,
+                                  pennyCmp_t cmp,
+                                  const void *value,
+                                  pennyDataType_t datatype,
+                                  pennyComm_t comm);
+
+// Does this rank's ivar compare so now? See pennyShmemWaitUntil.
+//
+// holds: 1 or 0, written on success.
+pennyResult_t pennyShmemTest(int *holds,
+                             void *ivar,
+                             pennyCmp_t cmp,
+                             const void *value,
+                             pennyDataType_t datatype,
+                             pennyComm_t comm);
+
+// Waits until all of nelems elements compare so.
+//
+// status: NULL, or nelems numbers, of which another than 0 leaves its element out. With none left it does not wait.
+pennyResult_t pennyShmemWaitUntilAll(void *ivars,
+                                     size_t nelems,
+                                     const int *status,
+                                     pennyCmp_t cmp,
+                                     const void *value,
+                                     pennyDataType_t datatype,
+                                     pennyComm_t comm);
+
+// Waits until one of nelems elements compares so. See pennyShmemWaitUntilAll.
+//
+// index: its index, written on success; SIZE_MAX where none was left.
+pennyResult_t pennyShmemWaitUntilAny(size_t *index,
+                                     void *ivars,
+                                     size_t nelems,
+                                     const int *status,
+                                     pennyCmp_t cmp,
+                                     const void *value,
+                                     pennyDataType_t datatype,
+                                     pennyComm_t comm);
+
+// Waits until at least one of nelems elements compares so. See pennyShmemWaitUntilAll.
+//
+// indices: room for nelems; those that do, written on success. count: how many.
+pennyResult_t pennyShmemWaitUntilSome(size_t *indices,
+                                      size_t *count,
+                                      void *ivars,
+                                      size_t nelems,
+                                      const int *status,
+                                      pennyCmp_t cmp,
+                                      const void *value,
+                                      pennyDataType_t datatype,
+                                      pennyComm_t comm);
+
+// Do all of nelems elements compare so now? See pennyShmemWaitUntilAll.
+//
+// holds: 1 or 0, written on success.
+pennyResult_t pennyShmemTestAll(int *holds,
+                                void *ivars,
+                                size_t nelems,
+                                const int *status,
+                                pennyCmp_t cmp,
+                                const void *value,
+                                pennyDataType_t datatype,
+                                pennyComm_t comm);
+
+// Which one of nelems elements compares so now? See pennyShmemWaitUntilAll.
+//
+// index: written on success; SIZE_MAX if there is none.
+pennyResult_t pennyShmemTestAny(size_t *index,
+                                void *ivars,
+                                size_t nelems,
+                                const int *status,
+                                pennyCmp_t cmp,
+                                const void *value,
+                                pennyDataType_t datatype,
+                                pennyComm_t comm);
+
+// Which of nelems elements compare so now? See pennyShmemWaitUntilAll.
+//
+// indices: room for nelems; those that do, written on success. count: how many.
+pennyResult_t pennyShmemTestSome(size_t *indices,
+                                 size_t *count,
+                                 void *ivars,
+                                 size_t nelems,
+                                 const int *status,
+                                 pennyCmp_t cmp,
+                                 const void *value,
+                                 pennyDataType_t datatype,
+                                 pennyComm_t comm);
+
+// Reads an element of source at rank pe in one piece. datatype: int32, uint32, int64, uint64, float or double.
+//
+// fetched: the place for it, written on success. source: this rank's own address of symmetric memory, aligned to the
+// element.
+pennyResult_t pennyShmemAtomicFetch(void *fetched,
+                                    const void *source,
+                                    pennyDataType_t datatype,
+                                    int pe,
+                                    pennyComm_t comm);
+
+// Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
+//
+// value: where the element is. dest: this rank's own address of symmetric memory, aligned to the element.
+pennyResult_t pennyShmemAtomicSet(void *dest,
+                                  const void *value,
+                                  pennyDataType_t datatype,
+                                  int pe,
+                                  pennyComm_t comm);
+
+// Adds to an element at rank pe, modulo its size. datatype: int32, uint32, int64 or uint64.
+pennyResult_t pennyShmemAtomicAdd(void *dest,
+                                  const void *value,
+                                  pennyDataType_t datatype,
+                                  int pe,
+                                  pennyComm_t comm);
+
+// Adds 1. See pennyShmemAtomicAdd.
+pennyResult_t pennyShmemAtomicInc(void *dest, pennyDataType_t datatype, int pe, pennyComm_t comm);
+
+// pennyShmemAtomicAdd that also tells what the element was before.
+//
+// fetched: written on success.
+pennyResult_t pennyShmemAtomicFetchAdd(void *fetched,
+                                       void *dest,
+                                       const void *value,
+                                       pennyDataType_t datatype,
+                                       int pe,
+                                       pennyComm_t comm);
+
+// pennyShmemAtomicInc that also tells what the element was before.
+pennyResult_t pennyShmemAtomicFetchInc(void *fetched,
+                                       void *dest,
+                                       pennyDataType_t datatype,
+                                       int pe,
+                                       pennyComm_t comm);
+
+// pennyShmemAtomicSet that also tells what the element was before.
+pennyResult_t pennyShmemAtomicSwap(void *fetched,
+                                   void *dest,
+                                   const void *value,
+                                   pennyDataType_t datatype,
+                                   int pe,
+                                   pennyComm_t comm);
+
+// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
+// datatype: as for pennyShmemAtomicAdd.
+pennyResult_t pennyShmemAtomicCompareSwap(void *fetched,
+                                          void *dest,
+                                          const void *cond,
+                                          const void *value,
+                                          pennyDataType_t datatype,
+                                          int pe,
+                                          pennyComm_t comm);
+
+// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
+pennyResult_t pennyShmemAtomicAnd(void *dest,
+                                  const void *value,
+                                  pennyDataType_t datatype,
+                                  int pe,
+                                  pennyComm_t comm);
+
+// pennyShmemAtomicAnd that also tells what the element was before.
+pennyResult_t pennyShmemAtomicFetchAnd(void *fetched,
+                                       void *dest,
+                                       const void *value,
+                                       pennyDataType_t datatype,
+                                       int pe,
+                                       pennyComm_t comm);
+
+// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
+pennyResult_t pennyShmemAtomicOr(void *dest,
+                                 const void *value,
+                                 pennyDataType_t datatype,
+                                 int pe,
+                                 pennyComm_t comm);
+
+// pennyShmemAtomicOr that also tells what the element was before.
+pennyResult_t pennyShmemAtomicFetchOr(void *fetched,
+                                      void *dest,
+                                      const void *value,
+                                      pennyDataType_t datatype,
+                                      int pe,
+                                      pennyComm_t comm);
+
+// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
+pennyResult_t pennyShmemAtomicXor(void *dest,
+                                  const void *value,
+                                  pennyDataType_t datatype,
+                                  int pe,
+                                  pennyComm_t comm);
+
+// pennyShmemAtomicXor that also tells what the element was before.
+pennyResult_t pennyShmemAtomicFetchXor(void *fetched,
+                                       void *dest,
+                                       const void *value,
+                                       pennyDataType_t datatype,
+                                       int pe,
+                                       pennyComm_t comm);
+
+// Makes the team of size ranks of parent: start, start + stride, and so on. All ranks of the parent call with the same
+// arguments. A team is a communicator: pennyAllReduce and all other collectives are its collectives, pennyCommDestroy
+// ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap; see
+// pennyShmemTeamTranslatePe.
+//
+// team: written on success; NULL for the ranks that are not in it.
+pennyResult_t pennyShmemTeamSplitStrided(pennyComm_t parent,
+                                         int start,
+                                         int stride,
+                                         int size,
+                                         pennyComm_t *team);
+
+// Makes two teams of each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The last
+// row may be shorter. All ranks of the parent call.
+//
+// xaxis, yaxis: the row's and the column's team, written on success.
+pennyResult_t pennyShmemTeamSplit2d(pennyComm_t parent,
+                                    int xrange,
+                                    pennyComm_t *xaxis,
+                                    pennyComm_t *yaxis);
+
+// The number in dest_team of the rank whose number in src_team is src_pe. Both teams must come from one communicator,
+// through any number of splits; that communicator counts as a team too.
+//
+// dest_pe: written on success; -1 if it is not in dest_team.
+pennyResult_t pennyShmemTeamTranslatePe(pennyComm_t src_team,
+                                        int src_pe,
+                                        pennyComm_t dest_team,
+                                        int *dest_pe);
+
+// All ranks of the team have come here. Says nothing about puts.
+pennyResult_t pennyShmemTeamSync(pennyComm_t team);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,6 +1,7 @@
 //! include/penny.h is what src/ffi says, and compiles as every C and C++.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use penny_ffi_tests::compiler::{STRICT, cc, cxx, run};
 use penny_ffi_tests::{header, root};
@@ -24,15 +25,21 @@ fn the_header_is_what_the_source_says() {
     );
 }
 
+/// The Rust files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
 #[test]
 fn the_header_takes_in_every_file_that_speaks_to_c() {
-    for entry in fs::read_dir(root().join("src/ffi")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+    let folder = root().join("src/ffi");
+    for path in files(&folder) {
+        let name = path.strip_prefix(&folder).unwrap().to_str().unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let speaks = text.lines().any(|line| line == "c_api! {" || line == "c_numbers! {");
         if speaks && !name.ends_with("_tests.rs") {
-            assert!(header::FILES.contains(&name.as_str()), "{name} is not in header::FILES");
+            assert!(header::FILES.contains(&name), "{name} is not in header::FILES");
         }
     }
 }
