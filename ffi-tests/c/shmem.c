@@ -178,6 +178,7 @@ static void several_words_are_waited_for_together(void) {
     OK(pennyShmemP(&words[5], &one, pennyInt, next, comm));
     OK(pennyShmemWaitUntilAny(&index, words, WORDS, NULL, PENNY_CMP_EQ, &one, pennyInt, comm));
     CHECK_INT(index, 5);
+    OK(pennyShmemSyncAll(comm));
     OK(pennyShmemP(&words[2], &one, pennyInt, next, comm));
     left_out[5] = 1;
     OK(pennyShmemWaitUntilSome(indices, &count, words, WORDS, left_out, PENNY_CMP_EQ, &one, pennyInt, comm));
@@ -187,6 +188,7 @@ static void several_words_are_waited_for_together(void) {
     CHECK_INT(count, 2);
     OK(pennyShmemTestAll(&holds, words, WORDS, NULL, PENNY_CMP_EQ, &one, pennyInt, comm));
     CHECK_INT(holds, 0);
+    OK(pennyShmemSyncAll(comm));
     for (int i = 0; i < WORDS; i++) OK(pennyShmemP(&words[i], &one, pennyInt, next, comm));
     OK(pennyShmemWaitUntilAll(words, WORDS, NULL, PENNY_CMP_EQ, &one, pennyInt, comm));
     for (int i = 0; i < WORDS; i++) left_out[i] = 1;
