@@ -21,7 +21,7 @@ use crate::kernels;
 use crate::memory::arena::{Arena, Exhausted, Stats};
 use crate::memory::heap;
 use crate::memory::view::View;
-use crate::onesided::{Domain, Region};
+use crate::onesided::{Domain, Region, Timed};
 use crate::sys::fork;
 use crate::types::Rank;
 use std::cell::RefCell;
@@ -134,7 +134,12 @@ impl Communicator {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let domain = Arc::new(Domain::new(self.transport.clone(), self.party.is_some()));
+        let timed = self.party.as_ref().map(|party| Timed {
+            seat: party.seat().clone(),
+            places: party.places().clone(),
+            job: self.shared.origin.world.clone(),
+        });
+        let domain = Arc::new(Domain::new(self.transport.clone(), timed));
         self.symmetric =
             Some(Symmetric { domain: domain.clone(), arena: Arena::new(), segments: Vec::new(), first });
         if let Err(e) = self.grow(first, first) {

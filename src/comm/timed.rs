@@ -10,7 +10,6 @@ use crate::fabric::Counters;
 use crate::fabric::live::{Account, Post, Seat, Spec, What};
 use crate::planner::select::Why;
 use crate::transport::pair;
-use crate::transport::watch::seconds;
 use crate::types::Collective;
 use std::sync::Arc;
 
@@ -75,13 +74,7 @@ impl Communicator {
             return Err(error);
         }
         let t = self.transport.clone();
-        let expired = || {
-            Error::timeout(format!(
-                "the declared machine's clock did not move on within {}: a rank of the job that is in no call holds it; \
-                 ranks must call or leave, or raise PENNY_TIMEOUT",
-                seconds(t.timeout_ns())
-            ))
-        };
+        let expired = || t.clock_stood();
         let watch = || {
             t.check_abort()?;
             t.check_alarm()

@@ -11,7 +11,7 @@
 use super::segment::{Segment, ShmSafe};
 use crate::error::{Error, Result};
 use crate::sync::bell::{Bell, Sleepers};
-use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// First word of a finished board; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x02");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x03");
 
 /// What all ranks look at.
 #[repr(C, align(64))]
@@ -49,7 +49,8 @@ pub struct BoardHeader {
     pub wanted: AtomicU64,
     /// Length of the sentence that says why no call can end any more; 0: all is well.
     pub deadlock: AtomicU32,
-    _pad: AtomicU32,
+    /// 1: ranks store to each other's memory, so whoever is done goes on alone, before anything later happens.
+    pub exact: AtomicU32,
     /// Times that the log was begun anew.
     pub epoch: AtomicU64,
     /// Words in the log.
@@ -91,7 +92,10 @@ pub struct PlaceLine {
     /// Calls that its rank is in; [`AWAY`] instead, while the clock goes on without it.
     pub presence: AtomicU32,
     _pad: AtomicU32,
-    _rest: [AtomicU64; 2],
+    /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
+    pub awaiting: AtomicU64,
+    /// When the latest store to its memory came.
+    pub stored_ps: AtomicU64,
     /// Rung when a ticket of this rank is served.
     pub bell: Bell,
 }
@@ -217,7 +221,7 @@ impl Board {
         let (places, ports) = {
             let segment = Segment::map(&file, head).ok()?;
             let header = &segment.structs::<BoardHeader>(0, 1)[0];
-            let ordering = crate::sync::prim::Ordering::Acquire;
+            let ordering = Ordering::Acquire;
             if header.magic.load(ordering) != MAGIC {
                 return None;
             }
@@ -250,6 +254,10 @@ impl Board {
     /// A rank's clock.
     pub fn place(&self, place: u32) -> &PlaceLine {
         &self.segment.structs::<PlaceLine>(self.layout().place, self.places)[place as usize]
+    }
+    /// Does a thread of the rank wait for somebody's store?
+    pub fn awaits(&self, place: u32) -> bool {
+        self.place(place).awaiting.load(Ordering::Acquire) & u64::from(u32::MAX) != 0
     }
     /// A rank's tickets.
     pub fn tickets(&self, place: u32) -> &[Ticket] {
@@ -287,7 +295,6 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::prim::Ordering;
 
     #[test]
     fn nothing_overlaps_and_a_second_mapping_sees_the_same() {

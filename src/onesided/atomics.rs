@@ -36,6 +36,8 @@ pub struct Atomic {
     pub value: u64,
     /// For [`AtomicOp::CompareSwap`]: what is expected.
     pub expected: u64,
+    /// The caller wants to know what the word was, so the answer has to come back.
+    pub fetches: bool,
 }
 
 macro_rules! apply {
@@ -75,12 +77,24 @@ impl Domain {
                  can be fetched, set and swapped"
             )));
         }
+        let me = self.my_pe();
         let before = match dtype.size() {
-            8 => apply!(self.word64("dest", dest.get(), rank)?, atomic, u64),
-            _ => apply!(self.word32("dest", dest.get(), rank)?, atomic, u32),
+            8 => {
+                let word = self.word64("dest", dest.get(), rank)?;
+                self.carry(me, rank, 8)?;
+                apply!(word, atomic, u64)
+            }
+            _ => {
+                let word = self.word32("dest", dest.get(), rank)?;
+                self.carry(me, rank, 4)?;
+                apply!(word, atomic, u32)
+            }
         };
         if atomic.op != AtomicOp::Fetch {
-            self.transport.after_post_to(rank);
+            self.stored(rank);
+        }
+        if atomic.fetches {
+            self.carry(rank, me, dtype.size())?;
         }
         Ok(before)
     }

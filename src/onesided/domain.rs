@@ -1,8 +1,10 @@
 //! One rank's symmetric heap: which memory it is, and how to reach everybody's copy of it.
 
 use super::region::Region;
+use super::timed::Timed;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::wait::eagerly;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
@@ -15,8 +17,8 @@ const SEGMENTS: usize = 48;
 pub struct Domain {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
-    /// A declared machine's time is told, so nobody may go round it.
-    timed: bool,
+    /// The declared machine that the ranks stand on, which nobody may go round.
+    pub(super) timed: Option<Timed>,
     closed: AtomicBool,
 }
 
@@ -29,7 +31,10 @@ pub(super) struct Place<'a> {
 
 impl Domain {
     /// Empty. `timed`: the ranks stand on a declared machine.
-    pub fn new(transport: Arc<Transport>, timed: bool) -> Domain {
+    pub fn new(transport: Arc<Transport>, timed: Option<Timed>) -> Domain {
+        if let Some(timed) = &timed {
+            timed.seat.serve_exactly();
+        }
         let segments = [const { OnceLock::new() }; SEGMENTS];
         Domain { transport, segments, timed, closed: AtomicBool::new(false) }
     }
@@ -131,7 +136,7 @@ impl Domain {
     /// bypass.
     pub fn ptr(&self, addr: usize, pe: i32) -> Result<Option<usize>> {
         let rank = self.peer(pe)?;
-        if self.timed {
+        if self.timed.is_some() {
             return Ok(None);
         }
         let Ok(place) = self.place("dest", addr, 1) else { return Ok(None) };
@@ -151,7 +156,7 @@ impl Domain {
     #[inline]
     pub(super) fn wait(&self, mut ready: impl FnMut() -> bool, what: impl Fn() -> String) -> Result<()> {
         let t = &*self.transport;
-        if crate::sync::wait::eagerly(&mut ready) {
+        if self.timed.is_none() && eagerly(&mut ready) {
             return Ok(());
         }
         let expired = || {
@@ -164,7 +169,10 @@ impl Domain {
                 t.who(&others)
             ))
         };
-        t.wait_watching(t.deadline(), ready, || t.check_hope(), expired)
+        match &self.timed {
+            None => t.wait_watching(t.deadline(), ready, || t.check_hope(), expired),
+            Some(timed) => timed.seat.await_store(ready, t.deadline(), || t.check_hope(), expired),
+        }
     }
 }
 

@@ -10,6 +10,8 @@
 //! - A [`Domain`] is one rank's symmetric heap: puts and gets (`put.rs`), signals and waiting (`signal.rs`), atomic
 //!   operations (`atomics.rs`). Its methods take no lock, so all threads of a rank may use them at once.
 //!
+//! On a declared machine the same takes the time that it takes there (`timed.rs`).
+//!
 //! A put is a store by the caller's own core: it has happened when it returns, and it becomes visible in the order in which
 //! the caller made it. So a fence only has to hold the compiler and the store buffer, and *quiet* has to wait for nobody.
 //! What a program may rely on is less, and is what the documentation of the C functions says.
@@ -19,6 +21,7 @@ mod domain;
 mod put;
 mod region;
 mod signal;
+mod timed;
 mod wait;
 
 pub use atomics::{Atomic, AtomicOp};
@@ -26,4 +29,5 @@ pub use domain::Domain;
 pub use put::{Strided, copy_from_peer, copy_to_peer};
 pub use region::Region;
 pub use signal::SignalOp;
+pub use timed::Timed;
 pub use wait::{Comparison, Several, Words};

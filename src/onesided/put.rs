@@ -2,6 +2,7 @@
 
 use super::domain::Domain;
 use super::signal::SignalOp;
+use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::{Address, View};
@@ -63,8 +64,9 @@ impl Domain {
             return Ok(());
         }
         let place = self.place("dest", dest.get(), bytes)?;
+        self.carry(self.my_pe(), rank, bytes)?;
         copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
-        self.transport.after_post_to(rank);
+        self.stored(rank);
         Ok(())
     }
 
@@ -78,6 +80,7 @@ impl Domain {
             return Ok(());
         }
         let place = self.place("source", source.get(), bytes)?;
+        self.fetch(rank, bytes)?;
         copy_from_peer(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
 
@@ -100,12 +103,14 @@ impl Domain {
         let source = given("source", source, bytes)?;
         // Nothing is written before all of it is known to be right.
         let word = self.word64("sig_addr", signal.get(), rank)?;
-        if bytes > 0 {
-            let place = self.place("dest", dest.get(), bytes)?;
+        let place = if bytes > 0 { Some(self.place("dest", dest.get(), bytes)?) } else { None };
+        // They travel as one.
+        self.carry(self.my_pe(), rank, bytes.saturating_add(WORD))?;
+        if let Some(place) = place {
             copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
         }
         op.apply(word, value);
-        self.transport.after_post_to(rank);
+        self.stored(rank);
         Ok(())
     }
 
@@ -113,15 +118,23 @@ impl Domain {
     #[inline]
     pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
-        let bits = || given("value", value, dtype.size()).map(kernels::bits);
+        self.usable()?;
+        let bits = kernels::bits(given("value", value, dtype.size())?);
+        // ORDER: as a put; whoever waits for the element looks at it with Acquire.
         match dtype.size() {
-            // ORDER: as a put; whoever waits for the element looks at it with Acquire.
-            8 => self.word64("dest", dest.get(), rank)?.store(bits()?, Ordering::Release),
-            4 => self.word32("dest", dest.get(), rank)?.store(bits()? as u32, Ordering::Release),
+            8 => {
+                let word = self.word64("dest", dest.get(), rank)?;
+                self.carry(self.my_pe(), rank, 8)?;
+                word.store(bits, Ordering::Release);
+            }
+            4 => {
+                let word = self.word32("dest", dest.get(), rank)?;
+                self.carry(self.my_pe(), rank, 4)?;
+                word.store(bits as u32, Ordering::Release);
+            }
             size => return self.put(dest, value, size, pe),
         }
-        self.usable()?;
-        self.transport.after_post_to(rank);
+        self.stored(rank);
         Ok(())
     }
 
@@ -129,12 +142,14 @@ impl Domain {
     pub fn put_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("source", source, s.count)?;
-        for (to, from) in self.each(dest, source, s, dest, s.dest_stride, "dest")? {
+        let each = self.each(dest, source, s, dest, s.dest_stride, "dest")?;
+        self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
+        for (to, from) in each {
             let place = self.place("dest", to.get(), s.dtype.size())?;
             let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_to_peer(to, from.view(s.dtype.size()))?;
         }
-        self.transport.after_post_to(rank);
+        self.stored(rank);
         Ok(())
     }
 
@@ -142,7 +157,9 @@ impl Domain {
     pub fn get_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("dest", dest, s.count)?;
-        for (to, from) in self.each(dest, source, s, source, s.source_stride, "source")? {
+        let each = self.each(dest, source, s, source, s.source_stride, "source")?;
+        self.fetch(rank, s.count * s.dtype.size())?;
+        for (to, from) in each {
             let place = self.place("source", from.get(), s.dtype.size())?;
             let from = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_from_peer(to.view(s.dtype.size()), from)?;

@@ -1,6 +1,7 @@
 //! Signals: words by which a put says that it has come.
 
 use super::domain::Domain;
+use super::timed::WORD;
 use super::wait::Comparison;
 use crate::error::Result;
 use crate::memory::view::Address;
@@ -44,8 +45,10 @@ impl Domain {
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
         self.usable()?;
         let rank = self.peer(pe)?;
-        op.apply(self.word64("sig_addr", signal.get(), rank)?, value);
-        self.transport.after_post_to(rank);
+        let word = self.word64("sig_addr", signal.get(), rank)?;
+        self.carry(self.my_pe(), rank, WORD)?;
+        op.apply(word, value);
+        self.stored(rank);
         Ok(())
     }
 

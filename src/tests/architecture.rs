@@ -33,7 +33,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),
     ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
-    ("onesided", &["transport", "kernels", "memory", "sync"]),
+    ("onesided", &["transport", "fabric::live", "kernels", "memory", "sync"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),
     ("plan", &[]),
     ("transport", &["memory", "sync", "sys", "kernels"]),

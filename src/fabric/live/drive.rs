@@ -104,8 +104,9 @@ impl Seat {
 
     /// Does somebody wait, and nobody is left who could post what is missing?
     fn stuck(&self) -> bool {
-        let waits =
+        let posted =
             |place| self.board.tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
+        let waits = |place| posted(place) || self.board.awaits(place);
         let away = |place| {
             let line = self.board.place(place);
             line.left.load(Ordering::Acquire) == 0 && line.presence.load(Ordering::Acquire) & AWAY != 0

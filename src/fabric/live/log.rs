@@ -64,6 +64,11 @@ impl<'a> Journal<'a> {
         self.board.header().logged.load(Ordering::Acquire) as usize
     }
 
+    /// Do ranks see each other's stores, so that nobody may be ahead of whoever is done first?
+    pub fn is_exact(&self) -> bool {
+        self.board.header().exact.load(Ordering::Relaxed) != 0
+    }
+
     pub fn handled_ps(&self) -> u64 {
         self.board.header().handled_ps.load(Ordering::Acquire)
     }

@@ -14,6 +14,7 @@
 //! - A call takes part when all its members have posted it, a transfer when both of its ends have: as on a rendezvous.
 //! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
 //!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
+//! - A put takes part alone, and a rank may wait for another's store (`one_sided.rs`).
 //! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
 //! - A rank that stays in its own program does not hold the others for ever (`presence.rs`).
 //!
@@ -24,6 +25,7 @@ mod account;
 mod drive;
 mod glance;
 mod log;
+mod one_sided;
 mod pace;
 mod party;
 mod presence;

@@ -101,7 +101,7 @@ impl Runner {
         let members = places.len() as u32;
         let view = spec.view(members, self.network.shape_of(places));
         let plans = match spec.what {
-            What::Transfer { .. } | What::Meeting => transfer_plans(),
+            What::Transfer { .. } | What::Put { .. } | What::Meeting => transfer_plans(),
             What::Collective { collective, root, method } => {
                 let key = (collective, root, method, members, view.shape);
                 match self.plans.get(&key) {
@@ -117,23 +117,26 @@ impl Runner {
         Ok(spec.call(plans, view))
     }
 
-    fn places_of(&self, members: &[LoggedMember]) -> Vec<Rank> {
-        members.iter().map(|member| self.places[member.rank as usize]).collect()
+    /// Where the ends of a call stand, and when they enter.
+    fn ends(&self, spec: &Spec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
+        let places = members.iter().map(|member| self.places[member.rank as usize]).collect();
+        spec.ends(places, members.iter().map(|member| member.entry_ps).collect())
     }
 
     /// One call and nothing else: its price is remembered.
     fn alone(&mut self, journal: &Journal<'_>, call: &Gathered) -> Result<u32> {
         let (spec, members) = parts(call);
-        let places = self.places_of(&members);
-        let entries: Vec<u64> = members.iter().map(|m| m.entry_ps).collect();
+        let (places, entries) = self.ends(&spec, &members);
         let shared = self.call(&spec, &places)?;
         let mut ports = journal.ports();
         let priced = self.pricer.price(&shared, &places, &entries, &mut ports)?;
         journal.begin(&ports);
         note_call(journal, call);
         let mut served = 0;
-        for (rank, member) in members.iter().enumerate() {
-            served += done(journal, member, priced.exit_ps(rank)).is_some() as u32;
+        for end in 0..places.len() {
+            if let Some(member) = spec.finishes(end) {
+                served += done(journal, &members[member], priced.exit_ps(end)).is_some() as u32;
+            }
         }
         Ok(served)
     }
@@ -166,8 +169,7 @@ impl Runner {
 
     fn admit(&mut self, known: &mut Known, logged: Logged) -> Result<()> {
         let spec = Spec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
-        let places = self.places_of(&logged.members);
-        let entries: Vec<u64> = logged.members.iter().map(|m| m.entry_ps).collect();
+        let (places, entries) = self.ends(&spec, &logged.members);
         let shared = self.call(&spec, &places)?;
         known.world.admit(&shared, &places, &entries)?;
         known.calls.push(logged);
@@ -201,15 +203,20 @@ impl Runner {
         }
         known.read = journal.len();
         let alone = drained && calls.len() == 1;
+        let window_ps = if journal.is_exact() { 0 } else { WINDOW_PS };
         let mut served = 0;
         let mut horizon_ps = u64::MAX;
         // BOUND: each turn reports another member.
         while let Some(finished) = known.world.advance(horizon_ps)? {
-            let member = known.calls[finished.call as usize].members[finished.member as usize];
+            let call = &known.calls[finished.call as usize];
+            let spec =
+                Spec::read(call.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
+            let Some(member) = spec.finishes(finished.member as usize) else { continue };
+            let member = call.members[member];
             if let Some(exit_ps) = done(journal, &member, finished.exit_ps) {
                 served += 1;
                 if !alone && room {
-                    horizon_ps = horizon_ps.min(exit_ps.saturating_add(WINDOW_PS));
+                    horizon_ps = horizon_ps.min(exit_ps.saturating_add(window_ps));
                 }
             }
         }

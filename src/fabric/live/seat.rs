@@ -9,7 +9,7 @@ use super::spec::{Post, Spec};
 use crate::error::{Error, Result};
 use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
 use crate::plan::{Plan, View};
-use crate::sync::prim::{AtomicU32, Ordering};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{Patience, Waiter};
 use crate::sys::{clock, process};
 use crate::topology::Network;
@@ -29,6 +29,8 @@ pub struct Seat {
     patience: Patience,
     /// Looks at the clock since the last call.
     looks: AtomicU32,
+    /// Puts so far.
+    puts: AtomicU64,
 }
 
 /// What only this rank's own threads use.
@@ -97,7 +99,7 @@ impl Seat {
         board.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
         let patience = Patience::for_ranks(board.places() as usize, None);
-        let looks = AtomicU32::new(0);
+        let (looks, puts) = (AtomicU32::new(0), AtomicU64::new(0));
         Ok(Seat {
             board,
             machine,
@@ -106,6 +108,7 @@ impl Seat {
             desk: Mutex::default(),
             patience,
             looks,
+            puts,
         })
     }
 
@@ -124,6 +127,15 @@ impl Seat {
     /// The machine as it was declared.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The number of this rank's next put.
+    pub(super) fn next_put(&self) -> u64 {
+        self.puts.fetch_add(1, Ordering::Relaxed)
+    }
+    /// How to wait.
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// This rank's clock.
@@ -189,15 +201,7 @@ impl Seat {
                 desk.reserved[number] = posts.len();
             }
             (desk.taken[number], desk.left[number]) = (true, false);
-            desk.inside += 1;
-            let surplus = desk.inside > 1 + desk.extra;
-            if surplus {
-                self.board.header().running.fetch_add(1, Ordering::AcqRel);
-            }
-            let entry_ps = self.go_in(1, at_ps);
-            if let Clock::Paced(dilation) = self.machine.clock {
-                desk.pacer.enter(wall_ns, entry_ps, dilation);
-            }
+            let (entry_ps, surplus) = self.inside(&mut desk, wall_ns, at_ps);
             (number, entry_ps, surplus)
         };
         for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
@@ -212,6 +216,25 @@ impl Seat {
         ticket.state.store(POSTED, Ordering::Release);
         self.rest();
         Ok(Waiting { ticket: number, entry_ps, wall_ns, surplus })
+    }
+
+    /// A thread of this rank goes into a call: when, and whether it is a further one, which counts only while it is there.
+    pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> (u64, bool) {
+        self.looks.store(0, Ordering::Relaxed);
+        self.inside(&mut lock(&self.desk), wall_ns, at_ps)
+    }
+
+    fn inside(&self, desk: &mut Desk, wall_ns: u64, at_ps: Option<u64>) -> (u64, bool) {
+        desk.inside += 1;
+        let surplus = desk.inside > 1 + desk.extra;
+        if surplus {
+            self.board.header().running.fetch_add(1, Ordering::AcqRel);
+        }
+        let entry_ps = self.go_in(1, at_ps);
+        if let Clock::Paced(dilation) = self.machine.clock {
+            desk.pacer.enter(wall_ns, entry_ps, dilation);
+        }
+        (entry_ps, surplus)
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -246,16 +269,17 @@ impl Seat {
         }
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
-        let ended = self.take_time(&waiting, exit_ps, watch);
-        self.over(&waiting);
+        lock(&self.desk).taken[waiting.ticket] = false;
+        let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
+        self.come_out(waiting.surplus);
         ended.map(|()| exit_ps)
     }
 
     /// A call is over. By now this rank is counted as running again.
-    fn over(&self, waiting: &Waiting) {
+    pub(super) fn come_out(&self, surplus: bool) {
         lock(&self.desk).inside -= 1;
         self.go_out();
-        if waiting.surplus {
+        if surplus {
             self.rest();
         }
     }
@@ -275,14 +299,19 @@ impl Seat {
             ticket.state.store(FREE, Ordering::Release);
             lock(&self.desk).taken[waiting.ticket] = false;
         }
-        self.over(&waiting);
+        self.come_out(waiting.surplus);
     }
 
     /// The engine has spoken: a paced call lasts until its exit is due.
-    fn take_time(&self, waiting: &Waiting, exit_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<()> {
+    pub(super) fn pace(
+        &self,
+        entry_ps: u64,
+        wall_ns: u64,
+        exit_ps: u64,
+        watch: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
         let mut desk = lock(&self.desk);
-        desk.taken[waiting.ticket] = false;
-        let worked_ns = clock::now_ns().saturating_sub(waiting.wall_ns);
+        let worked_ns = clock::now_ns().saturating_sub(wall_ns);
         let mut late_ns = 0;
         let mut dilation = 0.0;
         if let Clock::Paced(times) = self.machine.clock {
@@ -293,7 +322,7 @@ impl Seat {
             desk = lock(&self.desk);
             late_ns = clock::now_ns().saturating_sub(due);
         }
-        desk.pacer.leave(waiting.entry_ps, exit_ps, worked_ns, late_ns, dilation);
+        desk.pacer.leave(entry_ps, exit_ps, worked_ns, late_ns, dilation);
         Ok(())
     }
 
@@ -320,7 +349,7 @@ impl Seat {
             self.look_out(&mut lookout);
         }
         lock(&self.desk).taken[waiting.ticket] = false;
-        self.over(&waiting);
+        self.come_out(waiting.surplus);
     }
 
     /// Further activities of this rank begin: the other communicators of a group.

@@ -26,6 +26,13 @@ pub enum What {
         /// The receiver.
         to: Rank,
     },
+    /// What one rank sends, or fetches, without the other's doing.
+    Put {
+        /// The place that the bytes leave.
+        from: Rank,
+        /// The place where they arrive.
+        to: Rank,
+    },
     /// The library's own exchange: all must have come, and it takes no time.
     Meeting,
 }
@@ -60,6 +67,8 @@ pub struct Post {
 
 /// Of [`Spec::words`]: a transfer.
 const TRANSFER: u64 = 1 << 63;
+/// Of [`Spec::words`]: a put.
+const PUT: u64 = 1 << 61;
 /// Of [`Spec::words`]: a meeting.
 const MEETING: u64 = 1 << 62;
 
@@ -77,6 +86,7 @@ impl Spec {
                 collective as u64 | (method as u64) << 8 | (root as u64) << 16
             }
             What::Transfer { from, to } => TRANSFER | from as u64 | (to as u64) << 24,
+            What::Put { from, to } => PUT | from as u64 | (to as u64) << 24,
             What::Meeting => MEETING,
         };
         [what, self.count, self.size, self.kind]
@@ -87,6 +97,8 @@ impl Spec {
         let [what, count, size, kind] = words;
         let what = if what & TRANSFER != 0 {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
+        } else if what & PUT != 0 {
+            What::Put { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
         } else if what == MEETING {
             What::Meeting
         } else {
@@ -108,7 +120,27 @@ impl Spec {
                     if collective == Collective::Barrier { Collective::AllReduce } else { collective };
                 View { shape, ..View::flat(collective, 0, members, root) }
             }
-            What::Transfer { .. } | What::Meeting => View::flat(Collective::Broadcast, 0, 2, 0),
+            What::Transfer { .. } | What::Put { .. } | What::Meeting => {
+                View::flat(Collective::Broadcast, 0, 2, 0)
+            }
+        }
+    }
+
+    /// Where its members stand on the machine and when they enter, as the engine takes them: a put has two ends and one
+    /// member who posts it.
+    pub(super) fn ends(&self, places: Vec<Rank>, entries: Vec<u64>) -> (Vec<Rank>, Vec<u64>) {
+        match (self.what, entries.first()) {
+            (What::Put { from, to }, Some(&entry_ps)) => (vec![from, to], vec![entry_ps; 2]),
+            _ => (places, entries),
+        }
+    }
+
+    /// The member who is done when the engine has finished with one of the [`ends`](Self::ends).
+    pub(super) fn finishes(&self, end: usize) -> Option<usize> {
+        match (self.what, end) {
+            (What::Put { .. }, 0) => None,
+            (What::Put { .. }, _) => Some(0),
+            _ => Some(end),
         }
     }
 
@@ -155,6 +187,7 @@ impl Post {
         let sound = match post.spec.what {
             What::Collective { root, .. } => root < post.members,
             What::Transfer { .. } => post.members == 2,
+            What::Put { .. } => post.members == 1,
             What::Meeting => true,
         };
         (sound && post.member < post.members).then_some(post)
@@ -169,6 +202,7 @@ impl std::fmt::Display for Spec {
             What::Collective { collective, .. } => {
                 write!(f, "{collective} of {} x {} bytes", self.count, self.size)
             }
+            What::Put { .. } => write!(f, "put or get of {} bytes", self.count * self.size),
             What::Transfer { from, to } => {
                 write!(f, "send of {} bytes from rank {from} to rank {to}", self.count * self.size)
             }

@@ -19,8 +19,14 @@ fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
     }
 }
 
+/// An operation whose result nobody has asked for yet.
+fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
+    Atomic { op, dtype, value, expected, fetches: false }
+}
+
 /// Do it, and give what the word was, if there is a place for that.
 fn run(comm: Handle, dest: Address, atomic: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
+    let atomic = Atomic { fetches: fetched.is_some(), ..atomic };
     if fetched.is_some_and(Address::is_null) {
         return Err(Error::argument("fetched is NULL; pass the place for the result"));
     }
@@ -43,90 +49,181 @@ c_api! {
         pe: c_int,
         comm: pennyComm_t,
     ) {
-        let atomic = Atomic { op: AtomicOp::Fetch, dtype: datatype, value: 0, expected: 0 };
+        let atomic = of(AtomicOp::Fetch, datatype, 0, 0);
         run(comm, source, atomic, pe, Some(fetched))
     }
 
     /// Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
     ///
     /// value: where the element is. dest: this rank's own address of symmetric memory, aligned to the element.
-    fn pennyShmemAtomicSet(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Set, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicSet(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Set, datatype, value, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// Adds to an element at rank pe, modulo its size. datatype: int32, uint32, int64 or uint64.
-    fn pennyShmemAtomicAdd(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicAdd(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Add, datatype, value, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// Adds 1. See pennyShmemAtomicAdd.
     fn pennyShmemAtomicInc(dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: 1, expected: 0 };
+        let atomic = of(AtomicOp::Add, datatype, 1, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// pennyShmemAtomicAdd that also tells what the element was before.
     ///
     /// fetched: written on success.
-    fn pennyShmemAtomicFetchAdd(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicFetchAdd(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Add, datatype, value, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// pennyShmemAtomicInc that also tells what the element was before.
-    fn pennyShmemAtomicFetchInc(fetched: *mut c_void, dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Add, dtype: datatype, value: 1, expected: 0 };
+    fn pennyShmemAtomicFetchInc(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let atomic = of(AtomicOp::Add, datatype, 1, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// pennyShmemAtomicSet that also tells what the element was before.
-    fn pennyShmemAtomicSwap(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Set, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicSwap(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Set, datatype, value, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
     /// datatype: as for pennyShmemAtomicAdd.
-    fn pennyShmemAtomicCompareSwap(fetched: *mut c_void, dest: *mut c_void, cond: *const c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::CompareSwap, dtype: datatype, value: operand("value", value, datatype)?, expected: operand("cond", cond, datatype)? };
+    fn pennyShmemAtomicCompareSwap(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        cond: *const c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let cond = operand("cond", cond, datatype)?;
+        let atomic = of(AtomicOp::CompareSwap, datatype, value, cond);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
-    fn pennyShmemAtomicAnd(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::And, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicAnd(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::And, datatype, value, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// pennyShmemAtomicAnd that also tells what the element was before.
-    fn pennyShmemAtomicFetchAnd(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::And, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicFetchAnd(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::And, datatype, value, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
-    fn pennyShmemAtomicOr(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Or, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicOr(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Or, datatype, value, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// pennyShmemAtomicOr that also tells what the element was before.
-    fn pennyShmemAtomicFetchOr(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Or, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicFetchOr(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Or, datatype, value, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 
     /// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
-    fn pennyShmemAtomicXor(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Xor, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicXor(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Xor, datatype, value, 0);
         run(comm, dest, atomic, pe, None)
     }
 
     /// pennyShmemAtomicXor that also tells what the element was before.
-    fn pennyShmemAtomicFetchXor(fetched: *mut c_void, dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = Atomic { op: AtomicOp::Xor, dtype: datatype, value: operand("value", value, datatype)?, expected: 0 };
+    fn pennyShmemAtomicFetchXor(
+        fetched: *mut c_void,
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
+        let value = operand("value", value, datatype)?;
+        let atomic = of(AtomicOp::Xor, datatype, value, 0);
         run(comm, dest, atomic, pe, Some(fetched))
     }
 }

@@ -21,23 +21,47 @@ c_api! {
     ///
     /// A range that is not wholly in the symmetric heap, or a pe that does not exist: pennyInvalidArgument, and nothing is
     /// written. nelems 0 does nothing.
-    fn pennyShmemPutMem(dest: *mut c_void, source: *const c_void, nelems: usize, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemPutMem(
+        dest: *mut c_void,
+        source: *const c_void,
+        nelems: usize,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.put(dest, source, nelems, pe))
     }
 
     /// Reads nelems bytes of source at rank pe into dest, any memory of this rank. source is this rank's own address of
     /// symmetric memory and names pe's copy. The bytes are there when it returns.
-    fn pennyShmemGetMem(dest: *mut c_void, source: *const c_void, nelems: usize, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemGetMem(
+        dest: *mut c_void,
+        source: *const c_void,
+        nelems: usize,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.get(dest, source, nelems, pe))
     }
 
     /// pennyShmemPutMem that may return earlier: source may be reused after pennyShmemQuiet.
-    fn pennyShmemPutMemNbi(dest: *mut c_void, source: *const c_void, nelems: usize, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemPutMemNbi(
+        dest: *mut c_void,
+        source: *const c_void,
+        nelems: usize,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.put(dest, source, nelems, pe))
     }
 
     /// pennyShmemGetMem that may return earlier: the bytes are there after pennyShmemQuiet.
-    fn pennyShmemGetMemNbi(dest: *mut c_void, source: *const c_void, nelems: usize, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemGetMemNbi(
+        dest: *mut c_void,
+        source: *const c_void,
+        nelems: usize,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.get(dest, source, nelems, pe))
     }
 
@@ -92,14 +116,26 @@ c_api! {
     /// Writes one element to dest at rank pe; elements of 4 and 8 bytes in one piece, so that pe may wait for them.
     ///
     /// value: where the element is.
-    fn pennyShmemP(dest: *mut c_void, value: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemP(
+        dest: *mut c_void,
+        value: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.put_element(dest, value, datatype, pe))
     }
 
     /// Reads one element of source at rank pe.
     ///
     /// value: the place for it, written on success.
-    fn pennyShmemG(value: *mut c_void, source: *const c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
+    fn pennyShmemG(
+        value: *mut c_void,
+        source: *const c_void,
+        datatype: pennyDataType_t,
+        pe: c_int,
+        comm: pennyComm_t,
+    ) {
         comm::shmem(comm, |heap| heap.get(value, source, datatype.size(), pe))
     }
 

@@ -1,0 +1,151 @@
+//! One rank's stores to others' memory, and waiting for them.
+//!
+//! ```text
+//!     rank 0   put: [ticket] --engine: 2.1 us--> stores the signal, rank 1 counts as running again --> goes on at 2.1 us
+//!     rank 1   waits for its signal, and does not count as running ......................... looks --> goes on at 2.1 us
+//! ```
+//!
+//! Whoever puts waits until the engine has said when the bytes arrive, and only then stores; so all stores are made in the
+//! order of the machine's time, and each with the time at which it is made. A rank that waits for one is woken by every
+//! store to its memory and looks again. The one who wakes counts the woken as running before it goes on itself, or the
+//! engine might run while they still have to look.
+//!
+//! For that order to hold nobody may run ahead: on a board with one-sided access the engine stops as soon as one rank is
+//! done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
+
+use super::presence::Lookout;
+use super::seat::Seat;
+use super::spec::{Post, Spec, What};
+use crate::error::{Error, Result};
+use crate::sync::prim::Ordering;
+use crate::sync::wait::Waiter;
+use crate::sys::clock;
+use crate::types::Rank;
+
+/// Woken so often: the upper half of `PlaceLine::awaiting`.
+const TURN: u64 = 1 << 32;
+
+impl Seat {
+    /// From now on ranks of the job store to each other's memory.
+    pub fn serve_exactly(&self) {
+        self.board.header().exact.store(1, Ordering::Release);
+    }
+
+    /// Send bytes from one place of the machine to another, at this rank's clock; until they have arrived. When that is.
+    pub fn put(
+        &self,
+        [from, to]: [Rank; 2],
+        bytes: u64,
+        deadline_ns: u64,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<u64> {
+        if from == to {
+            return Ok(self.clock_ps());
+        }
+        let spec = Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 };
+        // No communicator has such a number, and no two puts of a rank have the same.
+        let (comm, key) = (u64::MAX - self.place() as u64, self.next_put());
+        let waiting = self.enter(&[Post { comm, key, spec, member: 0, members: 1 }], None)?;
+        self.leave(waiting, deadline_ns, watch, expired)
+    }
+
+    /// A store to the memory of a rank of the job has been made at this rank's clock: whoever waits there looks again.
+    pub fn stored(&self, place: Rank) {
+        let line = self.board.place(place);
+        line.stored_ps.fetch_max(self.clock_ps(), Ordering::AcqRel);
+        let running = &self.board.header().running;
+        // ORDER: not a load, which could come before the store that was made; partner: the addition in `await_store`.
+        let mut before = line.awaiting.fetch_add(0, Ordering::AcqRel);
+        // BOUND: each further turn means that another thread has come to wait or gone, or woken them.
+        loop {
+            let threads = before as u32;
+            if threads == 0 {
+                return;
+            }
+            running.fetch_add(threads, Ordering::AcqRel);
+            let woken = (before & !(TURN - 1)).wrapping_add(TURN);
+            match line.awaiting.compare_exchange(before, woken, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => {
+                    running.fetch_sub(threads, Ordering::AcqRel);
+                    before = now;
+                }
+            }
+        }
+        if self.board.header().sleepers.after_post() {
+            #[cfg(not(loom))]
+            line.bell.ring();
+        }
+    }
+
+    /// Wait until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
+    pub fn await_store(
+        &self,
+        mut ready: impl FnMut() -> bool,
+        deadline_ns: u64,
+        mut watch: impl FnMut() -> Result<()>,
+        expired: impl Fn() -> Error,
+    ) -> Result<()> {
+        let line = self.board.place(self.place());
+        // BOUND: a store that makes it ready, or what ends `woken`.
+        loop {
+            if ready() {
+                return Ok(());
+            }
+            self.check()?;
+            let wall_ns = clock::now_ns();
+            // ORDER: before the look; partner: the look at it in `stored`, after the store.
+            let turn = line.awaiting.fetch_add(1, Ordering::AcqRel) >> 32;
+            if ready() {
+                self.wait_no_more(turn);
+                return Ok(());
+            }
+            let (entry_ps, surplus) = self.go_inside(wall_ns, None);
+            self.rest();
+            let ended = self.woken(turn, deadline_ns, &mut watch, &expired);
+            if ended.is_err() {
+                // It runs again, and says so before it is gone from those who wait.
+                self.board.header().running.fetch_add(1, Ordering::AcqRel);
+                self.wait_no_more(turn);
+            }
+            let stored_ps = line.stored_ps.load(Ordering::Acquire);
+            let exit_ps = line.clock_ps.fetch_max(stored_ps, Ordering::AcqRel).max(stored_ps);
+            let paced = ended.and_then(|()| self.pace(entry_ps, wall_ns, exit_ps, &mut watch));
+            self.come_out(surplus);
+            paced?;
+        }
+    }
+
+    fn woken(
+        &self,
+        turn: u64,
+        deadline_ns: u64,
+        watch: &mut impl FnMut() -> Result<()>,
+        expired: &impl Fn() -> Error,
+    ) -> Result<()> {
+        let line = self.board.place(self.place());
+        let mut lookout = Lookout::new();
+        let look = || {
+            self.look_out(&mut lookout);
+            self.check().and_then(|()| watch())
+        };
+        let waiter = Waiter {
+            patience: self.patience(),
+            bell: &line.bell,
+            sleepers: &self.board.header().sleepers,
+            deadline_ns,
+        };
+        waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
+    }
+
+    /// This thread is not to be woken any more. If it has been, it was counted as running once too often.
+    fn wait_no_more(&self, turn: u64) {
+        let line = self.board.place(self.place());
+        let leaves = |now: u64| (now >> 32 == turn).then(|| now - 1);
+        let gone = line.awaiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
+        if gone.is_err() {
+            self.board.header().running.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! One-sided access of ranks that stand on a declared machine: bytes take the time that they take there.
+
+use super::domain::Domain;
+use crate::error::Result;
+use crate::fabric::live::Seat;
+use crate::types::Rank;
+use std::sync::Arc;
+
+/// Bytes of a request, and of a signal.
+pub(super) const WORD: usize = 8;
+
+/// Where the ranks of a symmetric heap stand.
+pub struct Timed {
+    /// This rank's clock.
+    pub seat: Arc<Seat>,
+    /// Each rank's place on the machine.
+    pub places: Arc<[Rank]>,
+    /// Each rank's number in the job.
+    pub job: Vec<Rank>,
+}
+
+impl Domain {
+    /// Bytes go from one rank to another: on a declared machine it returns when they would be there. To be called before
+    /// what they bring is stored.
+    #[inline]
+    pub(super) fn carry(&self, from: Rank, to: Rank, bytes: usize) -> Result<()> {
+        match &self.timed {
+            None => Ok(()),
+            Some(timed) => self.take_time(timed, from, to, bytes),
+        }
+    }
+
+    /// Bytes come from a rank, which is asked for them first.
+    #[inline]
+    pub(super) fn fetch(&self, from: Rank, bytes: usize) -> Result<()> {
+        if self.timed.is_none() {
+            return Ok(());
+        }
+        self.carry(self.my_pe(), from, WORD)?;
+        self.carry(from, self.my_pe(), bytes)
+    }
+
+    #[cold]
+    fn take_time(&self, timed: &Timed, from: Rank, to: Rank, bytes: usize) -> Result<()> {
+        let t = &*self.transport;
+        let ends = [from, to].map(|rank| timed.places[rank as usize]);
+        let watch = || t.check_abort().and_then(|()| t.check_alarm());
+        let expired = || t.clock_stood();
+        timed.seat.put(ends, bytes as u64, t.deadline(), watch, expired).map(drop)
+    }
+
+    /// Something has been stored at a rank: whoever waits there looks.
+    #[inline]
+    pub(super) fn stored(&self, rank: Rank) {
+        self.transport.after_post_to(rank);
+        if let Some(timed) = &self.timed {
+            timed.seat.stored(timed.job[rank as usize]);
+        }
+    }
+}
