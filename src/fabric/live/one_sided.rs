@@ -88,33 +88,35 @@ impl Seat {
         expired: impl Fn() -> Error,
     ) -> Result<()> {
         let line = self.board.place(self.place());
+        let wall_ns = clock::now_ns();
+        // Once it has gone inside it stays there until it is done, however often it is woken.
+        let mut inside = None;
         // BOUND: a store that makes it ready, or what ends `woken`.
-        loop {
+        let ended = loop {
             if ready() {
-                return Ok(());
+                break Ok(());
             }
-            self.check()?;
-            let wall_ns = clock::now_ns();
             // ORDER: before the look; partner: the look at it in `stored`, after the store.
             let turn = line.awaiting.fetch_add(1, Ordering::AcqRel) >> 32;
             if ready() {
                 self.wait_no_more(turn);
-                return Ok(());
+                break Ok(());
             }
-            let (entry_ps, surplus) = self.go_inside(wall_ns, None);
+            inside.get_or_insert_with(|| self.go_inside(wall_ns, None));
             self.rest();
-            let ended = self.woken(turn, deadline_ns, &mut watch, &expired);
-            if ended.is_err() {
+            let woken = self.woken(turn, deadline_ns, &mut watch, &expired);
+            if woken.is_err() {
                 // It runs again, and says so before it is gone from those who wait.
                 self.board.header().running.fetch_add(1, Ordering::AcqRel);
                 self.wait_no_more(turn);
+                break woken;
             }
-            let stored_ps = line.stored_ps.load(Ordering::Acquire);
-            let exit_ps = line.clock_ps.fetch_max(stored_ps, Ordering::AcqRel).max(stored_ps);
-            let paced = ended.and_then(|()| self.pace(entry_ps, wall_ns, exit_ps, &mut watch));
-            self.come_out(surplus);
-            paced?;
-        }
+            line.clock_ps.fetch_max(line.stored_ps.load(Ordering::Acquire), Ordering::AcqRel);
+        };
+        let Some((entry_ps, surplus)) = inside else { return ended };
+        let paced = ended.and_then(|()| self.pace(entry_ps, wall_ns, self.clock_ps(), watch));
+        self.come_out(surplus);
+        paced
     }
 
     fn woken(
