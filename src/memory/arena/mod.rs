@@ -21,6 +21,8 @@
 
 mod blocks;
 mod classes;
+#[cfg(test)]
+mod tests;
 
 use blocks::{Blocks, Id};
 use std::collections::BTreeMap;
