@@ -235,6 +235,11 @@ impl Blocks {
 
 #[cfg(test)]
 impl Blocks {
+    /// How many records there are, spare ones included.
+    pub fn kept(&self) -> usize {
+        self.records.len()
+    }
+
     /// All blocks in the order of their offsets, once every link that leads to them has been seen to be right.
     pub fn audit(&self) -> Vec<&Record> {
         let mut spare = vec![false; self.records.len()];

@@ -172,9 +172,10 @@ const SEGMENTS: [(u64, u64); 3] = [(64, 1000 * 64), (1001 * 64, 300 * 64), (1 <<
 #[test]
 fn a_million_random_calls_agree_with_a_naive_list() {
     let mut model = Model::new(&SEGMENTS);
-    let mut next = numbers(4);
+    let (mut next, mut most) = (numbers(4), 0);
     for call in 0..1_000_000 {
         model.call(next(), 40);
+        most = most.max(2 * model.live.len() + SEGMENTS.len());
         if call % 1000 == 0 {
             model.check();
         }
@@ -184,6 +185,7 @@ fn a_million_random_calls_agree_with_a_naive_list() {
         model.free(block.start);
     }
     model.check();
+    assert!(model.arena.blocks.kept() <= most, "records of blocks that are gone are used again");
     assert_eq!(model.gaps(), model.segments, "one free block a segment");
 }
 
