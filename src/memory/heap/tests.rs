@@ -66,6 +66,8 @@ fn a_sparse_range_has_the_memory_that_was_reserved_within_it() {
     assert_eq!([0, PAGE - 1, PAGE].map(|at| unsafe { bytes(at).read() }), [7, 7, 0]);
     heap.free(a).unwrap();
     assert_eq!((reserved(&heap), heap.stats().used), (0, 0));
+    assert_eq!(heap.alloc(PAGE).unwrap(), a);
+    heap.release_within(a, PAGE).unwrap_err();
 }
 
 #[test]
@@ -77,6 +79,26 @@ fn a_sparse_range_begins_without_the_memory_that_lay_there_before() {
     assert_eq!(heap.alloc_sparse(1, 1).unwrap(), a);
     assert_eq!(reserved(&heap), PAGE);
     heap.free(b).unwrap();
+}
+
+#[test]
+fn a_sparse_range_shares_no_page_with_reserved_memory() {
+    let heap = Heap::new().unwrap();
+    let (a, sparse, b) =
+        (heap.alloc(64).unwrap(), heap.alloc_sparse(1, 1).unwrap(), heap.alloc(8000).unwrap());
+    assert_eq!((sparse - a, b - sparse), (PAGE, PAGE));
+    heap.release_within(sparse, PAGE).unwrap();
+    assert_eq!(reserved(&heap), 3 * PAGE);
+}
+
+#[test]
+fn a_range_whose_pages_are_refused_comes_back() {
+    let mut heap = Heap::new().unwrap();
+    // Nothing can be reserved in a file that is open for reading.
+    heap.file = File::open("/proc/self/exe").unwrap();
+    heap.alloc(64).unwrap_err();
+    heap.alloc_aligned(GIVE_BACK, 1 << 20).unwrap_err();
+    assert_eq!((heap.stats().used, heap.stats().fragmentation), (0, 0.0));
 }
 
 #[test]
