@@ -1,11 +1,12 @@
 //! A free and an allocation of mixed sizes in a heap that holds many: the arena against first fit, which walks the gaps
-//! from the lowest until one is large enough.
+//! from the lowest until one is large enough. And an allocation and its free in the shareable heap.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use penny::memory::arena::Arena;
+use penny::memory::heap;
 
 /// What a heap is asked for.
 trait Allocator {
@@ -118,5 +119,17 @@ fn replacements(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, replacements);
+/// What a program pays: the arena, and the system's look at the pages, which are there already.
+fn shared(criterion: &mut Criterion) {
+    let heap = heap::mine().expect("a heap");
+    let kept = heap.alloc(64).expect("room");
+    for bytes in [64, 64 << 10] {
+        criterion.bench_function(&format!("heap/shared/{bytes} B"), |bencher| {
+            bencher.iter(|| heap.free(heap.alloc(black_box(bytes)).expect("room")).expect("a live block"));
+        });
+    }
+    heap.free(kept).expect("a live block");
+}
+
+criterion_group!(benches, replacements, shared);
 criterion_main!(benches);

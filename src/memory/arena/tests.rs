@@ -105,7 +105,8 @@ impl Model {
             Some(at) => Err(Refused::Inside(self.live[at].clone())),
             None => {
                 let mut reached = self.segments.iter().zip(&self.reached);
-                let freed = reached.any(|(s, &end)| (s.start..end).contains(&offset)) && offset % GRAIN == 0;
+                let freed =
+                    reached.any(|(s, &end)| (s.start..end).contains(&offset)) && offset.is_multiple_of(GRAIN);
                 Err(if freed { Refused::Freed } else { Refused::Never })
             }
         };
@@ -289,7 +290,7 @@ fn the_gap_before_an_aligned_block_is_free() {
 fn a_request_beyond_all_numbers_is_refused() {
     let mut arena = Arena::new();
     assert_eq!(arena.alloc(1, 1), Err(Exhausted { requested: 1, free: 0, largest: 0 }));
-    arena.add_segment(0, u64::MAX & !63);
+    arena.add_segment(0, !63);
     for bytes in [u64::MAX, u64::MAX - 62] {
         assert_eq!(arena.alloc(bytes, MAX_ALIGN).unwrap_err().requested, bytes);
     }

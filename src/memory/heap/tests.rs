@@ -136,7 +136,7 @@ fn eight_threads_at_once_get_memory_of_their_own() {
         for turn in 0..2000u32 {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let number = (state >> 40) as usize;
-            let bytes = 1 + (number % 1000 << (number % 8));
+            let bytes = 1 + ((number % 1000) << (number % 8));
             let addr = match number % 4 {
                 0 => heap.alloc_aligned(bytes, 64 << (number % 9)).unwrap(),
                 1 => {
