@@ -111,8 +111,11 @@ fn replacements(criterion: &mut Criterion) {
         let mut arena = Worn::new(arena, live);
         let mut maps =
             Worn::new(FirstFit { live: BTreeMap::new(), gaps: BTreeMap::from([(0, BYTES)]) }, live);
-        let [a, m] = [arena.reached, maps.reached].map(|bytes| bytes as f64 / f64::from(1 << 20));
-        println!("{live} live blocks lie within {a:.1} MiB of an arena, {m:.1} MiB by first fit");
+        let [used, a, m] =
+            [arena.allocator.stats().used, arena.reached, maps.reached].map(|bytes| bytes >> 10);
+        println!(
+            "{live} live blocks of {used} KiB have lain within {a} KiB of an arena, {m} KiB by first fit"
+        );
         group.bench_function("arena", |bencher| bencher.iter(|| black_box(&mut arena).replace()));
         group.bench_function("first fit", |bencher| bencher.iter(|| black_box(&mut maps).replace()));
         group.finish();
