@@ -18,7 +18,7 @@
 //! fails only if no free block can hold it.
 //!
 //! Cost: choosing a block is a constant number of steps, and a search of the lists that may hold it where it would fail
-//! otherwise. Finding the block that a caller names is a search in a tree of the live ones. A block costs some 70 bytes
+//! otherwise. Finding the block that a caller names is a search in a tree of the live ones. A block costs some 60 bytes
 //! beside the memory.
 
 mod blocks;
