@@ -145,11 +145,10 @@ impl Heap {
         }
         let Range { start, end } = self.take(&mut *self.lock()?, bytes, align)?;
         // Outside of the lock: the range is ours, and clearing many pages takes a while.
-        if let Err(e) = shm::reserve(&self.file, start - self.segment.base(), end - start) {
-            self.lock()?.arena.free(start as u64).expect("it was handed out above");
-            return Err(e);
+        match shm::reserve(&self.file, start - self.segment.base(), end - start) {
+            Ok(()) => Ok(start),
+            Err(e) => self.free(start).and(Err(e)),
         }
-        Ok(start)
     }
 
     /// Address space for `bytes` bytes, in whole pages, without any memory: to touch it before
@@ -160,9 +159,10 @@ impl Heap {
             return Ok(0);
         }
         let mut space = self.lock()?;
+        // What cannot be rounded up is refused as it is.
         let pages = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
-        let range =
-            self.take(&mut space, pages, if align.is_power_of_two() { align.max(PAGE) } else { align })?;
+        let align = if align.is_power_of_two() { align.max(PAGE) } else { align };
+        let range = self.take(&mut space, pages, align)?;
         // Smaller blocks that lay here may have left theirs.
         self.release_pages(&range);
         space.sparse.insert(range.start);
@@ -280,112 +280,4 @@ fn limit_bytes() -> Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_aligned_distinct_and_comes_back() {
-        let heap = Heap::new().unwrap();
-        let a = heap.alloc(100).unwrap();
-        let b = heap.alloc(1).unwrap();
-        assert!(a.is_multiple_of(ALIGN) && b.is_multiple_of(ALIGN) && b >= a + 100);
-        assert_eq!(heap.stats().used, 192);
-        heap.free(a).unwrap();
-        assert_eq!(heap.alloc(128).unwrap(), a);
-        heap.free(a).unwrap();
-        heap.free(b).unwrap();
-        assert_eq!(heap.stats().used, 0);
-    }
-
-    #[test]
-    fn a_foreign_or_freed_pointer_is_refused_by_name() {
-        let heap = Heap::new().unwrap();
-        let a = heap.alloc(256).unwrap();
-        assert!(heap.free(a + 64).unwrap_err().message.contains("middle"));
-        heap.free(a).unwrap();
-        assert!(heap.free(a).unwrap_err().message.contains("freed already"));
-        assert!(heap.free(64).is_err());
-    }
-
-    #[test]
-    fn alignment_holds_for_addresses_and_is_refused_by_name() {
-        let heap = Heap::new().unwrap();
-        for align in [1, 64, 4096, 1 << 21] {
-            let a = heap.alloc_aligned(100, align).unwrap();
-            assert!(a.is_multiple_of(align.max(ALIGN)), "{a:#x} {align}");
-        }
-        for align in [0, 3, 2 << 30] {
-            for e in [heap.alloc_aligned(100, align).unwrap_err(), heap.alloc_sparse(100, align).unwrap_err()]
-            {
-                assert!(e.message.contains(&format!("alignment {align} is not")), "{e}");
-            }
-        }
-        assert_eq!(heap.stats().live_blocks, 4);
-    }
-
-    /// Bytes of memory behind the heap's file.
-    fn reserved(heap: &Heap) -> usize {
-        std::os::unix::fs::MetadataExt::blocks(&heap.file.metadata().unwrap()) as usize * 512
-    }
-
-    #[test]
-    fn a_sparse_range_has_the_memory_that_was_reserved_within_it() {
-        let heap = Heap::new().unwrap();
-        let a = heap.alloc_sparse(100 * PAGE + 1, 64).unwrap();
-        assert_eq!((reserved(&heap), heap.stats().used as usize, a % PAGE), (0, 101 * PAGE, 0));
-        heap.reserve_within(a + PAGE, 2 * PAGE).unwrap();
-        assert_eq!(reserved(&heap), 2 * PAGE);
-        let view = heap.view(heap.offset_of(a + PAGE, 2 * PAGE).unwrap(), 2 * PAGE).unwrap();
-        let bytes = |at: usize| -> *mut u8 { view.part(at, 1).addr() };
-        for at in [0, PAGE - 1, PAGE] {
-            // SAFETY: reserved memory of the view.
-            unsafe { bytes(at).write(7) };
-        }
-        heap.release_within(a + PAGE + 1, 2 * PAGE - 1).unwrap();
-        assert_eq!(reserved(&heap), PAGE, "only a whole page may go");
-        heap.reserve_within(a + 2 * PAGE, 1).unwrap();
-        // SAFETY: reserved memory of the view.
-        assert_eq!([0, PAGE - 1, PAGE].map(|at| unsafe { bytes(at).read() }), [7, 7, 0]);
-        heap.free(a).unwrap();
-        assert_eq!((reserved(&heap), heap.stats().used), (0, 0));
-    }
-
-    #[test]
-    fn a_sparse_range_begins_without_the_memory_that_lay_there_before() {
-        let heap = Heap::new().unwrap();
-        let (a, b) = (heap.alloc(PAGE).unwrap(), heap.alloc(64).unwrap());
-        heap.free(a).unwrap();
-        assert_eq!(reserved(&heap), 2 * PAGE, "small blocks keep their pages");
-        assert_eq!(heap.alloc_sparse(1, 1).unwrap(), a);
-        assert_eq!(reserved(&heap), PAGE);
-        heap.free(b).unwrap();
-    }
-
-    #[test]
-    fn only_parts_of_one_sparse_range_are_reserved_or_released() {
-        let heap = Heap::new().unwrap();
-        let (a, b) = (heap.alloc_sparse(PAGE, 1).unwrap(), heap.alloc_sparse(PAGE, 1).unwrap());
-        let dense = heap.alloc(PAGE).unwrap();
-        for (addr, bytes) in [(a, PAGE + 1), (a, usize::MAX), (dense, 64), (dense + PAGE, 1), (64, 1), (0, 0)]
-        {
-            for e in
-                [heap.reserve_within(addr, bytes).unwrap_err(), heap.release_within(addr, bytes).unwrap_err()]
-            {
-                assert!(e.message.contains("do not lie in one sparse range"), "{e}");
-            }
-        }
-        assert_eq!(b, a + PAGE);
-        heap.reserve_within(a + PAGE - 1, 1).unwrap();
-        assert_eq!(reserved(&heap), 2 * PAGE);
-    }
-
-    #[test]
-    fn exhaustion_is_a_sentence_and_loses_nothing() {
-        let heap = Heap::new().unwrap();
-        let e = heap.alloc(usize::MAX - 7).unwrap_err();
-        assert!(e.message.contains("PENNY_HEAP_SIZE"), "{e}");
-        let e = heap.alloc(heap.bytes() + 64).unwrap_err();
-        assert!(e.message.contains("largest range"), "{e}");
-        assert_eq!(heap.stats().used, 0);
-    }
-}
+mod tests;

@@ -232,3 +232,50 @@ impl Blocks {
         id.expect("an arena has fewer than 2^32 - 1 blocks")
     }
 }
+
+#[cfg(test)]
+impl Blocks {
+    /// How many records there are, spare ones included.
+    pub fn kept(&self) -> usize {
+        self.records.len()
+    }
+
+    /// All blocks in the order of their offsets, once every link that leads to them has been seen to be right.
+    pub fn audit(&self) -> Vec<&Record> {
+        let mut spare = vec![false; self.records.len()];
+        let mut id = self.spare;
+        while id != NONE {
+            assert!(!std::mem::replace(&mut spare[id as usize], true), "a record is spare twice");
+            id = self.get(id).next;
+        }
+        let mut listed = 0;
+        for (class, &head) in self.heads.iter().enumerate() {
+            assert_eq!(self.occupied.at_least(class) == Some(class), head != NONE, "class {class}");
+            let (mut previous, mut id) = (NONE, head);
+            while id != NONE {
+                let block = self.get(id);
+                assert!(
+                    !block.live && !spare[id as usize] && block.previous == previous,
+                    "{block:?} in {class}"
+                );
+                assert_eq!(classes::class_of(block.bytes), class, "{block:?}");
+                listed += 1;
+                (previous, id) = (id, block.next);
+            }
+        }
+        let ids = (0..self.records.len() as Id).filter(|&id| !spare[id as usize]);
+        for id in ids.clone() {
+            let block = self.get(id);
+            if block.after != NONE {
+                let after = self.get(block.after);
+                assert!(after.before == id && after.offset == block.end(), "{block:?} before {after:?}");
+                assert!(after.segment == block.segment && (after.live || block.live), "{block:?}, {after:?}");
+            }
+            assert!(block.before == NONE || self.get(block.before).after == id, "{block:?}");
+        }
+        let mut blocks: Vec<_> = ids.map(|id| self.get(id)).collect();
+        blocks.sort_by_key(|block| block.offset);
+        assert_eq!(blocks.iter().filter(|block| !block.live).count(), listed, "a free block is in no list");
+        blocks
+    }
+}

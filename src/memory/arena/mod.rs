@@ -1,4 +1,5 @@
-//! An allocator of offsets: two-level segregated fit over ranges that it never touches.
+//! An allocator of offsets: two-level segregated fit (Masmano, Ripoll, Crespo, Real; ECRTS 2004) over ranges that it
+//! never touches.
 //!
 //! ```text
 //!     segment 0   |  live  | free |     live     |            free            |
@@ -10,17 +11,20 @@
 //! others, and nobody can spoil it by writing past an end. It looks at nothing but its own calls: arenas that are told
 //! the same in the same order give the same offsets, in every process and on every machine.
 //!
-//! A request is served from the smallest class whose blocks all have the size, by a look at two bitmaps; what
-//! is left of the block on either side stays free, and a block that comes back is joined with its free neighbours at
-//! once. If there is no such class the request's own class, whose blocks may or may not have the size, is searched, and
-//! for alignments above 64 those in between: so a request fails only if no free block can hold it.
+//! A request is served from the smallest class whose blocks all have the size, by a look at two bitmaps, or by the block
+//! of its own class that was freed last, if that has it. What is left of a block on either side stays free, and a block
+//! that comes back is joined with its free neighbours at once. If there is no such class, all of the request's own class,
+//! whose blocks may or may not have the size, are searched, and for alignments above 64 those above it: so a request
+//! fails only if no free block can hold it.
 //!
-//! Cost: choosing a block is a constant number of steps; where that would fail, a search of the free blocks that are as
-//! large as the request or nearly. Finding the block that a caller names is a search in a tree of the live ones. A block costs
-//! some 60 bytes beside the memory.
+//! Cost: choosing a block is a constant number of steps, and a search of the lists that may hold it where it would fail
+//! otherwise. Finding the block that a caller names is a search in a tree of the live ones. A block costs some 60 bytes
+//! beside the memory.
 
 mod blocks;
 mod classes;
+#[cfg(test)]
+mod tests;
 
 use blocks::{Blocks, Id};
 use std::collections::BTreeMap;
@@ -157,7 +161,8 @@ impl Arena {
     }
 
     /// A block of `bytes` bytes, or of 1 for 0, that begins at a multiple of `align`. It fails only if no free block
-    /// can hold that. If the largest free block has `bytes + align - 64` rounded up by 1/32, no search is needed.
+    /// can hold that. No search is needed if the largest free block has what it takes wherever it begins, rounded up to a
+    /// class: `bytes`, a multiple of 64, and `align - 64`, together as a multiple of 1/32 of the power of two below.
     ///
     /// # Panics
     /// If `align` is not a power of two or is above [`MAX_ALIGN`]; one below [`GRAIN`] counts as [`GRAIN`].
