@@ -94,7 +94,7 @@ fn state(engine: &Engine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
     }
     for port in &engine.ports {
         out.push(port.free_ps.saturating_sub(now_ps));
-        let waiting = port.waiting.starts().iter().filter(|&&start| start > now_ps);
+        let waiting = port.waiting.starts(now_ps);
         out.push(waiting.clone().count() as u64);
         out.extend(waiting.map(|start| start - now_ps));
     }
