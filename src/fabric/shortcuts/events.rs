@@ -11,6 +11,7 @@
 
 use super::Priced;
 use super::links::Links;
+use super::message::{EMPTY, Message, VACANT, WAITS};
 use super::period::Watch;
 use super::port::Port;
 use crate::error::{Error, Result};
@@ -24,28 +25,6 @@ const ENTRY: u32 = 1 << 31;
 const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
-
-/// A message under way, or a place for one. Half a line of the cache.
-#[derive(Clone, Copy)]
-#[repr(align(32))]
-pub struct Message {
-    /// When it is at its next port or arrives; [`WAITS`] for a credit, or [`VACANT`].
-    pub at_ps: u64,
-    /// Before this time its last byte cannot have left the port that it is at. Of one that waits or is vacant: the
-    /// next of its kind.
-    pub tail_ps: u64,
-    pub link: u32,
-    pub round: u32,
-    pub slice: u32,
-    pub chunk: u16,
-    pub passed: u16,
-}
-
-/// In [`Message::at_ps`].
-pub const WAITS: u64 = u64::MAX;
-const VACANT: u64 = u64::MAX - 1;
-const EMPTY: Message =
-    Message { at_ps: VACANT, tail_ps: 0, link: 0, round: 0, slice: 0, chunk: 0, passed: 0 };
 
 /// What a message must know of a port on its link's way: at `link << shift | passed`, so that it is found without the
 /// link.

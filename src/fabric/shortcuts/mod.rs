@@ -20,6 +20,7 @@ mod chain;
 mod events;
 mod fold;
 mod links;
+mod message;
 mod period;
 mod port;
 mod summary;

@@ -10,7 +10,8 @@
 //! futures as long as no message is in its last round. States are compared whole, not by a hash; one is kept, replaced
 //! at moments that are twice as far apart each time, so that any period is found within a few of its lengths.
 
-use super::events::{Engine, Message, WAITS};
+use super::events::Engine;
+use super::message::{Message, WAITS};
 use super::port::Port;
 use crate::error::Result;
 use crate::fabric::Counters;

@@ -73,8 +73,9 @@ struct Sweep<'a> {
     exit_ps: Vec<u64>,
 }
 
-/// Rounds of chains that are run at once: so few that the processor sees the next position's beginning.
-const ROUNDS: usize = 16;
+/// Rounds of chains that are run at once: what is done once for a position is spread over so many messages, and these
+/// stay in the nearest cache.
+const ROUNDS: usize = 64;
 
 /// Price the links. `None`: refused, see the module's head.
 pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
@@ -236,13 +237,14 @@ impl<'a> Sweep<'a> {
         let messages = circle.ready_ps[chunks.clone()].iter_mut().zip(&circle.sizes[chunks]);
         for (ready, &size) in messages.rev() {
             let chain = chains[size as usize];
-            let head_ps = *ready + chain.post_ps;
-            let start_ps = head_ps.max(free_ps);
+            let mut start_ps = *ready + chain.post_ps;
+            // Foretold well, so that who need not wait is not held up by the one before.
+            if free_ps > start_ps {
+                waiting.join(start_ps, free_ps);
+                start_ps = free_ps;
+            }
             free_ps = start_ps + chain.hold_ps;
             *ready = start_ps + chain.through_ps;
-            if start_ps > head_ps {
-                waiting.join(head_ps, start_ps);
-            }
         }
         circle.free_ps[position] = free_ps;
     }
