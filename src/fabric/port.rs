@@ -2,6 +2,7 @@
 
 use super::{Counters, PortState};
 use crate::topology::Class;
+use std::collections::VecDeque;
 
 /// A port.
 pub struct Port {
@@ -10,13 +11,10 @@ pub struct Port {
     waiting: Waiting,
 }
 
-/// When those that waited at the last look start. Most look at ports where nobody waits, and see that here.
+/// When those started, or will, who waited last: as many as ever waited at once, for if the first of them has started
+/// when another comes to wait, there are no more now.
 #[derive(Default)]
-pub struct Waiting {
-    starts: Vec<u64>,
-    /// The first so many have started.
-    gone: u32,
-}
+pub struct Waiting(VecDeque<u64>);
 
 /// What a message of one size costs at ports of one class.
 #[derive(Clone, Copy)]
@@ -61,9 +59,11 @@ impl Port {
     /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
     #[inline]
     pub fn count(&mut self, now_ps: u64, start_ps: u64, busy_ps: u64, bytes: u64) {
-        let waiting = self.waiting.count(now_ps, start_ps);
         let counters = &mut self.counters;
-        counters.queue_high = counters.queue_high.max(waiting);
+        if start_ps > now_ps {
+            self.waiting.join(now_ps, start_ps);
+            counters.queue_high = counters.queue_high.max(self.waiting.most());
+        }
         counters.bytes = counters.bytes.saturating_add(bytes);
         counters.messages += 1;
         counters.busy_ps = counters.busy_ps.saturating_add(busy_ps);
@@ -71,44 +71,27 @@ impl Port {
 }
 
 impl Waiting {
-    /// A message came that starts at `start_ps`: how many wait now.
+    /// A message came that has to wait. Those before it start no later than it does.
     #[inline]
-    pub fn count(&mut self, now_ps: u64, start_ps: u64) -> u32 {
-        if !self.starts.is_empty() {
-            self.pass(now_ps);
+    pub fn join(&mut self, now_ps: u64, start_ps: u64) {
+        if self.0.front().is_some_and(|&start| start <= now_ps) {
+            self.0.pop_front();
         }
-        if start_ps > now_ps {
-            self.join(start_ps);
-        }
-        self.starts.len() as u32 - self.gone
+        self.0.push_back(start_ps);
     }
 
-    fn pass(&mut self, now_ps: u64) {
-        while self.starts.get(self.gone as usize).is_some_and(|&start| start <= now_ps) {
-            self.gone += 1;
-        }
-        if self.gone as usize == self.starts.len() {
-            self.starts.clear();
-            self.gone = 0;
-        }
+    /// How many waited at once, at most.
+    pub fn most(&self) -> u32 {
+        self.0.len() as u32
     }
 
-    fn join(&mut self, start_ps: u64) {
-        // Half of the places, so that moving costs less than one move for each that comes.
-        if self.starts.len() == self.starts.capacity() && self.gone as usize * 2 > self.starts.len() {
-            self.starts.drain(..self.gone as usize);
-            self.gone = 0;
-        }
-        self.starts.push(start_ps);
-    }
-
-    /// Those that wait at the last look.
-    pub fn starts(&self) -> &[u64] {
-        &self.starts[self.gone as usize..]
+    /// When those start that still wait.
+    pub fn starts(&self, now_ps: u64) -> impl Iterator<Item = u64> + Clone {
+        self.0.iter().copied().filter(move |&start| start > now_ps)
     }
 
     /// All start later.
     pub fn shift(&mut self, ps: u64) {
-        self.starts.iter_mut().for_each(|start| *start = start.saturating_add(ps));
+        self.0.iter_mut().for_each(|start| *start = start.saturating_add(ps));
     }
 }

@@ -135,15 +135,14 @@ impl Pricer {
         if !self.network.faults.is_empty() {
             return self.price_anew(call, places, entry_ps, ports);
         }
-        let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
         let key = Key::of(call, places);
-        if let Some(known) = self.known.get(&key) {
-            let fits =
-                |price: &&Arc<Price>| price.is_of(base_ps, places, entry_ps) && price.meets(base_ps, ports);
-            if let Some(price) = known.prices.iter().rev().find(fits) {
-                return price.leave(base_ps, ports);
-            }
+        if let Some(known) = self.known.get(&key)
+            && let Some((price, base_ps)) =
+                known.find(places, entry_ps, |price, base_ps| price.meets(base_ps, ports))
+        {
+            return price.leave(base_ps, ports);
         }
+        let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
         let price = Arc::new(self.find(call, places, entry_ps, base_ps, ports)?);
         let priced = price.leave(base_ps, ports)?;
         self.remember(key, call, price);
@@ -163,15 +162,12 @@ impl Pricer {
         ledger: &mut Ledger,
     ) -> Result<Priced> {
         assert_eq!(ledger.ports.len(), self.network.ports.len(), "one state for each port");
-        let base_ps = entry_ps.iter().copied().min().unwrap_or(0);
         if self.network.faults.is_empty()
             && let Some(known) = self.known.get(&Key::of(call, places))
+            && let Some((price, base_ps)) =
+                known.find(places, entry_ps, |price, base_ps| ledger.fits(price, base_ps))
         {
-            let fits =
-                |price: &&Arc<Price>| price.is_of(base_ps, places, entry_ps) && ledger.fits(price, base_ps);
-            if let Some(price) = known.prices.iter().rev().find(fits) {
-                return ledger.pay(price, base_ps);
-            }
+            return ledger.pay(price, base_ps);
         }
         ledger.settle();
         let priced = self.price(call, places, entry_ps, &mut ledger.ports)?;
@@ -256,6 +252,21 @@ impl Key {
     }
 }
 
+impl Known {
+    /// The latest price of such a call whose ports fit, and when the call begins.
+    fn find(
+        &self,
+        places: &[Rank],
+        entry_ps: &[u64],
+        mut fits: impl FnMut(&Arc<Price>, u64) -> bool,
+    ) -> Option<(&Arc<Price>, u64)> {
+        self.prices.iter().rev().find_map(|price| {
+            let base_ps = price.base_ps(places, entry_ps)?;
+            fits(price, base_ps).then_some((price, base_ps))
+        })
+    }
+}
+
 impl Ledger {
     /// Ports as they are left.
     pub fn new(ports: Vec<PortState>) -> Ledger {
@@ -315,12 +326,16 @@ impl Ledger {
 }
 
 impl Price {
-    /// Is it of a call at these places, with these differences between entries?
-    fn is_of(&self, base_ps: u64, places: &[Rank], entry_ps: &[u64]) -> bool {
-        self.entries.len() == entry_ps.len()
+    /// When a call at these places begins, if it is of one with these differences between entries.
+    fn base_ps(&self, places: &[Rank], entry_ps: &[u64]) -> Option<u64> {
+        // Where all differences are the same, the first entry tells the least, and nobody need look for it.
+        let base_ps = entry_ps.first()?.checked_sub(*self.entries.first()?)?;
+        base_ps.checked_add(self.last_ps)?;
+        let same = self.entries.len() == entry_ps.len()
             && *self.places == *places
             // No early end, so that many are compared at once.
-            && self.entries.iter().zip(entry_ps).fold(0, |d, (&entry, &at_ps)| d | (entry ^ (at_ps - base_ps))) == 0
+            && self.entries.iter().zip(entry_ps).fold(0, |d, (&entry, &at_ps)| d | (entry ^ at_ps.wrapping_sub(base_ps))) == 0;
+        same.then_some(base_ps)
     }
 
     /// Are its ports taken as they were then?

@@ -116,12 +116,14 @@ impl Queue {
     pub fn push(&mut self, event: Event) {
         debug_assert!(event.at_ps >= self.now_ps, "time goes back");
         match event.at_ps ^ self.now_ps {
-            0 => self.push_now(event),
+            0 => self.push_now(event.call, event.order, event.who),
             differs => self.put(event, differs),
         }
     }
 
-    fn push_now(&mut self, event: Event) {
+    /// In parts, so that they stay in registers where most are put among the later ones.
+    fn push_now(&mut self, call: u32, order: u64, who: u32) {
+        let event = Event { at_ps: self.now_ps, call, order, who };
         let rank = event.rank();
         if self.is_past() {
             self.present.push(event);
@@ -187,26 +189,30 @@ impl Queue {
             return None;
         }
         self.filled &= self.filled - 1;
-        let mut entries = std::mem::take(&mut self.later[bucket]);
         (self.now_ps, self.next_ps) = (next_ps, 0);
-        for event in entries.drain(..) {
-            match event.at_ps ^ self.now_ps {
-                0 => self.present.push(event),
-                differs => self.put(event, differs),
+        // Often all are of one time: those that are stay where they are.
+        std::mem::swap(&mut self.present, &mut self.later[bucket]);
+        let mut entries = std::mem::take(&mut self.present);
+        entries.retain(|&event| match event.at_ps ^ next_ps {
+            0 => true,
+            differs => {
+                self.put(event, differs);
+                false
             }
-        }
-        self.later[bucket] = entries;
+        });
+        self.present = entries;
         self.sort();
         Some(())
     }
 
-    /// Put `present` in order.
+    /// Put `present` in order. It is a few stretches, each in order, which a stable sort finds and merges.
     fn sort(&mut self) {
         if self.present.len() > 1 {
             // Nearly always of one call, and shorter keys are quicker.
+            let key = |e: &Event| Reverse(u128::from(e.order) << 32 | u128::from(e.who));
             match self.present.windows(2).all(|pair| pair[0].call == pair[1].call) {
-                true => self.present.sort_unstable_by_key(|e| Reverse((e.order, e.who))),
-                false => self.present.sort_unstable_by_key(|e| Reverse(e.rank())),
+                true => self.present.sort_by_key(key),
+                false => self.present.sort_by_key(|e| Reverse(e.rank())),
             }
         }
         self.last = self.present.first().map_or(0, Event::rank);

@@ -11,6 +11,7 @@
 
 use super::Priced;
 use super::links::Links;
+use super::message::{EMPTY, Message, VACANT, WAITS};
 use super::period::Watch;
 use super::port::Port;
 use crate::error::{Error, Result};
@@ -24,26 +25,6 @@ const ENTRY: u32 = 1 << 31;
 const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
-
-/// A message under way, or a place for one. Half a line of the cache.
-#[derive(Clone, Copy)]
-#[repr(align(32))]
-pub struct Message {
-    /// When it is at its next port or arrives; [`WAITS`] for a credit, or [`VACANT`].
-    pub at_ps: u64,
-    /// Before this time its last byte cannot have left the port that it is at. Of one that waits or is vacant: the
-    /// next of its kind.
-    pub tail_ps: u64,
-    pub link: u32,
-    pub round: u32,
-    pub slice: u32,
-    pub chunk: u16,
-    pub passed: u16,
-}
-
-/// In [`Message::at_ps`].
-pub const WAITS: u64 = u64::MAX;
-const VACANT: u64 = u64::MAX - 1;
 
 /// What a message must know of a port on its link's way: at `link << shift | passed`, so that it is found without the
 /// link.
@@ -88,14 +69,15 @@ pub struct Engine<'a> {
     tracks: Vec<Track>,
     stops: Vec<Stop>,
     shift: u32,
+    /// By link the first that it has under way, so that those that act at one moment lie together; then all others.
     pub messages: Vec<Message>,
+    /// Of the others.
     vacant: u32,
     entered: Vec<bool>,
     /// By link: what arrived before its rank entered.
     early: BTreeMap<u32, Vec<Message>>,
     exit_ps: Vec<u64>,
     pub events: u64,
-    lanes: u64,
     round_bits: u32,
     slice_bits: u32,
     refused: bool,
@@ -131,13 +113,12 @@ impl<'a> Engine<'a> {
             tracks: Vec::new(),
             stops: Vec::new(),
             shift: most.next_power_of_two().ilog2(),
-            messages: Vec::new(),
+            messages: vec![EMPTY; links.links.len()],
             vacant: NONE,
             entered: vec![false; ranks],
             early: BTreeMap::new(),
             exit_ps: entry_ps[..ranks].to_vec(),
             events: 0,
-            lanes: links.links.len() as u64 / u64::from(links.ranks),
             round_bits,
             slice_bits,
             refused: false,
@@ -221,9 +202,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// As in the general engine: rank, lane, round, slice. This is the first of a lane.
+    /// As in the general engine: rank, lane, round, slice. This is a link's first.
     fn order(&self, rank: u32, lane: u32) -> u64 {
-        (u64::from(rank) * self.lanes + u64::from(lane)) << (self.round_bits + self.slice_bits)
+        u64::from(rank * self.links.lanes + lane) << (self.round_bits + self.slice_bits)
     }
 
     #[inline]
@@ -245,13 +226,13 @@ impl<'a> Engine<'a> {
     fn enter(&mut self, rank: u32, now_ps: u64) -> Result<()> {
         self.entered[rank as usize] = true;
         let links = self.links;
-        for id in (rank as usize..links.links.len()).step_by(links.ranks as usize) {
-            let chunk = links.links[id].chunk;
+        for link in (0..links.lanes).map(|lane| links.at(rank, lane)) {
+            let chunk = links.links[link as usize].chunk;
             for slice in 0..links.chunks[chunk as usize].slices {
-                self.send(id as u32, 0, slice, chunk as u16, now_ps)?;
+                self.send(link, 0, slice, chunk as u16, now_ps)?;
             }
-            for early in self.early.remove(&(id as u32)).unwrap_or_default() {
-                self.send(id as u32, early.round + 1, early.slice, early.chunk, now_ps)?;
+            for early in self.early.remove(&link).unwrap_or_default() {
+                self.send(link, early.round + 1, early.slice, early.chunk, now_ps)?;
             }
         }
         Ok(())
@@ -296,7 +277,9 @@ impl<'a> Engine<'a> {
         let place = &mut self.messages[who as usize];
         let message = *place;
         place.at_ps = VACANT;
-        place.tail_ps = u64::from(std::mem::replace(&mut self.vacant, who));
+        if who as usize >= self.tracks.len() {
+            place.tail_ps = u64::from(std::mem::replace(&mut self.vacant, who));
+        }
 
         let track = &mut self.tracks[message.link as usize];
         let (next, rank, waiting) = (track.next, track.next_rank as usize, track.first);
@@ -348,6 +331,11 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn place(&mut self, message: Message) -> Result<u32> {
+        let own = &mut self.messages[message.link as usize];
+        if own.at_ps == VACANT {
+            *own = message;
+            return Ok(message.link);
+        }
         let who = self.vacant;
         if who != NONE {
             self.vacant = std::mem::replace(&mut self.messages[who as usize], message).tail_ps as u32;

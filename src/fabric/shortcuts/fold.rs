@@ -16,11 +16,14 @@ use super::Ask;
 use super::links::Ways;
 use crate::error::Result;
 use crate::topology::Network;
+use crate::types::Rank;
 
 /// The ranks and ports that stand for all.
 pub struct Fold {
     /// Ranks r and r + `ranks` are alike.
     pub ranks: u32,
+    /// Ranks r and r + `period` are alike but for entries and chunks.
+    pub period: u32,
     /// By port of the network: its class, or [`UNUSED`].
     pub port_class: Vec<u32>,
     pub ports: u32,
@@ -29,12 +32,35 @@ pub struct Fold {
 /// The class of ports that no message passes.
 pub const UNUSED: u32 = u32::MAX;
 
-/// Every port for itself.
+/// Every rank and every port for itself; ports are numbered as links pass them.
 pub fn unfolded(network: &Network, ways: &Ways) -> Fold {
-    Fold {
+    let mut fold = Fold {
         ranks: ways.nranks,
-        port_class: (0..network.ports.len() as u32).collect(),
-        ports: network.ports.len() as u32,
+        period: moves(ways).find(|&k| moved(network, ways, k).is_some()).unwrap_or(ways.nranks),
+        port_class: vec![UNUSED; network.ports.len()],
+        ports: 0,
+    };
+    for (rank, lane) in fold.links(ways.lanes) {
+        for &port in ways.ports(ways.link(rank, lane)) {
+            let class = &mut fold.port_class[port as usize];
+            if *class == UNUSED {
+                *class = fold.ports;
+                fold.ports += 1;
+            }
+        }
+    }
+    fold
+}
+
+impl Fold {
+    /// Rank and lane of all links, lane by lane, and of ranks that are alike one after the other: they act at the same
+    /// moments.
+    pub fn links(&self, lanes: u32) -> impl Iterator<Item = (Rank, u32)> + use<> {
+        let (ranks, period) = (self.ranks, self.period);
+        let kinds = (0..period).flat_map(move |kind| (0..lanes).map(move |lane| (kind, lane)));
+        kinds.flat_map(move |(kind, lane)| {
+            (kind..ranks).step_by(period as usize).map(move |rank| (rank, lane))
+        })
     }
 }
 
@@ -48,10 +74,14 @@ pub fn fold(network: &Network, ask: &Ask<'_>, ways: &Ways) -> Result<Option<Fold
             }
         }
     }
+    let fits = |&k: &u32| (0..ways.nranks as usize).all(|r| ask.entry_ps[r] == ask.entry_ps[r % k as usize]);
+    Ok(moves(ways).filter(fits).find_map(|k| moved(network, ways, k)))
+}
+
+/// What may be a move.
+fn moves(ways: &Ways) -> impl Iterator<Item = u32> {
     let n = ways.nranks;
-    let moves = (1..=n / 2).filter(|&k| n.is_multiple_of(k));
-    let fits = |&k: &u32| (0..n as usize).all(|r| ask.entry_ps[r] == ask.entry_ps[r % k as usize]);
-    Ok(moves.filter(fits).find_map(|k| moved(network, ways, k)))
+    (1..=n / 2).filter(move |&k| n.is_multiple_of(k))
 }
 
 /// Hold the move by k ranks against all links.
@@ -97,5 +127,5 @@ fn moved(network: &Network, ways: &Ways, k: u32) -> Option<Fold> {
         }
         ports += 1;
     }
-    Some(Fold { ranks: k, port_class, ports })
+    Some(Fold { ranks: k, period: k, port_class, ports })
 }

@@ -10,6 +10,7 @@
 //! link is the m-th that was sent, and a message needs no more than its link, its round and its size.
 
 use super::Ask;
+use super::fold::Fold;
 use crate::error::{Error, Result};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
@@ -71,8 +72,11 @@ pub struct Link {
 
 /// Links of the ranks that are simulated: all, or the first of each class.
 pub struct Links {
-    /// At `rank + lane * ranks`.
+    /// At [`Links::at`].
     pub links: Vec<Link>,
+    pub lanes: u32,
+    /// Ranks so far apart are alike but for entries and chunks.
+    pub period: u32,
     pub hops: Vec<Hop>,
     pub ranks: u32,
     /// For each rank that is simulated there are so many alike.
@@ -128,47 +132,39 @@ impl Ways {
 }
 
 impl Links {
-    /// The links of the first `ranks` ranks, which stand for all; `port_class` says which ports are alike, and there
-    /// are `ports` classes of them.
-    pub fn new(
-        network: &Network,
-        ask: &Ask<'_>,
-        ways: &Ways,
-        ranks: u32,
-        port_class: &[u32],
-        ports: u32,
-    ) -> Result<Links> {
+    /// The links of the ranks that stand for all.
+    pub fn new(network: &Network, ask: &Ask<'_>, ways: &Ways, fold: &Fold) -> Result<Links> {
+        let ranks = fold.ranks;
         let mut links = Links {
             links: Vec::with_capacity((ranks * ways.lanes) as usize),
+            lanes: ways.lanes,
+            period: fold.period,
             hops: Vec::new(),
             ranks,
             copies: ways.nranks / ranks,
-            ports,
+            ports: fold.ports,
             rounds: ask.cycles.rounds(),
             chunks: Vec::new(),
             sizes: Vec::new(),
             costs: Vec::new(),
             least_latency_ps: u64::MAX,
         };
-        for lane in 0..ways.lanes {
-            for rank in 0..ranks {
-                let link = ways.link(rank, lane);
-                let chunk = links.chunk(ask.first_bytes(rank, lane)?, ask.slice_bytes)?;
-                let first_hop = links.hops.len() as u32;
-                links.way(network, ways.ports(link), port_class);
-                let credits =
-                    links.hops[first_hop as usize..].iter().map(|hop| network.class(hop.which).credits);
-                links.links.push(Link {
-                    rank,
-                    lane,
-                    next: lane * ranks + ways.next[link] % ranks,
-                    first_hop,
-                    hops: links.hops.len() as u32 - first_hop,
-                    post_ps: network.class(links.hops[first_hop as usize].which).post_ps,
-                    credits: credits.filter(|&c| c > 0).min().unwrap_or(u32::MAX),
-                    chunk,
-                });
-            }
+        for (rank, lane) in fold.links(ways.lanes) {
+            let link = ways.link(rank, lane);
+            let chunk = links.chunk(ask.first_bytes(rank, lane)?, ask.slice_bytes)?;
+            let first_hop = links.hops.len() as u32;
+            links.way(network, ways.ports(link), &fold.port_class);
+            let credits = links.hops[first_hop as usize..].iter().map(|hop| network.class(hop.which).credits);
+            links.links.push(Link {
+                rank,
+                lane,
+                next: links.at(ways.next[link] % ranks, lane),
+                first_hop,
+                hops: links.hops.len() as u32 - first_hop,
+                post_ps: network.class(links.hops[first_hop as usize].which).post_ps,
+                credits: credits.filter(|&c| c > 0).min().unwrap_or(u32::MAX),
+                chunk,
+            });
         }
         links.costs = (network.classes.iter())
             .flat_map(|class| {
@@ -215,6 +211,13 @@ impl Links {
             self.sizes.push(bytes);
             self.sizes.len() - 1
         }) as u32
+    }
+
+    /// The index of a rank's link: lane by lane, and those of ranks that are alike next to each other, since they act at
+    /// the same time.
+    pub fn at(&self, rank: Rank, lane: u32) -> u32 {
+        let (kind, copy) = (rank % self.period, rank / self.period);
+        (kind * self.lanes + lane) * (self.ranks / self.period) + copy
     }
 
     pub fn hops(&self, link: &Link) -> &[Hop] {

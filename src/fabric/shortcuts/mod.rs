@@ -20,6 +20,7 @@ mod chain;
 mod events;
 mod fold;
 mod links;
+mod message;
 mod period;
 mod port;
 mod summary;
@@ -81,7 +82,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     }
     let ways = Ways::of(network, ask)?;
     if let Some(fold) = fold::fold(network, ask, &ways)? {
-        let links = Links::new(network, ask, &ways, fold.ranks, &fold.port_class, fold.ports)?;
+        let links = Links::new(network, ask, &ways, &fold)?;
         if let Some(done) = run(&links, ask, fold.port_class)? {
             return Ok(done);
         }
@@ -91,7 +92,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     if messages > MOST_MESSAGES {
         return Err(too_many(messages, ask));
     }
-    let links = Links::new(network, ask, &ways, all.ranks, &all.port_class, all.ports)?;
+    let links = Links::new(network, ask, &ways, &all)?;
     let done = run(&links, ask, all.port_class)?;
     done.ok_or_else(|| Error::internal("events of all ranks were refused"))
 }

@@ -10,7 +10,8 @@
 //! futures as long as no message is in its last round. States are compared whole, not by a hash; one is kept, replaced
 //! at moments that are twice as far apart each time, so that any period is found within a few of its lengths.
 
-use super::events::{Engine, Message, WAITS};
+use super::events::Engine;
+use super::message::{Message, WAITS};
 use super::port::Port;
 use crate::error::Result;
 use crate::fabric::Counters;
@@ -94,7 +95,7 @@ fn state(engine: &Engine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
     }
     for port in &engine.ports {
         out.push(port.free_ps.saturating_sub(now_ps));
-        let waiting = port.waiting.starts().iter().filter(|&&start| start > now_ps);
+        let waiting = port.waiting.starts(now_ps);
         out.push(waiting.clone().count() as u64);
         out.extend(waiting.map(|start| start - now_ps));
     }

@@ -12,21 +12,25 @@ pub struct Port {
     pub messages: u64,
     pub busy_ps: u64,
     pub waiting: Waiting,
-    queue_high: u32,
 }
 
+const _: () = assert!(size_of::<Port>() == 64);
+
 impl Port {
-    #[inline]
     /// As in the general engine.
+    #[inline]
     pub fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
-        self.queue_high = self.queue_high.max(self.waiting.count(now_ps, start_ps));
+        if start_ps > now_ps {
+            self.waiting.join(now_ps, start_ps);
+        }
         self.bytes = self.bytes.saturating_add(bytes);
         self.messages += 1;
         self.busy_ps = self.busy_ps.saturating_add(end_ps - start_ps);
     }
 
     pub fn counters(&self) -> Counters {
-        let Port { bytes, messages, busy_ps, queue_high, .. } = *self;
+        let Port { bytes, messages, busy_ps, .. } = *self;
+        let queue_high = self.waiting.most();
         Counters { bytes, messages, busy_ps, queue_high, ..Counters::default() }
     }
 }

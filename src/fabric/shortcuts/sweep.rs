@@ -16,7 +16,7 @@ use super::Priced;
 use super::chain::{Passage, passages};
 use super::links::{Cost, Hop, Link, Links};
 use crate::fabric::Counters;
-use std::collections::VecDeque;
+use crate::fabric::port::Waiting;
 use std::ops::Range;
 
 /// A way, as far as costs are concerned: links that differ only in which ports they pass share one.
@@ -47,8 +47,7 @@ struct Circle {
     sizes: Vec<u32>,
     /// By position: when its rank enters; empty if all enter at once.
     entry_ps: Vec<u64>,
-    /// Where all ways are chains, by position: where its chains begin, and when the first port is free.
-    chains: Vec<u32>,
+    /// Where all ways are chains, by position: when the first port is free.
     free_ps: Vec<u64>,
 }
 
@@ -56,7 +55,7 @@ struct Circle {
 #[derive(Default)]
 struct Port {
     counters: Counters,
-    waiting: VecDeque<u64>,
+    waiting: Waiting,
     /// Whose head came last when, if the port is passed by several: its index in `slots`.
     last: Option<(u64, u32)>,
     shared: bool,
@@ -73,6 +72,10 @@ struct Sweep<'a> {
     any_shared: bool,
     exit_ps: Vec<u64>,
 }
+
+/// Rounds of chains that are run at once: what is done once for a position is spread over so many messages, and these
+/// stay in the nearest cache.
+const ROUNDS: usize = 64;
 
 /// Price the links. `None`: refused, see the module's head.
 pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
@@ -117,7 +120,6 @@ impl<'a> Sweep<'a> {
                 ready_ps: Vec::new(),
                 sizes: Vec::new(),
                 entry_ps: Vec::new(),
-                chains: Vec::new(),
                 free_ps: Vec::new(),
             };
             let mut at = start;
@@ -172,7 +174,7 @@ impl<'a> Sweep<'a> {
         }
         let hops = |link: &Link| u64::from(link.hops) + 1;
         let each = self.links.links.iter().map(hops).sum::<u64>();
-        let counters = self.ports.iter().map(|port| port.counters).collect();
+        let counters = self.ports.iter().map(Port::counters).collect();
         let events = u64::from(self.links.ranks) + u64::from(self.links.rounds) * each;
         Some(Priced { exit_ps: self.exit_ps, counters, events, periods: 0 })
     }
@@ -194,20 +196,28 @@ impl<'a> Sweep<'a> {
         Some(chains)
     }
 
-    /// All rounds of a circle of chains.
+    /// All rounds of a circle of chains, several at once:
+    ///
+    /// ```text
+    ///     round t       chunk 0, 1, 2, 3, 4 ...                 position 7 serves chunk 4 in round t, then 3 in t + 1,
+    ///     round t + 1         0, 1, 2, 3 ...                    then 2 in t + 2: neighbours, which position 6 has just
+    ///     round t + 2            0, 1, 2 ...                    left, while its port's state is at hand
+    /// ```
     fn run_chains(&mut self, circle: &mut Circle, chains: &[Chain]) {
-        let (n, sizes) = (circle.links.len(), self.links.sizes.len() as u32);
-        circle.chains = circle.ways.iter().map(|&(way, _)| way * sizes).collect();
+        let (n, rounds) = (circle.links.len(), self.links.rounds as usize);
         circle.free_ps = vec![0; n];
-        for round in 0..self.links.rounds as usize {
-            let turn = round % n;
-            self.serve_chains(circle, chains, 0..n - turn, turn..n);
-            self.serve_chains(circle, chains, n - turn..n, 0..turn);
+        for round in (0..rounds).step_by(ROUNDS) {
+            let at_once = ROUNDS.min(rounds - round);
+            let mut position = round % n;
+            for end in 1..n + at_once {
+                self.serve_chains(circle, chains, position, end.saturating_sub(at_once)..end.min(n));
+                position = if position + 1 == n { 0 } else { position + 1 };
+            }
         }
         for (position, &link) in circle.links.iter().enumerate() {
             let Link { rank, next, .. } = self.links.links[link as usize];
             // The last message of each link is its latest.
-            let chunk = (position + n - (self.links.rounds as usize - 1) % n) % n;
+            let chunk = (position + n - (rounds - 1) % n) % n;
             let next = self.links.links[next as usize].rank;
             for (rank, done_ps) in [(rank, circle.free_ps[position]), (next, circle.ready_ps[chunk])] {
                 let exit = &mut self.exit_ps[rank as usize];
@@ -216,26 +226,27 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn serve_chains(
-        &mut self,
-        circle: &mut Circle,
-        chains: &[Chain],
-        chunks: Range<usize>,
-        at: Range<usize>,
-    ) {
-        let ways = &circle.ways[at.clone()];
-        let places = circle.chains[at.clone()].iter().zip(&mut circle.free_ps[at]);
+    /// A position serves chunks, the last first, each a round after the one before.
+    #[inline]
+    fn serve_chains(&mut self, circle: &mut Circle, chains: &[Chain], position: usize, chunks: Range<usize>) {
+        let (way, slot) = circle.ways[position];
+        let sizes = self.links.sizes.len();
+        let chains = &chains[way as usize * sizes..][..sizes];
+        let waiting = &mut self.ports[self.slots[slot as usize] as usize].waiting;
+        let mut free_ps = circle.free_ps[position];
         let messages = circle.ready_ps[chunks.clone()].iter_mut().zip(&circle.sizes[chunks]);
-        for (i, ((ready, &size), (&chain, free))) in messages.zip(places).enumerate() {
-            let chain = chains[(chain + size) as usize];
-            let head_ps = *ready + chain.post_ps;
-            let start_ps = head_ps.max(*free);
-            *free = start_ps + chain.hold_ps;
-            *ready = start_ps + chain.through_ps;
-            if start_ps > head_ps {
-                self.ports[self.slots[ways[i].1 as usize] as usize].wait(head_ps, start_ps);
+        for (ready, &size) in messages.rev() {
+            let chain = chains[size as usize];
+            let mut start_ps = *ready + chain.post_ps;
+            // Foretold well, so that who need not wait is not held up by the one before.
+            if free_ps > start_ps {
+                waiting.join(start_ps, free_ps);
+                start_ps = free_ps;
             }
+            free_ps = start_ps + chain.hold_ps;
+            *ready = start_ps + chain.through_ps;
         }
+        circle.free_ps[position] = free_ps;
     }
 
     /// All rounds, port by port. `None`: a message would have to be served before one that was.
@@ -292,7 +303,7 @@ impl<'a> Sweep<'a> {
                 let end_ps = held_ps.max(tail_ps);
                 *free_ps = end_ps;
                 if start_ps > head_ps {
-                    self.ports[port as usize].wait(head_ps, start_ps);
+                    self.ports[port as usize].waiting.join(head_ps, start_ps);
                 }
                 if end_ps > held_ps {
                     self.ports[port as usize].counters.busy_ps += end_ps - held_ps;
@@ -341,7 +352,7 @@ impl<'a> Sweep<'a> {
                     let stay = way.passages.as_ref().map(|all| all[size as usize].stays[nth]);
                     // Port by port, what a slower port before it adds has been counted already.
                     let held_ps = match stay {
-                        Some((head, end)) if !circle.chains.is_empty() => end - head,
+                        Some((head, end)) if !circle.free_ps.is_empty() => end - head,
                         _ => self.links.costs[(costs + size) as usize].hold_ps,
                     };
                     let counters = &mut self.ports[port as usize].counters;
@@ -356,14 +367,8 @@ impl<'a> Sweep<'a> {
 }
 
 impl Port {
-    /// A message waits. Those that do not need not be known to those that come later.
-    #[inline(never)]
-    fn wait(&mut self, head_ps: u64, start_ps: u64) {
-        while self.waiting.front().is_some_and(|&start| start <= head_ps) {
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back(start_ps);
-        self.counters.queue_high = self.counters.queue_high.max(self.waiting.len() as u32);
+    fn counters(&self) -> Counters {
+        Counters { queue_high: self.waiting.most(), ..self.counters }
     }
 
     /// May this message be served after those that were?

@@ -53,7 +53,7 @@ fn assert_all_ways_agree(network: &Network, method: &str, view: &View, ask: &Ask
     let ways = Ways::of(network, ask).unwrap();
     let all = fold::unfolded(network, &ways);
     for fold in [Some(all), fold::fold(network, ask, &ways).unwrap()].into_iter().flatten() {
-        let links = Links::new(network, ask, &ways, fold.ranks, &fold.port_class, fold.ports).unwrap();
+        let links = Links::new(network, ask, &ways, &fold).unwrap();
         let swept = same("sweep", &links, &fold, sweep::run(&links, entry_ps));
         let events = same("events", &links, &fold, events::run(&links, entry_ps, None).unwrap());
         let watched = events::run(&links, entry_ps, Some(Watch::new())).unwrap();
