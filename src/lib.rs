@@ -76,6 +76,7 @@ pub mod sys;
 // For everyone.
 pub mod env;
 pub mod error;
+pub mod log;
 pub mod types;
 
 #[cfg(test)]

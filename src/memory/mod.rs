@@ -6,5 +6,6 @@
 pub mod board;
 pub mod control;
 pub mod heap;
+pub mod registered;
 pub mod segment;
 pub mod view;
