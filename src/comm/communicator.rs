@@ -329,7 +329,7 @@ impl Communicator {
     /// What this rank offers: a copy of a small input, else the place of its buffers where peers can reach them. And what
     /// the call is to take for those buffers.
     #[inline]
-    fn offer<'a>(
+    pub(super) fn offer<'a>(
         &self,
         collective: Collective,
         checked: &Checked<'a>,

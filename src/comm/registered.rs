@@ -183,3 +183,94 @@ impl Communicator {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::call::Call;
+    use crate::comm::{self, Handle};
+    use crate::transport::arrival::Offer;
+    use crate::types::{Collective, DataType, RedOp};
+
+    #[allow(unsafe_code)]
+    fn address(of: &[f32]) -> Address {
+        // SAFETY: the memory outlives what the tests do with its address.
+        unsafe { Address::from_raw(of.as_ptr().cast()) }
+    }
+
+    fn all_reduce(input: &[f32], output: &[f32]) -> Call {
+        Call {
+            collective: Collective::AllReduce,
+            send: address(input),
+            recv: address(output),
+            count: input.len(),
+            dtype: DataType::Float32,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        }
+    }
+
+    fn offer(comm: Handle, call: &Call) -> Offer {
+        super::super::registry::enter(comm, |c| {
+            let checked = call.check(0, 2)?.expect("something to do");
+            Ok(c.offer(call.collective, &checked, false).0)
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn registered_buffers_are_offered_where_they_lie_and_others_are_not() {
+        let comms = comm::init_all(2).unwrap();
+        let (input, output) = (vec![1f32; 50_000], vec![0f32; 50_000]);
+        let call = all_reduce(&input, &output);
+        assert_eq!(
+            offer(comms[0], &call),
+            Offer { payload: false, input: None, output: None, in_place: false }
+        );
+        let registered = comm::register(comms[0], address(&input), size_of_val(&input[..])).unwrap();
+        let offered = offer(comms[0], &call);
+        assert!(offered.input.is_some() && offered.output.is_none());
+        // A registration serves the calls of its communicator only.
+        assert_eq!(offer(comms[1], &call).input, None);
+        comm::deregister(comms[0], registered).unwrap();
+        assert_eq!(offer(comms[0], &call).input, None);
+        comms.into_iter().for_each(|c| comm::destroy(c).unwrap());
+    }
+
+    #[test]
+    fn threads_that_are_ranks_reduce_into_each_others_registered_buffers() {
+        for bytes in [20_000, 300_000, 2_000_000] {
+            let comms = comm::init_all(3).unwrap();
+            std::thread::scope(|scope| {
+                for (rank, &comm) in comms.iter().enumerate() {
+                    scope.spawn(move || {
+                        let input: Vec<f32> = (0..bytes / 4).map(|i| (rank + i % 10) as f32).collect();
+                        let output = vec![0f32; bytes / 4];
+                        comm::register(comm, address(&input), bytes).unwrap();
+                        comm::register(comm, address(&output), bytes).unwrap();
+                        comm::collective(comm, &all_reduce(&input, &output)).unwrap();
+                        comm::destroy(comm).unwrap();
+                        let right = |(i, &x): (usize, &f32)| x == (3 + 3 * (i % 10)) as f32;
+                        assert!(output.iter().enumerate().all(right));
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_communicator_that_is_aborted_leaves_private_memory_behind() {
+        let comms = comm::init_all(2).unwrap();
+        let memory = vec![5f32; 30_000];
+        comm::register(comms[0], address(&memory), size_of_val(&memory[..])).unwrap();
+        comm::abort(comms[0]).unwrap();
+        comm::abort(comms[1]).unwrap();
+        assert!(memory.iter().all(|&x| x == 5.0));
+        let other = comm::init_all(1).unwrap();
+        let again = registered::register(address(&memory), size_of_val(&memory[..])).unwrap();
+        let Outcome::Registered(share) = again else { panic!("it is not private memory") };
+        assert_eq!(share.release(false), None);
+        comm::destroy(other[0]).unwrap();
+    }
+}

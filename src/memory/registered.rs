@@ -239,3 +239,7 @@ fn put_back(buffer: &Buffer) -> Result<bool> {
     }
     Ok(left == 0)
 }
+
+#[cfg(test)]
+#[path = "registered_tests.rs"]
+mod tests;
