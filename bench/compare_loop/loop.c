@@ -173,15 +173,15 @@ static int by_size(const void *a, const void *b) {
 
 enum kind { PRIVATE, HEAP, REGISTERED };
 
-struct buffer {
+struct memory {
     float *data;
     enum kind kind;
     void *handle;
 };
 
-static struct buffer buffer_new(enum kind kind, size_t count) {
+static struct memory buffer_new(enum kind kind, size_t count) {
     size_t bytes = (count * sizeof(float) / PAGE + 1) * PAGE;
-    struct buffer buffer = {kind == HEAP ? heap_new(bytes) : aligned_alloc(PAGE, bytes), kind, NULL};
+    struct memory buffer = {kind == HEAP ? heap_new(bytes) : aligned_alloc(PAGE, bytes), kind, NULL};
     if (!buffer.data) {
         fprintf(stderr, "rank %d: no %zu bytes of memory\n", rank, bytes);
         comm_abort();
@@ -191,7 +191,7 @@ static struct buffer buffer_new(enum kind kind, size_t count) {
     return buffer;
 }
 
-static void buffer_free(struct buffer *buffer) {
+static void buffer_free(struct memory *buffer) {
     if (buffer->kind == REGISTERED)
         registration_free(buffer->handle);
     buffer->kind == HEAP ? heap_free(buffer->data) : free(buffer->data);
@@ -206,7 +206,7 @@ static void measure(const struct collective *c, size_t bytes, enum kind kind, in
     }
     size_t in_count = c->in == PART_A_RANK ? ranks * part : part;
     size_t out_count = c->out == PART_A_RANK ? ranks * part : part;
-    struct buffer in = buffer_new(kind, in_count), out = buffer_new(kind, out_count);
+    struct memory in = buffer_new(kind, in_count), out = buffer_new(kind, out_count);
     struct job job = {c, in.data, out.data, part, in_count, dirty};
     write_values(job.in, in_count, (float)(rank + 1));
     write_values(job.out, out_count, 0);

@@ -19,7 +19,7 @@ use super::heap::{self, Heap};
 use super::view::{Address, View};
 use crate::error::{Error, Result};
 use crate::sys::maps::{self, Mapping};
-use crate::sys::remap;
+use crate::sys::{fork, remap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
@@ -54,8 +54,16 @@ struct Entry {
     /// What the heap gave for its twin.
     block: usize,
     shares: usize,
+    /// The process that moved it; a forked child has its parent's list, and no buffer of its own in it.
+    generation: u32,
     /// A peer may still write to the twin, so its place is not to be given to others.
     forsaken: bool,
+}
+
+impl Entry {
+    fn is_ours(&self) -> bool {
+        self.generation == fork::generation()
+    }
 }
 
 /// All of this process, whatever communicator they belong to. No two share a byte.
@@ -79,7 +87,8 @@ pub fn register(buffer: Address, bytes: usize) -> Result<Outcome> {
     }
     let mut all = buffers();
     let mappings = mappings_of(&(start..end))?;
-    if let Some(entry) = all.iter_mut().find(|e| start < e.buffer.end && e.buffer.start < end) {
+    if let Some(entry) = all.iter_mut().find(|e| e.is_ours() && start < e.buffer.end && e.buffer.start < end)
+    {
         if start < entry.buffer.start || entry.buffer.end < end {
             return Ok(Outcome::Declined("it overlaps a registered buffer in part".into()));
         }
@@ -143,7 +152,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     if let Some(twin) = heap.view(first, bytes) {
         remap::make_present(twin.addr() as usize, bytes);
     }
-    Ok(Entry { buffer, block, shares: 1, forsaken: false })
+    Ok(Entry { buffer, block, shares: 1, generation: fork::generation(), forsaken: false })
 }
 
 impl Buffer {
@@ -203,7 +212,7 @@ impl Registered {
     /// program should know comes back as a sentence.
     pub fn release(self, forsaken: bool) -> Option<String> {
         let mut all = buffers();
-        let at = all.iter().position(|e| e.buffer == self.0)?;
+        let at = all.iter().position(|e| e.is_ours() && e.buffer == self.0)?;
         all[at].shares -= 1;
         all[at].forsaken |= forsaken;
         if all[at].shares > 0 {
