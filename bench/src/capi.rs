@@ -243,9 +243,8 @@ pub struct Registration<'a> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         // SAFETY: the communicator is live while self is, and the handle came from it.
-        if let Err(sentence) =
-            outcome(unsafe { ffi::pennyCommDeregister(self.comm.raw, self.handle) }, self.comm.raw)
-        {
+        let result = unsafe { ffi::pennyCommDeregister(self.comm.raw, self.handle) };
+        if let Err(sentence) = outcome(result, self.comm.raw) {
             eprintln!("{sentence}");
         }
     }

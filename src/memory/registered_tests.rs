@@ -165,9 +165,25 @@ fn what_cannot_be_moved_is_declined_and_says_why() {
 fn a_twin_that_peers_may_still_write_to_is_not_given_to_others() {
     let memory = pages(600);
     let share = registered(&memory);
-    let offset = share.buffer().twin;
+    let forsaken = share.buffer().twin;
     assert_eq!(share.release(true), None);
     let again = registered(&memory);
-    assert_ne!(again.buffer().twin, offset);
+    assert!(again.buffer().twin.abs_diff(forsaken) >= size_of_val(&memory[..]));
     assert_eq!(again.release(false), None);
+}
+
+#[test]
+fn pages_that_are_not_ours_any_more_are_found_out_and_left_alone() {
+    let mut memory = pages(4);
+    memory.words.fill(1);
+    let share = registered(&memory);
+    let buffer = share.buffer();
+    let (at, bytes) = (buffer.pages.0, buffer.pages.1 - buffer.pages.0);
+    // Other private pages in their place, as if they had been freed and allocated anew.
+    // SAFETY: they are ours, and only this thread knows of them.
+    unsafe { remap::unshare(heap::mine().unwrap().file(), buffer.offset(at), at, bytes) }.unwrap();
+    memory.words.fill(2);
+    assert!(!buffer.is_still(whole(&memory)));
+    assert!(share.release(false).unwrap().contains("without pennyCommDeregister"));
+    assert!(memory.words.iter().all(|&word| word == 2));
 }
