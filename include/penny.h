@@ -506,6 +506,37 @@ pennyResult_t pennyMemAlloc(void **ptr,
 // ptr: what pennyMemAlloc gave, else pennyInvalidArgument; NULL does nothing and succeeds.
 pennyResult_t pennyMemFree(void *ptr);
 
+// Lets the other ranks reach ordinary memory of this process where it lies, so that calls of comm on it copy no more
+// than on memory of pennyMemAlloc. Any rank may register, for itself: the others need not. The contents stay.
+//
+// Where that cannot be done the call succeeds all the same, calls on the buffer copy as before, and PENNY_DEBUG=info
+// says why: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no room
+// in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration. Calls
+// of less than 16 KiB gain nothing.
+//
+// comm: the registration ends with it, if not before.
+// buff, size: bytes of memory that malloc, new or mmap gave, or any part of it. No thread may write to them during
+// this call or pennyCommDeregister; what lies beside them may be written at any time. Memory where nothing is mapped
+// is pennyInvalidArgument. A range within a registered one takes a share in it. size 0 does nothing and succeeds.
+// handle: written on success, for pennyCommDeregister.
+//
+// Deregister before memory is freed. Memory that is freed while it is registered, and is then allocated anew, is not
+// what the other ranks reach: calls of 1 MiB and more find that out and copy, results of smaller ones are undefined.
+//
+// The whole pages of the buffer become shared memory. So a forked child shares them with its parent, as it does
+// memory of pennyMemAlloc, and must neither write nor free them; and memory that a device or the kernel has pinned at
+// its pages (RDMA, a GPU driver, io_uring) must not be registered here.
+pennyResult_t pennyCommRegister(pennyComm_t comm,
+                                void *buff,
+                                size_t size,
+                                void **handle);
+
+// Ends a registration: the buffer is private memory again, with its contents.
+//
+// handle: what pennyCommRegister gave for comm, once, else pennyInvalidArgument; NULL does nothing and succeeds.
+pennyResult_t pennyCommDeregister(pennyComm_t comm,
+                                  void *handle);
+
 // Reduces count elements over all ranks and gives every rank the result, the same bits on each:
 //
 //     recvbuff[i] = sendbuff[i] of rank 0  op  sendbuff[i] of rank 1  op ...

@@ -63,6 +63,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "staging memory per rank and communicator; unset: by the number of ranks",
     },
     Variable {
+        name: "PENNY_DEBUG",
+        kind: "word",
+        about: "what the library says on stderr, `warn` or `info`; unset: nothing",
+    },
+    Variable {
         name: "PENNY_SPIN",
         kind: "count",
         about: "polls before a waiter yields; unset: by ranks and cores",

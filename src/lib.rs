@@ -38,6 +38,7 @@
 //! | plan | one rank's program of steps |
 //! | lane | one NIC's channel |
 //! | segment | one shared mapping |
+//! | twin | the range of the heap that stands for a registered buffer |
 //! | slot | a place in a segment where a rank stages what others will read |
 //! | arrival | the line by which a rank tells the others which call it has entered |
 //! | flag | a word that one rank posts and others wait on |
@@ -80,6 +81,7 @@ pub mod sys;
 // For everyone.
 pub mod env;
 pub mod error;
+pub mod log;
 pub mod types;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 /* One measuring loop for every library: only the header with its calls differs.
  *
- *     loop COLLECTIVE private|heap reused|dirty BUDGET_MS BYTES...
+ *     loop COLLECTIVE private|heap|registered reused|dirty BUDGET_MS BYTES...
  *
  * Prints `library VERSION`, then `point BYTES MICROSECONDS CALLS` for each size. For each size:
  *
@@ -171,19 +171,33 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static float *buffer_new(int heap, size_t count) {
+enum kind { PRIVATE, HEAP, REGISTERED };
+
+struct memory {
+    float *data;
+    enum kind kind;
+    void *handle;
+};
+
+static struct memory buffer_new(enum kind kind, size_t count) {
     size_t bytes = (count * sizeof(float) / PAGE + 1) * PAGE;
-    float *buffer = heap ? heap_new(bytes) : aligned_alloc(PAGE, bytes);
-    if (!buffer) {
+    struct memory buffer = {kind == HEAP ? heap_new(bytes) : aligned_alloc(PAGE, bytes), kind, NULL};
+    if (!buffer.data) {
         fprintf(stderr, "rank %d: no %zu bytes of memory\n", rank, bytes);
         comm_abort();
     }
+    if (kind == REGISTERED)
+        buffer.handle = registration_new(buffer.data, bytes);
     return buffer;
 }
 
-static void buffer_free(int heap, float *buffer) { heap ? heap_free(buffer) : free(buffer); }
+static void buffer_free(struct memory *buffer) {
+    if (buffer->kind == REGISTERED)
+        registration_free(buffer->handle);
+    buffer->kind == HEAP ? heap_free(buffer->data) : free(buffer->data);
+}
 
-static void measure(const struct collective *c, size_t bytes, int heap, int dirty, double budget_s) {
+static void measure(const struct collective *c, size_t bytes, enum kind kind, int dirty, double budget_s) {
     size_t parts = c->in == PART_A_RANK || c->out == PART_A_RANK ? (size_t)ranks : 1;
     size_t part = (bytes + parts * sizeof(float) - 1) / (parts * sizeof(float));
     if (part > INT_MAX) {
@@ -192,7 +206,8 @@ static void measure(const struct collective *c, size_t bytes, int heap, int dirt
     }
     size_t in_count = c->in == PART_A_RANK ? ranks * part : part;
     size_t out_count = c->out == PART_A_RANK ? ranks * part : part;
-    struct job job = {c, buffer_new(heap, in_count), buffer_new(heap, out_count), part, in_count, dirty};
+    struct memory in = buffer_new(kind, in_count), out = buffer_new(kind, out_count);
+    struct job job = {c, in.data, out.data, part, in_count, dirty};
     write_values(job.in, in_count, (float)(rank + 1));
     write_values(job.out, out_count, 0);
 
@@ -208,8 +223,8 @@ static void measure(const struct collective *c, size_t bytes, int heap, int dirt
         printf("point %zu %.4f %ld\n", bytes, seconds[BATCHES / 2] * 1e6, calls * BATCHES);
         fflush(stdout);
     }
-    buffer_free(heap, job.in);
-    buffer_free(heap, job.out);
+    buffer_free(&in);
+    buffer_free(&out);
 }
 
 int main(int argc, char **argv) {
@@ -219,13 +234,14 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], collectives[i].name) == 0)
             chosen = &collectives[i];
     if (!chosen) {
-        fprintf(stderr, "usage: loop COLLECTIVE private|heap reused|dirty BUDGET_MS BYTES...\n");
+        fprintf(stderr, "usage: loop COLLECTIVE private|heap|registered reused|dirty BUDGET_MS BYTES...\n");
         comm_abort();
     }
+    enum kind kind = strcmp(argv[2], "heap") == 0 ? HEAP : strcmp(argv[2], "registered") == 0 ? REGISTERED : PRIVATE;
     if (rank == 0)
         printf("library %s\n", comm_version());
     for (int i = 5; i < argc; i++)
-        measure(chosen, strtoull(argv[i], NULL, 10), strcmp(argv[2], "heap") == 0, strcmp(argv[3], "dirty") == 0,
+        measure(chosen, strtoull(argv[i], NULL, 10), kind, strcmp(argv[3], "dirty") == 0,
                 strtod(argv[4], NULL) * 1e-3);
     comm_finish();
     return 0;

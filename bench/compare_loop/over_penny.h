@@ -44,6 +44,14 @@ static float *heap_new(size_t bytes) {
 
 static void heap_free(float *buffer) { MUST(pennyMemFree(buffer)); }
 
+static void *registration_new(float *buffer, size_t bytes) {
+    void *handle;
+    MUST(pennyCommRegister(comm, buffer, bytes, &handle));
+    return handle;
+}
+
+static void registration_free(void *handle) { MUST(pennyCommDeregister(comm, handle)); }
+
 static double slowest(double mine) {
     double all;
     MUST(pennyAllReduce(&mine, &all, 1, pennyFloat64, pennyMax, comm, NULL));

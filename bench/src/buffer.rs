@@ -26,12 +26,12 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `data` bytes, every page touched.
+    /// Room for `data` bytes, every page touched. Registered ones are private: it is a communicator that registers them.
     pub fn new(kind: Buffers, data: usize) -> Result<Buffer, String> {
         let bytes = Self::total(data);
         let start = match kind {
             Buffers::Heap => capi::mem_alloc(bytes)?,
-            Buffers::Private => {
+            Buffers::Private | Buffers::Registered => {
                 let layout = Layout::from_size_align(bytes, ALIGN).map_err(|e| e.to_string())?;
                 // SAFETY: the layout is not empty: it has two guards.
                 let start = unsafe { std::alloc::alloc(layout) };
@@ -98,7 +98,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         match self.kind {
-            Buffers::Private => {
+            Buffers::Private | Buffers::Registered => {
                 // SAFETY: `new` allocated it with this layout, which was valid then.
                 unsafe {
                     let layout = Layout::from_size_align_unchecked(Self::total(self.data), ALIGN);

@@ -216,10 +216,37 @@ impl Communicator {
         Ok(all)
     }
 
+    /// Lets the other ranks reach ordinary memory where it lies.
+    ///
+    /// # Safety
+    /// `bytes` bytes must be at `start`, and must not be freed while the registration lives.
+    pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> Result<Registration<'_>, String> {
+        let mut handle: *mut c_void = ptr::null_mut();
+        // SAFETY: the caller's promise; the communicator is live while self is, and the pointer is to a local.
+        outcome(unsafe { ffi::pennyCommRegister(self.raw, start.cast(), bytes, &mut handle) }, self.raw)?;
+        Ok(Registration { comm: self, handle })
+    }
+
     /// Leaves the launch.
     pub fn destroy(self) -> Result<(), String> {
         // SAFETY: the communicator is live and nobody has it after self.
         outcome(unsafe { ffi::pennyCommDestroy(self.raw) }, ptr::null_mut())
+    }
+}
+
+/// Memory that a communicator's other ranks reach where it lies.
+pub struct Registration<'a> {
+    comm: &'a Communicator,
+    handle: *mut c_void,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the communicator is live while self is, and the handle came from it.
+        let result = unsafe { ffi::pennyCommDeregister(self.comm.raw, self.handle) };
+        if let Err(sentence) = outcome(result, self.comm.raw) {
+            eprintln!("{sentence}");
+        }
     }
 }
 

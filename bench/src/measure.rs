@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use penny::types::{DataType, RedOp};
 
 use crate::buffer::Buffer;
-use crate::capi::{Call, Communicator};
+use crate::capi::{Call, Communicator, Registration};
 use crate::inputs::Inputs;
 use crate::layout::{self, Layout, Source};
 use crate::machine::{self, Machine, MachineTime};
@@ -42,6 +42,8 @@ pub struct Bench<'a> {
     comm: &'a Communicator,
     options: &'a Options,
     subject: Subject,
+    /// Of both buffers, where they are registered. Dropped before them.
+    _registrations: Vec<Registration<'a>>,
     send: Buffer,
     recv: Buffer,
     machine: Option<Machine>,
@@ -85,7 +87,15 @@ impl<'a> Bench<'a> {
         max_bytes: usize,
     ) -> Result<Bench<'a>, String> {
         let (send, recv) = (Buffer::new(kind, max_bytes)?, Buffer::new(kind, max_bytes)?);
-        Ok(Bench { comm, options, subject, send, recv, machine: comm.machine()? })
+        let mut registrations = Vec::new();
+        if kind == Buffers::Registered {
+            for buffer in [&send, &recv] {
+                // SAFETY: the buffer has that many bytes, and outlives its registration.
+                registrations.push(unsafe { comm.register(buffer.address(0), max_bytes) }?);
+            }
+        }
+        let machine = comm.machine()?;
+        Ok(Bench { comm, options, subject, _registrations: registrations, send, recv, machine })
     }
 
     /// Times a case and, if the options say so, checks it. All ranks return the same numbers.

@@ -62,7 +62,7 @@ pub struct Variant {
     /// Where the buffers come from
     #[arg(long, value_name = "KIND", default_value = "private")]
     pub buffers: Buffers,
-    /// 1: the same as --buffers heap
+    /// 1: the same as --buffers registered
     #[arg(short = 'R', long = "local_register", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
     pub local_register: u8,
@@ -82,6 +82,8 @@ pub enum Buffers {
     Private,
     /// pennyMemAlloc: shared memory that peers can reach without a copy
     Heap,
+    /// Ordinary memory that was given to pennyCommRegister
+    Registered,
 }
 
 impl Buffers {
@@ -90,6 +92,7 @@ impl Buffers {
         match self {
             Buffers::Private => "private",
             Buffers::Heap => "heap",
+            Buffers::Registered => "registered",
         }
     }
 }
@@ -97,7 +100,7 @@ impl Buffers {
 impl Variant {
     /// `--buffers`, or what `-R 1` says.
     pub fn buffers(&self) -> Buffers {
-        if self.local_register == 1 { Buffers::Heap } else { self.buffers }
+        if self.local_register == 1 { Buffers::Registered } else { self.buffers }
     }
 }
 
@@ -255,11 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn local_register_asks_for_the_heap() {
+    fn local_register_asks_for_registration() {
         let variant = |line: &str| {
             Line::try_parse_from(line.split_whitespace()).unwrap_or_else(|e| panic!("{e}")).variant
         };
-        assert_eq!(variant("x -R 1").buffers(), Buffers::Heap);
+        assert_eq!(variant("x -R 1").buffers(), Buffers::Registered);
         assert_eq!(variant("x --buffers heap").buffers(), Buffers::Heap);
         assert_eq!(variant("x -R 0").buffers(), Buffers::Private);
     }

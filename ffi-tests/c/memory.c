@@ -1,5 +1,9 @@
-/* src/ffi/memory.rs: shareable memory, used by calls and freed in any order with communicators. */
+/* src/ffi/memory.rs: shareable memory, used by calls and freed in any order with communicators; registered memory. */
 #include "check.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void memory_is_aligned_and_all_ours(void) {
     for (size_t size = 1; size <= (size_t)1 << 22; size *= 8) {
@@ -66,11 +70,189 @@ static void calls_work_on_shareable_memory_wherever_it_lies(void) {
     free(plain);
 }
 
+/* Every kind of call, `count` floats a block, in buffers that have room for a block of each rank. */
+static void all_calls_are_right(pennyComm_t comm, float *in, float *out, int count) {
+    int n = ranks, next = (rank + 1) % n, previous = (rank + n - 1) % n;
+    size_t all = (size_t)n * count;
+#define FILL() for (size_t i = 0; i < all; i++) in[i] = (float)(rank * 1000 + i % 100), out[i] = -1.0f
+#define HOLDS(blocks, what)                                                                                            \
+    for (size_t i = 0; i < (size_t)(blocks) * count; i++) {                                                            \
+        int b = (int)(i / count), k = (int)(i % count);                                                                \
+        (void)b, (void)k;                                                                                              \
+        CHECK_INT(out[i], what);                                                                                       \
+    }
+    int sum = 1000 * (n * (n - 1) / 2);
+    for (int root = 0; root < n; root++) {
+        FILL();
+        OK(pennyReduce(in, out, count, pennyFloat, pennySum, root, comm, NULL));
+        HOLDS(1, rank == root ? sum + n * (k % 100) : -1);
+        FILL();
+        OK(pennyBroadcast(in, out, count, pennyFloat, root, comm, NULL));
+        HOLDS(1, root * 1000 + k % 100);
+        FILL();
+        OK(pennyGather(in, out, count, pennyFloat, root, comm, NULL));
+        HOLDS(n, rank == root ? b * 1000 + k % 100 : -1);
+        FILL();
+        OK(pennyScatter(in, out, count, pennyFloat, root, comm, NULL));
+        HOLDS(1, root * 1000 + (int)(((size_t)rank * count + k) % 100));
+    }
+    FILL();
+    OK(pennyAllReduce(in, out, count, pennyFloat, pennySum, comm, NULL));
+    HOLDS(1, sum + n * (k % 100));
+    OK(pennyAllReduce(out, out, count, pennyFloat, pennySum, comm, NULL)); /* in place */
+    HOLDS(1, n * (sum + n * (k % 100)));
+    FILL();
+    OK(pennyAllGather(in, out, count, pennyFloat, comm, NULL));
+    HOLDS(n, b * 1000 + k % 100);
+    FILL();
+    for (int i = 0; i < count; i++) out[(size_t)rank * count + i] = in[i];
+    OK(pennyAllGather(out + (size_t)rank * count, out, count, pennyFloat, comm, NULL)); /* in place */
+    HOLDS(n, b * 1000 + k % 100);
+    FILL();
+    OK(pennyReduceScatter(in, out, count, pennyFloat, pennySum, comm, NULL));
+    HOLDS(1, sum + n * (int)(((size_t)rank * count + k) % 100));
+    FILL();
+    OK(pennyAlltoAll(in, out, count, pennyFloat, comm, NULL));
+    HOLDS(n, b * 1000 + (int)(((size_t)rank * count + k) % 100));
+    FILL();
+    OK(pennyGroupStart());
+    OK(pennySend(in, count, pennyFloat, next, comm, NULL));
+    OK(pennyRecv(out, count, pennyFloat, previous, comm, NULL));
+    OK(pennyGroupEnd());
+    HOLDS(1, previous * 1000 + k % 100);
+    for (size_t i = 0; i < all; i++) CHECK_INT(in[i], rank * 1000 + i % 100);
+}
+
+static void calls_work_on_registered_memory_of_any_size_and_place(void) {
+    static const int counts[] = {1, 4096, 40001, 90000};
+    pennyComm_t comm = join();
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (int kind = 0; kind < 4; kind++) { /* whose buffers are registered: none's, in, out, both */
+            size_t bytes = (size_t)ranks * counts[c] * sizeof(float);
+            unsigned char *from = malloc(bytes + 200), *to = malloc(bytes + 200);
+            void *in_handle = NULL, *out_handle = NULL;
+            CHECK(from != NULL && to != NULL);
+            memset(from, 0x5a, bytes + 200);
+            memset(to, 0x5a, bytes + 200);
+            /* Not all ranks do the same. */
+            int mine = (kind + rank) % 4;
+            if (mine & 1) OK(pennyCommRegister(comm, from + 100, bytes, &in_handle));
+            if (mine & 2) OK(pennyCommRegister(comm, to + 100, bytes, &out_handle));
+            all_calls_are_right(comm, (float *)(void *)(from + 100), (float *)(void *)(to + 100), counts[c]);
+            for (int i = 0; i < 100; i++) {
+                CHECK(from[i] == 0x5a && to[i] == 0x5a && from[100 + bytes + i] == 0x5a && to[100 + bytes + i] == 0x5a);
+            }
+            OK(pennyCommDeregister(comm, in_handle));
+            OK(pennyCommDeregister(comm, out_handle));
+            for (size_t i = 0; i < (size_t)ranks * counts[c]; i++) {
+                CHECK_INT(((float *)(void *)(from + 100))[i], rank * 1000 + i % 100);
+            }
+            free(from);
+            free(to);
+        }
+    }
+    OK(pennyCommDestroy(comm));
+}
+
+static void registrations_of_every_shape_are_named_or_do_nothing(void) {
+    enum { BYTES = 1 << 20 };
+    pennyComm_t comm = join(), other = join();
+    char local[20000], *memory = malloc(BYTES), *heap;
+    void *handle, *part, *again, *untouched = &handle;
+    CHECK(memory != NULL);
+    memset(memory, 7, BYTES);
+    FAILS(pennyInvalidArgument, "handle is NULL", pennyCommRegister(comm, memory, BYTES, NULL));
+    FAILS(pennyInvalidArgument, "comm is NULL", pennyCommRegister(NULL, memory, BYTES, &untouched));
+    FAILS(pennyInvalidArgument, "buff is NULL", pennyCommRegister(comm, NULL, 1, &untouched));
+    FAILS(pennyInvalidArgument, "no memory at 0x1000", pennyCommRegister(comm, (void *)4096, 4096, &untouched));
+    FAILS(pennyInvalidArgument, "past the end", pennyCommRegister(comm, memory, SIZE_MAX, &untouched));
+    CHECK(untouched == &handle);
+    /* Twice, and in part: pages stay until the last. */
+    OK(pennyCommRegister(comm, memory, BYTES, &handle));
+    OK(pennyCommRegister(comm, memory, BYTES, &again));
+    OK(pennyCommRegister(other, memory + 10, BYTES / 2, &part));
+    CHECK(handle != NULL && handle != again && handle != part);
+    FAILS(pennyInvalidArgument, "handle", pennyCommDeregister(other, handle));
+    OK(pennyCommDeregister(comm, handle));
+    FAILS(pennyInvalidArgument, "handle", pennyCommDeregister(comm, handle));
+    OK(pennyCommDeregister(comm, again));
+    for (int i = 0; i < BYTES; i++) CHECK(memory[i] == 7);
+    OK(pennyCommDestroy(other)); /* the last share goes with its communicator */
+    for (int i = 0; i < BYTES; i++) CHECK(memory[i] == 7);
+    /* Overlapping in part, on a stack, of the heap, without a byte: nothing to do, and no error. */
+    OK(pennyCommRegister(comm, memory, BYTES / 2, &handle));
+    OK(pennyCommRegister(comm, memory + BYTES / 4, BYTES / 2, &part));
+    OK(pennyCommDeregister(comm, part));
+    OK(pennyCommDeregister(comm, handle));
+    OK(pennyCommRegister(comm, local, sizeof local, &handle));
+    OK(pennyCommDeregister(comm, handle));
+    OK(pennyMemAlloc((void **)&heap, BYTES));
+    OK(pennyCommRegister(comm, heap, BYTES, &handle));
+    OK(pennyCommDeregister(comm, handle));
+    OK(pennyMemFree(heap));
+    OK(pennyCommRegister(comm, NULL, 0, &handle));
+    OK(pennyCommDeregister(comm, handle));
+    OK(pennyCommDeregister(comm, NULL));
+    OK(pennyCommRegister(comm, memory, BYTES, &handle));
+    OK(pennyCommDestroy(comm));
+    for (int i = 0; i < BYTES; i++) CHECK(memory[i] == 7);
+    free(memory);
+}
+
+static void a_forked_child_that_ends_leaves_registered_memory_alone(void) {
+    enum { COUNT = 300000 };
+    pennyComm_t comm = join();
+    float *in = malloc(COUNT * sizeof *in), *out = malloc(COUNT * sizeof *out);
+    void *handles[2];
+    CHECK(in != NULL && out != NULL);
+    OK(pennyCommRegister(comm, in, COUNT * sizeof *in, &handles[0]));
+    OK(pennyCommRegister(comm, out, COUNT * sizeof *out, &handles[1]));
+    for (int i = 0; i < COUNT; i++) in[i] = (float)(rank + i % 10);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        void *more = malloc(100000); /* malloc's notes beside the buffers are the child's own */
+        free(more);
+        _exit(in[5] == (float)(rank + 5) && pennyCommDeregister(comm, handles[0]) == pennyInvalidUsage ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    OK(pennyAllReduce(in, out, COUNT, pennyFloat, pennySum, comm, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(out[i], ranks * (ranks - 1) / 2 + ranks * (i % 10));
+    OK(pennyCommDestroy(comm));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(out[i], ranks * (ranks - 1) / 2 + ranks * (i % 10));
+    free(in);
+    free(out);
+}
+
+/* What must not be done: the results are then those of ordinary memory, from a mebibyte on. */
+static void memory_that_was_freed_while_registered_is_found_out(void) {
+    enum { COUNT = 1 << 20, BYTES = COUNT * (int)sizeof(float) };
+    pennyComm_t comm = join();
+    int access = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS;
+    float *buffer = mmap(NULL, BYTES, access, how, -1, 0);
+    void *handle;
+    CHECK(buffer != MAP_FAILED);
+    OK(pennyCommRegister(comm, buffer, BYTES, &handle));
+    CHECK(munmap(buffer, BYTES) == 0 && mmap(buffer, BYTES, access, how | MAP_FIXED, -1, 0) == buffer);
+    for (int i = 0; i < COUNT; i++) buffer[i] = (float)(rank + i % 10);
+    OK(pennyAllReduce(buffer, buffer, COUNT, pennyFloat, pennySum, comm, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(buffer[i], ranks * (ranks - 1) / 2 + ranks * (i % 10));
+    OK(pennyCommDeregister(comm, handle)); /* and it is left alone */
+    for (int i = 0; i < COUNT; i++) CHECK_INT(buffer[i], ranks * (ranks - 1) / 2 + ranks * (i % 10));
+    OK(pennyCommDestroy(comm));
+    CHECK(munmap(buffer, BYTES) == 0);
+}
+
 int main(void) {
     begin();
     RUN(memory_is_aligned_and_all_ours);
     RUN(pieces_do_not_overlap_even_where_others_were_freed);
     RUN(wrong_arguments_are_refused);
     RUN(calls_work_on_shareable_memory_wherever_it_lies);
+    RUN(calls_work_on_registered_memory_of_any_size_and_place);
+    RUN(registrations_of_every_shape_are_named_or_do_nothing);
+    RUN(a_forked_child_that_ends_leaves_registered_memory_alone);
+    RUN(memory_that_was_freed_while_registered_is_found_out);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Checked};
 use super::config::Config;
+use super::registered::Registrations;
 use super::registry::Handle;
 use super::symmetric::Symmetric;
 use crate::error::{Code, Error, Result};
@@ -9,7 +10,6 @@ use crate::exec::{self, Job, Ledger, direct};
 use crate::fabric::live::{Party, Seat};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
-use crate::memory::heap;
 use crate::memory::view::View;
 use crate::onesided::Domain;
 use crate::planner::Planner;
@@ -41,6 +41,8 @@ pub struct Communicator {
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
     shared_from: usize,
+    /// The buffers that its calls need not copy.
+    pub(super) registered: Registrations,
     /// Its ranks on the declared machine, if there is one.
     pub(super) party: Option<Party>,
     /// Its own clock while it takes part in a group over several communicators.
@@ -120,6 +122,7 @@ impl Communicator {
         });
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
+        let registered = Registrations::of(transport.rank());
         Communicator {
             _membership: membership,
             shared,
@@ -133,6 +136,7 @@ impl Communicator {
             fold: None,
             finalized: false,
             shared_from: shared_from(nranks),
+            registered,
             party,
             group_clock: None,
             symmetric: None,
@@ -237,6 +241,7 @@ impl Communicator {
             self.break_with(e);
         }
         ended?;
+        self.registered.give_back(checked.output, job.output);
         self.late_news(early).map_or(Ok(()), Err)
     }
 
@@ -269,12 +274,12 @@ impl Communicator {
     fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<Job<'a>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
-        let offer = offer(call.collective, checked, small, self.shared_from);
+        let (offer, input, output) = self.offer(call.collective, checked, small);
         Ok(Job {
             collective: call.collective,
             root: checked.root,
-            input: checked.input,
-            output: checked.output,
+            input,
+            output,
             count: checked.count,
             limit: checked.limit,
             size,
@@ -332,32 +337,26 @@ impl Communicator {
             ))
         })
     }
-}
 
-/// What a rank offers: a copy of a small input, else the place of its buffers where peers can reach them.
-#[inline]
-fn offer(collective: Collective, checked: &Checked<'_>, small: bool, shared_from: usize) -> Offer {
-    let both_large = collective == Collective::AllReduce && checked.bytes as usize >= shared_from;
-    if small && !both_large {
-        return Offer { in_place: checked.in_place, ..direct::PACKED };
+    /// What this rank offers: a copy of a small input, else the place of its buffers where peers can reach them. And what
+    /// the call is to take for those buffers.
+    #[inline]
+    pub(super) fn offer<'a>(
+        &self,
+        collective: Collective,
+        checked: &Checked<'a>,
+        small: bool,
+    ) -> (Offer, View<'a>, View<'a>) {
+        let packed = (Offer { in_place: checked.in_place, ..direct::PACKED }, checked.input, checked.output);
+        let both_large = collective == Collective::AllReduce && checked.bytes as usize >= self.shared_from;
+        if small && !both_large {
+            return packed;
+        }
+        let (input, own_input) = self.registered.reach(checked.input, true);
+        let (output, own_output) = self.registered.reach(checked.output, false);
+        if small && (input.is_none() || output.is_none()) {
+            return packed;
+        }
+        (Offer { payload: false, input, output, in_place: checked.in_place }, own_input, own_output)
     }
-    let offer = Offer {
-        payload: false,
-        input: shared_at(checked.input),
-        output: shared_at(checked.output),
-        in_place: checked.in_place,
-    };
-    if small && (offer.input.is_none() || offer.output.is_none()) {
-        return Offer { in_place: checked.in_place, ..direct::PACKED };
-    }
-    offer
-}
-
-/// Where a buffer lies in this process's heap.
-#[inline]
-fn shared_at(view: View<'_>) -> Option<u64> {
-    if view.is_empty() {
-        return None;
-    }
-    heap::mine().ok()?.offset_of(view.addr() as usize, view.bytes()).map(|offset| offset as u64)
 }

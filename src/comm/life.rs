@@ -299,9 +299,12 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 /// Free a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
-    let communicator = registry::remove(handle)?;
+    let mut communicator = registry::remove(handle)?;
     symmetric::forget();
     communicator.transport.leave();
+    if communicator.broken().is_err() {
+        communicator.registered.forsake();
+    }
     Ok(())
 }
 
@@ -310,7 +313,8 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
     shared.transport.abort();
-    let communicator = registry::remove(handle)?;
+    let mut communicator = registry::remove(handle)?;
     communicator.transport.leave();
+    communicator.registered.forsake();
     Ok(())
 }

@@ -13,6 +13,7 @@ mod joining;
 mod lease;
 mod life;
 mod permute;
+mod registered;
 mod registry;
 mod shmem;
 mod symmetric;
@@ -37,6 +38,7 @@ use joining::{Joining, Newcomer};
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::memory::heap;
+use crate::memory::view::Address;
 use crate::types::Rank;
 
 /// Make an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
@@ -189,4 +191,13 @@ pub fn mem_alloc(bytes: usize) -> Result<usize> {
 /// Give memory of [`mem_alloc`] back.
 pub fn mem_free(addr: usize) -> Result<()> {
     heap::mine()?.free(addr)
+}
+/// Let peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
+/// calls on them copy no more than on memory of [`mem_alloc`]. Where that cannot be, the log says why and they copy.
+pub fn register(comm: Handle, buffer: Address, bytes: usize) -> Result<u64> {
+    registry::enter(comm, |c| c.register(buffer, bytes))
+}
+/// End a registration of [`register`]; 0: nothing.
+pub fn deregister(comm: Handle, registration: u64) -> Result<()> {
+    registry::enter(comm, |c| c.deregister(registration))
 }

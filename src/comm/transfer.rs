@@ -2,9 +2,9 @@
 
 use super::call::MOST_BYTES;
 use super::communicator::Communicator;
+use super::registered::Registrations;
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::heap;
 use crate::memory::view::Address;
 use crate::transport::pair;
 use crate::types::{DataType, Rank};
@@ -29,6 +29,11 @@ pub struct Transfer {
 impl Transfer {
     /// Check the arguments for a rank of a communicator.
     pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::Transfer> {
+        self.checked(rank, nranks, &Registrations::of(rank))
+    }
+
+    /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
+    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::Transfer> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
         }
@@ -46,7 +51,8 @@ impl Transfer {
             )));
         }
         let data = self.buffer.view(bytes);
-        let shared = heap::mine().ok().and_then(|h| h.offset_of(self.buffer.get(), bytes)).map(|o| o as u64);
+        // Only the receiver reads what is sent from where it lies.
+        let shared = if self.send { registered.reach(data, true).0 } else { None };
         let transfer =
             pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
         Ok(if self.of_permute { transfer.of_permute() } else { transfer })
@@ -64,10 +70,11 @@ pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -
     if let [single] = transfers
         && single.peer != rank as i32
     {
-        let single = [single.check(rank, nranks)?];
+        let single = [single.checked(rank, nranks, &c.registered)?];
         return exchange(c, single);
     }
-    let mut batch = transfers.iter().map(|x| x.check(rank, nranks)).collect::<Result<Vec<_>>>()?;
+    let checked = |x: &Transfer| x.checked(rank, nranks, &c.registered);
+    let mut batch = transfers.iter().map(checked).collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
     exchange(c, batch)

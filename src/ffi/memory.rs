@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use super::handle::pennyComm_t;
 use crate::comm;
 
 c_api! {
@@ -22,5 +23,36 @@ c_api! {
             true => Ok(()),
             false => comm::mem_free(ptr.get()),
         }
+    }
+
+    /// Lets the other ranks reach ordinary memory of this process where it lies, so that calls of comm on it copy no more
+    /// than on memory of pennyMemAlloc. Any rank may register, for itself: the others need not. The contents stay.
+    ///
+    /// Where that cannot be done the call succeeds all the same, calls on the buffer copy as before, and PENNY_DEBUG=info
+    /// says why: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no room
+    /// in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration. Calls
+    /// of less than 16 KiB gain nothing.
+    ///
+    /// comm: the registration ends with it, if not before.
+    /// buff, size: bytes of memory that malloc, new or mmap gave, or any part of it. No thread may write to them during
+    /// this call or pennyCommDeregister; what lies beside them may be written at any time. Memory where nothing is mapped
+    /// is pennyInvalidArgument. A range within a registered one takes a share in it. size 0 does nothing and succeeds.
+    /// handle: written on success, for pennyCommDeregister.
+    ///
+    /// Deregister before memory is freed. Memory that is freed while it is registered, and is then allocated anew, is not
+    /// what the other ranks reach: calls of 1 MiB and more find that out and copy, results of smaller ones are undefined.
+    ///
+    /// The whole pages of the buffer become shared memory. So a forked child shares them with its parent, as it does
+    /// memory of pennyMemAlloc, and must neither write nor free them; and memory that a device or the kernel has pinned at
+    /// its pages (RDMA, a GPU driver, io_uring) must not be registered here.
+    fn pennyCommRegister(comm: pennyComm_t, buff: *mut c_void, size: usize, #[out] handle: *mut *mut c_void) {
+        handle.set(std::ptr::without_provenance_mut(comm::register(comm, buff, size)? as usize))
+    }
+
+    /// Ends a registration: the buffer is private memory again, with its contents.
+    ///
+    /// handle: what pennyCommRegister gave for comm, once, else pennyInvalidArgument; NULL does nothing and succeeds.
+    fn pennyCommDeregister(comm: pennyComm_t, handle: *mut c_void) {
+        comm::deregister(comm, handle.get() as u64)
     }
 }

@@ -7,6 +7,8 @@ pub mod credentials;
 pub mod fork;
 pub mod futex;
 pub mod keeper;
+pub mod maps;
 pub mod process;
+pub mod remap;
 pub mod shm;
 pub mod socket;

@@ -9,7 +9,7 @@ use source::{Source, crate_sources};
 use std::path::{Path, PathBuf};
 
 /// What any module may import.
-const EVERYONE: &[&str] = &["error", "types", "env"];
+const EVERYONE: &[&str] = &["error", "types", "env", "log"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[

@@ -1,0 +1,74 @@
+//! What the library says on its own account: lines on stderr, for those who ask with PENNY_DEBUG.
+//!
+//! As with NCCL's variable: unset, nothing is said; `warn`: what is probably a mistake; `info`: also what was decided
+//! and is good to know.
+
+use crate::env;
+use crate::types::Rank;
+use std::fmt::Arguments;
+use std::io::Write;
+use std::sync::OnceLock;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Silent,
+    Warn,
+    Info,
+}
+
+impl Level {
+    fn parse(text: &str) -> Option<Level> {
+        match text.to_ascii_lowercase().as_str() {
+            "warn" => Some(Level::Warn),
+            "info" => Some(Level::Info),
+            _ => None,
+        }
+    }
+}
+
+/// Something that is probably a mistake of the program's.
+#[cold]
+pub fn warn(rank: Rank, what: Arguments<'_>) {
+    say(Level::Warn, rank, what);
+}
+
+/// Something that was decided and is good to know.
+#[cold]
+pub fn info(rank: Rank, what: Arguments<'_>) {
+    say(Level::Info, rank, what);
+}
+
+fn say(level: Level, rank: Rank, what: Arguments<'_>) {
+    if level <= asked_for() {
+        write(&format!("penny: rank {rank}: {what}\n"));
+    }
+}
+
+/// In one piece, so that the ranks' lines stay whole. A stderr that is closed loses it.
+fn write(line: &str) {
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+fn asked_for() -> Level {
+    static LEVEL: OnceLock<Level> = OnceLock::new();
+    *LEVEL.get_or_init(|| match env::get("PENNY_DEBUG") {
+        None => Level::Silent,
+        Some(text) => Level::parse(&text).unwrap_or_else(|| {
+            write(&format!("penny: PENNY_DEBUG is `{text}`; it is `warn` or `info`\n"));
+            Level::Warn
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_includes_warnings_and_silence_neither() {
+        assert!(Level::parse("INFO").unwrap() >= Level::Warn);
+        assert!(Level::parse("warn").unwrap() < Level::Info);
+        assert!(Level::Silent < Level::Warn);
+        assert_eq!(Level::parse("loud"), None);
+    }
+}
