@@ -56,3 +56,8 @@ fn the_declared_machine_does_what_it_says() {
 fn the_symmetric_heap_does_what_it_says() {
     holds("shmem", &[1, 2, 3]);
 }
+
+#[test]
+fn windows_and_signals_do_what_they_say() {
+    holds("window", &[1, 2, 3]);
+}
