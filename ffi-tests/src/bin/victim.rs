@@ -223,7 +223,7 @@ impl Part {
         }
         self.entered = now_ns();
         if self.window.is_none() {
-            let own = Buffer::new(true, places * count)?;
+            let mut own = Buffer::new(true, places * count)?;
             let window = comm::window_register(self.comm(), own.address(), places * count * 4, 0)?;
             self.window = Some((own, window));
         }
