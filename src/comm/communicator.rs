@@ -4,7 +4,9 @@ use super::call::{Call, Checked};
 use super::config::Config;
 use super::registered::Registrations;
 use super::registry::Handle;
+use super::signals::Counters;
 use super::symmetric::Symmetric;
+use super::window::Windows;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
 use crate::fabric::live::{Party, Seat};
@@ -49,6 +51,9 @@ pub struct Communicator {
     pub(super) group_clock: Option<u64>,
     /// Its symmetric heap, between init and finalize.
     pub(super) symmetric: Option<Symmetric>,
+    /// Signals to and from each rank.
+    pub(super) counters: Counters,
+    pub(super) windows: Windows,
 }
 
 /// How a communicator came to be, which its children take after.
@@ -140,6 +145,8 @@ impl Communicator {
             party,
             group_clock: None,
             symmetric: None,
+            counters: Counters::new(nranks),
+            windows: Windows::default(),
         }
     }
 

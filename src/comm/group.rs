@@ -1,12 +1,14 @@
 //! Groups of calls: queued on this thread between start and end, then run together.
 //!
-//! At the end all transfers of a communicator run side by side, then its collectives in their order: the same order on
-//! every rank, whatever order the calls were made in. A group that spans several communicators of this process (its ranks
+//! At the end a communicator's puts and signals are made, then all its transfers run side by side, then its collectives in
+//! their order, then it waits for the signals that it was to wait for: the same order on every rank, whatever order the
+//! calls were made in; and nobody waits for a signal before it has given its own. A group that spans several communicators of this process (its ranks
 //! are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use super::call::Call;
 use super::joining::{self, Joining};
 use super::registry::{self, Handle};
+use super::signals::{Awaited, Signal};
 use super::{Permute, Transfer, transfer};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
@@ -21,6 +23,8 @@ enum Queued {
     Collective(Handle, Call),
     Permute(Handle, Permute),
     Transfer(Handle, Transfer),
+    Signal(Handle, Signal),
+    Awaited(Handle, Vec<Awaited>),
 }
 
 /// A call that all ranks make in the same order.
@@ -82,6 +86,16 @@ pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
     GROUP.with_borrow_mut(|g| g.queue.push(Queued::Transfer(handle, *transfer)));
 }
 
+/// Queue a signal, with its data, whose arguments are right.
+pub(super) fn add_signal(handle: Handle, signal: &Signal) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Signal(handle, *signal)));
+}
+
+/// Queue the wait for signals that there can be.
+pub(super) fn add_awaited(handle: Handle, awaited: Vec<Awaited>) {
+    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Awaited(handle, awaited)));
+}
+
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
     side_by_side(&mut joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
@@ -140,8 +154,10 @@ fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sy
 /// One communicator's share of a group.
 struct Share {
     handle: Handle,
+    signals: Vec<Signal>,
     transfers: Vec<Transfer>,
     joint: Vec<Joint>,
+    awaited: Vec<Awaited>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
     activity: Option<Activity>,
@@ -153,12 +169,15 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
     for queued in queue {
         let handle = match &queued {
             Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
+            Queued::Signal(h, _) | Queued::Awaited(h, _) => *h,
         };
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
             shares.push(Share {
                 handle,
+                signals: Vec::new(),
                 transfers: Vec::new(),
                 joint: Vec::new(),
+                awaited: Vec::new(),
                 clock_ps: None,
                 activity: None,
             });
@@ -168,6 +187,8 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
             Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
             Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
+            Queued::Signal(_, signal) => shares[at].signals.push(signal),
+            Queued::Awaited(_, awaited) => shares[at].awaited.extend(awaited),
         }
     }
     shares
@@ -237,21 +258,31 @@ impl Drop for Activity {
 }
 
 impl Share {
-    /// What it would take on the declared machine, if all ranks entered it together.
+    /// What it would take on the declared machine, if all ranks entered it together. Signals that are waited for have come
+    /// by then, if the others give as many as this rank.
     fn estimate(&self) -> Result<u64> {
-        registry::enter(self.handle, |communicator| communicator.estimate(&self.transfers, &self.joint))
+        registry::enter(self.handle, |communicator| {
+            let other_ps = communicator.estimate(&self.transfers, &self.joint)?;
+            Ok(other_ps.saturating_add(communicator.estimate_signals(&self.signals)?))
+        })
     }
 
     fn run(&self) -> Result<()> {
         registry::enter(self.handle, |communicator| {
             communicator.group_clock = self.clock_ps;
-            let transferred = transfer::run(communicator, &self.transfers, true);
-            let mut ended = transferred;
+            let mut ended = Ok(());
+            for signal in &self.signals {
+                ended = ended.and(communicator.signal(signal));
+            }
+            ended = ended.and(transfer::run(communicator, &self.transfers, true));
             for call in &self.joint {
                 ended = ended.and(match call {
                     Joint::Collective(call) => communicator.collective(call),
                     Joint::Permute(permute) => communicator.permute(permute),
                 });
+            }
+            if !self.awaited.is_empty() {
+                ended = ended.and(communicator.await_signals(&self.awaited));
             }
             communicator.group_clock = None;
             ended

@@ -16,11 +16,13 @@ mod permute;
 mod registered;
 mod registry;
 mod shmem;
+mod signals;
 mod symmetric;
 mod table;
 mod team;
 mod timed;
 mod transfer;
+mod window;
 
 pub use call::Call;
 pub use child::Grouping;
@@ -28,9 +30,13 @@ pub use config::Config;
 pub use permute::Permute;
 pub use registry::Handle;
 pub use shmem::*;
+pub use signals::{
+    Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals,
+};
 pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
+pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
 
 use child::{Birth, Wish};
 use joining::{Joining, Newcomer};

@@ -4,7 +4,7 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, window, fabric, shmem:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -29,6 +29,7 @@ mod library;
 mod memory;
 mod point_to_point;
 mod shmem;
+mod window;
 
 pub use collectives::*;
 pub use communicator::*;
@@ -40,3 +41,4 @@ pub use memory::*;
 pub use point_to_point::*;
 pub use shmem::*;
 pub use types::*;
+pub use window::*;

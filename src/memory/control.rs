@@ -1,11 +1,13 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | pair rings x n x n
+//!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | rings, signals x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
 //! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
+
+pub mod signals;
 
 use super::segment::{Segment, ShmSafe};
 use super::view::View;
@@ -171,7 +173,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x01");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x02");
 
 /// Where everything lies, a function of the number of ranks and the staging size alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +211,7 @@ impl Layout {
         let pair = take(n * n * size_of::<Pair>(), 64);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
-        let total = (rings_at + n * n * Self::RING).next_multiple_of(4096);
+        let total = rings_at + n * n * (Self::RING + signals::PAGE);
         Layout {
             nranks: n,
             staging,

@@ -7,6 +7,7 @@ mod halves;
 mod one_sided;
 mod order;
 mod refusals;
+mod signals;
 mod three_ways;
 
 use crate::algorithms;
