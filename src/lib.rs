@@ -66,6 +66,7 @@ pub mod bootstrap;
 pub mod exec;
 pub mod fabric;
 pub mod onesided;
+pub mod mailbox;
 pub mod plan;
 pub mod transport;
 // Memory and words.

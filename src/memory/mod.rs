@@ -7,5 +7,6 @@ pub mod arena;
 pub mod board;
 pub mod control;
 pub mod heap;
+pub mod mailbox;
 pub mod segment;
 pub mod view;

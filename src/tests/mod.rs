@@ -8,5 +8,6 @@ mod collectives;
 mod disagreements;
 mod fabric;
 mod machines;
+mod mailbox;
 mod permute;
 mod readme;
