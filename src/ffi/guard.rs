@@ -17,7 +17,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
@@ -119,7 +119,7 @@ macro_rules! admitted_as_they_are {
         }
     )*};
 }
-admitted_as_they_are!(c_int, usize, isize, u64, *const c_int);
+admitted_as_they_are!(c_int, c_uint, usize, isize, u64, *const c_int);
 
 impl Parameter for *const c_void {
     type Admitted = Address;

@@ -4,7 +4,7 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem, mailbox:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -26,6 +26,7 @@ mod communicator;
 mod fabric;
 mod group;
 mod library;
+mod mailbox;
 mod memory;
 mod point_to_point;
 mod shmem;
@@ -36,6 +37,7 @@ pub use fabric::*;
 pub use group::*;
 pub use handle::*;
 pub use library::*;
+pub use mailbox::*;
 pub use memory::*;
 pub use point_to_point::*;
 pub use shmem::*;

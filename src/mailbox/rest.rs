@@ -92,16 +92,17 @@ impl Mailboxes {
             words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
             ended
         };
-        // A message that came with a verdict was sent by somebody who had seen the verdict; so this thread sees it, too.
-        if let Some(all_true) = counts.verdict(round) {
-            sitting.end_round();
-            return Ok(if all_true { Rest::AllVoted } else { Rest::AllIdle });
+        // Who sends after a round has ended knows its verdict; so a message that is here together with a verdict is of the
+        // next round, and one without it of this.
+        if counts.verdict(round).is_none() {
+            if counts.leave(vote, round) {
+                return ended.map(|()| Rest::Message);
+            }
+            let ready = || counts.verdict(round).is_some();
+            self.wait(thread, ready, || self.hope(), || "the verdict of who ended a round".into())?;
         }
-        if !counts.leave(vote, round) {
-            // Only after bad news: while a message is here no round can end.
-            sitting.end_round();
-        }
-        ended.map(|()| Rest::Message)
+        sitting.end_round();
+        Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
     }
 
     /// Is no slot of any mailbox in use? For who is idle, and knows that all are.

@@ -146,7 +146,8 @@ impl Shape {
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: u32, most: u32| match (1..=most).contains(&value) {
             true => Ok(()),
-            false => Err(Error::argument(format!("{what} is {value}; it must be in 1..={most}"))),
+            // C passes an int.
+            false => Err(Error::argument(format!("{what} is {}; it must be in 1..={most}", value as i32))),
         };
         within("threads", self.threads, MAX_THREADS)?;
         within("slots", self.slots, MAX_SLOTS)?;

@@ -13,7 +13,7 @@ const EVERYONE: &[&str] = &["error", "types", "env"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("ffi", &["comm", "onesided", "memory::view", "bootstrap::UniqueId"]),
+    ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId"]),
     (
         "comm",
         &[
@@ -21,6 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "exec",
             "fabric",
             "onesided",
+            "mailbox",
             "transport",
             "bootstrap",
             "kernels",
