@@ -30,6 +30,7 @@
 mod idle;
 mod key;
 #[cfg(all(loom, test))]
+#[allow(unsafe_code)]
 mod models;
 mod planted;
 mod queues;
