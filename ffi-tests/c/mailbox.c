@@ -2,6 +2,10 @@
 #include "check.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS = 4 };
 
@@ -22,6 +26,88 @@ static pennyMailboxStats_t stats(pennyMailbox_t mb) {
     pennyMailboxStats_t stats = PENNY_MAILBOX_STATS_INITIALIZER;
     OK(pennyMailboxStats(mb, &stats));
     return stats;
+}
+
+/* One of three processes that send and receive until one of them is killed. */
+struct meeting {
+    pennyUniqueId id;
+    volatile int there, under_way;
+};
+
+static void ends_by_the_death_of_rank_1(pennyResult_t result) {
+    CHECK_INT(result, pennyRemoteError);
+    const char *said = pennyGetLastError(NULL);
+    if (strstr(said, "rank 1 (pid") == NULL || strstr(said, "died") == NULL) FAIL("\"%s\" does not name the dead", said);
+}
+
+static void *send_on(void *argument) {
+    pennyMailbox_t mb = argument;
+    pennyResult_t result = pennySuccess;
+    void *slot = NULL;
+    OK(pennyMailboxSendSlot(mb, 0, &slot));
+    memset(slot, 1, 64);
+    for (int i = 0; result == pennySuccess; i++) result = pennyMailboxMulticast(mb, i % 3, 0, 6, slot);
+    ends_by_the_death_of_rank_1(result);
+    return NULL;
+}
+
+static void live_until_a_death(int me, struct meeting *meeting) {
+    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
+    pennyMailbox_t mb;
+    pthread_t sender;
+    rank = me;
+    ranks = 3;
+    config.timeoutMs = 60000;
+    if (me == 0) {
+        OK(pennyGetUniqueId(&meeting->id));
+        __sync_synchronize();
+        meeting->there = 1;
+    }
+    while (!meeting->there) nap();
+    __sync_synchronize();
+    OK(pennyCommInitRankConfig(&comm, 3, meeting->id, me, &config));
+    mb = mailbox(3, 8);
+    CHECK(pthread_create(&sender, NULL, send_on, mb) == 0);
+    pennyResult_t result = pennySuccess;
+    for (long i = 0; result == pennySuccess; i++) {
+        pennyMailboxMessage_t message;
+        int thread = 1 + (int)(i % 2); /* both get every message */
+        result = pennyMailboxRecv(mb, thread, &message);
+        if (result == pennySuccess) OK(pennyMailboxFree(mb, thread, message.data));
+        meeting->under_way = 1;
+    }
+    ends_by_the_death_of_rank_1(result);
+    CHECK(pthread_join(sender, NULL) == 0);
+    exit(0);
+}
+
+/* Before anything else: the children of a process that uses Penny may not. */
+static void a_killed_rank_ends_every_wait_of_the_others(void) {
+    if (rank != 0) return;
+    for (int round = 0; round < 5; round++) {
+        pid_t child[3];
+        struct meeting *meeting =
+            mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(meeting != MAP_FAILED);
+        fflush(NULL);
+        for (int i = 0; i < 3; i++) {
+            if ((child[i] = fork()) == 0) live_until_a_death(i, meeting);
+            CHECK(child[i] > 0);
+        }
+        while (!meeting->under_way) nap();
+        for (int i = 0; i < 3 * round; i++) nap();
+        CHECK(kill(child[1], SIGKILL) == 0);
+        for (int i = 0; i < 3; i++) {
+            int status = -1;
+            CHECK(waitpid(child[i], &status, 0) == child[i]);
+            if (i == 1) {
+                CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+            } else {
+                CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            }
+        }
+        CHECK(munmap(meeting, sizeof *meeting) == 0);
+    }
 }
 
 static void all_ranks_make_one_or_none_has_any(void) {
@@ -294,6 +380,7 @@ static void mailboxes_end_with_their_communicator(void) {
 
 int main(void) {
     begin();
+    RUN(a_killed_rank_ends_every_wait_of_the_others);
     RUN(all_ranks_make_one_or_none_has_any);
     RUN(one_message_reaches_any_set_of_threads);
     RUN(a_full_mailbox_pushes_back_and_drops_nothing);
