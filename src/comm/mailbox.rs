@@ -126,7 +126,8 @@ impl Communicator {
             )));
         }
         if let Some((rank, words)) = each().find(|(_, words)| words[1] != 0) {
-            let text = format!("rank {rank} could not make its mailbox, so no rank did; its own error says why");
+            let text =
+                format!("rank {rank} could not make its mailbox, so no rank did; its own error says why");
             let argument = words[1] == Code::InvalidArgument as u64;
             return Err(if argument { Error::usage(text) } else { Error::system(text) });
         }
@@ -192,7 +193,9 @@ pub(super) fn forget(comm: Handle) {
 
 #[cold]
 fn stale() -> Error {
-    Error::argument("mb is not a live mailbox: it was destroyed already, or its communicator was, or it was never created")
+    Error::argument(
+        "mb is not a live mailbox: it was destroyed already, or its communicator was, or it was never created",
+    )
 }
 
 /// Make a mailbox on every rank of a communicator. All ranks call.

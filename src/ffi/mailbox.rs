@@ -132,7 +132,8 @@ impl pennyMailboxConfig_t {
             )));
         }
         // A negative number becomes one that is too large: all ranks are told, and refuse it together.
-        let or = |value: c_int, default: u32| if value == PENNY_CONFIG_UNDEF_INT { default } else { value as u32 };
+        let or =
+            |value: c_int, default: u32| if value == PENNY_CONFIG_UNDEF_INT { default } else { value as u32 };
         let (threads, slots, bytes) = (field!(threads), field!(slots), field!(slotBytes));
         Ok(MailboxConfig { threads: or(threads, 1), slots: or(slots, 512), slot_bytes: or(bytes, 64) })
     }

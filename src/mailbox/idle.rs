@@ -62,7 +62,13 @@ impl Head {
     }
 
     /// End the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended.
-    pub(super) fn conclude(&self, census: u64, threads: u32, round: u64, all_free: impl FnOnce() -> bool) -> bool {
+    pub(super) fn conclude(
+        &self,
+        census: u64,
+        threads: u32,
+        round: u64,
+        all_free: impl FnOnce() -> bool,
+    ) -> bool {
         if census & COUNT != threads as u64 || !all_free() {
             return false;
         }

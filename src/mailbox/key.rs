@@ -33,14 +33,20 @@ type Route = Arc<[(Rank, KeyEntry)]>;
 pub(super) struct Keys(RwLock<Vec<(u32, Option<Route>)>>);
 
 fn unknown(key: KeyId) -> Error {
-    Error::argument(format!("key {:#x} is no key of this mailbox: it was destroyed already, or never created", key.0))
+    Error::argument(format!(
+        "key {:#x} is no key of this mailbox: it was destroyed already, or never created",
+        key.0
+    ))
 }
 
 impl Keys {
     fn get(&self, key: KeyId) -> Result<Route> {
         let keys = self.0.read().unwrap_or_else(|e| e.into_inner());
         let place = keys.get(key.0 as u32 as usize);
-        place.filter(|(turn, _)| *turn as u64 == key.0 >> 32).and_then(|(_, route)| route.clone()).ok_or_else(|| unknown(key))
+        place
+            .filter(|(turn, _)| *turn as u64 == key.0 >> 32)
+            .and_then(|(_, route)| route.clone())
+            .ok_or_else(|| unknown(key))
     }
 
     fn add(&self, route: Route) -> KeyId {
@@ -103,9 +109,11 @@ impl Mailboxes {
             self.fill(letter, *dest, slot, entry.local_key);
         }
         for (i, ((dest, entry), &slot)) in route.iter().zip(&slots).enumerate() {
-            let rest = |_: &Error| route[i + 1..].iter().zip(&slots[i + 1..]).for_each(|((dest, _), &slot)| {
-                self.give_back(*dest, slot);
-            });
+            let rest = |_: &Error| {
+                route[i + 1..].iter().zip(&slots[i + 1..]).for_each(|((dest, _), &slot)| {
+                    self.give_back(*dest, slot);
+                })
+            };
             self.deliver(letter, *dest, slot, entry.mask).inspect_err(rest)?;
         }
         sitting.count_sent();

@@ -298,7 +298,11 @@ fn model_idle_is_found_and_never_while_a_message_is_under_way() {
             enter(&pair);
         }
         other.join().unwrap();
-        assert_eq!(pair.boxes[0].head.verdict(0), early.then_some(true), "found once the answer has been freed");
+        assert_eq!(
+            pair.boxes[0].head.verdict(0),
+            early.then_some(true),
+            "found once the answer has been freed"
+        );
     });
 }
 

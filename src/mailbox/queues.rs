@@ -28,7 +28,8 @@ impl Words<'_> {
         let lock = &self.head.lock;
         // ORDER: partner of the store in `unlock`.
         let acquire = order(Site::Lock, Ordering::Acquire);
-        lock.load(Ordering::Relaxed) == 0 && lock.compare_exchange(0, rank + 1, acquire, Ordering::Relaxed).is_ok()
+        lock.load(Ordering::Relaxed) == 0
+            && lock.compare_exchange(0, rank + 1, acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Let others insert.

@@ -86,7 +86,8 @@ impl Mailboxes {
         } else {
             words.head.idle.0.fetch_or(bit, Ordering::Relaxed);
             let ready = || counts.verdict(round).is_some() || has_message();
-            let watch = || self.transport.check_ranks((0..self.transport.nranks()).filter(|&r| r != self.rank()));
+            let watch =
+                || self.transport.check_ranks((0..self.transport.nranks()).filter(|&r| r != self.rank()));
             let watch = || self.hope().and_then(|()| watch());
             let ended = self.wait(thread, ready, watch, || self.who_works());
             words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
@@ -123,7 +124,10 @@ impl Mailboxes {
         const SHOWN: usize = 8;
         let works = |(rank, block): (Rank, &crate::memory::mailbox::Block)| {
             let idle = block.words().head.idle.0.load(Ordering::Relaxed);
-            (0..block.shape().threads).filter(move |t| idle >> t & 1 == 0).map(move |t| (rank, t)).collect::<Vec<_>>()
+            (0..block.shape().threads)
+                .filter(move |t| idle >> t & 1 == 0)
+                .map(move |t| (rank, t))
+                .collect::<Vec<_>>()
         };
         let all: Vec<(Rank, u32)> = (0..).zip(self.blocks()).flat_map(works).collect();
         let mut text = format!(

@@ -72,7 +72,10 @@ impl Seat {
 
     /// Take the seat for good. False while somebody sits there.
     pub fn close(&self) -> bool {
-        matches!(self.taken.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed), Ok(_) | Err(CLOSED))
+        matches!(
+            self.taken.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed),
+            Ok(_) | Err(CLOSED)
+        )
     }
 
     /// The seat may be taken again.

@@ -3,12 +3,12 @@
 use super::key::Keys;
 use super::seat::{Refusal, Seat, Sitting};
 use crate::error::{Error, Result};
+use crate::kernels;
 use crate::memory::heap;
 use crate::memory::mailbox::{Block, FLIT, Shape, Words};
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::fork;
-use crate::kernels;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
@@ -50,8 +50,11 @@ pub struct Stats {
 /// Make this rank's own mailbox, at an address of its heap: empty, and known to nobody yet.
 pub fn prepare(addr: usize, shape: &Shape, rank: Rank) -> Result<u64> {
     let heap = heap::mine()?;
-    let offset = heap.offset_of(addr, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
-    let all = heap.view(offset, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
+    let offset = heap
+        .offset_of(addr, shape.bytes())
+        .ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
+    let all =
+        heap.view(offset, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
     kernels::zero(all);
     Block::new(heap::own()?, offset as u64, *shape, rank)?.words().prepare();
     Ok(offset as u64)

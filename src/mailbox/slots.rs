@@ -66,7 +66,9 @@ impl Words<'_> {
         // BOUND: as in `claim`.
         loop {
             // If somebody takes the first slot meanwhile, what is read here may be anything, and the exchange fails.
-            let below = self.nth((first & FIRST).wrapping_sub(1)).map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
+            let below = self
+                .nth((first & FIRST).wrapping_sub(1))
+                .map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
             let link = (below + 1) << DEPTH & !IN_USE | first & FIRST;
             self.slots[slot as usize].word.store(link, Ordering::Relaxed);
             let after = first & !FIRST | (slot as u64 + 1);
@@ -110,7 +112,8 @@ impl Words<'_> {
     /// How many slots are free; exact when nobody takes or frees one meanwhile.
     pub(super) fn free_slots(&self) -> u32 {
         let first = self.head.free.0.load(Ordering::Acquire);
-        let count = self.nth((first & FIRST).wrapping_sub(1)).map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
+        let count =
+            self.nth((first & FIRST).wrapping_sub(1)).map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
         count.min(self.slots.len() as u64) as u32
     }
 
