@@ -176,11 +176,8 @@ const MOST_ENTRIES: usize = 1 << 16;
 /// # Safety
 /// Unless NULL, `n` entries must be readable.
 unsafe fn read_entries(entries: *const pennyMailboxKeyEntry_t, n: usize) -> Result<Vec<KeyEntry>> {
-    if n > MOST_ENTRIES {
-        return Err(Error::argument(format!("n is {n}; a key has at most {MOST_ENTRIES} entries")));
-    }
-    if entries.is_null() && n > 0 {
-        return Err(Error::argument(format!("entries is NULL; pass {n} entries")));
+    if n > MOST_ENTRIES || (entries.is_null() && n > 0) {
+        return Err(Error::argument(format!("entries is NULL, or n, which is {n}, is above {MOST_ENTRIES}")));
     }
     let entry = |i: usize| {
         // SAFETY: the promise to `read_entries`.
