@@ -43,6 +43,13 @@
 #define PENNY_SHMEM_STATS_INITIALIZER \
     {sizeof(pennyShmemStats_t), PENNY_SHMEM_STATS_MAGIC, PENNY_VERSION_CODE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
+#define PENNY_MAILBOX_CONFIG_INITIALIZER \
+    {sizeof(pennyMailboxConfig_t), PENNY_MAILBOX_CONFIG_MAGIC, PENNY_VERSION_CODE, PENNY_CONFIG_UNDEF_INT, \
+     PENNY_CONFIG_UNDEF_INT, PENNY_CONFIG_UNDEF_INT}
+
+#define PENNY_MAILBOX_STATS_INITIALIZER \
+    {sizeof(pennyMailboxStats_t), PENNY_MAILBOX_STATS_MAGIC, PENNY_VERSION_CODE, 0, 0, 0, 0, 0, 0, 0}
+
 #define PENNY_SIM_INFO_INITIALIZER \
     {sizeof(pennySimInfo_t), PENNY_SIM_INFO_MAGIC, PENNY_VERSION_CODE, 0, 0}
 
@@ -79,6 +86,30 @@
 
 // The magic of a pennyShmemStats_t: "PESH".
 #define PENNY_SHMEM_STATS_MAGIC 1346720584
+
+// The magic of a pennyMailboxConfig_t: "PEMB".
+#define PENNY_MAILBOX_CONFIG_MAGIC 1346719042
+
+// The magic of a pennyMailboxStats_t: "PEMS".
+#define PENNY_MAILBOX_STATS_MAGIC 1346719059
+
+// Bytes of a flit, the unit of a message's length.
+#define PENNY_MAILBOX_FLIT_BYTES 16
+
+// A flag of pennyMailboxWaitUntil: a message to dest could be sent.
+#define PENNY_MAILBOX_CAN_SEND 1
+
+// A flag of pennyMailboxWaitUntil: a message is here.
+#define PENNY_MAILBOX_CAN_RECV 2
+
+// How pennyMailboxIdle ends: a message is here.
+#define PENNY_MAILBOX_MESSAGE 0
+
+// How pennyMailboxIdle ends: everybody is idle, and no message is left.
+#define PENNY_MAILBOX_ALL_IDLE 1
+
+// How pennyMailboxIdle ends: and everybody has voted true.
+#define PENNY_MAILBOX_ALL_VOTED 2
 
 // What a call returns. The numbers are NCCL's and are for life.
 typedef enum {
@@ -214,6 +245,9 @@ typedef enum {
 
 // What a pennyComm_t pretends to point at.
 typedef struct pennyComm pennyComm;
+
+// What a pennyMailbox_t pretends to point at.
+typedef struct pennyMailbox pennyMailbox;
 
 // What a pennyStream_t pretends to point at.
 typedef struct pennyStream pennyStream;
@@ -384,6 +418,76 @@ typedef struct {
     // 1 - largestFree / free: the share of the free memory that one allocation cannot have. 0 where nothing is free.
     double fragmentation;
 } pennyShmemStats_t;
+
+// Settings of a mailbox. Begin with `pennyMailboxConfig_t config = PENNY_MAILBOX_CONFIG_INITIALIZER;`.
+typedef struct {
+    // Set by the initializer: sizeof(pennyMailboxConfig_t) where the program was compiled.
+    size_t size;
+    // Set by the initializer.
+    unsigned int magic;
+    // Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
+    unsigned int version;
+    // Threads of this rank, 1 to 64; 1 if left. They are numbered from 0.
+    int threads;
+    // Messages that this rank's mailbox holds, 1 to 65536; 512 if left.
+    int slots;
+    // Bytes of a message at most: a multiple of 16, up to 65536; 64 if left. The same on all ranks.
+    int slotBytes;
+} pennyMailboxConfig_t;
+
+// A communicator's mailboxes, as one rank holds them. Copy it freely, to all threads of the rank; it is good until
+// pennyMailboxDestroy or the end of the communicator, and refused with pennyInvalidArgument ever after.
+typedef pennyMailbox *pennyMailbox_t;
+
+// A message that was received. It lies in the mailbox, and all its receivers read the same bytes: do not write to it.
+typedef struct {
+    // Its bytes, valid until this thread passes the address to pennyMailboxFree.
+    const void *data;
+    // Its length in flits of 16 bytes.
+    int flits;
+    // Who sent it.
+    int sourceRank;
+    // As which of its threads.
+    int sourceThread;
+    // The local key of the entry by which it was sent here; 0 for one that was sent without a key.
+    unsigned int localKey;
+} pennyMailboxMessage_t;
+
+// One mailbox that a key stands for.
+typedef struct {
+    // The mailbox's rank.
+    int dest;
+    // Threads 32 to 63, a bit each.
+    unsigned int maskHigh;
+    // Threads 0 to 31, a bit each.
+    unsigned int maskLow;
+    // What the message tells them, in pennyMailboxMessage_t::localKey.
+    unsigned int localKey;
+} pennyMailboxKeyEntry_t;
+
+// What has gone through this rank's mailbox. Begin with PENNY_MAILBOX_STATS_INITIALIZER.
+typedef struct {
+    // Set by the initializer.
+    size_t size;
+    // Set by the initializer.
+    unsigned int magic;
+    // Set by the initializer.
+    unsigned int version;
+    // Slots of this rank's mailbox.
+    uint64_t slots;
+    // Those without a message.
+    uint64_t slotsFree;
+    // Sends of this rank's threads, to any mailbox; one by a key counts once.
+    uint64_t sent;
+    // Messages that this rank's threads have received: a multicast counts once for each of them.
+    uint64_t received;
+    // Copies written to this rank's mailbox, by whomever: a multicast counts once.
+    uint64_t written;
+    // Threads that those copies were for, all together.
+    uint64_t delivered;
+    // Bytes of those copies.
+    uint64_t bytesWritten;
+} pennyMailboxStats_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1314,6 +1418,139 @@ pennyResult_t pennyShmemTeamTranslatePe(pennyComm_t src_team,
 
 // All ranks of the team have come here. Says nothing about puts.
 pennyResult_t pennyShmemTeamSync(pennyComm_t team);
+
+// Makes a mailbox on every rank. All ranks call; threads and slots may differ between ranks, slotBytes must not. If one
+// rank cannot make its own, no rank has any.
+//
+// A mailbox serves up to 64 threads of its rank. The other functions may be called by all of them at once; each passes
+// its own number, and two calls with one number at once are pennyInvalidUsage. Every wait ends at the latest at the
+// communicator's deadline, or when a rank has died.
+//
+// config: from PENNY_MAILBOX_CONFIG_INITIALIZER. mb: written on success.
+pennyResult_t pennyMailboxCreate(pennyComm_t comm,
+                                 const pennyMailboxConfig_t *config,
+                                 pennyMailbox_t *mb);
+
+// Ends the mailboxes of all ranks, with what is in them. All ranks call. Calls of this rank's other threads that wait are
+// ended with pennyInvalidUsage. The end of the communicator does the same.
+pennyResult_t pennyMailboxDestroy(pennyMailbox_t mb);
+
+// Where a thread writes its next message: slotBytes bytes, always the same.
+//
+// slot: written on success.
+pennyResult_t pennyMailboxSendSlot(pennyMailbox_t mb, int thread, void **slot);
+
+// The length of a thread's messages from the next on. At first it is that of a slot.
+//
+// flits: of 16 bytes, at least 1.
+pennyResult_t pennyMailboxSetLen(pennyMailbox_t mb, int thread, int flits);
+
+// Could a message to rank dest be sent without waiting? Others may take the slot first; pennyMailboxTryMulticast asks
+// and sends in one.
+//
+// can: 1 or 0, written on success.
+pennyResult_t pennyMailboxCanSend(pennyMailbox_t mb,
+                                  int thread,
+                                  int dest,
+                                  int *can);
+
+// Is there a message for the thread?
+//
+// can: 1 or 0, written on success.
+pennyResult_t pennyMailboxCanRecv(pennyMailbox_t mb, int thread, int *can);
+
+// Sends what a thread has written to its send slot to every thread of rank dest's mailbox whose bit is set: one copy,
+// which all of them read. It is delivered to all of them or, yet, to none. Messages of a thread come to each receiver in
+// the order in which they were sent, and two receivers see the messages that both get in the same order.
+//
+// Waits while dest's mailbox is full. The slot may be written again when the call returns.
+//
+// maskHigh: threads 32 to 63; maskLow: threads 0 to 31. slot: what pennyMailboxSendSlot gave; it also says which thread
+// sends.
+pennyResult_t pennyMailboxMulticast(pennyMailbox_t mb,
+                                    int dest,
+                                    unsigned int maskHigh,
+                                    unsigned int maskLow,
+                                    const void *slot);
+
+// As pennyMailboxMulticast, but does nothing where that would wait for a slot. A thread that others may be waiting for to
+// receive sends like this, and receives while it cannot.
+//
+// sent: 1 or 0, written on success.
+pennyResult_t pennyMailboxTryMulticast(pennyMailbox_t mb,
+                                       int dest,
+                                       unsigned int maskHigh,
+                                       unsigned int maskLow,
+                                       const void *slot,
+                                       int *sent);
+
+// Sends to one thread: a multicast with one bit.
+pennyResult_t pennyMailboxSend(pennyMailbox_t mb, int dest, int destThread, const void *slot);
+
+// The oldest message for a thread. Waits until there is one.
+//
+// message: written on success. Pass its data to pennyMailboxFree when done with it.
+pennyResult_t pennyMailboxRecv(pennyMailbox_t mb, int thread, pennyMailboxMessage_t *message);
+
+// The oldest message for a thread, if there is one.
+//
+// message: written if there is. received: 1 or 0, written on success.
+pennyResult_t pennyMailboxTryRecv(pennyMailbox_t mb,
+                                  int thread,
+                                  pennyMailboxMessage_t *message,
+                                  int *received);
+
+// The thread is done with a message that it received. When all its receivers are, its slot is free for another.
+//
+// data: of the message. A second free, or one by a thread that did not receive it, is pennyInvalidUsage; an address that
+// is no message's is pennyInvalidArgument.
+pennyResult_t pennyMailboxFree(pennyMailbox_t mb,
+                               int thread,
+                               const void *data);
+
+// Waits until a message to dest could be sent (PENNY_MAILBOX_CAN_SEND), or a message is here (PENNY_MAILBOX_CAN_RECV), or
+// either.
+//
+// flags: one or both. dest: looked at only with PENNY_MAILBOX_CAN_SEND. ready: those that hold, written on success.
+pennyResult_t pennyMailboxWaitUntil(pennyMailbox_t mb,
+                                    int thread,
+                                    int flags,
+                                    int dest,
+                                    int *ready);
+
+// The thread has nothing to do. Waits until there is a message for it, or until all threads of all ranks' mailboxes are in
+// this call and no message is left: none undelivered, none unfreed. That is found exactly, and no thread leaves with it
+// before all are in.
+//
+// vote: 0 or not. state: written on success: PENNY_MAILBOX_MESSAGE, PENNY_MAILBOX_ALL_IDLE, or PENNY_MAILBOX_ALL_VOTED if
+// besides all have voted other than 0. A thread that still holds a message is refused with pennyInvalidUsage.
+pennyResult_t pennyMailboxIdle(pennyMailbox_t mb,
+                               int thread,
+                               int vote,
+                               int *state);
+
+// Programs a key: a list of mailboxes, their threads, and what each is told, which pennyMailboxKeySend names by one number.
+// The key belongs to this rank's mailbox; all its threads may use it.
+//
+// entries: n of them, copied by the call. key: written on success.
+pennyResult_t pennyMailboxKeyCreate(pennyMailbox_t mb,
+                                    const pennyMailboxKeyEntry_t *entries,
+                                    size_t n,
+                                    uint64_t *key);
+
+// Sends what a thread has written to its send slot to everybody that a key stands for: one copy for each entry. Waits while
+// one of the mailboxes is full; until all have room, nobody gets it.
+pennyResult_t pennyMailboxKeySend(pennyMailbox_t mb,
+                                  uint64_t key,
+                                  const void *slot);
+
+// Forgets a key. Messages that were sent by it arrive.
+pennyResult_t pennyMailboxKeyDestroy(pennyMailbox_t mb, uint64_t key);
+
+// What has gone through this rank's mailbox.
+//
+// stats: from PENNY_MAILBOX_STATS_INITIALIZER; written on success.
+pennyResult_t pennyMailboxStats(pennyMailbox_t mb, pennyMailboxStats_t *stats);
 
 #ifdef __cplusplus
 }  // extern "C"

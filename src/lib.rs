@@ -49,6 +49,9 @@
 //! | region | a range of memory that every rank has, at an address of its own |
 //! | domain | one rank's symmetric heap |
 //! | signal | a word by which a put says that it has come |
+//! | mailbox | a rank's slots and its threads' queues, to which all ranks send |
+//! | seat | what one thread of a mailbox knows; one operating system thread at a time sits there |
+//! | census, verdict | how many threads are idle; what they are told when all are |
 //! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 
 #![deny(unsafe_code)]
@@ -66,6 +69,7 @@ pub mod topology;
 pub mod bootstrap;
 pub mod exec;
 pub mod fabric;
+pub mod mailbox;
 pub mod onesided;
 pub mod plan;
 pub mod transport;

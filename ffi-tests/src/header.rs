@@ -31,6 +31,7 @@ pub const FILES: &[&str] = &[
     "shmem/wait.rs",
     "shmem/atomics.rs",
     "shmem/team.rs",
+    "mailbox.rs",
 ];
 
 /// The header as src/ffi and cbindgen.toml define it now.

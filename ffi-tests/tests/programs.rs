@@ -58,6 +58,11 @@ fn the_declared_machine_does_what_it_says() {
 }
 
 #[test]
+fn mailboxes_do_what_they_say() {
+    holds("mailbox", &[1, 2, 4]);
+}
+
+#[test]
 fn the_symmetric_heap_does_what_it_says() {
     holds("shmem", &[1, 2, 3]);
 }

@@ -3,6 +3,7 @@
 use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
 use super::declared;
+use super::mailbox;
 use super::registry::{self, Handle};
 use super::symmetric;
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
@@ -300,6 +301,7 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let mut communicator = registry::remove(handle)?;
+    mailbox::forget(handle);
     symmetric::forget();
     communicator.transport.leave();
     if communicator.broken().is_err() {
@@ -314,6 +316,7 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     shared.refuse_forked()?;
     shared.transport.abort();
     let mut communicator = registry::remove(handle)?;
+    mailbox::forget(handle);
     communicator.transport.leave();
     communicator.registered.forsake();
     Ok(())

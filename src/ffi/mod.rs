@@ -4,8 +4,8 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, window, fabric, shmem:
-//!                        one file an API family; each body is one call into `comm`
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, window, fabric, shmem,
+//!                        mailbox: one file an API family; each body is one call into `comm`
 //! ```
 //!
 //! The documentation of the functions is written for C programmers, because it becomes `include/penny.h`. What holds
@@ -26,6 +26,7 @@ mod communicator;
 mod fabric;
 mod group;
 mod library;
+mod mailbox;
 mod memory;
 mod point_to_point;
 mod shmem;
@@ -37,6 +38,7 @@ pub use fabric::*;
 pub use group::*;
 pub use handle::*;
 pub use library::*;
+pub use mailbox::*;
 pub use memory::*;
 pub use point_to_point::*;
 pub use shmem::*;

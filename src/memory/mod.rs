@@ -7,6 +7,7 @@ pub mod arena;
 pub mod board;
 pub mod control;
 pub mod heap;
+pub mod mailbox;
 pub mod registered;
 pub mod segment;
 pub mod view;

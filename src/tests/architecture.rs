@@ -13,7 +13,7 @@ const EVERYONE: &[&str] = &["error", "types", "env", "log"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("ffi", &["comm", "onesided", "memory::view", "bootstrap::UniqueId"]),
+    ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId"]),
     (
         "comm",
         &[
@@ -21,6 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "exec",
             "fabric",
             "onesided",
+            "mailbox",
             "transport",
             "bootstrap",
             "kernels",
@@ -34,6 +35,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("topology", &["plan::Shape", "plan::Lane"]),
     ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
     ("onesided", &["transport", "fabric::live", "kernels", "memory", "sync"]),
+    ("mailbox", &["transport", "kernels", "memory", "sync", "sys"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),
     ("plan", &[]),
     ("transport", &["memory", "sync", "sys", "kernels"]),

@@ -8,6 +8,7 @@ mod collectives;
 mod disagreements;
 mod fabric;
 mod machines;
+mod mailbox;
 mod permute;
 mod readme;
 mod windows;

@@ -1,0 +1,214 @@
+//! The mailboxes of a communicator: made and ended by all ranks together, used by each rank's threads without a lock.
+//!
+//! Every rank makes its own mailbox in its shareable heap, then tells all where it is and how large, or that it could not. So
+//! one exchange is the agreement, the address book and the verdict. A mailbox's memory is used again only when no rank can write
+//! to it any more: after all have closed theirs, or after all have left.
+
+use super::communicator::Communicator;
+use super::lease::Lease;
+use super::registry::{self, Handle};
+use super::table::{Remembered, Table};
+use crate::error::{Code, Error, Result};
+use crate::mailbox::{self, Mailboxes, Shape};
+use crate::memory::heap;
+use crate::types::Rank;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+
+/// What a caller asks of its rank's mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MailboxConfig {
+    /// Threads that it serves, at most 64.
+    pub threads: u32,
+    /// Messages that it holds.
+    pub slots: u32,
+    /// Bytes of a message at most, a multiple of 16. The same on all ranks: a message must fit anywhere.
+    pub slot_bytes: u32,
+}
+
+/// One rank's mailboxes as their handle names them.
+struct Office {
+    boxes: Mailboxes,
+    comm: Handle,
+    /// The communicator's call that made it: the same on all ranks.
+    number: u64,
+    lease: Mutex<Option<Lease>>,
+}
+
+thread_local! {
+    static LAST: Remembered<Office> = const { RefCell::new(None) };
+}
+static TABLE: Table<Office> = Table::new(&LAST);
+
+/// What ranks tell each other first: that they make a mailbox, or end one.
+const MAKE: u64 = 0x6d62_6f78_0001;
+const END: u64 = 0x6d62_6f78_0002;
+const WORDS: usize = 6;
+
+impl Office {
+    fn lease(&self) -> Option<Lease> {
+        self.lease.lock().unwrap_or_else(|e| e.into_inner()).take()
+    }
+}
+
+impl Communicator {
+    fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<Handle> {
+        self.usable()?;
+        self.broken()?;
+        let &MailboxConfig { threads, slots, slot_bytes } = config;
+        let shape = Shape { threads, slots, slot_bytes, ranks: self.nranks() };
+        let made = self.mailbox_prepare(&shape);
+        let (state, offset) = match &made {
+            Ok((_, offset)) => (0, *offset),
+            Err(e) => (e.code as u64, 0),
+        };
+        let told = self.tell_all(&[MAKE, state, offset, threads as u64, slots as u64, slot_bytes as u64]);
+        let told = match told {
+            Ok(told) => told,
+            Err(e) => {
+                // Some rank may have heard of this one's.
+                made.into_iter().for_each(|(lease, _)| lease.keep());
+                return Err(e);
+            }
+        };
+        let (lease, _) = made?;
+        match self.mailbox_agreed(&told) {
+            Ok(told) => {
+                let boxes = Mailboxes::new(self.transport.clone(), &told);
+                let office = boxes.map(|boxes| Office {
+                    boxes,
+                    comm: self.handle(),
+                    number: self.seq,
+                    lease: Mutex::new(None),
+                });
+                let office = match office {
+                    Ok(office) => Arc::new(office),
+                    Err(e) => {
+                        lease.keep();
+                        return Err(e);
+                    }
+                };
+                *office.lease.lock().unwrap_or_else(|e| e.into_inner()) = Some(lease);
+                TABLE.insert(office.clone()).ok_or_else(|| {
+                    office.lease().into_iter().for_each(Lease::keep);
+                    Error::system("this process has as many mailboxes as it can have; destroy some")
+                })
+            }
+            Err(e) => {
+                // All ranks know that there is none.
+                lease.free()?;
+                Err(e)
+            }
+        }
+    }
+
+    /// This rank's own, known to nobody yet.
+    fn mailbox_prepare(&self, shape: &Shape) -> Result<(Lease, u64)> {
+        shape.check()?;
+        let addr = heap::mine()?.alloc(shape.bytes())?;
+        let lease = Lease::new(addr, self.transport.clone());
+        match mailbox::prepare(addr, shape, self.rank()) {
+            Ok(offset) => Ok((lease, offset)),
+            Err(e) => {
+                lease.free()?;
+                Err(e)
+            }
+        }
+    }
+
+    /// Where all mailboxes are, if every rank has made one and a message fits anywhere.
+    fn mailbox_agreed(&self, told: &[u64]) -> Result<Vec<(u64, Shape)>> {
+        let each = || (0..).zip(told.chunks_exact(WORDS));
+        if let Some((rank, _)) = each().find(|(_, words)| words[0] != MAKE) {
+            let me = self.rank();
+            return Err(Error::usage(format!(
+                "ranks disagree: rank {me} makes a mailbox, rank {rank} does something else; all ranks must make the same calls"
+            )));
+        }
+        if let Some((rank, words)) = each().find(|(_, words)| words[1] != 0) {
+            let text =
+                format!("rank {rank} could not make its mailbox, so no rank did; its own error says why");
+            let argument = words[1] == Code::InvalidArgument as u64;
+            return Err(if argument { Error::usage(text) } else { Error::system(text) });
+        }
+        if let Some((rank, words)) = each().find(|(_, words)| words[5] != told[5]) {
+            return Err(Error::usage(format!(
+                "ranks disagree: slotBytes is {} on rank 0 and {} on rank {rank}; a message must fit into any mailbox",
+                told[5], words[5]
+            )));
+        }
+        let word = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
+        let shape = |w: &[u64]| Shape {
+            threads: word(w[3]),
+            slots: word(w[4]),
+            slot_bytes: word(w[5]),
+            ranks: self.nranks(),
+        };
+        Ok(each().map(|(_, words): (Rank, _)| (words[2], shape(words))).collect())
+    }
+
+    fn mailbox_destroy(&mut self, handle: Handle, office: &Office) -> Result<()> {
+        self.usable()?;
+        office.boxes.close();
+        let told = self.tell_all(&[END, office.number, 0, 0, 0, 0]).and_then(|told| {
+            let others = (0..).zip(told.chunks_exact(WORDS));
+            match others.into_iter().find(|(_, words)| words[..2] != [END, office.number]) {
+                None => Ok(()),
+                Some((rank, _)) => Err(Error::usage(format!(
+                    "ranks disagree: rank {} destroys the mailbox of call #{}, rank {rank} does something else",
+                    self.rank(),
+                    office.number
+                ))),
+            }
+        });
+        match told {
+            Err(e) if e.code == Code::InvalidUsage => {
+                office.boxes.reopen();
+                Err(e)
+            }
+            told => {
+                TABLE.remove(handle);
+                let lease = office.lease();
+                match told {
+                    // Nobody's threads are inside a call any more.
+                    Ok(()) => lease.map_or(Ok(()), Lease::free),
+                    Err(e) => {
+                        lease.into_iter().for_each(Lease::keep);
+                        Err(e)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The communicator ends: so do its mailboxes, and the waits of its threads.
+pub(super) fn forget(comm: Handle) {
+    for (handle, office) in TABLE.all().into_iter().filter(|(_, office)| office.comm == comm) {
+        TABLE.remove(handle);
+        office.boxes.close();
+        office.lease().into_iter().for_each(Lease::keep);
+    }
+}
+
+#[cold]
+fn stale() -> Error {
+    Error::argument(
+        "mb is not a live mailbox: it was destroyed already, or its communicator was, or it was never created",
+    )
+}
+
+/// Make a mailbox on every rank of a communicator. All ranks call.
+pub fn mailbox_create(comm: Handle, config: &MailboxConfig) -> Result<Handle> {
+    registry::enter(comm, |c| c.mailbox_create(config))
+}
+/// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
+pub fn mailbox_destroy(mailbox: Handle) -> Result<()> {
+    let office = TABLE.get(mailbox).ok_or_else(stale)?;
+    registry::enter(office.comm, |c| c.mailbox_destroy(mailbox, &office))
+}
+/// Use it, from any thread.
+#[inline]
+pub fn mailbox<T>(mailbox: Handle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
+    TABLE.with(mailbox, |office| body(&office.boxes)).unwrap_or_else(|| Err(stale()))
+}

@@ -1,0 +1,98 @@
+//! Has everybody run out of work? Found exactly: never while a message is under way or unfreed, and without fail once none is.
+//!
+//! ```text
+//!     census    version 29 | round 1 | voted true 17 | idle 17        one word for all mailboxes, in rank 0's
+//!     verdict   rounds ended << 1 | all voted true                    told by whoever ended the round
+//!
+//!     idle thread                                       the thread whose entry made the count complete
+//!     census += (version, vote, idle)     (enter)       all slots of all mailboxes free?   no: somebody has a message to
+//!     a message is here: census -= ...    (leave)           receive; it will leave, and a later entry completes the count
+//!     a verdict is here: the round is over              census still what it was at the entry?  (exchange for the next round)
+//!                                                       verdict = ...
+//! ```
+//!
+//! Who is idle neither sends nor holds a message: a thread enters with nothing to receive and nothing to free. If the census is
+//! the same before and after the look at the slots, then all were idle all along (the version would tell), nothing could be
+//! sent, and what was seen was so at one moment. Conversely the last to enter can only find a slot in use because somebody has
+//! not received its message yet, who will leave for it; so nobody has to look again, and idle threads may sleep.
+//!
+//! A thread counts the rounds that it has ended. A slow one still sees the verdict of its round: the next cannot end without it.
+
+use super::planted::{Site, is, order};
+use crate::memory::mailbox::Head;
+use crate::sync::prim::model::Ordering;
+
+/// The most threads that can be counted: 1024 ranks of 64.
+const COUNT: u64 = (1 << 17) - 1;
+const IDLE: u64 = 1;
+const VOTE: u64 = 1 << 17;
+const ROUND: u64 = 1 << 34;
+const VERSION: u64 = 1 << 35;
+
+fn share(vote: bool) -> u64 {
+    IDLE + if vote { VOTE } else { 0 }
+}
+
+fn of_round(census: u64, round: u64) -> bool {
+    (census & ROUND != 0) == (round & 1 == 1)
+}
+
+impl Head {
+    /// Be idle. The census as it is now, for [`conclude`](Self::conclude).
+    pub(super) fn enter(&self, vote: bool) -> u64 {
+        let more = if is(Site::Version) { share(vote) } else { share(vote) + VERSION };
+        // ORDER: whatever this thread has sent and freed comes before; partner: the last one's entry.
+        self.census.0.fetch_add(more, order(Site::EnterIdle, Ordering::AcqRel)).wrapping_add(more)
+    }
+
+    /// Be idle no more. False if the round has ended meanwhile: then there is, or will be at once, a verdict.
+    pub(super) fn leave(&self, vote: bool, round: u64) -> bool {
+        let mut census = self.census.0.load(Ordering::Acquire);
+        // BOUND: a retry means that another thread has entered or left.
+        while of_round(census, round) {
+            let more = if is(Site::Version) { 0 } else { VERSION };
+            let after = census.wrapping_add(more).wrapping_sub(share(vote));
+            // ORDER: what this thread does from now on comes after; partner: `conclude`'s exchange.
+            match self.census.0.compare_exchange(census, after, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return true,
+                Err(now) => census = now,
+            }
+        }
+        false
+    }
+
+    /// End the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended.
+    pub(super) fn conclude(
+        &self,
+        census: u64,
+        threads: u32,
+        round: u64,
+        all_free: impl FnOnce() -> bool,
+    ) -> bool {
+        if census & COUNT != threads as u64 || !all_free() {
+            return false;
+        }
+        let next = ((census & !(VERSION - 1)).wrapping_add(VERSION)) | (!census & ROUND);
+        // ORDER: the look at the slots comes before; partner: `leave` and `enter`.
+        if self.census.0.compare_exchange(census, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let all_true = census / VOTE & COUNT == threads as u64;
+        // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
+        let release = order(Site::Verdict, Ordering::Release);
+        self.verdict.0.store((round + 1) << 1 | all_true as u64, release);
+        true
+    }
+
+    /// How the round ended, if it has: did all vote true?
+    pub(super) fn verdict(&self, round: u64) -> Option<bool> {
+        // ORDER: partner of the store in `conclude`.
+        let told = self.verdict.0.load(Ordering::Acquire);
+        (told >> 1 > round).then_some(told & 1 == 1)
+    }
+
+    /// How many are idle now, for error sentences.
+    pub(super) fn idlers(&self) -> u64 {
+        self.census.0.load(Ordering::Relaxed) & COUNT
+    }
+}

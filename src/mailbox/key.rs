@@ -1,0 +1,157 @@
+//! Messages by key: a list of mailboxes, masks and local keys, programmed once, that a sender names with one number.
+//!
+//! The sender's library expands the key: one copy for each entry, so two entries may say different local keys to threads of one
+//! mailbox. Slots for all copies are claimed before any copy is made, in the order of the ranks; who finds one mailbox full gives
+//! back what it has claimed elsewhere before it waits, so nobody waits with slots in hand.
+
+use super::send::{Letter, check_mask};
+use super::set::Mailboxes;
+use crate::error::{Error, Result};
+use crate::types::Rank;
+use std::sync::{Arc, RwLock};
+
+/// One mailbox that a key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyEntry {
+    /// The mailbox's rank.
+    pub dest: i32,
+    /// Its threads.
+    pub mask: u64,
+    /// What the message tells them.
+    pub local_key: u32,
+}
+
+/// Names a key of one rank's mailbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyId(pub u64);
+
+/// Entries with the ranks that they mean, in ascending order.
+type Route = Arc<[(Rank, KeyEntry)]>;
+
+/// A rank's keys: index in the low half of the number, times that the place was used in the high half.
+#[derive(Default)]
+pub(super) struct Keys(RwLock<Vec<(u32, Option<Route>)>>);
+
+fn unknown(key: KeyId) -> Error {
+    Error::argument(format!(
+        "key {:#x} is no key of this mailbox: it was destroyed already, or never created",
+        key.0
+    ))
+}
+
+impl Keys {
+    fn get(&self, key: KeyId) -> Result<Route> {
+        let keys = self.0.read().unwrap_or_else(|e| e.into_inner());
+        let place = keys.get(key.0 as u32 as usize);
+        place
+            .filter(|(turn, _)| *turn as u64 == key.0 >> 32)
+            .and_then(|(_, route)| route.clone())
+            .ok_or_else(|| unknown(key))
+    }
+
+    fn add(&self, route: Route) -> KeyId {
+        let mut keys = self.0.write().unwrap_or_else(|e| e.into_inner());
+        let index = keys.iter().position(|(_, route)| route.is_none()).unwrap_or(keys.len());
+        if index == keys.len() {
+            keys.push((0, None));
+        }
+        keys[index].0 += 1;
+        keys[index].1 = Some(route);
+        KeyId((keys[index].0 as u64) << 32 | index as u64)
+    }
+
+    fn remove(&self, key: KeyId) -> Result<()> {
+        self.get(key)?;
+        self.0.write().unwrap_or_else(|e| e.into_inner())[key.0 as u32 as usize].1 = None;
+        Ok(())
+    }
+}
+
+impl Mailboxes {
+    /// Program a key.
+    pub fn key_create(&self, entries: &[KeyEntry]) -> Result<KeyId> {
+        if entries.is_empty() {
+            return Err(Error::argument("n is 0; a key stands for at least one mailbox"));
+        }
+        let mut route = Vec::with_capacity(entries.len());
+        for (i, entry) in entries.iter().enumerate() {
+            let named = |e: Error| Error { message: format!("entries[{i}]: {}", e.message), ..e };
+            let (dest, block) = self.dest(entry.dest).map_err(named)?;
+            check_mask(dest, block, entry.mask).map_err(named)?;
+            route.push((dest, *entry));
+        }
+        route.sort_by_key(|(dest, _)| *dest);
+        for copies in route.chunk_by(|a, b| a.0 == b.0) {
+            let (dest, slots) = (copies[0].0, self.words(copies[0].0).slots.len());
+            if copies.len() > slots {
+                return Err(Error::argument(format!(
+                    "{} entries go to rank {dest}'s mailbox, which has only {slots} slots",
+                    copies.len()
+                )));
+            }
+        }
+        Ok(self.keys.add(route.into()))
+    }
+
+    /// Forget a key. Messages under way by it arrive.
+    pub fn key_destroy(&self, key: KeyId) -> Result<()> {
+        self.keys.remove(key)
+    }
+
+    /// Send what a thread has written to its send slot to everybody that a key stands for. Waits while one of the mailboxes is
+    /// full; then nobody has it yet.
+    pub fn key_send(&self, key: KeyId, send_slot: usize) -> Result<()> {
+        let route = self.keys.get(key)?;
+        let (thread, sitting) = self.sit(self.sender(send_slot)?)?;
+        let letter = Letter { thread, flits: sitting.flits() };
+        let slots = self.claim_all(thread, &route)?;
+        for ((dest, entry), &slot) in route.iter().zip(&slots) {
+            self.fill(letter, *dest, slot, entry.local_key);
+        }
+        for (i, ((dest, entry), &slot)) in route.iter().zip(&slots).enumerate() {
+            let rest = |_: &Error| {
+                route[i + 1..].iter().zip(&slots[i + 1..]).for_each(|((dest, _), &slot)| {
+                    self.give_back(*dest, slot);
+                })
+            };
+            self.deliver(letter, *dest, slot, entry.mask).inspect_err(rest)?;
+        }
+        sitting.count_sent();
+        Ok(())
+    }
+
+    /// A slot for each copy, or none.
+    fn claim_all(&self, thread: u32, route: &[(Rank, KeyEntry)]) -> Result<Vec<u32>> {
+        let mut slots = Vec::with_capacity(route.len());
+        // Claimed after waiting, ahead of its turn.
+        let mut early: Option<(Rank, u32)> = None;
+        // BOUND: `wait_for_slot`, whenever a mailbox is full.
+        loop {
+            let mut full = None;
+            for (dest, _) in route {
+                let slot = match early.take_if(|(rank, _)| rank == dest) {
+                    Some((_, slot)) => Some(slot),
+                    None => self.words(*dest).claim(),
+                };
+                match slot {
+                    Some(slot) => slots.push(slot),
+                    None => {
+                        full = Some(*dest);
+                        break;
+                    }
+                }
+            }
+            let give_back = |slots: &mut Vec<u32>| {
+                for ((dest, _), slot) in route.iter().zip(slots.drain(..)) {
+                    self.give_back(*dest, slot);
+                }
+            };
+            let Some(full) = full else { return Ok(slots) };
+            give_back(&mut slots);
+            if let Some((rank, slot)) = early.take() {
+                self.give_back(rank, slot);
+            }
+            early = Some((full, self.wait_for_slot(thread, full)?));
+        }
+    }
+}

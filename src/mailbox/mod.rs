@@ -1,0 +1,52 @@
+//! Mailboxes: one message to any set of threads of any rank.
+//!
+//! Each rank has one mailbox in its shareable heap, for up to 64 of its threads. A message is copied once, into a slot of the
+//! *destination's* mailbox, and each addressed thread's queue gets the slot's number.
+//!
+//! ```text
+//!     rank 0                                   rank 1's mailbox
+//!     thread 3                                     slots    | | |m| | |           one copy, to be freed by three
+//!      '- send slot --- mask 1011, copy ----------------------'
+//!                                                  queues   thread 0  .. m
+//!                                                           thread 1  .. .. m
+//!                                                           thread 2  ..
+//!                                                           thread 3  m
+//! ```
+//!
+//! - `slots.rs`: the life of a slot; free slots; the commit by which a message comes to all its receivers or to none yet.
+//! - `queues.rs`: who receives what, in which order.
+//! - `idle.rs`: has everybody run out of work?
+//! - `seat.rs`: what one thread knows: its position, what it holds. One operating system thread at a time sits there.
+//! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `rest.rs` are what its threads
+//!   do: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed key.
+//!
+//! No call takes a lock of this process: all threads of a rank call at once. Senders to one mailbox insert in turns, for as long
+//! as it takes to write the queues' entries; a message's copy is not part of that. A full mailbox holds its senders back and
+//! nobody else: a sender's own slot is free again when the call returns.
+//!
+//! A mailbox's memory is fixed when it is made. Every wait ends: with what it waits for, a rank's death, an abort, the mailbox's
+//! end, or the deadline.
+
+mod idle;
+mod key;
+#[cfg(all(loom, test))]
+#[allow(unsafe_code)]
+mod models;
+mod planted;
+mod queues;
+mod receive;
+mod rest;
+mod seat;
+mod send;
+mod set;
+mod slots;
+
+pub use key::{KeyEntry, KeyId};
+pub use receive::Message;
+pub use rest::{Rest, Want};
+pub use set::{Mailboxes, Stats, prepare};
+
+pub use crate::memory::mailbox::{FLIT, MAX_SLOT_BYTES, MAX_SLOTS, MAX_THREADS, Shape};
+
+/// A count that one thread at a time changes and others read.
+type Counter = crate::sync::prim::model::AtomicU64;

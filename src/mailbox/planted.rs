@@ -1,0 +1,77 @@
+//! Faults on purpose: the models (`models.rs`) break one line of the protocols at a time and must notice. In the library as it
+//! is shipped nothing of this is left.
+
+use crate::sync::prim::model::Ordering;
+
+/// A line that a model can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Site {
+    /// `claim` does not acquire.
+    Claim,
+    /// `claim` does not bump the tag.
+    Tag,
+    /// `give_back` does not release.
+    GiveBack,
+    /// `commit` does not release.
+    Commit,
+    /// `committed` does not acquire.
+    Committed,
+    /// A receiver's `release` neither releases nor acquires.
+    Release,
+    /// `insert` commits before the entries are there.
+    Early,
+    /// An entry is stored without release.
+    Entry,
+    /// An entry is read without acquire.
+    SeeEntry,
+    /// `try_lock` does not acquire.
+    Lock,
+    /// `unlock` does not release.
+    Unlock,
+    /// Entering and leaving do not change the census's version.
+    Version,
+    /// Entering neither releases nor acquires.
+    EnterIdle,
+    /// The verdict is stored without release.
+    Verdict,
+}
+
+/// The ordering of a line; relaxed if the line is broken.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(super) const fn order(_site: Site, right: Ordering) -> Ordering {
+    right
+}
+
+/// Is the line broken?
+#[cfg(not(loom))]
+#[inline(always)]
+pub(super) const fn is(_site: Site) -> bool {
+    false
+}
+
+#[cfg(loom)]
+pub(super) use on_purpose::{is, order, plant};
+
+#[cfg(loom)]
+mod on_purpose {
+    use super::{Ordering, Site};
+    use std::cell::Cell;
+
+    thread_local! {
+        // The model checker runs all threads of a model on the one that started it.
+        static PLANTED: Cell<Option<Site>> = const { Cell::new(None) };
+    }
+
+    /// Break a line of what this thread runs, or none.
+    #[cfg(test)]
+    pub fn plant(site: Option<Site>) {
+        PLANTED.with(|planted| planted.set(site));
+    }
+    pub fn is(site: Site) -> bool {
+        PLANTED.with(|planted| planted.get() == Some(site))
+    }
+    pub fn order(site: Site, right: Ordering) -> Ordering {
+        if is(site) { Ordering::Relaxed } else { right }
+    }
+}

@@ -1,0 +1,116 @@
+//! Receiving, and being done with what was received.
+
+use super::seat::Sitting;
+use super::set::Mailboxes;
+use crate::error::{Error, Result};
+use crate::memory::mailbox::FLIT;
+use crate::sync::prim::model::Ordering;
+use crate::types::Rank;
+
+/// A message in this rank's mailbox, until it is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its address. Other receivers read it, too.
+    pub data: usize,
+    /// Its length.
+    pub flits: u32,
+    /// Who sent it.
+    pub source_rank: Rank,
+    /// As which of its threads.
+    pub source_thread: u32,
+    /// What the key by which it was sent says to this mailbox; 0 without one.
+    pub local_key: u32,
+}
+
+impl Mailboxes {
+    /// The oldest message for a thread. Waits until there is one.
+    #[inline]
+    pub fn recv(&self, thread: i32) -> Result<Message> {
+        let (thread, sitting) = self.sit(thread)?;
+        let (words, position) = (self.mine().words(), sitting.position());
+        let mut head = words.head(thread, position);
+        if head.is_none() {
+            let ready = || {
+                head = words.head(thread, position);
+                head.is_some()
+            };
+            self.wait(thread, ready, || self.hope(), || "a message".into())?;
+        }
+        let slot = head.ok_or_else(|| Error::internal("a wait for a message ended without one"))?;
+        self.open_letter(&sitting, slot)
+    }
+
+    /// The oldest message for a thread, if there is one.
+    #[inline]
+    pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
+        let (thread, sitting) = self.sit(thread)?;
+        match self.mine().words().head(thread, sitting.position()) {
+            Some(slot) => self.open_letter(&sitting, slot).map(Some),
+            None => self.nothing(&sitting).map(|()| None),
+        }
+    }
+
+    /// Is there a message for a thread?
+    #[inline]
+    pub fn can_recv(&self, thread: i32) -> Result<bool> {
+        let (thread, sitting) = self.sit(thread)?;
+        let there = self.mine().words().head(thread, sitting.position()).is_some();
+        if !there {
+            self.nothing(&sitting)?;
+        }
+        Ok(there)
+    }
+
+    /// A program that polls has to learn, too, that nothing can come any more.
+    #[inline]
+    fn nothing(&self, sitting: &Sitting<'_>) -> Result<()> {
+        if sitting.in_vain() { self.hope() } else { Ok(()) }
+    }
+
+    #[inline]
+    fn open_letter(&self, sitting: &Sitting<'_>, slot: u32) -> Result<Message> {
+        let (block, line) = (self.mine(), &self.mine().words().slots[slot as usize]);
+        sitting.hold(slot);
+        let (source, flits) = (line.source.load(Ordering::Relaxed), line.flits.load(Ordering::Relaxed));
+        let most = block.shape().slot_bytes / FLIT as u32;
+        if flits == 0 || flits > most {
+            return Err(Error::remote(format!(
+                "rank {} sent a message of {flits} flits, where 1..={most} fit; destroy the communicator",
+                source >> 32
+            )));
+        }
+        Ok(Message {
+            data: block.payload(slot, 0).addr() as usize,
+            flits,
+            source_rank: (source >> 32) as Rank,
+            source_thread: source as u32,
+            local_key: line.local_key.load(Ordering::Relaxed),
+        })
+    }
+
+    /// A thread is done with a message that it has received. The slot is free when all its receivers are.
+    #[inline]
+    pub fn free(&self, thread: i32, data: usize) -> Result<()> {
+        let (thread, sitting) = self.sit(thread)?;
+        let slot = self.mine().slot_at(data).ok_or_else(|| {
+            Error::argument(format!("data {data:#x} is no message in rank {}'s mailbox", self.rank()))
+        })?;
+        if !sitting.let_go(slot) {
+            return Err(Error::usage(format!(
+                "thread {thread} of rank {} does not hold the message at {data:#x}: it freed it already, or never received it",
+                self.rank()
+            )));
+        }
+        match self.mine().words().release(slot) {
+            Some(true) => self.slot_freed(self.rank()),
+            Some(false) => {}
+            None => {
+                return Err(Error::remote(format!(
+                    "rank {}'s mailbox was overwritten: the message at {data:#x} counts no receivers; destroy the communicator",
+                    self.rank()
+                )));
+            }
+        }
+        Ok(())
+    }
+}

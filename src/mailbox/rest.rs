@@ -1,0 +1,145 @@
+//! Waiting for whatever comes first, and for the end of all work.
+
+use super::set::Mailboxes;
+use crate::error::{Error, Result};
+use crate::sync::prim::model::Ordering;
+use crate::types::Rank;
+
+/// What a thread waits for: either is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// That a message to this rank could be sent.
+    pub send: Option<i32>,
+    /// That there is a message.
+    pub recv: bool,
+}
+
+/// How being idle ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A message is here.
+    Message = 0,
+    /// Every thread of every mailbox is idle, and no message is left.
+    AllIdle = 1,
+    /// And all of them voted true.
+    AllVoted = 2,
+}
+
+impl Mailboxes {
+    /// Wait until something that is wanted is so; what is: (can send, can receive).
+    pub fn wait_until(&self, thread: i32, want: Want) -> Result<(bool, bool)> {
+        let dest = want.send.map(|dest| self.dest(dest)).transpose()?.map(|(dest, _)| dest);
+        if dest.is_none() && !want.recv {
+            return Err(Error::argument("flags is 0; wait for PENNY_CAN_SEND, PENNY_CAN_RECV or both"));
+        }
+        let (thread, sitting) = self.sit(thread)?;
+        let (words, position) = (self.mine().words(), sitting.position());
+        let mut is = (false, false);
+        let mut ready = || {
+            is.0 = dest.is_some_and(|dest| self.words(dest).has_free());
+            is.1 = want.recv && words.head(thread, position).is_some();
+            is.0 || is.1
+        };
+        if ready() {
+            return Ok(is);
+        }
+        let watch = || match dest {
+            Some(dest) if !want.recv => self.able(dest),
+            _ => self.hope(),
+        };
+        let what = || match (dest, want.recv) {
+            (Some(dest), true) => format!("a message, or a free slot of rank {dest}'s mailbox"),
+            (Some(dest), false) => format!("a free slot of rank {dest}'s mailbox"),
+            (None, _) => "a message".into(),
+        };
+        match dest {
+            Some(dest) => self.announced(thread, dest, || self.wait(thread, ready, watch, what))?,
+            None => self.wait(thread, ready, watch, what)?,
+        }
+        Ok(is)
+    }
+
+    /// Be idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
+    /// way or unfreed. Who is idle has freed what it received.
+    pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
+        let (thread, sitting) = self.sit(thread)?;
+        let holding = sitting.holding();
+        if holding > 0 {
+            return Err(Error::usage(format!(
+                "thread {thread} of rank {} still holds {holding} messages; free them before being idle",
+                self.rank()
+            )));
+        }
+        let (words, position) = (self.mine().words(), sitting.position());
+        let has_message = || words.head(thread, position).is_some();
+        if has_message() {
+            return Ok(Rest::Message);
+        }
+        let (counts, round) = (self.words(0).head, sitting.round());
+        let entered = counts.enter(vote);
+        if counts.conclude(entered, self.threads, round, || self.all_free()) {
+            self.ring_everybody();
+        }
+        let bit = 1 << thread;
+        let ended = if counts.verdict(round).is_some() {
+            Ok(())
+        } else {
+            words.head.idle.0.fetch_or(bit, Ordering::Relaxed);
+            let ready = || counts.verdict(round).is_some() || has_message();
+            let watch =
+                || self.transport.check_ranks((0..self.transport.nranks()).filter(|&r| r != self.rank()));
+            let watch = || self.hope().and_then(|()| watch());
+            let ended = self.wait(thread, ready, watch, || self.who_works());
+            words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
+            ended
+        };
+        // Who sends after a round has ended knows its verdict; so a message that is here together with a verdict is of the
+        // next round, and one without it of this.
+        if counts.verdict(round).is_none() {
+            if counts.leave(vote, round) {
+                return ended.map(|()| Rest::Message);
+            }
+            let ready = || counts.verdict(round).is_some();
+            self.wait(thread, ready, || self.hope(), || "the verdict of who ended a round".into())?;
+        }
+        sitting.end_round();
+        Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
+    }
+
+    /// Is no slot of any mailbox in use? For who is idle, and knows that all are.
+    fn all_free(&self) -> bool {
+        self.blocks().iter().all(|block| block.words().free_slots() == block.shape().slots)
+    }
+
+    fn ring_everybody(&self) {
+        for (rank, block) in (0..).zip(self.blocks()) {
+            if block.words().head.sleepers.after_post() {
+                self.ring(rank, u64::MAX);
+            }
+        }
+    }
+
+    /// Which threads are not idle, in words.
+    fn who_works(&self) -> String {
+        const SHOWN: usize = 8;
+        let works = |(rank, block): (Rank, &crate::memory::mailbox::Block)| {
+            let idle = block.words().head.idle.0.load(Ordering::Relaxed);
+            (0..block.shape().threads)
+                .filter(move |t| idle >> t & 1 == 0)
+                .map(move |t| (rank, t))
+                .collect::<Vec<_>>()
+        };
+        let all: Vec<(Rank, u32)> = (0..).zip(self.blocks()).flat_map(works).collect();
+        let mut text = format!(
+            "all {} threads of all mailboxes to be idle; {} are, and not",
+            self.threads,
+            self.words(0).head.idlers()
+        );
+        let shown = all.iter().take(SHOWN).map(|(rank, t)| format!(" thread {t} of rank {rank}"));
+        text += &shown.collect::<Vec<_>>().join(",");
+        if all.len() > SHOWN {
+            text += &format!(" and {} more", all.len() - SHOWN);
+        }
+        text
+    }
+}

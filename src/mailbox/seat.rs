@@ -1,0 +1,161 @@
+//! What one thread of a mailbox knows, in its own process's memory: nothing that a peer does changes it.
+//!
+//! One operating system thread at a time may sit in a seat; a second is told so. Every operation takes its seat first, so
+//! taking all seats for good is how a mailbox is closed.
+
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+
+/// `Seat::taken`: by a call.
+const TAKEN: u32 = 1;
+/// `Seat::taken`: for good.
+const CLOSED: u32 = 2;
+
+/// A thread's place at its mailbox. What is in it is changed by who sits there.
+#[repr(align(128))]
+pub(super) struct Seat {
+    taken: AtomicU32,
+    /// Position in its queue.
+    position: AtomicU32,
+    /// Length of the next message.
+    flits: AtomicU32,
+    /// Messages held: received and not freed.
+    holding: AtomicU32,
+    /// Looks since something was there.
+    vain: AtomicU32,
+    /// Rounds of being idle that have ended.
+    round: AtomicU64,
+    /// Messages received.
+    received: AtomicU64,
+    /// Messages sent.
+    sent: AtomicU64,
+    /// The slots of the messages held, a bit each.
+    held: Box<[AtomicU64]>,
+}
+
+/// Why a seat cannot be had.
+pub(super) enum Refusal {
+    /// Somebody sits there.
+    Taken,
+    /// The mailbox is closed.
+    Closed,
+}
+
+/// Sits in a seat until it is dropped.
+pub(super) struct Sitting<'a>(&'a Seat);
+
+impl Seat {
+    /// At a mailbox of so many slots.
+    pub fn new(slots: u32, flits: u32) -> Seat {
+        Seat {
+            taken: AtomicU32::new(0),
+            position: AtomicU32::new(0),
+            flits: AtomicU32::new(flits),
+            holding: AtomicU32::new(0),
+            vain: AtomicU32::new(0),
+            round: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            held: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Sit down.
+    #[inline]
+    pub fn take(&self) -> Result<Sitting<'_>, Refusal> {
+        // ORDER: what the last one to sit here did is seen; partner: the store in `Sitting::drop`.
+        match self.taken.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Sitting(self)),
+            Err(TAKEN) => Err(Refusal::Taken),
+            Err(_) => Err(Refusal::Closed),
+        }
+    }
+
+    /// Take the seat for good. False while somebody sits there.
+    pub fn close(&self) -> bool {
+        matches!(
+            self.taken.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed),
+            Ok(_) | Err(CLOSED)
+        )
+    }
+
+    /// The seat may be taken again.
+    pub fn reopen(&self) {
+        let _ = self.taken.compare_exchange(CLOSED, 0, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Messages received so far.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+    /// Messages sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Sitting<'_> {
+    fn drop(&mut self) {
+        self.0.taken.store(0, Ordering::Release);
+    }
+}
+
+fn bump(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+impl Sitting<'_> {
+    pub fn position(&self) -> u32 {
+        self.0.position.load(Ordering::Relaxed)
+    }
+    pub fn flits(&self) -> u32 {
+        self.0.flits.load(Ordering::Relaxed)
+    }
+    pub fn set_flits(&self, flits: u32) {
+        self.0.flits.store(flits, Ordering::Relaxed);
+    }
+    pub fn holding(&self) -> u32 {
+        self.0.holding.load(Ordering::Relaxed)
+    }
+    pub fn round(&self) -> u64 {
+        self.0.round.load(Ordering::Relaxed)
+    }
+    pub fn end_round(&self) {
+        bump(&self.0.round);
+    }
+    pub fn count_sent(&self) {
+        bump(&self.0.sent);
+    }
+
+    /// Take the message at the head of the queue.
+    pub fn hold(&self, slot: u32) {
+        let (word, bit) = self.bit(slot);
+        word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
+        self.0.holding.store(self.holding() + 1, Ordering::Relaxed);
+        self.0.position.store(self.position().wrapping_add(1), Ordering::Relaxed);
+        self.0.vain.store(0, Ordering::Relaxed);
+        bump(&self.0.received);
+    }
+
+    /// Give a message up. False if it is not held.
+    pub fn let_go(&self, slot: u32) -> bool {
+        let (word, bit) = self.bit(slot);
+        let held = word.load(Ordering::Relaxed);
+        if held & bit == 0 {
+            return false;
+        }
+        word.store(held & !bit, Ordering::Relaxed);
+        self.0.holding.store(self.holding() - 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Nothing was there. True every so often, when it is time to look whether anything can still come.
+    pub fn in_vain(&self) -> bool {
+        let vain = self.0.vain.load(Ordering::Relaxed).wrapping_add(1);
+        self.0.vain.store(vain, Ordering::Relaxed);
+        vain.is_multiple_of(64)
+    }
+
+    fn bit(&self, slot: u32) -> (&AtomicU64, u64) {
+        (&self.0.held[slot as usize / 64], 1 << (slot % 64))
+    }
+}

@@ -1,0 +1,224 @@
+//! Sending.
+
+use super::set::Mailboxes;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::mailbox::{Block, FLIT};
+use crate::sync::prim::model::Ordering;
+use crate::types::Rank;
+
+/// A message that is being sent: who sends it and how long it is.
+#[derive(Clone, Copy)]
+pub(super) struct Letter {
+    pub thread: u32,
+    pub flits: u32,
+}
+
+impl Mailboxes {
+    /// Send what a thread has written to its send slot to every thread of `dest`'s mailbox whose bit is set. Waits while that
+    /// mailbox is full. The send slot may be written again when this returns.
+    #[inline]
+    pub fn multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<()> {
+        let thread = self.sender(send_slot)?;
+        let (dest, block) = self.dest(dest)?;
+        check_mask(dest, block, mask)?;
+        let (thread, sitting) = self.sit(thread)?;
+        let letter = Letter { thread, flits: sitting.flits() };
+        let slot = self.claim(thread, dest)?;
+        self.fill(letter, dest, slot, 0);
+        self.deliver(letter, dest, slot, mask)?;
+        sitting.count_sent();
+        Ok(())
+    }
+
+    /// Send, unless `dest`'s mailbox is full: false then, and nothing has happened. For who would otherwise wait for a slot
+    /// while others wait for it to receive.
+    #[inline]
+    pub fn try_multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<bool> {
+        let thread = self.sender(send_slot)?;
+        let (dest, block) = self.dest(dest)?;
+        check_mask(dest, block, mask)?;
+        let (thread, sitting) = self.sit(thread)?;
+        let letter = Letter { thread, flits: sitting.flits() };
+        let Some(slot) = block.words().claim() else {
+            if sitting.in_vain() {
+                self.hope()?;
+            }
+            return Ok(false);
+        };
+        self.fill(letter, dest, slot, 0);
+        self.deliver(letter, dest, slot, mask)?;
+        sitting.count_sent();
+        Ok(true)
+    }
+
+    /// Could a message to `dest` be sent without waiting? For a moment: others send there as well.
+    pub fn can_send(&self, thread: i32, dest: i32) -> Result<bool> {
+        let (_, block) = self.dest(dest)?;
+        let (_, sitting) = self.sit(thread)?;
+        let free = block.words().has_free();
+        if !free && sitting.in_vain() {
+            self.hope()?;
+        }
+        Ok(free)
+    }
+
+    /// The thread whose send slot this is.
+    #[inline]
+    pub(super) fn sender(&self, send_slot: usize) -> Result<i32> {
+        let thread = self.mine().sender_at(send_slot);
+        thread.map(|thread| thread as i32).ok_or_else(|| {
+            Error::argument(format!(
+                "slot {send_slot:#x} is no send slot of rank {}'s mailbox; pass what pennyMailboxSendSlot gave",
+                self.rank()
+            ))
+        })
+    }
+
+    /// A free slot of `dest`'s mailbox.
+    #[inline]
+    fn claim(&self, thread: u32, dest: Rank) -> Result<u32> {
+        if let Some(slot) = self.words(dest).claim() {
+            return Ok(slot);
+        }
+        self.wait_for_slot(thread, dest)
+    }
+
+    /// Wait for one.
+    #[cold]
+    pub(super) fn wait_for_slot(&self, thread: u32, dest: Rank) -> Result<u32> {
+        let words = self.words(dest);
+        let mut claimed = None;
+        let ready = || {
+            claimed = words.claim();
+            claimed.is_some()
+        };
+        let what = || {
+            format!(
+                "a free slot of rank {dest}'s mailbox; its threads do not receive and free the {} messages in it",
+                words.slots.len()
+            )
+        };
+        self.announced(thread, dest, || self.wait(thread, ready, || self.able(dest), what))?;
+        claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
+    }
+
+    /// Will somebody free slots of `dest`'s mailbox?
+    pub(super) fn able(&self, dest: Rank) -> Result<()> {
+        self.transport.check_hope()?;
+        self.transport.check_ranks(Some(dest).filter(|&r| r != self.rank()).into_iter())
+    }
+
+    /// Let who frees slots of `dest`'s mailbox know, during `wait`, that this thread waits for one.
+    pub(super) fn announced<T>(&self, thread: u32, dest: Rank, wait: impl FnOnce() -> T) -> T {
+        let (bit, block) = (1 << thread, &self.blocks()[dest as usize]);
+        let mine = &block.waiting()[self.rank() as usize];
+        mine.fetch_or(bit, Ordering::Relaxed);
+        // ORDER: comes before the fence in `Bell::prepare`, and that before the last look; partner: `slot_freed`.
+        block.words().head.waiting.0.fetch_add(1, Ordering::Relaxed);
+        let ended = wait();
+        block.words().head.waiting.0.fetch_sub(1, Ordering::Relaxed);
+        mine.fetch_and(!bit, Ordering::Relaxed);
+        ended
+    }
+
+    /// Copy a thread's message to a claimed slot.
+    #[inline]
+    pub(super) fn fill(&self, letter: Letter, dest: Rank, slot: u32, local_key: u32) {
+        let (block, bytes) = (&self.blocks()[dest as usize], letter.flits as usize * FLIT);
+        kernels::copy(block.payload(slot, bytes), self.mine().send_slot(letter.thread, bytes), false);
+        let line = &block.words().slots[slot as usize];
+        line.source.store((self.rank() as u64) << 32 | letter.thread as u64, Ordering::Relaxed);
+        line.flits.store(letter.flits, Ordering::Relaxed);
+        line.local_key.store(local_key, Ordering::Relaxed);
+    }
+
+    /// Put a filled slot in the queues, and wake who sleeps for it.
+    #[inline]
+    pub(super) fn deliver(&self, letter: Letter, dest: Rank, slot: u32, mask: u64) -> Result<()> {
+        let words = self.words(dest);
+        if !words.try_lock(self.rank()) {
+            self.wait_for_turn(letter.thread, dest).inspect_err(|_| self.give_back(dest, slot))?;
+        }
+        words.insert(slot, mask, letter.flits as u64 * FLIT as u64);
+        words.unlock();
+        if words.head.sleepers.after_post() {
+            self.ring(dest, mask);
+        }
+        Ok(())
+    }
+
+    /// Insert for ever, as a rank that is stopped there.
+    #[cfg(test)]
+    pub(crate) fn hold_turn(&self, dest: Rank) {
+        assert!(self.words(dest).try_lock(self.rank()));
+    }
+
+    #[cold]
+    fn wait_for_turn(&self, thread: u32, dest: Rank) -> Result<()> {
+        let words = self.words(dest);
+        let what = || match words.holder() {
+            Some(rank) => format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"),
+            None => format!("its turn at rank {dest}'s mailbox"),
+        };
+        self.wait(thread, || words.try_lock(self.rank()), || self.transport.check_hope(), what)
+    }
+
+    /// Ring threads of a mailbox, if they sleep.
+    #[cold]
+    pub(super) fn ring(&self, rank: Rank, mask: u64) {
+        let block = &self.blocks()[rank as usize];
+        for thread in (0..block.shape().threads).filter(|thread| mask >> thread & 1 == 1) {
+            #[cfg(not(loom))]
+            block.bell(thread).ring();
+            #[cfg(loom)]
+            let _ = thread;
+        }
+    }
+
+    /// A slot that was claimed in vain.
+    pub(super) fn give_back(&self, dest: Rank, slot: u32) {
+        self.words(dest).give_back(slot);
+        self.slot_freed(dest);
+    }
+
+    /// A slot of a mailbox is free: wake who waits for one.
+    #[inline]
+    pub(super) fn slot_freed(&self, rank: Rank) {
+        let head = self.words(rank).head;
+        // ORDER: the slot is free before; partner: the fence in `Bell::prepare`, after `announced`.
+        crate::sync::prim::model::fence(Ordering::SeqCst);
+        if head.waiting.0.load(Ordering::Relaxed) != 0 {
+            self.ring_waiting(rank);
+        }
+    }
+
+    #[cold]
+    fn ring_waiting(&self, full: Rank) {
+        for (rank, waiting) in (0..).zip(self.blocks()[full as usize].waiting()) {
+            let mask = waiting.load(Ordering::Relaxed);
+            if mask != 0 {
+                self.ring(rank, mask);
+            }
+        }
+    }
+}
+
+/// A mask names some threads of a mailbox and nobody else.
+#[inline]
+pub(super) fn check_mask(dest: Rank, block: &Block, mask: u64) -> Result<()> {
+    let threads = block.shape().threads;
+    if mask == 0 {
+        return Err(Error::argument(format!(
+            "the mask is empty; set the bit of at least one of the {threads} threads of rank {dest}'s mailbox"
+        )));
+    }
+    let most = u64::BITS - mask.leading_zeros();
+    if most > threads {
+        return Err(Error::argument(format!(
+            "the mask {mask:#x} has bit {}; rank {dest}'s mailbox has threads 0..{threads}",
+            most - 1
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! All mailboxes of a communicator, as one rank sees them.
+
+use super::key::Keys;
+use super::seat::{Refusal, Seat, Sitting};
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::heap;
+use crate::memory::mailbox::{Block, FLIT, Shape, Words};
+use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::wait::{Patience, Waiter, eagerly};
+use crate::sys::fork;
+use crate::transport::Transport;
+use crate::transport::watch::seconds;
+use crate::types::Rank;
+use std::sync::Arc;
+
+/// One rank's mailbox, and the others' that it sends to.
+pub struct Mailboxes {
+    pub(super) transport: Arc<Transport>,
+    blocks: Box<[Block]>,
+    seats: Box<[Seat]>,
+    pub(super) keys: Keys,
+    patience: Patience,
+    /// Threads of all mailboxes.
+    pub(super) threads: u32,
+    closed: AtomicBool,
+    /// The process that made it.
+    generation: u32,
+}
+
+/// What has gone through a rank's mailbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Slots.
+    pub slots: u32,
+    /// Slots that no message is in.
+    pub slots_free: u32,
+    /// Messages that this rank's threads have sent, to any mailbox.
+    pub sent: u64,
+    /// Messages that this rank's threads have received: one for each thread that received it.
+    pub received: u64,
+    /// Messages written to this mailbox, whoever sent them: one for each copy.
+    pub written: u64,
+    /// Threads that those were addressed to, all together.
+    pub delivered: u64,
+    /// Bytes of those copies.
+    pub bytes_written: u64,
+}
+
+/// Make this rank's own mailbox, at an address of its heap: empty, and known to nobody yet.
+pub fn prepare(addr: usize, shape: &Shape, rank: Rank) -> Result<u64> {
+    let heap = heap::mine()?;
+    let offset = heap
+        .offset_of(addr, shape.bytes())
+        .ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
+    let all =
+        heap.view(offset, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
+    kernels::zero(all);
+    Block::new(heap::own()?, offset as u64, *shape, rank)?.words().prepare();
+    Ok(offset as u64)
+}
+
+impl Mailboxes {
+    /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large.
+    pub fn new(transport: Arc<Transport>, told: &[(u64, Shape)]) -> Result<Mailboxes> {
+        let block = |(rank, &(offset, shape)): (Rank, &(u64, Shape))| {
+            Block::new(transport.heap_of(rank).clone(), offset, shape, rank)
+        };
+        let blocks = (0..).zip(told).map(block).collect::<Result<Box<[Block]>>>()?;
+        let mine = *blocks[transport.rank() as usize].shape();
+        let threads = blocks.iter().map(|b| b.shape().threads).sum();
+        let flits = mine.slot_bytes / FLIT as u32;
+        Ok(Mailboxes {
+            blocks,
+            seats: (0..mine.threads).map(|_| Seat::new(mine.slots, flits)).collect(),
+            keys: Keys::default(),
+            patience: Patience::for_ranks(threads as usize, None),
+            threads,
+            closed: AtomicBool::new(false),
+            generation: fork::generation(),
+            transport,
+        })
+    }
+
+    /// This rank.
+    #[inline]
+    pub(super) fn rank(&self) -> Rank {
+        self.transport.rank()
+    }
+    /// This rank's mailbox.
+    #[inline]
+    pub(super) fn mine(&self) -> &Block {
+        &self.blocks[self.rank() as usize]
+    }
+    /// All of them, by rank.
+    pub(super) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+    /// The mailbox of a rank that is meant by a number.
+    #[inline]
+    pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &Block)> {
+        let block = usize::try_from(dest).ok().and_then(|dest| self.blocks.get(dest));
+        block.map(|block| (dest as Rank, block)).ok_or_else(|| {
+            Error::argument(format!("dest is {dest}; the communicator has ranks 0..{}", self.blocks.len()))
+        })
+    }
+    #[inline]
+    pub(super) fn words(&self, rank: Rank) -> &Words<'_> {
+        self.blocks[rank as usize].words()
+    }
+
+    /// Sit down as a thread of this mailbox.
+    #[inline]
+    pub(super) fn sit(&self, thread: i32) -> Result<(u32, Sitting<'_>)> {
+        let seat = usize::try_from(thread).ok().and_then(|thread| self.seats.get(thread));
+        let seat = seat.ok_or_else(|| {
+            Error::argument(format!(
+                "thread {thread} is not of this mailbox; rank {} has threads 0..{}",
+                self.rank(),
+                self.seats.len()
+            ))
+        })?;
+        if self.generation != fork::generation() {
+            return Err(Error::usage(
+                "this process was forked from a rank; only the parent may use its mailboxes: make a communicator here",
+            ));
+        }
+        match seat.take() {
+            Ok(sitting) => Ok((thread as u32, sitting)),
+            Err(Refusal::Closed) => Err(closed()),
+            Err(Refusal::Taken) if self.closed.load(Ordering::Acquire) => Err(closed()),
+            Err(Refusal::Taken) => Err(Error::usage(format!(
+                "another call of rank {} is under way as thread {thread}; give every thread its own number",
+                self.rank()
+            ))),
+        }
+    }
+
+    /// Where a thread writes its next message: always the same place.
+    pub fn send_slot(&self, thread: i32) -> Result<usize> {
+        let (thread, _sitting) = self.sit(thread)?;
+        Ok(self.mine().send_slot(thread, 0).addr() as usize)
+    }
+
+    /// The length of a thread's messages from the next on.
+    pub fn set_len(&self, thread: i32, flits: i32) -> Result<()> {
+        let (_, sitting) = self.sit(thread)?;
+        let most = self.mine().shape().slot_bytes / FLIT as u32;
+        match u32::try_from(flits) {
+            Ok(flits) if (1..=most).contains(&flits) => sitting.set_flits(flits),
+            _ => {
+                return Err(Error::argument(format!(
+                    "flits is {flits}; a message has 1..={most} flits of {FLIT} bytes in this mailbox"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What has gone through.
+    pub fn stats(&self) -> Result<Stats> {
+        let (shape, words) = (self.mine().shape(), self.mine().words());
+        Ok(Stats {
+            slots: shape.slots,
+            slots_free: words.free_slots(),
+            sent: self.seats.iter().map(Seat::sent).sum(),
+            received: self.seats.iter().map(Seat::received).sum(),
+            written: words.head.messages.load(Ordering::Relaxed),
+            delivered: words.head.deliveries.load(Ordering::Relaxed),
+            bytes_written: words.head.bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Wait as a thread of this mailbox. `watch` tells why waiting is in vain; `what` words the deadline's error.
+    #[inline]
+    pub(super) fn wait(
+        &self,
+        thread: u32,
+        mut ready: impl FnMut() -> bool,
+        watch: impl Fn() -> Result<()>,
+        what: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if eagerly(&mut ready) {
+            return Ok(());
+        }
+        let t = &*self.transport;
+        let waiter = Waiter {
+            patience: &self.patience,
+            bell: self.mine().bell(thread),
+            sleepers: &self.mine().words().head.sleepers,
+            deadline_ns: t.deadline(),
+        };
+        let expired = || {
+            Error::timeout(format!(
+                "thread {thread} of rank {} waited {} for {}; if the others are only slow, raise PENNY_TIMEOUT or \
+                 timeoutMs",
+                t.rank(),
+                seconds(t.timeout_ns()),
+                what()
+            ))
+        };
+        waiter.until(ready, || self.open().and_then(|()| watch()), expired)
+    }
+
+    /// Can anything still come? Not from those who have left, nor if a rank died.
+    pub(super) fn hope(&self) -> Result<()> {
+        self.open()?;
+        self.transport.check_hope()
+    }
+
+    fn open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// End this rank's waits and let no call in any more; returns when none is under way.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for (thread, seat) in (0..).zip(&self.seats) {
+            // BOUND: calls that wait look at `closed`; others end by themselves.
+            while !seat.close() {
+                #[cfg(not(loom))]
+                self.mine().bell(thread).ring();
+                let _: u32 = thread;
+                crate::sys::cpu::yield_now();
+            }
+        }
+    }
+
+    /// Take [`close`](Self::close) back: the others do not agree.
+    pub fn reopen(&self) {
+        self.closed.store(false, Ordering::Release);
+        self.seats.iter().for_each(Seat::reopen);
+    }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::usage("the mailbox was destroyed, or its communicator was; make a new one on all ranks")
+}

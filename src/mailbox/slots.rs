@@ -1,0 +1,129 @@
+//! The life of a slot: claimed, filled, committed, freed by each of its receivers, free again.
+//!
+//! ```text
+//!     word of a slot    1 | ....... | count          in use: so many threads still have to free it
+//!                       0 | depth   | 1 + next       free: the next free slot (0: none), and how many there are from here on
+//!     head's `free`     tag         | 1 + first      tag: bumped whenever a slot is taken
+//! ```
+//!
+//! Count and link never coexist, so they share a word. Free slots are a stack. Whoever takes the first one has read its link
+//! before, and another may have taken it, sent, and freed it again meanwhile, with a new link: the tag tells. It has 44 bits:
+//! ten million messages a second need twenty days to come round.
+//!
+//! The store of the count is what commits a message: until then its receivers find a link behind the entries of their queues.
+
+use super::planted::{Site, order};
+use crate::memory::mailbox::{Slot, Words};
+use crate::sync::prim::model::Ordering;
+
+/// In a slot's word: a count, not a link.
+const IN_USE: u64 = 1 << 63;
+const DEPTH: u32 = 32;
+const LINK: u64 = (1 << DEPTH) - 1;
+/// In the head's word: bits of the first slot.
+const FIRST: u64 = (1 << 20) - 1;
+const TAG: u64 = FIRST + 1;
+
+/// How many free slots there are from one with this word on, itself included.
+fn depth(word: u64) -> u64 {
+    (word & !IN_USE) >> DEPTH
+}
+
+impl Words<'_> {
+    /// All slots are free. Before anybody else knows of the mailbox.
+    pub(super) fn prepare(&self) {
+        let n = self.slots.len() as u64;
+        for (i, slot) in (0..).zip(self.slots) {
+            let next = if i + 1 < n { i + 2 } else { 0 };
+            slot.word.store((n - i) << DEPTH | next, Ordering::Relaxed);
+        }
+        self.head.free.0.store(1, Ordering::Release);
+    }
+
+    /// A slot; `None` if none is free.
+    pub(super) fn claim(&self) -> Option<u32> {
+        let free = &self.head.free.0;
+        // ORDER: who frees stores the link, and has read the payload, before; partner: `give_back`.
+        let mut first = free.load(order(Site::Claim, Ordering::Acquire));
+        // BOUND: a retry means that another thread has taken or freed a slot.
+        loop {
+            let slot = ((first & FIRST) as u32).checked_sub(1)?;
+            let next = self.slots.get(slot as usize)?.word.load(Ordering::Relaxed) & LINK & FIRST;
+            let tag = if super::planted::is(Site::Tag) { 0 } else { TAG };
+            let after = (first & !FIRST).wrapping_add(tag) | next;
+            let acquire = order(Site::Claim, Ordering::Acquire);
+            match free.compare_exchange(first, after, acquire, acquire) {
+                Ok(_) => return Some(slot),
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// A slot is free: its last receiver is done with it, or it was claimed in vain.
+    pub(super) fn give_back(&self, slot: u32) {
+        let free = &self.head.free.0;
+        let mut first = free.load(Ordering::Acquire);
+        // BOUND: as in `claim`.
+        loop {
+            // If somebody takes the first slot meanwhile, what is read here may be anything, and the exchange fails.
+            let below = self
+                .nth((first & FIRST).wrapping_sub(1))
+                .map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
+            let link = (below + 1) << DEPTH & !IN_USE | first & FIRST;
+            self.slots[slot as usize].word.store(link, Ordering::Relaxed);
+            let after = first & !FIRST | (slot as u64 + 1);
+            // ORDER: publishes the link, and hands the payload over to the next sender; partner: `claim`.
+            let release = order(Site::GiveBack, Ordering::AcqRel);
+            match free.compare_exchange(first, after, release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// The message is there, for `count` receivers.
+    pub(super) fn commit(&self, slot: u32, count: u32) {
+        // ORDER: publishes payload and line; partner: `committed`.
+        let release = order(Site::Commit, Ordering::Release);
+        self.slots[slot as usize].word.store(IN_USE | count as u64, release);
+    }
+
+    /// Is the message there?
+    pub(super) fn committed(&self, slot: u32) -> bool {
+        // ORDER: partner of the store in `commit`.
+        let word = self.nth(slot as u64).map(|s| s.word.load(order(Site::Committed, Ordering::Acquire)));
+        word.is_some_and(|word| word & IN_USE != 0)
+    }
+
+    /// One receiver is done with it. True if it was the last, and the slot is free; `None` if the word holds no count.
+    pub(super) fn release(&self, slot: u32) -> Option<bool> {
+        // ORDER: hands over what this receiver has read; partner: the last receiver's, which hands it on in `give_back`.
+        let word = self.nth(slot as u64)?.word.fetch_sub(1, order(Site::Release, Ordering::AcqRel));
+        match word.checked_sub(IN_USE) {
+            None | Some(0) => None,
+            Some(1) => {
+                self.give_back(slot);
+                Some(true)
+            }
+            Some(_) => Some(false),
+        }
+    }
+
+    /// How many slots are free; exact when nobody takes or frees one meanwhile.
+    pub(super) fn free_slots(&self) -> u32 {
+        let first = self.head.free.0.load(Ordering::Acquire);
+        let count =
+            self.nth((first & FIRST).wrapping_sub(1)).map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
+        count.min(self.slots.len() as u64) as u32
+    }
+
+    /// Is any slot free?
+    pub(super) fn has_free(&self) -> bool {
+        self.head.free.0.load(Ordering::Relaxed) & FIRST != 0
+    }
+
+    /// A slot by a number that others wrote.
+    fn nth(&self, slot: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(slot).ok()?)
+    }
+}
