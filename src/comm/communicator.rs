@@ -3,6 +3,7 @@
 use super::call::{Call, Checked};
 use super::config::Config;
 use super::registry::Handle;
+use super::semaphore::Shelf;
 use super::symmetric::Symmetric;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
@@ -73,6 +74,8 @@ pub struct Shared {
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
     pub(super) domain: Mutex<Option<Arc<Domain>>>,
+    /// Its semaphores, as long as there is a symmetric heap.
+    pub(super) semaphores: Mutex<Option<Shelf>>,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -115,6 +118,7 @@ impl Communicator {
             seat: party.as_ref().map(|party| party.seat().clone()),
             origin,
             domain: Mutex::new(None),
+            semaphores: Mutex::new(None),
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -187,7 +191,7 @@ impl Communicator {
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.finalized = true;
-        Ok(())
+        self.semaphores_left()
     }
 
     /// Run a collective from check to return.

@@ -3,6 +3,7 @@
 use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
 use super::declared;
+use super::lease::Lease;
 use super::registry::{self, Handle};
 use super::symmetric;
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
@@ -301,8 +302,10 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let communicator = registry::remove(handle)?;
     symmetric::forget();
+    let left = communicator.semaphores_left();
+    communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.transport.leave();
-    Ok(())
+    left
 }
 
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
@@ -311,6 +314,7 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     shared.refuse_forked()?;
     shared.transport.abort();
     let communicator = registry::remove(handle)?;
+    communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.transport.leave();
     Ok(())
 }

@@ -19,7 +19,7 @@ use super::domain::Domain;
 use super::mesh::{Declared, Device, Mesh};
 use super::region::Region;
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, MutexGuard};
 use waits::{Waits, Wanted};
@@ -46,6 +46,8 @@ pub struct Home {
     waits: Waits,
     mesh: Declared,
     barriers: Arc<Set>,
+    /// Sets made so far: the number of the last one.
+    made: AtomicU32,
     /// All that there are, for reports.
     sets: Mutex<Vec<Arc<Set>>>,
 }
@@ -124,7 +126,7 @@ impl Home {
             stride: stride(domain.transport().nranks()),
         });
         let sets = Mutex::new(vec![barriers.clone()]);
-        Arc::new(Home { domain, waits, mesh: Declared::default(), barriers, sets })
+        Arc::new(Home { domain, waits, mesh: Declared::default(), barriers, made: AtomicU32::new(0), sets })
     }
 
     /// The symmetric heap that goes with it.
@@ -160,8 +162,6 @@ impl Home {
 
 /// What is to be made; the same on all ranks.
 pub struct Making {
-    /// Tells the sets of a communicator apart; not 0.
-    pub id: u32,
     /// For reports.
     pub name: Box<str>,
     /// What they count.
@@ -180,10 +180,12 @@ pub struct Semaphores {
 }
 
 impl Semaphores {
-    /// Over a region of as many bytes as [`bytes`] says, all of them 0 on every rank.
+    /// Over a region of as many bytes as [`bytes`] says, all of them 0 on every rank. All ranks make the same in the same
+    /// order.
     pub fn new(home: Arc<Home>, region: Region, making: Making) -> Semaphores {
-        let Making { id, name, kind, count } = making;
+        let Making { name, kind, count } = making;
         let stride = stride(home.domain.transport().nranks());
+        let id = home.made.fetch_add(1, Ordering::Relaxed) + 1;
         let set = Arc::new(Set { id, name, kind, count, region, begin: 0, stride });
         home.sets().push(set.clone());
         Semaphores { home, set, first: 0, count }
@@ -197,9 +199,9 @@ impl Semaphores {
     pub fn kind(&self) -> Kind {
         self.set.kind
     }
-    /// Does it belong to the communicator, whose barrier semaphores are there as long as its symmetric heap?
-    pub fn is_barrier(&self) -> bool {
-        self.set.id == 0
+    /// Tells the sets of a communicator apart; the same on all ranks. 0: its barrier semaphores.
+    pub fn id(&self) -> u32 {
+        self.set.id
     }
 
     /// Their name.

@@ -75,9 +75,9 @@ impl Home {
         self.waits.of(&self.domain, rank).into_iter().map(clause).collect()
     }
 
-    /// An error that lists every semaphore of this rank that is not 0.
-    pub fn check_all(&self) -> Result<()> {
-        let sets = self.sets().clone();
+    /// An error that lists every semaphore of this rank that is not 0. From now on no report knows any.
+    pub fn retire(&self) -> Result<()> {
+        let sets = std::mem::take(&mut *self.sets());
         self.check(sets.iter().map(|set| (&**set, 0..set.count)))
     }
 
