@@ -30,6 +30,8 @@ pub const FILES: &[&str] = &[
     "shmem/wait.rs",
     "shmem/atomics.rs",
     "shmem/team.rs",
+    "semaphore.rs",
+    "remote_copy.rs",
 ];
 
 /// The header as src/ffi and cbindgen.toml define it now.

@@ -56,3 +56,8 @@ fn the_declared_machine_does_what_it_says() {
 fn the_symmetric_heap_does_what_it_says() {
     holds("shmem", &[1, 2, 3]);
 }
+
+#[test]
+fn semaphores_and_remote_copies_do_what_they_say() {
+    holds("semaphore", &[1, 2, 4]);
+}

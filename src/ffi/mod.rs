@@ -4,7 +4,8 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, fabric, shmem,
+//!                        semaphore, remote_copy:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -28,6 +29,8 @@ mod group;
 mod library;
 mod memory;
 mod point_to_point;
+mod remote_copy;
+mod semaphore;
 mod shmem;
 
 pub use collectives::*;
@@ -38,5 +41,7 @@ pub use handle::*;
 pub use library::*;
 pub use memory::*;
 pub use point_to_point::*;
+pub use remote_copy::*;
+pub use semaphore::*;
 pub use shmem::*;
 pub use types::*;
