@@ -57,12 +57,13 @@ static void copy_here(float *dst, const float *src, size_t count, pennySemaphore
     TRY(pennyRemoteCopyWait(comm, &copy));
 }
 
-/* The shortest text that is this number again. */
+/* As NumPy does: with at most 8 decimals, and of these no more than tell it from the next number. */
 static void show(float number) {
-    char text[32];
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)number);
-        if (strtof(text, NULL) == number) break;
+    char most[32], text[32];
+    snprintf(most, sizeof most, "%.8f", (double)number);
+    for (int decimals = 1; decimals <= 8; decimals++) {
+        snprintf(text, sizeof text, "%.*f", decimals, (double)number);
+        if (strtof(text, NULL) == strtof(most, NULL)) break;
     }
     printf(" %s", text);
 }
