@@ -12,7 +12,7 @@ use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::heap;
 use crate::memory::view::View;
-use crate::onesided::Domain;
+use crate::onesided::{Domain, Races};
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
@@ -235,13 +235,22 @@ impl Communicator {
         let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
+        self.ordering(Races::enter)?;
         let ended = self.run(&mut scope, &job, small, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
             self.break_with(e);
         }
         ended?;
+        self.ordering(Races::leave)?;
         self.late_news(early).map_or(Ok(()), Err)
+    }
+
+    /// For `PENNY_CHECK=race`: what this rank does in the present call.
+    #[inline]
+    fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
+        let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.domain().races());
+        races.map_or(Ok(()), |races| does(races, self.seq))
     }
 
     fn run(

@@ -10,12 +10,13 @@ use super::lease::Lease;
 use super::registry::{self, Handle};
 use super::symmetric;
 use super::table::{Remembered, Table};
+use crate::env;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::{FAILED, LEFT};
 use crate::memory::heap;
 use crate::onesided::semaphore::{self, BARRIERS, Home, Kind, Making, Semaphores};
-use crate::onesided::{Domain, Mesh, Region};
+use crate::onesided::{Domain, Mesh, Races, Region};
 use crate::sync::prim::Ordering;
 use crate::sys::fork;
 use std::cell::RefCell;
@@ -63,7 +64,11 @@ fn text(words: &[u64]) -> String {
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     };
     match words[0] {
-        w if w == Ask::Home as u64 => "pennyShmemInit".into(),
+        w if w == Ask::Home as u64 => match words[2] {
+            0 => "pennyShmemInit without PENNY_CHECK".into(),
+            1 => "pennyShmemInit with PENNY_CHECK=race".into(),
+            _ => "pennyShmemInit with a PENNY_CHECK that there is not".into(),
+        },
         w if w == Ask::Create as u64 => {
             let kind = if words[2] == Kind::Dma as u64 { "DMA" } else { "regular" };
             format!("pennySemaphoreCreate of {} {kind} semaphores `{}`", words[3], name())
@@ -126,7 +131,14 @@ impl Communicator {
 
     /// With the symmetric heap come its barrier semaphores.
     pub(super) fn semaphores_init(&mut self, domain: Arc<Domain>) -> Result<()> {
-        let (region, lease) = self.lines(Ask::Home, Home::bytes(self.nranks()), [0; 2], "")?;
+        let check = race_check();
+        let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
+        let own = Home::bytes(n);
+        let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
+        let (region, lease) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
+        if check? {
+            domain.check_races(Races::new(self.transport.clone(), region.clone(), own));
+        }
         let barriers = [const { OnceLock::new() }; BARRIERS];
         let shelf = Shelf { home: Home::new(domain, region), lease, barriers };
         *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(shelf);
@@ -216,6 +228,15 @@ impl Communicator {
             }
         }
         leases
+    }
+}
+
+/// Are writers without order looked for?
+fn race_check() -> Result<bool> {
+    match env::get("PENNY_CHECK").as_deref() {
+        None => Ok(false),
+        Some("race") => Ok(true),
+        Some(other) => Err(Error::argument(format!("PENNY_CHECK is `{other}`; it takes `race`"))),
     }
 }
 

@@ -12,7 +12,9 @@
 
 use super::mesh::Device;
 use super::put::copy_to_peer;
+use super::race::Operation;
 use super::semaphore::{Kind, Semaphores};
+use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
 
@@ -78,9 +80,11 @@ impl RemoteCopy<'_> {
                 Err(_) if own && domain.place("dst", self.dst.get(), 1).is_err() => self.dst.view(self.bytes),
                 place => {
                     let place = place?;
+                    domain.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
                     place.region.view(domain.transport(), rank, place.offset, self.bytes)?
                 }
             };
+            domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
             copy_to_peer(dst, self.src.view(self.bytes))?;
         }
         let bytes = self.bytes as u64;

@@ -1,6 +1,7 @@
-//! Semaphores and remote copies, ranks as threads: arithmetic, order, refusals; in `reports.rs` what is told when it goes
-//! wrong.
+//! Semaphores and remote copies, ranks as threads: arithmetic, order, refusals; in `reports.rs` and `races.rs` what is
+//! told when it goes wrong.
 
+mod races;
 mod reports;
 
 use super::collectives::on_ranks;

@@ -17,9 +17,11 @@ mod waits;
 
 use super::domain::Domain;
 use super::mesh::{Declared, Device, Mesh};
-use super::region::Region;
+use super::region::{Region, Word};
+use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::wait::eagerly;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, MutexGuard};
 use waits::{Waits, Wanted};
@@ -98,6 +100,11 @@ impl Set {
     #[inline]
     fn line<'a>(&self, home: &'a Home, rank: Rank, index: usize) -> Result<Line<'a>> {
         Ok(Line { value: self.word(home, rank, index, 0)?, last: self.word(home, rank, index, 1)? })
+    }
+
+    /// Where a semaphore's value lies.
+    fn place(&self, rank: Rank, index: usize) -> Word {
+        self.region.place(rank, self.begin + index * self.stride)
     }
 
     /// What a rank has added to a semaphore so far.
@@ -233,19 +240,25 @@ impl Semaphores {
         }
         reasonable("inc", inc)?;
         let (index, rank) = (self.at("index", index)?, self.home.rank_of(device)?);
+        let domain = &*self.home.domain;
+        domain.carry(domain.my_pe(), rank, WORD)?;
         self.add(index, inc, rank)
     }
 
     /// Add to a rank's semaphore, and wake who waits for it.
     #[inline]
     fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
-        let t = self.home.domain.transport();
+        let domain = &*self.home.domain;
+        let me = domain.my_pe();
         let line = self.set.line(&self.home, rank, index)?;
-        self.set.added_by(&self.home, rank, index, t.rank())?.fetch_add(inc, Ordering::Relaxed);
-        line.last.store(u64::from(t.rank()) + 1, Ordering::Relaxed);
+        if let Some(races) = domain.races() {
+            races.release(self.set.place(rank, index))?;
+        }
+        self.set.added_by(&self.home, rank, index, me)?.fetch_add(inc, Ordering::Relaxed);
+        line.last.store(u64::from(me) + 1, Ordering::Relaxed);
         // ORDER: publishes what this thread has put before, and the two words above; partner: `Line::take`.
         line.value.fetch_add(inc, Ordering::Release);
-        t.after_post_to(rank);
+        domain.stored(rank);
         Ok(())
     }
 
@@ -261,7 +274,9 @@ impl Semaphores {
         let index = self.at("index", index)?;
         // ORDER: partner of `add`: whoever reads a value may use what was put before it came to be.
         let line = self.set.line(&self.home, self.home.domain.my_pe(), index)?;
-        Ok(line.value.load(Ordering::Acquire))
+        let value = line.value.load(Ordering::Acquire);
+        self.seen(index)?;
+        Ok(value)
     }
 
     /// Wait until this rank's semaphore is at least so much, and take it off.
@@ -275,29 +290,41 @@ impl Semaphores {
     /// Take so much off if it is there.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
-        Ok(self.set.line(&self.home, self.home.domain.my_pe(), index)?.take(value))
+        let taken = self.set.line(&self.home, self.home.domain.my_pe(), index)?.take(value);
+        if taken {
+            self.seen(index)?;
+        }
+        Ok(taken)
     }
 
     /// Undo [`try_wait`](Self::try_wait): nobody has signalled anew.
     pub(super) fn put_back(&self, index: i32, value: u64) -> Result<()> {
-        let (t, index) = (self.home.domain.transport(), self.at("index", index)?);
+        let (me, index) = (self.home.domain.my_pe(), self.at("index", index)?);
         // ORDER: continues the release sequences of what was taken.
-        self.set.line(&self.home, t.rank(), index)?.value.fetch_add(value, Ordering::Release);
-        t.after_post_to(t.rank());
+        self.set.line(&self.home, me, index)?.value.fetch_add(value, Ordering::Release);
+        self.home.domain.stored(me);
         Ok(())
+    }
+
+    /// This rank has seen what signals brought.
+    #[inline]
+    fn seen(&self, index: usize) -> Result<()> {
+        let domain = &*self.home.domain;
+        domain.races().map_or(Ok(()), |races| races.acquire(self.set.place(domain.my_pe(), index)))
     }
 
     fn take(&self, index: usize, value: u64) -> Result<()> {
         let home = &*self.home;
         let line = self.set.line(home, home.domain.my_pe(), index)?;
-        if !line.take(value) && !crate::sync::wait::eagerly(|| line.take(value)) {
+        let soon = || home.domain.timed.is_none() && eagerly(|| line.take(value));
+        if !line.take(value) && !soon() {
             let posted =
                 home.waits.post(&home.domain, Wanted { set: self.set.id, index: index as u32, value });
             let waited = home.domain.wait(|| line.take(value), || self.set.wanting(home, index, value));
             home.waits.settle(&home.domain, posted, waited.is_ok());
             waited?;
         }
-        Ok(())
+        self.seen(index)
     }
 }
 
