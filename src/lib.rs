@@ -47,6 +47,9 @@
 //! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
 //! | region | a range of memory that every rank has, at an address of its own |
 //! | domain | one rank's symmetric heap |
+//! | semaphore | a counter in a rank's memory that any rank adds to and only its own takes from |
+//! | mesh | the ranks' coordinates, as a program declares them |
+//! | ledger | who has written where and who knows of it, where races are looked for |
 //! | signal | a word by which a put says that it has come |
 //! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 

@@ -221,6 +221,33 @@ static void a_wait_in_vain_names_who_has_not_signalled(void) {
     OK(pennyCommDestroy(hasty));
 }
 
+/* The first and the last rank write to one place of rank 0's memory, in an order that the library knows nothing of; then the
+ * same with a signal between. */
+static void two_unordered_writers_are_told_if_they_are_looked_for(void) {
+    pennySemaphore_t go = NULL;
+    void *word = NULL;
+    uint64_t value = (uint64_t)rank;
+    if (ranks == 1) return;
+    go = make(pennySemaphoreRegular, "go", 1);
+    OK(pennyShmemMalloc(&word, 8, comm));
+    if (rank == 0) {
+        OK(pennyShmemPutMem(word, &value, 8, 0, comm));
+        post("written");
+        OK(pennySemaphoreSignal(go, 0, 1, PENNY_DEVICE(ranks - 1)));
+    } else if (rank == ranks - 1) {
+        await("written");
+        if (getenv("PENNY_CHECK") != NULL) {
+            FAILS(pennyInvalidUsage, "and a put of rank 0 both write to bytes 0 to 7", pennyShmemPutMem(word, &value, 8, 0, comm));
+        }
+        OK(pennySemaphoreWait(go, 0, 1));
+        OK(pennyShmemPutMem(word, &value, 8, 0, comm));
+    }
+    OK(pennyShmemBarrierAll(comm));
+    if (rank == 0) CHECK_INT(*(uint64_t *)word, ranks - 1);
+    OK(pennySemaphoreDestroy(go));
+    OK(pennyShmemFree(word, comm));
+}
+
 static void the_communicators_end_reports_what_is_left(void) {
     pennySemaphore_t sem = make(pennySemaphoreRegular, "last", 1);
     OK(pennySemaphoreSignal(sem, 0, 1, PENNY_DEVICE(right)));
@@ -245,6 +272,7 @@ int main(void) {
     RUN(threads_share_a_semaphore);
     RUN(what_is_left_is_reported_by_its_name_and_freed);
     RUN(a_wait_in_vain_names_who_has_not_signalled);
+    RUN(two_unordered_writers_are_told_if_they_are_looked_for);
     RUN(the_communicators_end_reports_what_is_left);
     return 0;
 }

@@ -115,6 +115,7 @@ fn remote_copy_kernels_print_the_numbers_of_the_pallas_guide() {
             "the README shows {on} ranks"
         );
         example.keeps(&heading, on, &[]);
+        example.keeps(&heading, on, &[("PENNY_CHECK", "race")]);
     }
 }
 

@@ -4,11 +4,16 @@ use penny_ffi_tests::{compiler, ranks, root};
 
 #[track_caller]
 fn holds(name: &str, on: &[usize]) {
+    holds_with(name, on, &[]);
+}
+
+#[track_caller]
+fn holds_with(name: &str, on: &[usize], env: &[(&str, &str)]) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
     compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
     for &on in on {
-        let said = ranks::run(&program, dir.path(), on, &[]);
+        let said = ranks::run(&program, dir.path(), on, env);
         let cases = said[0].lines().count();
         assert!(
             cases > 0 && said.iter().all(|text| text == &said[0]),
@@ -60,4 +65,11 @@ fn the_symmetric_heap_does_what_it_says() {
 #[test]
 fn semaphores_and_remote_copies_do_what_they_say() {
     holds("semaphore", &[1, 2, 4]);
+}
+
+#[test]
+fn programs_without_a_race_are_told_of_none() {
+    // But for the one that is planted.
+    holds_with("semaphore", &[1, 4], &[("PENNY_CHECK", "race")]);
+    holds_with("shmem", &[3], &[("PENNY_CHECK", "race")]);
 }

@@ -129,6 +129,7 @@ fn survivors_of_every_other_call_name_the_dead() {
         "barrier",
         "transfer",
         "children",
+        "semaphore",
     ];
     let mut trial = 0;
     for what in calls {

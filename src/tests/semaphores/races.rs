@@ -127,7 +127,8 @@ fn signals_semaphores_elements_and_atomic_operations_order_writers() {
     );
     ordered(
         |comm, memory| {
-            drop(comm::shmem(comm, |heap| heap.atomic(flag(memory), &fetch(AtomicOp::Set, two), 2)).unwrap())
+            let set = fetch(AtomicOp::Set, two);
+            assert_eq!(comm::shmem(comm, |heap| heap.atomic(flag(memory), &set, 2)), Ok(0));
         },
         |comm, memory| {
             assert_eq!(
