@@ -53,6 +53,15 @@
 #define PENNY_SIM_INFO_INITIALIZER \
     {sizeof(pennySimInfo_t), PENNY_SIM_INFO_MAGIC, PENNY_VERSION_CODE, 0, 0}
 
+/* A pennyDevice_t: a rank by its number, or by its coordinates in the mesh that pennyMesh has declared. */
+#ifdef __cplusplus
+#define PENNY_DEVICE(rank) (pennyDevice_t{pennyDeviceLogical, {(rank), 0, 0, 0}})
+#define PENNY_MESH_DEVICE(...) (pennyDevice_t{pennyDeviceMesh, {__VA_ARGS__}})
+#else
+#define PENNY_DEVICE(rank) ((pennyDevice_t){pennyDeviceLogical, {(rank), 0, 0, 0}})
+#define PENNY_MESH_DEVICE(...) ((pennyDevice_t){pennyDeviceMesh, {__VA_ARGS__}})
+#endif
+
 
 // The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
 #define PENNY_SPLIT_NOCOLOR -1
@@ -110,6 +119,14 @@
 
 // How pennyMailboxIdle ends: and everybody has voted true.
 #define PENNY_MAILBOX_ALL_VOTED 2
+// Dimensions that a mesh may have.
+#define PENNY_MESH_DIMS 4
+
+// Bytes of a semaphore's name, with the 0 at its end.
+#define PENNY_SEMAPHORE_NAME_BYTES 32
+
+// Barrier semaphores of a communicator.
+#define PENNY_BARRIER_SEMAPHORES 32
 
 // What a call returns. The numbers are NCCL's and are for life.
 typedef enum {
@@ -243,11 +260,31 @@ typedef enum {
     PENNY_CMP_GE = 5,
 } pennyCmp_t;
 
+// What a semaphore counts.
+typedef enum {
+    // Bytes of remote copies, which alone change it.
+    pennySemaphoreDma = 0,
+    // Signals.
+    pennySemaphoreRegular = 1,
+} pennySemaphoreKind_t;
+
+// How a pennyDevice_t names a rank.
+typedef enum {
+    // By coordinates if a mesh is declared, else by number.
+    pennyDeviceDefault = 0,
+    // By its number in the communicator: coord[0].
+    pennyDeviceLogical = 1,
+    // By its coordinates in the mesh.
+    pennyDeviceMesh = 2,
+} pennyDeviceKind_t;
+
 // What a pennyComm_t pretends to point at.
 typedef struct pennyComm pennyComm;
 
 // What a pennyMailbox_t pretends to point at.
 typedef struct pennyMailbox pennyMailbox;
+// What a pennySemaphore_t pretends to point at.
+typedef struct pennySemaphore pennySemaphore;
 
 // What a pennyStream_t pretends to point at.
 typedef struct pennyStream pennyStream;
@@ -488,6 +525,39 @@ typedef struct {
     // Bytes of those copies.
     uint64_t bytesWritten;
 } pennyMailboxStats_t;
+// Semaphores of one name, as one rank holds them. Copy it freely; it is good until pennySemaphoreDestroy or the end of the
+// symmetric heap, and refused with pennyInvalidArgument ever after.
+typedef pennySemaphore *pennySemaphore_t;
+
+// A rank, as a signal or a copy names it: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in the
+// order of pennyMesh's dims.
+typedef struct {
+    // Which.
+    pennyDeviceKind_t kind;
+    // The number, or the coordinates; 0 behind them.
+    int coord[PENNY_MESH_DIMS];
+} pennyDevice_t;
+
+// A copy to another rank's memory. All ranks may describe the same one; who starts it and who awaits which half is theirs
+// to say.
+typedef struct {
+    // From here: any memory of this rank.
+    const void *src;
+    // To there: symmetric memory, named by this rank's own address of it. In a copy to this rank itself any memory.
+    void *dst;
+    // How much.
+    size_t bytes;
+    // Of kind pennySemaphoreDma: counts here the bytes that were sent. NULL: none, in a copy to this rank itself.
+    pennySemaphore_t sendSem;
+    // Which of sendSem.
+    int sendIndex;
+    // Of kind pennySemaphoreDma: counts there the bytes that have come.
+    pennySemaphore_t recvSem;
+    // Which of recvSem.
+    int recvIndex;
+    // To whom.
+    pennyDevice_t device;
+} pennyRemoteCopy_t;
 
 #ifdef __cplusplus
 extern "C" {
@@ -1551,6 +1621,90 @@ pennyResult_t pennyMailboxKeyDestroy(pennyMailbox_t mb, uint64_t key);
 //
 // stats: from PENNY_MAILBOX_STATS_INITIALIZER; written on success.
 pennyResult_t pennyMailboxStats(pennyMailbox_t mb, pennyMailboxStats_t *stats);
+// Declares how the ranks lie: a mesh of ndims dimensions (at most PENNY_MESH_DIMS), row-major, so that the last
+// coordinate runs fastest, as devices of a JAX mesh do. All ranks call with the same sides, whose product is the number
+// of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until pennyShmemFinalize.
+//
+// ndims 0: takes the mesh back; dims may be NULL.
+pennyResult_t pennyMesh(pennyComm_t comm,
+                        int ndims,
+                        const int *dims);
+
+// Makes count semaphores on every rank, all 0, addressed by their index. All ranks call with the same arguments. Needs
+// pennyShmemInit.
+//
+// A semaphore is a counter in the memory of its rank: any rank adds to it (pennySemaphoreSignal, a remote copy), only
+// its own rank waits for it and takes off. Any number of threads of a rank may use semaphores at once.
+//
+// name: for reports; 1 to 31 bytes, copied by the call. sem: written on success.
+pennyResult_t pennySemaphoreCreate(pennyComm_t comm,
+                                   pennySemaphoreKind_t kind,
+                                   const char *name,
+                                   int count,
+                                   pennySemaphore_t *sem);
+
+// Gives semaphores up. All ranks call; no other thread may be inside a call on them. They are freed on every rank,
+// and those that are not 0 here are pennyInvalidUsage, whose sentence lists each with its value and who signalled last.
+// pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report what is left in the same way, unless a rank failed.
+pennyResult_t pennySemaphoreDestroy(pennySemaphore_t sem);
+
+// One of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which are there from
+// pennyShmemInit to pennyShmemFinalize. Waits for nobody. Programs that use them in the same pattern may share one, by
+// passing the same collectiveId; others must not.
+//
+// collectiveId: 0 to PENNY_BARRIER_SEMAPHORES - 1. sem: written on success; the same for the same collectiveId.
+pennyResult_t pennyBarrierSemaphore(pennyComm_t comm,
+                                    int collectiveId,
+                                    pennySemaphore_t *sem);
+
+// Adds inc to a semaphore of the rank that device names. What this thread has put or copied before is visible to
+// whoever waits for it. Returns at once.
+//
+// sem: of kind pennySemaphoreRegular. inc: less than 2^63.
+pennyResult_t pennySemaphoreSignal(pennySemaphore_t sem,
+                                   int index,
+                                   uint64_t inc,
+                                   pennyDevice_t device);
+
+// Waits until this rank's semaphore is at least value, then takes value off it. Ends with an error if a rank dies or
+// gives up, or at the deadline: pennyTimeout, whose sentence has what was there, who has signalled how much, who never
+// has, and what the other ranks wait for.
+//
+// sem: of any kind; of pennySemaphoreDma, value is bytes. value 0 does nothing.
+pennyResult_t pennySemaphoreWait(pennySemaphore_t sem,
+                                 int index,
+                                 uint64_t value);
+
+// This rank's semaphore as it is now.
+//
+// value: written on success.
+pennyResult_t pennySemaphoreRead(pennySemaphore_t sem, int index, uint64_t *value);
+
+// Starts the copy. Nothing is written if an argument is wrong. src must stay as it is until pennyRemoteCopyWaitSend,
+// dst may be read over there after pennyRemoteCopyWaitRecv.
+//
+// copy: read during the call only.
+pennyResult_t pennyRemoteCopyStart(pennyComm_t comm,
+                                   const pennyRemoteCopy_t *copy);
+
+// Waits until bytes bytes have been sent from this rank, and takes them off sendSem. NULL for sendSem: nothing to wait for.
+pennyResult_t pennyRemoteCopyWaitSend(pennyComm_t comm,
+                                      const pennyRemoteCopy_t *copy);
+
+// Waits until bytes bytes have come to this rank, from whomever, and takes them off recvSem. src and dst are not
+// looked at. Ends with an error as pennySemaphoreWait does.
+pennyResult_t pennyRemoteCopyWaitRecv(pennyComm_t comm,
+                                      const pennyRemoteCopy_t *copy);
+
+// pennyRemoteCopyWaitSend, then pennyRemoteCopyWaitRecv.
+pennyResult_t pennyRemoteCopyWait(pennyComm_t comm, const pennyRemoteCopy_t *copy);
+
+// Would pennyRemoteCopyWait return at once? Then the bytes are taken off both semaphores, as by it; else nothing is.
+//
+// done: 1 or 0, written on success.
+pennyResult_t pennyRemoteCopyTest(pennyComm_t comm,
+                                  const pennyRemoteCopy_t *copy,
+                                  int *done);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -58,6 +58,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "first segment of a symmetric heap, which grows by further ones; unset: 64M",
     },
     Variable {
+        name: "PENNY_CHECK",
+        kind: "word",
+        about: "`race`: report two ranks' puts or copies to the same bytes that nothing orders, much slower; unset: none",
+    },
+    Variable {
         name: "PENNY_STAGING",
         kind: "bytes",
         about: "staging memory per rank and communicator; unset: by the number of ranks",

@@ -48,6 +48,9 @@
 //! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
 //! | region | a range of memory that every rank has, at an address of its own |
 //! | domain | one rank's symmetric heap |
+//! | semaphore | a counter in a rank's memory that any rank adds to and only its own takes from |
+//! | mesh | the ranks' coordinates, as a program declares them |
+//! | ledger | who has written where and who knows of it, where races are looked for |
 //! | signal | a word by which a put says that it has come |
 //! | mailbox | a rank's slots and its threads' queues, to which all ranks send |
 //! | seat | what one thread of a mailbox knows; one operating system thread at a time sits there |

@@ -32,6 +32,8 @@ pub const FILES: &[&str] = &[
     "shmem/atomics.rs",
     "shmem/team.rs",
     "mailbox.rs",
+    "semaphore.rs",
+    "remote_copy.rs",
 ];
 
 /// The header as src/ffi and cbindgen.toml define it now.

@@ -106,6 +106,20 @@ fn the_declared_machine_tells_its_time_beside_a_right_result() {
 }
 
 #[test]
+fn remote_copy_kernels_print_the_numbers_of_the_pallas_guide() {
+    let example = Example::build("09_remote_copy_kernels");
+    for on in [4, 2] {
+        let heading = format!("With {on} ranks:");
+        assert!(
+            example.promised(&heading).is_some_and(|lines| lines.len() == 5),
+            "the README shows {on} ranks"
+        );
+        example.keeps(&heading, on, &[]);
+        example.keeps(&heading, on, &[("PENNY_CHECK", "race")]);
+    }
+}
+
+#[test]
 fn the_overview_lists_every_example() {
     let overview = fs::read_to_string(root().join("c-examples/README.md")).unwrap();
     for entry in fs::read_dir(root().join("c-examples")).unwrap() {

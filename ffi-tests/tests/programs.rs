@@ -72,3 +72,15 @@ fn windows_and_signals_do_what_they_say() {
     holds("window", &[1, 2, 3]);
     holds_with("window", &[1, 3], &[("PENNY_FABRIC", "dgx-h100")]);
 }
+
+#[test]
+fn semaphores_and_remote_copies_do_what_they_say() {
+    holds("semaphore", &[1, 2, 4]);
+}
+
+#[test]
+fn programs_without_a_race_are_told_of_none() {
+    // But for the one that is planted.
+    holds_with("semaphore", &[1, 4], &[("PENNY_CHECK", "race")]);
+    holds_with("shmem", &[3], &[("PENNY_CHECK", "race")]);
+}

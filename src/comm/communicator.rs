@@ -4,6 +4,7 @@ use super::call::{Call, Checked};
 use super::config::Config;
 use super::registered::Registrations;
 use super::registry::Handle;
+use super::semaphore::Shelf;
 use super::signals::Counters;
 use super::symmetric::Symmetric;
 use super::window::Windows;
@@ -13,7 +14,7 @@ use crate::fabric::live::{Party, Seat};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::view::View;
-use crate::onesided::Domain;
+use crate::onesided::{Domain, Races};
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
@@ -80,6 +81,8 @@ pub struct Shared {
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
     pub(super) domain: Mutex<Option<Arc<Domain>>>,
+    /// Its semaphores, as long as there is a symmetric heap.
+    pub(super) semaphores: Mutex<Option<Shelf>>,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -122,6 +125,7 @@ impl Communicator {
             seat: party.as_ref().map(|party| party.seat().clone()),
             origin,
             domain: Mutex::new(None),
+            semaphores: Mutex::new(None),
             broken: OnceLock::new(),
             generation: fork::generation(),
         });
@@ -198,7 +202,7 @@ impl Communicator {
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.finalized = true;
-        Ok(())
+        self.semaphores_left()
     }
 
     /// Run a collective from check to return.
@@ -242,6 +246,7 @@ impl Communicator {
         let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
+        self.ordering(Races::enter)?;
         let ended = self.run(&mut scope, &job, small, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
@@ -249,7 +254,15 @@ impl Communicator {
         }
         ended?;
         self.registered.give_back(checked.output, job.output);
+        self.ordering(Races::leave)?;
         self.late_news(early).map_or(Ok(()), Err)
+    }
+
+    /// For `PENNY_CHECK=race`: what this rank does in the present call.
+    #[inline]
+    fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
+        let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.domain().races());
+        races.map_or(Ok(()), |races| does(races, self.seq))
     }
 
     fn run(

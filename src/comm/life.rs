@@ -3,6 +3,7 @@
 use super::communicator::{Communicator, Origin};
 use super::config::{Config, Settings};
 use super::declared;
+use super::lease::Lease;
 use super::mailbox;
 use super::registry::{self, Handle};
 use super::symmetric;
@@ -303,11 +304,13 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
     symmetric::forget();
+    let left = communicator.semaphores_left();
+    communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.transport.leave();
     if communicator.broken().is_err() {
         communicator.registered.forsake();
     }
-    Ok(())
+    left
 }
 
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
@@ -317,6 +320,7 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     shared.transport.abort();
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
+    communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.transport.leave();
     communicator.registered.forsake();
     Ok(())

@@ -16,6 +16,8 @@ mod mailbox;
 mod permute;
 mod registered;
 mod registry;
+mod remote_copy;
+mod semaphore;
 mod shmem;
 mod signals;
 mod symmetric;
@@ -31,6 +33,8 @@ pub use config::Config;
 pub use mailbox::{MailboxConfig, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;
 pub use registry::Handle;
+pub use remote_copy::{RemoteCopy, remote_copy};
+pub use semaphore::{barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy};
 pub use shmem::*;
 pub use signals::{
     Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals,

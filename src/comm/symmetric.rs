@@ -142,7 +142,7 @@ impl Communicator {
         let domain = Arc::new(Domain::new(self.transport.clone(), timed));
         self.symmetric =
             Some(Symmetric { domain: domain.clone(), arena: Arena::new(), segments: Vec::new(), first });
-        if let Err(e) = self.grow(first, first) {
+        if let Err(e) = self.grow(first, first).and_then(|()| self.semaphores_init(domain.clone())) {
             self.symmetric = None;
             return Err(e);
         }
@@ -158,10 +158,12 @@ impl Communicator {
         let mut symmetric = self.symmetric.take().ok_or_else(absent)?;
         self.shared.domain.lock().unwrap_or_else(|e| e.into_inner()).take();
         symmetric.domain.close();
-        let leases: Vec<Lease> = symmetric.segments.iter_mut().filter_map(|s| s.lease.take()).collect();
+        let left = self.semaphores_left();
+        let mut leases = self.semaphores_close();
+        leases.extend(symmetric.segments.iter_mut().filter_map(|s| s.lease.take()));
         // Nobody writes to it any more once all have come here.
         match self.same(Ask::Finalize, 1, 0) {
-            Ok(()) => leases.into_iter().try_for_each(Lease::free),
+            Ok(()) => leases.into_iter().try_for_each(Lease::free).and(left),
             Err(e) => {
                 leases.into_iter().for_each(Lease::keep);
                 Err(e)

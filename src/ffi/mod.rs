@@ -5,7 +5,8 @@
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
 //!                    '-- library, communicator, memory, collectives, point_to_point, group, window, fabric, shmem,
-//!                        mailbox: one file an API family; each body is one call into `comm`
+//!                        semaphore, remote_copy, mailbox:
+//!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
 //! The documentation of the functions is written for C programmers, because it becomes `include/penny.h`. What holds
@@ -29,6 +30,8 @@ mod library;
 mod mailbox;
 mod memory;
 mod point_to_point;
+mod remote_copy;
+mod semaphore;
 mod shmem;
 mod window;
 
@@ -41,6 +44,8 @@ pub use library::*;
 pub use mailbox::*;
 pub use memory::*;
 pub use point_to_point::*;
+pub use remote_copy::*;
+pub use semaphore::*;
 pub use shmem::*;
 pub use types::*;
 pub use window::*;

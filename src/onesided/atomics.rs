@@ -78,6 +78,9 @@ impl Domain {
             )));
         }
         let me = self.my_pe();
+        if atomic.op != AtomicOp::Fetch {
+            self.about_to_signal(dest.get(), rank)?;
+        }
         let before = match dtype.size() {
             8 => {
                 let word = self.word64("dest", dest.get(), rank)?;
@@ -95,6 +98,7 @@ impl Domain {
         }
         if atomic.fetches {
             self.carry(rank, me, dtype.size())?;
+            self.has_seen(dest.get(), rank)?;
         }
         Ok(before)
     }

@@ -1,5 +1,6 @@
 //! One rank's symmetric heap: which memory it is, and how to reach everybody's copy of it.
 
+use super::race::Races;
 use super::region::Region;
 use super::timed::Timed;
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub struct Domain {
     segments: [OnceLock<Region>; SEGMENTS],
     /// The declared machine that the ranks stand on, which nobody may go round.
     pub(super) timed: Option<Timed>,
+    /// Writers without order are looked for.
+    pub(super) races: OnceLock<Races>,
     closed: AtomicBool,
 }
 
@@ -36,7 +39,7 @@ impl Domain {
             timed.seat.serve_exactly();
         }
         let segments = [const { OnceLock::new() }; SEGMENTS];
-        Domain { transport, segments, timed, closed: AtomicBool::new(false) }
+        Domain { transport, segments, timed, races: OnceLock::new(), closed: AtomicBool::new(false) }
     }
 
     /// The ranks' connection.
@@ -63,6 +66,11 @@ impl Domain {
     /// The segments, in their order.
     pub fn segments(&self) -> impl Iterator<Item = &Region> {
         self.segments.iter().map_while(OnceLock::get)
+    }
+
+    /// From now on look for writers without order.
+    pub fn check_races(&self, races: Races) {
+        let _ = self.races.set(races);
     }
 
     /// From now on every use is refused.

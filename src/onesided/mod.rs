@@ -18,16 +18,23 @@
 
 mod atomics;
 mod domain;
+mod mesh;
 mod put;
+mod race;
 mod region;
+mod remote_copy;
+pub mod semaphore;
 mod signal;
 mod timed;
 mod wait;
 
 pub use atomics::{Atomic, AtomicOp};
 pub use domain::Domain;
+pub use mesh::{Device, MESH_DIMS, Mesh};
 pub use put::{Strided, copy_from_peer, copy_to_peer};
+pub use race::Races;
 pub use region::Region;
+pub use remote_copy::{Count, RemoteCopy};
 pub use signal::SignalOp;
 pub use timed::Timed;
 pub use wait::{Comparison, Several, Words};

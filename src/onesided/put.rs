@@ -1,6 +1,7 @@
 //! Puts and gets: blocks, elements, strides, and a block with its signal.
 
 use super::domain::Domain;
+use super::race::Operation;
 use super::signal::SignalOp;
 use super::timed::WORD;
 use crate::error::{Error, Result};
@@ -64,6 +65,7 @@ impl Domain {
             return Ok(());
         }
         let place = self.place("dest", dest.get(), bytes)?;
+        self.about_to_write(Operation::Put, rank, place, bytes)?;
         self.carry(self.my_pe(), rank, bytes)?;
         copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
         self.stored(rank);
@@ -104,6 +106,10 @@ impl Domain {
         // Nothing is written before all of it is known to be right.
         let word = self.word64("sig_addr", signal.get(), rank)?;
         let place = if bytes > 0 { Some(self.place("dest", dest.get(), bytes)?) } else { None };
+        if let Some(place) = place {
+            self.about_to_write(Operation::PutSignal, rank, place, bytes)?;
+        }
+        self.about_to_signal(signal.get(), rank)?;
         // They travel as one.
         self.carry(self.my_pe(), rank, bytes.saturating_add(WORD))?;
         if let Some(place) = place {
@@ -120,6 +126,10 @@ impl Domain {
         let rank = self.peer(pe)?;
         self.usable()?;
         let bits = kernels::bits(given("value", value, dtype.size())?);
+        if dtype.size() >= 4 {
+            let place = self.place("dest", dest.get(), dtype.size())?;
+            self.about_to_write(Operation::Put, rank, place, dtype.size())?;
+        }
         // ORDER: as a put; whoever waits for the element looks at it with Acquire.
         match dtype.size() {
             8 => {
@@ -146,6 +156,7 @@ impl Domain {
         self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
         for (to, from) in each {
             let place = self.place("dest", to.get(), s.dtype.size())?;
+            self.about_to_write(Operation::Put, rank, place, s.dtype.size())?;
             let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
             copy_to_peer(to, from.view(s.dtype.size()))?;
         }

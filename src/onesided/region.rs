@@ -6,6 +6,14 @@ use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::transport::Transport;
 use crate::types::Rank;
 
+/// Where something lies in a rank's shareable heap: one name for it on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub rank: Rank,
+    /// From the beginning of its heap.
+    pub at: u64,
+}
+
 /// A range of as many bytes in each rank's shareable heap.
 #[derive(Clone, Debug)]
 pub struct Region {
@@ -35,6 +43,11 @@ impl Region {
     pub fn offset_of(&self, addr: usize, bytes: usize) -> Option<usize> {
         let offset = addr.wrapping_sub(self.base);
         (offset <= self.bytes && bytes <= self.bytes - offset).then_some(offset)
+    }
+
+    /// The name of what lies so far into a rank's copy.
+    pub(super) fn place(&self, rank: Rank, offset: usize) -> Word {
+        Word { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
     }
 
     /// Part of a rank's copy of it; it must lie within.

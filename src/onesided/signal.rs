@@ -46,6 +46,7 @@ impl Domain {
         self.usable()?;
         let rank = self.peer(pe)?;
         let word = self.word64("sig_addr", signal.get(), rank)?;
+        self.about_to_signal(signal.get(), rank)?;
         self.carry(self.my_pe(), rank, WORD)?;
         op.apply(word, value);
         self.stored(rank);
@@ -57,7 +58,9 @@ impl Domain {
     pub fn signal_fetch(&self, signal: Address) -> Result<u64> {
         self.usable()?;
         // ORDER: partner of the store in `SignalOp::apply`.
-        Ok(self.word64("sig_addr", signal.get(), self.my_pe())?.load(Ordering::Acquire))
+        let seen = self.word64("sig_addr", signal.get(), self.my_pe())?.load(Ordering::Acquire);
+        self.has_seen(signal.get(), self.my_pe())?;
+        Ok(seen)
     }
 
     /// Wait until this rank's signal compares so with a value; what it was then.
@@ -76,6 +79,7 @@ impl Domain {
             format!("its signal at {:#x}, which is {now}, to be {cmp} {value}", signal.get())
         };
         self.wait(ready, what)?;
+        self.has_seen(signal.get(), self.my_pe())?;
         Ok(seen)
     }
 }

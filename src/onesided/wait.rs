@@ -153,6 +153,16 @@ impl Words<'_> {
 
     /// The indices for which it holds now, if they are enough: empty where nothing counts.
     pub fn test(&self, several: Several) -> Option<Vec<usize>> {
+        let found = self.look(several)?;
+        for &index in &found {
+            let addr = self.first.at((index * self.dtype.size()) as isize).get();
+            // Whoever holds the ledger is gone: the next call says so.
+            let _ = self.domain.has_seen(addr, self.domain.my_pe());
+        }
+        Some(found)
+    }
+
+    fn look(&self, several: Several) -> Option<Vec<usize>> {
         let mut counted = self.counted().peekable();
         if counted.peek().is_none() {
             return Some(Vec::new());

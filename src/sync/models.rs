@@ -119,6 +119,55 @@ fn giving_up(leave: Ordering, look: Ordering) {
     });
 }
 
+/// Two ranks write and add to a semaphore; a third takes one at a time: `Semaphores::add` and `Line::take`.
+fn semaphore(add: Ordering, take: Ordering) {
+    explore(move || {
+        let shared = Arc::new((AtomicU64::new(0), [UnsafeCell::new(0u64), UnsafeCell::new(0u64)]));
+        let signallers: [_; 2] = std::array::from_fn(|k| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                // SAFETY: loom checks that nobody reads meanwhile.
+                shared.1[k].with_mut(|p| unsafe { *p = 1 });
+                shared.0.fetch_add(1, add);
+            })
+        });
+        let value = &shared.0;
+        for _ in 0..2 {
+            // BOUND: each signaller adds 1.
+            loop {
+                let there = value.load(Relaxed);
+                if there >= 1 && value.compare_exchange(there, there - 1, take, Relaxed).is_ok() {
+                    break;
+                }
+                thread::yield_now();
+            }
+        }
+        // Both have been taken, so what both have written is there, whichever was taken first.
+        for cell in &shared.1 {
+            // SAFETY: loom checks that nobody writes meanwhile.
+            assert_eq!(cell.with(|p| unsafe { *p }), 1);
+        }
+        signallers.map(|signaller| signaller.join().unwrap());
+    });
+}
+
+#[test]
+fn model_a_semaphore_brings_what_each_of_its_signals_published() {
+    semaphore(Release, Acquire);
+}
+
+#[test]
+#[should_panic]
+fn model_mutant_a_semaphore_signalled_without_release_is_caught() {
+    semaphore(Relaxed, Acquire);
+}
+
+#[test]
+#[should_panic]
+fn model_mutant_a_semaphore_taken_without_acquire_is_caught() {
+    semaphore(Release, Relaxed);
+}
+
 #[test]
 fn model_a_slot_is_never_read_and_written_at_once() {
     slot(SLOT);

@@ -11,4 +11,5 @@ mod machines;
 mod mailbox;
 mod permute;
 mod readme;
+mod semaphores;
 mod windows;

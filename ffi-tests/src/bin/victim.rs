@@ -6,7 +6,8 @@
 //!     join                    join the communicator that ID (256 hex digits) names
 //!     heap                    from now on use memory of pennyMemAlloc
 //!     call WHAT COUNT         one call, its result checked; WHAT is a collective, `transfer` (to the next rank), `signals`
-//!                             (the same by puts) or `children` (an all_reduce in a communicator made of all for it)
+//!                             (the same by puts), `children` (an all_reduce in a communicator made of all for it) or
+//!                             `semaphore` (a signal to the next rank, a wait for the one before)
 //!     loop WHAT COUNT         the same until it fails
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
@@ -25,6 +26,7 @@ use penny::comm::{
 };
 use penny::error::{Error, Result};
 use penny::memory::view::Address;
+use penny::onesided::Device;
 use penny::types::{Collective, DataType, RedOp};
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -124,6 +126,7 @@ impl Part {
             Some(collective) => self.collective(collective, count),
             None if what == "children" => self.child(count),
             None if what == "signals" => self.signals(count),
+            None if what == "semaphore" => self.semaphore(),
             None => self.transfer(count),
         }
     }
@@ -181,6 +184,17 @@ impl Part {
         self.comm = parent;
         comm::destroy(child)?;
         ended
+    }
+
+    /// Signal to the next rank, and wait for the one before.
+    fn semaphore(&mut self) -> Result<()> {
+        if self.call == 1 {
+            comm::shmem_init(self.comm())?;
+        }
+        let turn = comm::barrier_semaphore(self.comm(), 0)?;
+        let next = Device::Logical(((self.rank + 1) % self.nranks) as i32);
+        self.entered = now_ns();
+        comm::semaphore(turn, |turn| turn.signal(0, 1, next).and_then(|()| turn.wait(0, 1)))
     }
 
     /// Round the ring: to the next rank, from the one before.

@@ -1,0 +1,164 @@
+//! `PENNY_CHECK=race`: two ranks that write to the same bytes, with nothing that orders the one before the other.
+//!
+//! All ranks keep one [`ledger`] in rank 0's memory, under a lock: every put looks there whether the writers before it are known
+//! to its own rank; signals and waits, atomic operations, semaphores and collectives carry the knowledge on. It is slow, and
+//! costs one look at an option where it is not asked for.
+//!
+//! What it cannot see: loads and stores of a program to its own memory, and order that comes about outside of the
+//! communicator. A rank's threads count as one.
+
+mod ledger;
+
+pub(super) use ledger::Operation;
+
+use super::domain::{Domain, Place};
+use super::region::{Region, Word};
+use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicU64, Ordering};
+use crate::transport::Transport;
+use crate::transport::watch::seconds;
+use crate::types::Rank;
+use ledger::{Cells, Ledger};
+use std::sync::Arc;
+
+/// The check of one rank.
+pub struct Races {
+    transport: Arc<Transport>,
+    region: Region,
+    /// Where the lock stands in the region; the ledger is behind it.
+    begin: usize,
+}
+
+/// The ledger's words in rank 0's memory.
+struct Shared<'a>(&'a Races);
+
+impl Cells for Shared<'_> {
+    // ORDER: the lock publishes all of them.
+    fn get(&self, at: usize) -> u64 {
+        self.0.word(1 + at).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+    fn set(&self, at: usize, value: u64) {
+        if let Some(word) = self.0.word(1 + at) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Races {
+    /// Bytes that it takes.
+    pub fn bytes(nranks: u32) -> usize {
+        8 * (1 + Ledger::<Shared<'_>>::cells(nranks as usize))
+    }
+
+    /// Over as many zeroed bytes as [`bytes`](Self::bytes) says, from `begin` of a region on.
+    pub fn new(transport: Arc<Transport>, region: Region, begin: usize) -> Races {
+        Races { transport, region, begin }
+    }
+
+    fn word(&self, at: usize) -> Option<&AtomicU64> {
+        self.region.word64(&self.transport, 0, self.begin + 8 * at)
+    }
+
+    /// Be the one who uses the ledger.
+    fn locked<T>(&self, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
+        let t = &*self.transport;
+        let lock =
+            self.word(0).ok_or_else(|| Error::remote("rank 0 told nonsense about its ledger's place"))?;
+        // ORDER: partner of the store below, by whoever held it before.
+        let take = || lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !crate::sync::wait::eagerly(take) {
+            let expired = || {
+                Error::timeout(format!(
+                    "rank {} waited {} for the lock of PENNY_CHECK=race; raise PENNY_TIMEOUT or timeoutMs",
+                    t.rank(),
+                    seconds(t.timeout_ns())
+                ))
+            };
+            t.wait_watching(t.deadline(), take, || t.check_hope(), expired)?;
+        }
+        let done = body(&Ledger::new(Shared(self), t.nranks()));
+        // ORDER: publishes what was changed; partner: `take`.
+        lock.store(0, Ordering::Release);
+        t.after_post();
+        Ok(done)
+    }
+
+    /// This rank is about to write to a range of a rank's heap.
+    fn write(&self, operation: Operation, first: Word, bytes: usize) -> Result<()> {
+        let (me, target, start) = (self.transport.rank(), first.rank, first.at);
+        let range = start..start.saturating_add(bytes as u64);
+        let Err(other) = self.locked(|ledger| ledger.write(me, operation, target, range))? else {
+            return Ok(());
+        };
+        Err(Error::usage(format!(
+            "a race: {operation} of rank {me} and {} of rank {} both write to bytes {} to {} of this one's {bytes} at rank \
+             {target}, and no signal, semaphore or collective orders the one before the other; nothing was written now",
+            other.operation,
+            other.writer,
+            other.range.start - start,
+            other.range.end - start - 1
+        )))
+    }
+
+    /// This rank is about to signal: what it knows goes with it.
+    pub(super) fn release(&self, word: Word) -> Result<()> {
+        self.locked(|ledger| ledger.release(self.transport.rank(), word))
+    }
+
+    /// This rank has seen a word of some rank's memory.
+    pub(super) fn acquire(&self, word: Word) -> Result<()> {
+        self.locked(|ledger| ledger.acquire(self.transport.rank(), word))
+    }
+
+    /// This rank enters a collective call.
+    pub fn enter(&self, call: u64) -> Result<()> {
+        self.locked(|ledger| ledger.enter(self.transport.rank(), call))
+    }
+    /// It leaves it.
+    pub fn leave(&self, call: u64) -> Result<()> {
+        self.locked(|ledger| ledger.leave(self.transport.rank(), call))
+    }
+    /// It has received something from a rank.
+    pub fn hear(&self, from: Rank) -> Result<()> {
+        self.locked(|ledger| ledger.hear(self.transport.rank(), from))
+    }
+}
+
+impl Domain {
+    /// The check, if it is asked for.
+    #[inline]
+    pub fn races(&self) -> Option<&Races> {
+        self.races.get()
+    }
+
+    /// This rank is about to write to a rank's copy.
+    #[inline]
+    pub(super) fn about_to_write(
+        &self,
+        operation: Operation,
+        rank: Rank,
+        place: Place<'_>,
+        bytes: usize,
+    ) -> Result<()> {
+        match self.races() {
+            None => Ok(()),
+            Some(races) => races.write(operation, place.region.place(rank, place.offset), bytes),
+        }
+    }
+
+    /// This rank is about to signal by a word at a symmetric address of a rank.
+    #[inline]
+    pub(super) fn about_to_signal(&self, addr: usize, rank: Rank) -> Result<()> {
+        let Some(races) = self.races() else { return Ok(()) };
+        let place = self.place("dest", addr, 1)?;
+        races.release(place.region.place(rank, place.offset))
+    }
+
+    /// This rank has seen a word at a symmetric address of a rank.
+    #[inline]
+    pub(super) fn has_seen(&self, addr: usize, rank: Rank) -> Result<()> {
+        let Some(races) = self.races() else { return Ok(()) };
+        let place = self.place("dest", addr, 1)?;
+        races.acquire(place.region.place(rank, place.offset))
+    }
+}

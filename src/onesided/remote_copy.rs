@@ -1,0 +1,140 @@
+//! Remote copies: pushed by one rank, awaited by both through semaphores that count bytes.
+//!
+//! ```text
+//!     rank 0: start      src  ==== bytes ====>  dst of rank 1
+//!             sendSem of rank 0 += bytes        recvSem of rank 1 += bytes
+//!             wait_send  sendSem -= bytes       wait_recv (rank 1)  recvSem -= bytes
+//! ```
+//!
+//! All ranks describe the same copy; which halves each awaits is theirs to say. A copy is made by the caller's own core, so
+//! it is over when `start` returns, and a program must still not count on more than its semaphores tell: neither on the
+//! source before `wait_send` nor on the destination before `wait_recv`.
+
+use super::mesh::Device;
+use super::put::copy_to_peer;
+use super::race::Operation;
+use super::semaphore::{Kind, Semaphores};
+use super::timed::WORD;
+use crate::error::{Error, Result};
+use crate::memory::view::Address;
+
+/// One of several semaphores that count bytes.
+#[derive(Clone, Copy)]
+pub struct Count<'a> {
+    /// Of these.
+    pub of: &'a Semaphores,
+    /// Which.
+    pub index: i32,
+}
+
+/// A copy to a rank's memory.
+#[derive(Clone, Copy)]
+pub struct RemoteCopy<'a> {
+    /// Any memory of this rank.
+    pub src: Address,
+    /// This rank's own address of symmetric memory, which names every rank's; to oneself any memory.
+    pub dst: Address,
+    /// How much.
+    pub bytes: usize,
+    /// Counts here what has been sent; `None`: a copy to oneself, which `recv` alone counts.
+    pub send: Option<Count<'a>>,
+    /// Counts there what has come.
+    pub recv: Count<'a>,
+    /// To whom.
+    pub device: Device,
+}
+
+impl RemoteCopy<'_> {
+    /// Both semaphores: do they count bytes, and of the same communicator?
+    fn check(&self) -> Result<()> {
+        self.recv.of.home().domain().usable()?;
+        self.recv.check("recvSem", "recvIndex")?;
+        let Some(send) = self.send else { return Ok(()) };
+        send.check("sendSem", "sendIndex")?;
+        if !std::sync::Arc::ptr_eq(send.of.home(), self.recv.of.home()) {
+            return Err(Error::argument("sendSem and recvSem are of different communicators"));
+        }
+        Ok(())
+    }
+
+    /// Begin it. Nothing is written before all of it is known to be right.
+    pub fn start(&self) -> Result<()> {
+        self.check()?;
+        let home = self.recv.of.home();
+        let domain = home.domain();
+        let rank = home.rank_of(self.device)?;
+        let own = rank == domain.my_pe();
+        if self.send.is_none() && !own {
+            return Err(Error::argument(format!(
+                "sendSem is NULL for a copy to rank {rank}; only a copy to this rank itself does without"
+            )));
+        }
+        if self.bytes > 0 {
+            for (what, address) in [("src", self.src), ("dst", self.dst)] {
+                if address.is_null() {
+                    return Err(Error::argument(format!("{what} is NULL; pass {} bytes", self.bytes)));
+                }
+            }
+            let place = domain.place("dst", self.dst.get(), self.bytes);
+            let dst = match place {
+                Err(_) if own && domain.place("dst", self.dst.get(), 1).is_err() => self.dst.view(self.bytes),
+                place => {
+                    let place = place?;
+                    domain.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
+                    place.region.view(domain.transport(), rank, place.offset, self.bytes)?
+                }
+            };
+            domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
+            copy_to_peer(dst, self.src.view(self.bytes))?;
+        }
+        let bytes = self.bytes as u64;
+        if let Some(send) = self.send {
+            send.of.add_at(send.index, bytes, domain.my_pe())?;
+        }
+        self.recv.of.add_at(self.recv.index, bytes, rank)
+    }
+
+    /// Wait until the source has been read, and take the bytes off. A copy without `send` is awaited by its other half.
+    pub fn wait_send(&self) -> Result<()> {
+        self.check()?;
+        self.send.map_or(Ok(()), |send| send.of.wait(send.index, self.bytes as u64))
+    }
+
+    /// Wait until as many bytes have come to this rank, and take them off.
+    pub fn wait_recv(&self) -> Result<()> {
+        self.check()?;
+        self.recv.of.wait(self.recv.index, self.bytes as u64)
+    }
+
+    /// Both.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_send()?;
+        self.wait_recv()
+    }
+
+    /// Are both there? Then they are taken off, as by [`wait`](Self::wait); else nothing is.
+    pub fn test(&self) -> Result<bool> {
+        self.check()?;
+        let bytes = self.bytes as u64;
+        let sent = self.send.map_or(Ok(true), |send| send.of.try_wait(send.index, bytes))?;
+        if !sent || self.recv.of.try_wait(self.recv.index, bytes)? {
+            return Ok(sent);
+        }
+        if let Some(send) = self.send {
+            send.of.put_back(send.index, bytes)?;
+        }
+        Ok(false)
+    }
+}
+
+impl Count<'_> {
+    fn check(&self, sem: &str, index: &str) -> Result<()> {
+        if self.of.kind() != Kind::Dma {
+            return Err(Error::argument(format!(
+                "{sem} is `{}`, which counts signals; a remote copy takes one of kind pennySemaphoreDma",
+                self.of.name()
+            )));
+        }
+        self.of.at(index, self.index).map(|_| ())
+    }
+}

@@ -1,0 +1,356 @@
+//! Semaphores: counters that any rank adds to and their own rank takes from.
+//!
+//! ```text
+//!     rank 0                              rank 1, whose memory it is
+//!     signal(s, 2, rank 1)   -- + 2 -->   s: | value | last writer | by rank 0 | by rank 1 | ...
+//!                                         wait(s, 1)   until value >= 1, then - 1
+//!     report                 <---------   what its threads wait for, for whoever gives up (`waits.rs`)
+//! ```
+//!
+//! A semaphore of ordinary kind counts signals; one of a remote copy ([`super::remote_copy`]) counts bytes, which no
+//! signal may touch. Beside each value stands who has added how much: nothing but a report reads it, and a signal costs two
+//! stores more for it. What goes wrong is told: a wait that ends at the deadline says who has signalled, who never has and
+//! what the others wait for; and a semaphore that is not 0 at the end is an error with its name (`report.rs`).
+
+mod report;
+mod waits;
+
+use super::domain::Domain;
+use super::mesh::{Declared, Device, Mesh};
+use super::region::{Region, Word};
+use super::timed::WORD;
+use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::wait::eagerly;
+use crate::types::Rank;
+use std::sync::{Arc, Mutex, MutexGuard};
+use waits::{Waits, Wanted};
+
+/// Barrier semaphores of a communicator.
+pub const BARRIERS: usize = 32;
+/// Semaphores that one call may make.
+pub const MOST: usize = 1 << 20;
+/// What may be signalled or awaited at once: more is a negative number.
+const MOST_AT_ONCE: u64 = i64::MAX as u64;
+
+/// What a semaphore counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes of remote copies.
+    Dma = 0,
+    /// Signals.
+    Regular = 1,
+}
+
+/// What the semaphores of one communicator share on one rank: the symmetric heap, the mesh, and who waits for what.
+pub struct Home {
+    domain: Arc<Domain>,
+    waits: Waits,
+    mesh: Declared,
+    barriers: Arc<Set>,
+    /// Sets made so far: the number of the last one.
+    made: AtomicU32,
+    /// All that there are, for reports.
+    sets: Mutex<Vec<Arc<Set>>>,
+}
+
+/// Semaphores of one name, so many on every rank.
+struct Set {
+    /// The same on all ranks.
+    id: u32,
+    name: Box<str>,
+    kind: Kind,
+    count: usize,
+    region: Region,
+    /// Where the first one begins in the region.
+    begin: usize,
+    stride: usize,
+}
+
+/// One semaphore of one rank.
+struct Line<'a> {
+    value: &'a AtomicU64,
+    /// Who added last, plus 1; 0: nobody has.
+    last: &'a AtomicU64,
+}
+
+/// Bytes of one semaphore among so many ranks.
+fn stride(nranks: u32) -> usize {
+    (8 * (2 + nranks as usize)).next_multiple_of(64)
+}
+
+/// Bytes of each rank's memory that so many semaphores take.
+pub fn bytes(count: usize, nranks: u32) -> usize {
+    count * stride(nranks)
+}
+
+impl Set {
+    /// A word of one semaphore's line.
+    #[inline]
+    fn word<'a>(&self, home: &'a Home, rank: Rank, index: usize, word: usize) -> Result<&'a AtomicU64> {
+        let t = home.domain.transport();
+        let offset = self.begin + index * self.stride + word * 8;
+        self.region.word64(t, rank, offset).ok_or_else(|| {
+            Error::remote(format!(
+                "rank {rank} told nonsense about its semaphores' place; destroy the communicator"
+            ))
+        })
+    }
+
+    #[inline]
+    fn line<'a>(&self, home: &'a Home, rank: Rank, index: usize) -> Result<Line<'a>> {
+        Ok(Line { value: self.word(home, rank, index, 0)?, last: self.word(home, rank, index, 1)? })
+    }
+
+    /// Where a semaphore's value lies.
+    fn place(&self, rank: Rank, index: usize) -> Word {
+        self.region.place(rank, self.begin + index * self.stride)
+    }
+
+    /// What a rank has added to a semaphore so far.
+    #[inline]
+    fn added_by<'a>(&self, home: &'a Home, rank: Rank, index: usize, by: Rank) -> Result<&'a AtomicU64> {
+        self.word(home, rank, index, 2 + by as usize)
+    }
+}
+
+impl Home {
+    /// Bytes that it takes of each rank's memory.
+    pub fn bytes(nranks: u32) -> usize {
+        Waits::BYTES + bytes(BARRIERS, nranks)
+    }
+
+    /// Over a region of as many bytes as [`bytes`](Self::bytes) says, all of them 0 on every rank.
+    pub fn new(domain: Arc<Domain>, region: Region) -> Arc<Home> {
+        let waits = Waits::new(region.clone());
+        let barriers = Arc::new(Set {
+            id: 0,
+            name: "barrier".into(),
+            kind: Kind::Regular,
+            count: BARRIERS,
+            region,
+            begin: Waits::BYTES,
+            stride: stride(domain.transport().nranks()),
+        });
+        let sets = Mutex::new(vec![barriers.clone()]);
+        Arc::new(Home { domain, waits, mesh: Declared::default(), barriers, made: AtomicU32::new(0), sets })
+    }
+
+    /// The symmetric heap that goes with it.
+    pub fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// All ranks have declared this mesh.
+    pub fn declare(&self, mesh: Mesh) {
+        self.mesh.set(mesh);
+    }
+
+    /// The rank that is meant.
+    #[inline]
+    pub(super) fn rank_of(&self, device: Device) -> Result<Rank> {
+        self.mesh.rank_of(device, self.domain.transport().nranks())
+    }
+
+    /// The barrier semaphore of one number.
+    pub fn barrier(self: &Arc<Home>, number: i32) -> Result<Semaphores> {
+        let first = usize::try_from(number).ok().filter(|&number| number < BARRIERS).ok_or_else(|| {
+            Error::argument(format!(
+                "collectiveId is {number}, not in 0..{BARRIERS}, which are a communicator's barrier semaphores"
+            ))
+        })?;
+        Ok(Semaphores { home: self.clone(), set: self.barriers.clone(), first, count: 1 })
+    }
+
+    fn sets(&self) -> MutexGuard<'_, Vec<Arc<Set>>> {
+        self.sets.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// What is to be made; the same on all ranks.
+pub struct Making {
+    /// For reports.
+    pub name: Box<str>,
+    /// What they count.
+    pub kind: Kind,
+    /// How many.
+    pub count: usize,
+}
+
+/// Semaphores of one name, as their user holds them. All of a rank's threads may use them at once.
+pub struct Semaphores {
+    home: Arc<Home>,
+    set: Arc<Set>,
+    /// The first one of the set.
+    first: usize,
+    count: usize,
+}
+
+impl Semaphores {
+    /// Over a region of as many bytes as [`bytes`] says, all of them 0 on every rank. All ranks make the same in the same
+    /// order.
+    pub fn new(home: Arc<Home>, region: Region, making: Making) -> Semaphores {
+        let Making { name, kind, count } = making;
+        let stride = stride(home.domain.transport().nranks());
+        let id = home.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let set = Arc::new(Set { id, name, kind, count, region, begin: 0, stride });
+        home.sets().push(set.clone());
+        Semaphores { home, set, first: 0, count }
+    }
+
+    /// Its communicator's semaphores.
+    pub fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+    /// What they count.
+    pub fn kind(&self) -> Kind {
+        self.set.kind
+    }
+    /// Tells the sets of a communicator apart; the same on all ranks. 0: its barrier semaphores.
+    pub fn id(&self) -> u32 {
+        self.set.id
+    }
+
+    /// Their name.
+    pub fn name(&self) -> &str {
+        &self.set.name
+    }
+
+    /// Its place in the set.
+    #[inline]
+    pub(super) fn at(&self, what: &str, index: i32) -> Result<usize> {
+        match usize::try_from(index) {
+            Ok(index) if index < self.count => Ok(self.first + index),
+            _ => Err(Error::argument(format!(
+                "{what} is {index}, not in 0..{} of semaphore `{}`",
+                self.count, self.set.name
+            ))),
+        }
+    }
+
+    /// Add to a rank's semaphore. What this thread has put before is visible to whoever takes it.
+    pub fn signal(&self, index: i32, inc: u64, device: Device) -> Result<()> {
+        self.home.domain.usable()?;
+        if self.set.kind != Kind::Regular {
+            return Err(Error::usage(format!(
+                "semaphore `{}` counts the bytes of remote copies, which no signal may change; make one of kind \
+                 pennySemaphoreRegular",
+                self.set.name
+            )));
+        }
+        reasonable("inc", inc)?;
+        let (index, rank) = (self.at("index", index)?, self.home.rank_of(device)?);
+        let domain = &*self.home.domain;
+        domain.carry(domain.my_pe(), rank, WORD)?;
+        self.add(index, inc, rank)
+    }
+
+    /// Add to a rank's semaphore, and wake who waits for it.
+    #[inline]
+    fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
+        let domain = &*self.home.domain;
+        let me = domain.my_pe();
+        let line = self.set.line(&self.home, rank, index)?;
+        if let Some(races) = domain.races() {
+            races.release(self.set.place(rank, index))?;
+        }
+        self.set.added_by(&self.home, rank, index, me)?.fetch_add(inc, Ordering::Relaxed);
+        line.last.store(u64::from(me) + 1, Ordering::Relaxed);
+        // ORDER: publishes what this thread has put before, and the two words above; partner: `Line::take`.
+        line.value.fetch_add(inc, Ordering::Release);
+        domain.stored(rank);
+        Ok(())
+    }
+
+    /// Bytes of a copy have come to a rank.
+    #[inline]
+    pub(super) fn add_at(&self, index: i32, bytes: u64, rank: Rank) -> Result<()> {
+        self.add(self.at("index", index)?, bytes, rank)
+    }
+
+    /// What this rank's semaphore is now.
+    pub fn read(&self, index: i32) -> Result<u64> {
+        self.home.domain.usable()?;
+        let index = self.at("index", index)?;
+        // ORDER: partner of `add`: whoever reads a value may use what was put before it came to be.
+        let line = self.set.line(&self.home, self.home.domain.my_pe(), index)?;
+        let value = line.value.load(Ordering::Acquire);
+        self.seen(index)?;
+        Ok(value)
+    }
+
+    /// Wait until this rank's semaphore is at least so much, and take it off.
+    pub fn wait(&self, index: i32, value: u64) -> Result<()> {
+        self.home.domain.usable()?;
+        reasonable("value", value)?;
+        let index = self.at("index", index)?;
+        self.take(index, value)
+    }
+
+    /// Take so much off if it is there.
+    pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
+        let index = self.at("index", index)?;
+        let taken = self.set.line(&self.home, self.home.domain.my_pe(), index)?.take(value);
+        if taken {
+            self.seen(index)?;
+        }
+        Ok(taken)
+    }
+
+    /// Undo [`try_wait`](Self::try_wait): nobody has signalled anew.
+    pub(super) fn put_back(&self, index: i32, value: u64) -> Result<()> {
+        let (me, index) = (self.home.domain.my_pe(), self.at("index", index)?);
+        // ORDER: continues the release sequences of what was taken.
+        self.set.line(&self.home, me, index)?.value.fetch_add(value, Ordering::Release);
+        self.home.domain.stored(me);
+        Ok(())
+    }
+
+    /// This rank has seen what signals brought.
+    #[inline]
+    fn seen(&self, index: usize) -> Result<()> {
+        let domain = &*self.home.domain;
+        domain.races().map_or(Ok(()), |races| races.acquire(self.set.place(domain.my_pe(), index)))
+    }
+
+    fn take(&self, index: usize, value: u64) -> Result<()> {
+        let home = &*self.home;
+        let line = self.set.line(home, home.domain.my_pe(), index)?;
+        let soon = || home.domain.timed.is_none() && eagerly(|| line.take(value));
+        if !line.take(value) && !soon() {
+            let posted =
+                home.waits.post(&home.domain, Wanted { set: self.set.id, index: index as u32, value });
+            let waited = home.domain.wait(|| line.take(value), || self.set.wanting(home, index, value));
+            home.waits.settle(&home.domain, posted, waited.is_ok());
+            waited?;
+        }
+        self.seen(index)
+    }
+}
+
+impl Line<'_> {
+    /// Take so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
+    fn take(&self, value: u64) -> bool {
+        let mut there = self.value.load(Ordering::Relaxed);
+        // BOUND: it is tried again only where another thread of this rank has taken or a rank has added.
+        while there >= value {
+            // ORDER: what was put before each signal that makes up the value; partner: `Semaphores::add`. Additions and
+            // subtractions by others in between continue the release sequence of each.
+            match self.value.compare_exchange(there, there - value, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => there = now,
+            }
+        }
+        false
+    }
+}
+
+/// Counts go up: what would take them down is a negative number that has lost its sign.
+fn reasonable(what: &str, value: u64) -> Result<()> {
+    if value > MOST_AT_ONCE {
+        return Err(Error::argument(format!(
+            "{what} is {value}, which no semaphore ever counts; pass a number of signals (was it negative?)"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What is told of semaphores that went wrong.
+
+use super::waits::Wanted;
+use super::{Home, Kind, Semaphores, Set};
+use crate::error::{Error, Result};
+use crate::sync::prim::Ordering;
+use crate::types::Rank;
+
+/// Semaphores and ranks that a sentence lists.
+const LISTED: usize = 16;
+
+impl Set {
+    fn called(&self, index: usize) -> String {
+        format!("`{}`[{index}]", self.name)
+    }
+
+    fn amount(&self, value: u64) -> String {
+        match self.kind {
+            Kind::Dma => format!("{value} bytes"),
+            Kind::Regular => value.to_string(),
+        }
+    }
+
+    /// What is waited for in vain, who has added to it, and what the others wait for.
+    pub(super) fn wanting(&self, home: &Home, index: usize, value: u64) -> String {
+        let t = home.domain.transport();
+        let me = t.rank();
+        let Ok(line) = self.line(home, me, index) else { return self.called(index) };
+        let last = line.last.load(Ordering::Relaxed);
+        let added =
+            |by: Rank| self.added_by(home, me, index, by).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (some, none): (Vec<Rank>, Vec<Rank>) = (0..t.nranks()).partition(|&by| added(by) > 0);
+        let some: Vec<String> = some
+            .into_iter()
+            .map(|by| {
+                let last = if last == u64::from(by) + 1 { ", the last" } else { "" };
+                format!("rank {by} ({}{last})", self.amount(added(by)))
+            })
+            .collect();
+        let mut text = format!(
+            "semaphore {} to be {}; it is {}, signalled so far by {}",
+            self.called(index),
+            self.amount(value),
+            self.amount(line.value.load(Ordering::Relaxed)),
+            if some.is_empty() { "nobody".into() } else { listed(&some) }
+        );
+        if !none.is_empty() {
+            let none: Vec<String> = none.iter().map(|by| by.to_string()).collect();
+            text += &format!(" and never by rank {}", listed(&none));
+        }
+        let others = (0..t.nranks()).filter(|&r| r != me).flat_map(|r| home.waiting(r));
+        let others: Vec<String> = others.collect();
+        text + "; meanwhile "
+            + &if others.is_empty() { "no other rank waits for a semaphore".into() } else { listed(&others) }
+    }
+}
+
+impl Home {
+    /// What a rank's threads wait for or have waited for in vain.
+    fn waiting(&self, rank: Rank) -> Vec<String> {
+        let clause = |(Wanted { set, index, value }, gave_up): (Wanted, bool)| {
+            let how = if gave_up { "has given up waiting" } else { "waits" };
+            let set = self.sets().iter().find(|known| known.id == set).cloned();
+            let index = index as usize;
+            match set.filter(|set| index < set.count) {
+                Some(set) => {
+                    let now =
+                        set.line(self, rank, index).map_or(0, |line| line.value.load(Ordering::Relaxed));
+                    let (called, value, now) = (set.called(index), set.amount(value), set.amount(now));
+                    format!("rank {rank} {how} for {called} to be {value} (it is {now})")
+                }
+                None => format!("rank {rank} {how} for a semaphore that was destroyed here"),
+            }
+        };
+        self.waits.of(&self.domain, rank).into_iter().map(clause).collect()
+    }
+
+    /// An error that lists every semaphore of this rank that is not 0. From now on no report knows any.
+    pub fn retire(&self) -> Result<()> {
+        let sets = std::mem::take(&mut *self.sets());
+        self.check(sets.iter().map(|set| (&**set, 0..set.count)))
+    }
+
+    fn check<'a>(&self, sets: impl Iterator<Item = (&'a Set, std::ops::Range<usize>)>) -> Result<()> {
+        let me = self.domain.my_pe();
+        let mut left = Vec::new();
+        for (set, range) in sets {
+            for index in range {
+                let line = set.line(self, me, index)?;
+                // ORDER: partner of `Semaphores::add`: the last writer is there with the value.
+                let value = line.value.load(Ordering::Acquire);
+                if value != 0 {
+                    let by = line.last.load(Ordering::Relaxed).saturating_sub(1);
+                    left.push(format!(
+                        "{} is {} (last signalled by rank {by})",
+                        set.called(index),
+                        set.amount(value)
+                    ));
+                }
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "semaphores of rank {me} are not 0 at their end: {}; wait for all that is signalled, or signal less",
+            listed(&left)
+        )))
+    }
+}
+
+impl Semaphores {
+    /// An error that lists those of this rank that are not 0. From now on no report knows them.
+    pub fn retire(&self) -> Result<()> {
+        let mut sets = self.home.sets();
+        sets.retain(|set| set.id != self.set.id);
+        drop(sets);
+        self.home.check(std::iter::once((&*self.set, 0..self.set.count)))
+    }
+}
+
+fn listed(all: &[String]) -> String {
+    let shown = all[..all.len().min(LISTED)].join(", ");
+    match all.len().checked_sub(LISTED) {
+        Some(more) if more > 0 => format!("{shown} and {more} more"),
+        _ => shown,
+    }
+}

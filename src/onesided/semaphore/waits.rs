@@ -1,0 +1,86 @@
+//! What the threads of each rank wait for, where the others can read it.
+//!
+//! A wait stands here only once it is slow, and stays when it has failed: whoever fails next can still tell what everybody
+//! was waiting for. Nothing but reports reads it, so what is read may be a moment old.
+
+use super::super::domain::Domain;
+use super::super::region::Region;
+use crate::sync::prim::{AtomicU64, Ordering};
+use crate::types::Rank;
+
+/// Threads of a rank whose waits are told.
+const PLACES: usize = 16;
+/// A place that is being written.
+const BUSY: u64 = u64::MAX;
+/// The wait has failed; the place may be used again.
+const GAVE_UP: u64 = 1 << 63;
+
+/// The boards of all ranks.
+pub(super) struct Waits(Region);
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Of which semaphores.
+    pub set: u32,
+    /// Which.
+    pub index: u32,
+    /// How much of it.
+    pub value: u64,
+}
+
+impl Waits {
+    /// Bytes of each rank's board, at the beginning of its region.
+    pub const BYTES: usize = 16 * PLACES;
+
+    pub fn new(region: Region) -> Waits {
+        Waits(region)
+    }
+
+    /// Two words: which semaphore, and how much of it.
+    fn place<'a>(&self, domain: &'a Domain, rank: Rank, place: usize) -> Option<[&'a AtomicU64; 2]> {
+        let word = |k: usize| self.0.word64(domain.transport(), rank, 16 * place + 8 * k);
+        Some([word(0)?, word(1)?])
+    }
+
+    /// Tell what a thread of this rank waits for, if there is a place.
+    pub fn post(&self, domain: &Domain, wanted: Wanted) -> Option<usize> {
+        let tag = u64::from(wanted.set) << 32 | u64::from(wanted.index) + 1;
+        (0..PLACES).find(|&place| {
+            let Some([which, value]) = self.place(domain, domain.my_pe(), place) else { return false };
+            let old = which.load(Ordering::Relaxed);
+            let free = old == 0 || (old != BUSY && old & GAVE_UP != 0);
+            // ORDER: the place is this thread's alone until it is settled.
+            if !free || which.compare_exchange(old, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
+                return false;
+            }
+            value.store(wanted.value, Ordering::Relaxed);
+            // ORDER: publishes the value; partner: `of`.
+            which.store(tag, Ordering::Release);
+            true
+        })
+    }
+
+    /// The wait is over.
+    pub fn settle(&self, domain: &Domain, place: Option<usize>, well: bool) {
+        let Some([which, _]) = place.and_then(|place| self.place(domain, domain.my_pe(), place)) else {
+            return;
+        };
+        let after = if well { 0 } else { which.load(Ordering::Relaxed) | GAVE_UP };
+        which.store(after, Ordering::Release);
+    }
+
+    /// What a rank's threads wait for, and what they have waited for in vain (`true`).
+    pub fn of(&self, domain: &Domain, rank: Rank) -> Vec<(Wanted, bool)> {
+        let read = |place| {
+            let [which, value] = self.place(domain, rank, place)?;
+            // ORDER: partner of `post`.
+            let tag = which.load(Ordering::Acquire);
+            let index = (tag as u32).checked_sub(1)?;
+            let set = (tag & !GAVE_UP) >> 32;
+            let wanted = Wanted { set: set as u32, index, value: value.load(Ordering::Relaxed) };
+            (tag != BUSY).then_some((wanted, tag & GAVE_UP != 0))
+        };
+        (0..PLACES).filter_map(read).collect()
+    }
+}
