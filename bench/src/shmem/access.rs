@@ -9,6 +9,8 @@ use super::{Options, Row, bare};
 
 /// Operations of a turn, if they are short.
 const MANY: u32 = 2000;
+/// Operations of a turn that two ranks take at once: many, for they do not begin at the same time.
+const TOGETHER: u32 = 20_000;
 /// Bytes of a turn, if operations are long.
 const TURN: usize = 4 << 20;
 
@@ -221,14 +223,14 @@ fn atomics(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(
     {
         let mut both = |name: &str, turns: &mut [Turn<'_>]| {
             alone(heap, ground, rounds, MANY, turns, name, 8, keep)?;
-            keep(Row::new(&format!("{name}_contended"), 8, &take_turns(rounds, MANY, &meet, turns)?));
+            keep(Row::new(&format!("{name}_contended"), 8, &take_turns(rounds, TOGETHER, &meet, turns)?));
             heap.comm().barrier()
         };
         both("fetch_add", &mut [("", &mut add), ("bare", &mut bare_add)])?;
         both("compare_swap", &mut [("", &mut swap), ("bare", &mut bare_swap)])?;
     }
     // Rank 0's turns alone, and both ranks' together; each with the operation before it.
-    let added = u64::from(MANY + 1) * u64::from(rounds) * 3;
+    let added = (u64::from(MANY + 1) + 2 * u64::from(TOGETHER + 1)) * u64::from(rounds);
     heap.comm().barrier()?;
     Ok(match rank {
         0 => 0,
