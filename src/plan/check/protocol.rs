@@ -126,18 +126,19 @@ fn overwritten(
     (call, next): (usize, Message),
 ) -> Box<Fault> {
     let when = match call {
-        0 => "the same call".to_owned(),
-        1 => "the next call".to_owned(),
+        0 => "of the same call".to_owned(),
+        1 => "of the next call".to_owned(),
         calls => format!("{calls} calls later"),
     };
-    let (what, slots) =
-        (format!("step {} of rank {from}, {when}, may already have written", next.sent), protocol.slots);
+    let (step, slots) = (next.sent, protocol.slots);
     let what = match protocol.wait {
         Wait::Equal => format!(
-            "deadlock: waits for ever for a number that {what} over (slots: {slots}, waits for equality, no credits)"
+            "deadlock: waits for ever for a number that step {step} {when} of rank {from} may have overwritten already \
+             (slots: {slots}, waits for equality, no credits)"
         ),
         Wait::AtLeast => format!(
-            "takes a message that {what} over (slots: {slots}, waits for at least its number, no credits)"
+            "takes a message that step {step} {when} of rank {from} may have overwritten already (slots: {slots}, waits \
+             for at least its number, no credits)"
         ),
     };
     fault(to as Rank, message.taken, case.step(to as Rank, message.taken).chunk, what)
@@ -198,8 +199,8 @@ mod tests {
         let fault = prove_over(&all_reduce("one_shot", 2), Collective::AllReduce, 0, protocol).unwrap_err();
         assert_eq!(
             fault.to_string(),
-            "rank 0, step 1, chunk 0/0: deadlock: waits for ever for a number that step 0 of rank 1, the next call, may \
-             already have written over (slots: 1, waits for equality, no credits)"
+            "rank 0, step 1, block 0 part 0: deadlock: waits for ever for a number that step 0 of the next call of rank 1 may \
+             have overwritten already (slots: 1, waits for equality, no credits)"
         );
     }
 
