@@ -41,8 +41,17 @@ fn moved(dest: View<'_>, source: View<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
         return Err(Error::argument("source and dest overlap on the rank that is meant; pass ranges apart"));
     }
-    kernels::copy(dest, source, dest.bytes() >= AROUND_FROM);
+    match dest.bytes() >= AROUND_FROM {
+        true => moved_around(dest, source),
+        false => kernels::copy(dest, source, false),
+    }
     Ok(())
+}
+
+/// Apart, so that its loop is not compiled into each caller, with addresses that cost an instruction more a line.
+#[inline(never)]
+fn moved_around(dest: View<'_>, source: View<'_>) {
+    kernels::copy(dest, source, true);
 }
 
 #[inline]

@@ -18,6 +18,8 @@ use super::heap::Heap;
 const AUDIT: u64 = 1024;
 /// Operations from one high tide to the next.
 const TIDE: u64 = 50_000;
+/// What a segment has where nothing else is said: little, so that the heap has to grow.
+pub const SEGMENT: (&str, &str) = ("PENNY_SHMEM_SIZE", "1M");
 /// Blocks at low and at high tide.
 const LIVING: (u64, u64) = (50, 4000);
 

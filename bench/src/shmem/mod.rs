@@ -163,6 +163,11 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn measure(options: &Options) -> Result<u64, String> {
+    let (size, little) = churn::SEGMENT;
+    if options.heap_operations.is_some() && std::env::var_os(size).is_none() {
+        // SAFETY: no other thread of this process exists yet.
+        unsafe { std::env::set_var(size, little) };
+    }
     let comm = Communicator::from_env()?;
     let say = |text: String| {
         if comm.rank() == 0 {
