@@ -53,16 +53,19 @@ fn no_info() -> ffi::pennyFabricInfo_t {
 }
 
 /// Success, or the sentence that Penny has for the failure.
-fn outcome(result: pennyResult_t, comm: pennyComm_t) -> Result<(), String> {
-    if result == pennySuccess {
-        return Ok(());
-    }
+#[inline]
+pub(crate) fn outcome(result: pennyResult_t, comm: pennyComm_t) -> Result<(), String> {
+    if result == pennySuccess { Ok(()) } else { Err(failure(result, comm)) }
+}
+
+#[cold]
+fn failure(result: pennyResult_t, comm: pennyComm_t) -> String {
     let text = |string| {
         // SAFETY: the string getters never return NULL; the string lives until the thread's next failure.
         unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
     };
     let sentence = text(ffi::pennyGetLastError(comm));
-    Err(if sentence.is_empty() { text(ffi::pennyGetErrorString(result)) } else { sentence })
+    if sentence.is_empty() { text(ffi::pennyGetErrorString(result)) } else { sentence }
 }
 
 impl Communicator {
@@ -92,6 +95,11 @@ impl Communicator {
         // SAFETY: as above.
         outcome(unsafe { ffi::pennyCommCount(raw, &mut nranks) }, raw)?;
         Ok(Communicator { raw, rank: rank as u32, nranks: nranks as u32 })
+    }
+
+    /// As the C functions take it.
+    pub(crate) fn raw(&self) -> pennyComm_t {
+        self.raw
     }
 
     /// This process's rank.

@@ -19,6 +19,7 @@ pub mod measure;
 pub mod options;
 pub mod pattern;
 pub mod report;
+pub mod shmem;
 pub mod sizes;
 pub mod subject;
 pub mod sweep;

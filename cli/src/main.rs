@@ -13,6 +13,7 @@ mod perf;
 mod plan;
 mod plot;
 mod run;
+mod shmem;
 mod sim;
 mod top;
 mod topo;
@@ -56,9 +57,12 @@ enum Command {
     /// One rank of `penny perf`
     #[command(name = perf::WORKER, hide = true)]
     Worker(perf::WorkerArgs),
+    /// One rank of `penny perf shmem`
+    #[command(name = shmem::WORKER, hide = true)]
+    ShmemWorker(shmem::WorkerArgs),
 }
 
-/// A collective between processes, or one of the benchmarks that need none.
+/// A collective between processes, or one of the other benchmarks.
 enum Perf {
     Collective(perf::Args),
     Other(Benchmark),
@@ -70,6 +74,8 @@ enum Benchmark {
     Link(link::Args),
     /// Two GPUs of a declared machine swap their buffers: the signal with the data, and apart
     Exchange(exchange::Args),
+    /// One-sided access between two ranks: puts, gets, signals, atomic operations; or the heap under random operations
+    Shmem(shmem::Args),
 }
 
 // By hand: the derived form cannot leave out what a subcommand makes needless.
@@ -105,6 +111,7 @@ impl Perf {
             Perf::Collective(args) => perf::main(args),
             Perf::Other(Benchmark::Link(args)) => link::main(&args),
             Perf::Other(Benchmark::Exchange(args)) => exchange::main(&args),
+            Perf::Other(Benchmark::Shmem(args)) => shmem::main(&args),
         }
     }
 }
@@ -122,6 +129,7 @@ fn main() -> ExitCode {
         Command::Algos(args) => algos::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Worker(args) => return perf::worker(&args),
+        Command::ShmemWorker(args) => return shmem::worker(&args),
     };
     outcome.unwrap_or_else(|sentence| {
         eprintln!("penny: {sentence}");

@@ -93,8 +93,25 @@ fn errors_are_told_and_survived() {
 }
 
 #[test]
+fn pairs_swap_their_buffers_through_the_symmetric_heap() {
+    let example = Example::build("07_symmetric_heap");
+    example.keeps_its_word();
+    example.keeps("With 4 ranks:", 4, &[]);
+}
+
+#[test]
+fn rings_written_by_hand_have_the_bits_of_the_library() {
+    let example = Example::build("08_ring_all_reduce_by_hand");
+    let heading = "With 1 to 8 ranks:";
+    assert!(example.promised(heading).is_some_and(|lines| lines.len() == 2), "the README shows both rings");
+    for on in 1..=8 {
+        example.keeps(heading, on, &[]);
+    }
+}
+
+#[test]
 fn the_declared_machine_tells_its_time_beside_a_right_result() {
-    let example = Example::build("07_declared_machine");
+    let example = Example::build("11_declared_machine");
     for on in [2, 16] {
         let heading = format!("With {on} ranks:");
         assert!(

@@ -83,18 +83,24 @@ pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, around: b
     }
 }
 
+/// How far ahead a streamed copy asks for its source, in bytes.
+#[cfg(target_arch = "x86_64")]
+const AHEAD: usize = 8 * LINE;
+
 /// Copy whole lines with non-temporal writes.
 ///
 /// # Safety
 /// Both are valid for `bytes`, a multiple of a line, and do not overlap; `to` is aligned to a line.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream_lines(to: *mut u8, from: *const u8, bytes: usize) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_stream_si128};
     for at in (0..bytes).step_by(LINE) {
         // SAFETY: a line at `at` lies within both; every x86-64 has SSE2. All four parts are written one after the other,
         // so the line leaves the core as one write.
         unsafe {
             let (to, from) = (to.add(at).cast::<__m128i>(), from.add(at).cast::<__m128i>());
+            // Asked for early, a line is there when the writes of those before it have left. Past the end it does nothing.
+            _mm_prefetch::<_MM_HINT_T0>(from.cast::<i8>().wrapping_add(AHEAD));
             let parts = [0, 1, 2, 3].map(|i| _mm_loadu_si128(from.add(i)));
             for (i, part) in parts.into_iter().enumerate() {
                 _mm_stream_si128(to.add(i), part);

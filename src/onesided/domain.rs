@@ -89,7 +89,7 @@ impl Domain {
     }
 
     /// Where a range of symmetric memory lies; `what` names the argument.
-    #[inline]
+    #[inline(always)] // An error is returned through memory, and that costs more than the search.
     pub(super) fn place(&self, what: &str, addr: usize, bytes: usize) -> Result<Place<'_>> {
         for region in self.segments() {
             if let Some(offset) = region.offset_of(addr, bytes) {
@@ -122,11 +122,16 @@ impl Domain {
         if pe >= 0 && (pe as u32) < self.transport.nranks() {
             return Ok(pe as u32);
         }
-        Err(Error::argument(format!("pe {pe} is not in 0..{}", self.transport.nranks())))
+        Err(self.no_such_peer(pe))
+    }
+
+    #[cold]
+    fn no_such_peer(&self, pe: i32) -> Error {
+        Error::argument(format!("pe {pe} is not in 0..{}", self.transport.nranks()))
     }
 
     /// The word at a symmetric address, in a rank's copy.
-    #[inline]
+    #[inline(always)] // As `place`.
     pub(super) fn word64(&self, what: &str, addr: usize, rank: Rank) -> Result<&AtomicU64> {
         let place = self.place(what, addr, 8)?;
         place.region.word64(&self.transport, rank, place.offset).ok_or_else(|| misaligned(what, addr, 8))

@@ -1,6 +1,6 @@
 //! Puts and gets: blocks, elements, strides, and a block with its signal.
 
-use super::domain::Domain;
+use super::domain::{Domain, Place};
 use super::race::Operation;
 use super::signal::SignalOp;
 use super::timed::WORD;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::{Address, View};
 use crate::sync::prim::{Ordering, fence};
-use crate::types::DataType;
+use crate::types::{DataType, Rank};
 
 /// From this size on a copy goes around the caches, which it would only flush.
 const AROUND_FROM: usize = 8 << 20;
@@ -43,15 +43,30 @@ fn moved(dest: View<'_>, source: View<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
         return Err(Error::argument("source and dest overlap on the rank that is meant; pass ranges apart"));
     }
-    kernels::copy(dest, source, dest.bytes() >= AROUND_FROM);
+    match dest.bytes() >= AROUND_FROM {
+        true => moved_around(dest, source),
+        false => kernels::copy(dest, source, false),
+    }
     Ok(())
 }
 
+/// Apart, so that its loop is not compiled into each caller, with addresses that cost an instruction more a line.
+#[inline(never)]
+fn moved_around(dest: View<'_>, source: View<'_>) {
+    kernels::copy(dest, source, true);
+}
+
+#[inline]
 fn given(what: &str, buffer: Address, bytes: usize) -> Result<View<'static>> {
     if buffer.is_null() && bytes > 0 {
-        return Err(Error::argument(format!("{what} is NULL; pass {bytes} bytes")));
+        return Err(missing(what, bytes));
     }
     Ok(buffer.view(bytes))
+}
+
+#[cold]
+fn missing(what: &str, bytes: usize) -> Error {
+    Error::argument(format!("{what} is NULL; pass {bytes} bytes"))
 }
 
 impl Domain {
@@ -67,9 +82,24 @@ impl Domain {
         let place = self.place("dest", dest.get(), bytes)?;
         self.about_to_write(Operation::Put, rank, place, bytes)?;
         self.carry(self.my_pe(), rank, bytes)?;
-        copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
+        self.store(place, source, rank)?;
         self.stored(rank);
         Ok(())
+    }
+
+    /// Put at a place that holds it, without ringing anybody.
+    #[inline]
+    fn store(&self, place: Place<'_>, source: View<'_>, rank: Rank) -> Result<()> {
+        let bytes = source.bytes();
+        // What is put most often, a word, costs no call of memcpy.
+        if bytes == 8
+            && let Some(word) = place.region.word64(&self.transport, rank, place.offset)
+        {
+            // ORDER: what publishes it is the signal, fence or quiet that comes after it.
+            word.store(kernels::bits(source), Ordering::Relaxed);
+            return Ok(());
+        }
+        copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)
     }
 
     /// Read `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
@@ -113,7 +143,7 @@ impl Domain {
         // They travel as one.
         self.carry(self.my_pe(), rank, bytes.saturating_add(WORD))?;
         if let Some(place) = place {
-            copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)?;
+            self.store(place, source, rank)?;
         }
         op.apply(word, value);
         self.stored(rank);

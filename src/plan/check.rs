@@ -13,10 +13,16 @@
 //!    back.
 //!
 //! What is proved of a program holds for every count, since chunks are affine in it.
+//!
+//! The fourth is asked of the channels that run plans. [`prove_over`] asks it of any other [`Protocol`] (`protocol`): of one
+//! without acknowledgements, say, which only some programs get through.
 
 mod channels;
 mod matching;
+mod protocol;
 mod values;
+
+pub use protocol::{Protocol, Wait};
 
 use std::fmt;
 
@@ -83,6 +89,13 @@ pub fn prove(plans: &[Plan], collective: Collective, root: Rank) -> Checked<Proo
         levels: values.levels,
         unordered: values.unordered,
     })
+}
+
+/// Prove that `plans`, which [`prove`] finds right, also get through under this protocol, call after call.
+pub fn prove_over(plans: &[Plan], collective: Collective, root: Rank, protocol: Protocol) -> Checked<()> {
+    let case = Case { plans, collective, root };
+    case.well_formed()?;
+    protocol::prove(&case, &matching::Matching::of(&case)?, protocol)
 }
 
 impl Proof {

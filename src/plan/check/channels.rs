@@ -38,12 +38,15 @@ enum Kind {
 
 /// Run all combinations.
 pub(super) fn run_all(case: &Case<'_>, matching: &Matching) -> Checked<()> {
+    DEPTHS.into_iter().try_for_each(|depth| run(case, matching, depth))
+}
+
+/// Run all combinations with channels of one depth.
+pub(super) fn run(case: &Case<'_>, matching: &Matching, depth: usize) -> Checked<()> {
     let wiring = Wiring::of(case, matching);
-    for depth in DEPTHS {
-        for slices in SLICES {
-            for kind in [Kind::Slots, Kind::Fifos] {
-                Run::new(case, matching, &wiring, kind, depth, slices).finish()?;
-            }
+    for slices in SLICES {
+        for kind in [Kind::Slots, Kind::Fifos] {
+            Run::new(case, matching, &wiring, kind, depth, slices).finish()?;
         }
     }
     Ok(())

@@ -1,0 +1,217 @@
+//! One-sided access between two ranks: puts, gets, signals and atomic operations, each beside what it cannot be faster than.
+//!
+//! ```text
+//!     rounds      one round: Penny, then its bare counterpart, then Penny's next ...; quartile against quartile
+//!     access      puts and gets over sizes; rates; atomic operations      beside memcpy, streaming stores, bare atomics
+//!     ping_pong   a put with its signal, there and back                   beside two words that two cores write in turn
+//!     churn       the heap under random operations: no times, a verdict
+//! ```
+//!
+//! The bare counterparts reach the same memory through `pennyShmemPtr`, in the same run, in turns: a busy machine slows
+//! both.
+
+mod access;
+mod bare;
+mod churn;
+mod heap;
+mod ping_pong;
+mod rounds;
+
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capi::Communicator;
+use crate::sizes::Sizes;
+use heap::Heap;
+
+/// What to measure, and how often.
+#[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
+#[command(mut_arg("min_bytes", |arg| arg.default_value("8")),
+          mut_arg("max_bytes", |arg| arg.default_value("64M")),
+          mut_arg("step_factor", |arg| arg.default_value("2")))]
+pub struct Options {
+    /// Sizes of the puts and gets
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub sizes: Sizes,
+    /// Rounds: in each, everything that is compared has its turn
+    #[arg(long, value_name = "COUNT", default_value_t = 41, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Instead: so many random operations on the symmetric heap by all ranks, held against a model
+    #[arg(long, value_name = "COUNT")]
+    pub heap_operations: Option<u64>,
+    /// Where the random operations begin
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the table to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What a program found out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Penny's version.
+    pub version: String,
+    /// Ranks.
+    pub nranks: u32,
+    /// How it was measured.
+    pub options: Options,
+    /// The table.
+    pub rows: Vec<Row>,
+    /// Bytes, words and signals that were not what they had to be.
+    pub wrong: u64,
+}
+
+/// One line: Penny's, and what stands beside it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured.
+    pub measure: String,
+    /// Bytes that each operation moves.
+    pub bytes: usize,
+    /// What an operation took.
+    pub time: Time,
+    /// The same without Penny.
+    pub beside: Vec<Beside>,
+}
+
+/// Nanoseconds an operation, over the rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Time {
+    /// In half of the rounds it took no longer.
+    pub median_ns: f64,
+    /// In a quarter of the rounds it took no longer.
+    pub quartile_ns: f64,
+}
+
+/// A bare counterpart.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Beside {
+    /// What it is.
+    pub name: String,
+    /// What it took.
+    pub time: Time,
+    /// Penny's lower quartile over this one's.
+    pub ratio: f64,
+}
+
+impl Row {
+    fn new(measure: &str, bytes: usize, times: &[(&str, Time)]) -> Row {
+        let (_, time) = times[0];
+        let beside = |&(name, other): &(&str, Time)| Beside {
+            name: name.to_owned(),
+            time: other,
+            ratio: time.quartile_ns / other.quartile_ns,
+        };
+        Row { measure: measure.to_owned(), bytes, time, beside: times[1..].iter().map(beside).collect() }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Time { median_ns, quartile_ns } = self.time;
+        write!(f, "{:<26} {:>10} {median_ns:>12.1} {quartile_ns:>12.1}", self.measure, self.bytes)?;
+        write!(f, " {:>9.2} {:>9.2}", 1e3 / quartile_ns, self.bytes as f64 / quartile_ns)?;
+        for Beside { name, time, ratio } in &self.beside {
+            write!(f, "   {name:<9} {:>12.1} {ratio:>6.2}", time.quartile_ns)?;
+        }
+        Ok(())
+    }
+}
+
+impl Report {
+    fn head(&self) -> String {
+        let pair = format!("   {:<9} {:>12} {:>6}", "beside", "quartile", "ratio");
+        let titles = |a, b, c, d, e, f| format!("# {a:<24} {b:>10} {c:>12} {d:>12} {e:>9} {f:>9}");
+        format!(
+            "# shmem_perf  penny {}  ranks: {}  rounds: {}\n#\n{}{pair}{pair}\n{}",
+            self.version,
+            self.nranks,
+            self.options.rounds,
+            titles("measure", "size", "median", "quartile", "rate", "bandwidth"),
+            titles("", "(B)", "(ns)", "(ns)", "(M/s)", "(GB/s)"),
+        )
+    }
+
+    fn foot(&self) -> String {
+        match self.wrong {
+            0 => "# Out of bounds values : 0 OK".to_owned(),
+            wrong => format!("# Out of bounds values : {wrong} FAILED"),
+        }
+    }
+}
+
+/// The whole of a rank's part. 0: all was right; 1: something was wrong; 2: the options were.
+pub fn run(options: &Options) -> ExitCode {
+    if let Err(sentence) = options.sizes.list() {
+        eprintln!("shmem_perf: {sentence}");
+        return ExitCode::from(2);
+    }
+    match measure(options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(sentence) => {
+            eprintln!("shmem_perf: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options) -> Result<u64, String> {
+    let (size, little) = churn::SEGMENT;
+    if options.heap_operations.is_some() && std::env::var_os(size).is_none() {
+        // SAFETY: no other thread of this process exists yet.
+        unsafe { std::env::set_var(size, little) };
+    }
+    let comm = Communicator::from_env()?;
+    let say = |text: String| {
+        if comm.rank() == 0 {
+            // Who has stopped reading is no reason to leave the other ranks waiting.
+            let _ = writeln!(std::io::stdout().lock(), "{text}");
+        }
+    };
+    let heap = Heap::init(&comm)?;
+    let wrong = match options.heap_operations {
+        Some(operations) => {
+            let verdict = churn::run(&heap, operations, options.seed)?;
+            say(verdict.to_string());
+            verdict.wrong
+        }
+        None => {
+            if comm.nranks() != 2 {
+                return Err(format!("it measures between 2 ranks, and there are {}", comm.nranks()));
+            }
+            let mut report = Report {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                nranks: comm.nranks(),
+                options: options.clone(),
+                rows: Vec::new(),
+                wrong: 0,
+            };
+            say(report.head());
+            let mut keep = |row: Row| {
+                say(row.to_string());
+                report.rows.push(row);
+            };
+            let mut wrong = ping_pong::measure(&heap, options.rounds, &mut keep)?;
+            wrong += access::measure(&heap, options, &mut keep)?;
+            report.wrong = comm.gather(wrong as f64)?.iter().sum::<f64>() as u64;
+            say(report.foot());
+            if let (0, Some(path)) = (comm.rank(), &options.json) {
+                let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
+                std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
+            }
+            report.wrong
+        }
+    };
+    heap.finalize()?;
+    // Nobody reports a failure, upon which a launcher ends the rest, before rank 0 has written everything.
+    comm.barrier()?;
+    comm.destroy()?;
+    Ok(wrong)
+}
