@@ -127,10 +127,20 @@ fn waiting_receives(town: &Town, rank: usize, thread: i32, dest: usize, mask: u6
     town.ranks[rank].try_multicast(dest as i32, mask, slot).unwrap()
 }
 
+// A town each: see `idle.rs`.
+
 #[test]
-fn a_hundred_thousand_messages_to_random_sets_of_threads() {
+fn messages_to_random_sets_of_a_few_threads() {
     assert!(exchange(2, 4, 16, 40_000, false) > 40_000);
+}
+
+#[test]
+fn messages_to_random_sets_of_threads_where_slots_are_scarce() {
     assert!(exchange(3, 2, 3, 30_000, false) > 30_000);
+}
+
+#[test]
+fn messages_to_random_sets_of_128_threads() {
     assert!(exchange(2, 64, 512, 30_000, false) > 30_000);
 }
 

@@ -116,9 +116,19 @@ fn spread(threads: &[u32], rounds: u64, depth: u64) {
     }
 }
 
+// A town each: where threads are joined between two uses of one memory, ThreadSanitizer does not see it.
+
 #[test]
-fn work_that_spreads_is_all_done_when_everybody_is_told_so() {
+fn work_that_spreads_over_two_ranks_is_all_done_when_everybody_is_told_so() {
     spread(&[1, 1], 100, 6);
+}
+
+#[test]
+fn work_that_spreads_over_unlike_ranks_is_all_done_when_everybody_is_told_so() {
     spread(&[2, 1, 3], 60, 7);
+}
+
+#[test]
+fn work_that_spreads_over_many_threads_is_all_done_when_everybody_is_told_so() {
     spread(&[8, 8], 20, 8);
 }
