@@ -336,7 +336,7 @@ c_api! {
         let send = (flags & PENNY_MAILBOX_CAN_SEND != 0).then_some(dest);
         let want = Want { send, recv: flags & PENNY_MAILBOX_CAN_RECV != 0 };
         let (send, recv) = comm::mailbox(mb, |m| m.wait_until(thread, want))?;
-        ready.set(send as c_int * PENNY_MAILBOX_CAN_SEND | recv as c_int * PENNY_MAILBOX_CAN_RECV)
+        ready.set((send as c_int * PENNY_MAILBOX_CAN_SEND) | (recv as c_int * PENNY_MAILBOX_CAN_RECV))
     }
 
     /// The thread has nothing to do. Waits until there is a message for it, or until all threads of all ranks' mailboxes are in

@@ -77,7 +77,7 @@ impl Head {
         if self.census.0.compare_exchange(census, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        let all_true = census / VOTE & COUNT == threads as u64;
+        let all_true = (census / VOTE) & COUNT == threads as u64;
         // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
         let release = order(Site::Verdict, Ordering::Release);
         self.verdict.0.store((round + 1) << 1 | all_true as u64, release);
