@@ -1,6 +1,7 @@
 //! Puts and gets over sizes, rates of small operations, atomic operations: rank 0 works, rank 1's memory is worked on.
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
 use super::heap::Heap;
@@ -14,8 +15,10 @@ const TOGETHER: u32 = 20_000;
 /// Bytes of a turn, if operations are long.
 const TURN: usize = 4 << 20;
 
-/// This rank's memory.
-struct Ground {
+/// What all of it is done with: the heap, and this rank's memory.
+struct Ground<'a> {
+    heap: &'a Heap<'a>,
+    rounds: u32,
     /// Symmetric.
     dest: *mut u8,
     /// The peer's, for loads and stores.
@@ -38,14 +41,15 @@ pub fn measure(heap: &Heap<'_>, options: &Options, keep: &mut impl FnMut(Row)) -
     // SAFETY: 128 bytes, mapped until they are freed, and no other than this word is used of them.
     unsafe { bare::word(line) }.store(0, Ordering::Relaxed);
     heap.comm().barrier()?;
-    let ground = Ground { dest, bare: heap.bare(dest)?, source, done, lines: Cell::new(0) };
+    let (bare, rounds, lines) = (heap.bare(dest)?, options.rounds, Cell::new(0));
+    let ground = Ground { heap, rounds, dest, bare, source, done, lines };
     let mut wrong = 0;
-    small(heap, options.rounds, &ground, keep)?;
+    small(&ground, keep)?;
     for &bytes in &sizes {
-        block(heap, options.rounds, &ground, bytes, keep)?;
-        wrong += check(heap, &ground, bytes)?;
+        block(&ground, bytes, keep)?;
+        wrong += check(&ground, bytes)?;
     }
-    wrong += atomics(heap, options.rounds, &ground, keep)?;
+    wrong += atomics(&ground, keep)?;
     heap.comm().barrier()?;
     heap.free(line)?;
     heap.free(source)?;
@@ -56,9 +60,7 @@ pub fn measure(heap: &Heap<'_>, options: &Options, keep: &mut impl FnMut(Row)) -
 /// Rank 0 takes turns. Rank 1 waits for it without sleeping: a sleeper is woken by whatever is put, for it might be what it
 /// waits for, and that is a system call.
 fn alone(
-    heap: &Heap<'_>,
-    ground: &Ground,
-    rounds: u32,
+    ground: &Ground<'_>,
     operations: u32,
     turns: &mut [Turn<'_>],
     name: &str,
@@ -69,17 +71,17 @@ fn alone(
     ground.lines.set(line);
     // SAFETY: as in `measure`.
     let done = unsafe { bare::word(ground.done) };
-    if heap.comm().rank() != 0 {
+    if ground.heap.comm().rank() != 0 {
         return bare::wait(done, line);
     }
-    keep(Row::new(name, bytes, &take_turns(rounds, operations, &|| Ok(()), turns)?));
+    keep(Row::new(name, bytes, &take_turns(ground.rounds, operations, &|| Ok(()), turns)?));
     done.store(line, Ordering::Release);
     Ok(())
 }
 
 /// Latencies and rates of 8 bytes.
-fn small(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(Row)) -> Result<(), String> {
-    let Ground { dest, bare, source, .. } = *ground;
+fn small(ground: &Ground<'_>, keep: &mut impl FnMut(Row)) -> Result<(), String> {
+    let Ground { heap, dest, bare, source, .. } = *ground;
     // SAFETY: at least 4096 bytes, aligned, mapped until they are freed; only rank 0 uses them meanwhile.
     let theirs = unsafe { bare::word(bare) };
     let fence = || std::sync::atomic::fence(Ordering::SeqCst);
@@ -95,7 +97,7 @@ fn small(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(Ro
         Ok(())
     };
     let load = |_: u64| {
-        std::hint::black_box(theirs.load(Ordering::Acquire));
+        black_box(theirs.load(Ordering::Acquire));
         Ok(())
     };
     // SAFETY: 8 bytes at either end.
@@ -114,55 +116,54 @@ fn small(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(Ro
     for (name, penny, other, bare) in rows {
         let mut penny = |n| each(n, penny);
         let mut bare = |n| each(n, bare);
-        alone(heap, ground, rounds, MANY, &mut [("", &mut penny), (other, &mut bare)], name, 8, keep)?;
+        alone(ground, MANY, &mut [("", &mut penny), (other, &mut bare)], name, 8, keep)?;
     }
     Ok(())
 }
 
 /// Blocks of one size.
-fn block(
-    heap: &Heap<'_>,
-    rounds: u32,
-    ground: &Ground,
-    bytes: usize,
-    keep: &mut impl FnMut(Row),
-) -> Result<(), String> {
-    let Ground { dest, bare, source, .. } = *ground;
+fn block(ground: &Ground<'_>, bytes: usize, keep: &mut impl FnMut(Row)) -> Result<(), String> {
+    let Ground { heap, dest, bare, source, .. } = *ground;
     let operations = (TURN / bytes.max(1)).clamp(1, MANY as usize) as u32;
-    // SAFETY, in all: every range holds `bytes` bytes, and only rank 0 uses any meanwhile.
+    // SAFETY: every range here holds `bytes` bytes, and only rank 0 uses any meanwhile; so in all that follow.
     let mut put = |n| (0..n).try_for_each(|_| unsafe { heap.put(dest, source, bytes) });
+    // SAFETY: as above.
     let mut get = |n| (0..n).try_for_each(|_| unsafe { heap.get(source, dest, bytes) });
     let mut copy = |n| {
-        (0..n).for_each(|_| unsafe { bare.copy_from_nonoverlapping(std::hint::black_box(source), bytes) });
+        // SAFETY: as above.
+        (0..n).for_each(|_| unsafe { bare.copy_from_nonoverlapping(black_box(source), bytes) });
         Ok(())
     };
     let mut copy_back = |n| {
-        (0..n).for_each(|_| unsafe { source.copy_from_nonoverlapping(std::hint::black_box(bare), bytes) });
+        // SAFETY: as above.
+        (0..n).for_each(|_| unsafe { source.copy_from_nonoverlapping(black_box(bare), bytes) });
         Ok(())
     };
     let mut stream = |n| {
+        // SAFETY: as above; both begin at a page.
         (0..n).for_each(|_| unsafe { bare::stream(bare, source, bytes) });
         Ok(())
     };
     let turns: &mut [Turn<'_>] = &mut [("", &mut put), ("memcpy", &mut copy), ("streamed", &mut stream)];
-    alone(heap, ground, rounds, operations, turns, "put", bytes, keep)?;
+    alone(ground, operations, turns, "put", bytes, keep)?;
     let mut stream_back = |n| {
+        // SAFETY: as above.
         (0..n).for_each(|_| unsafe { bare::stream(source, bare, bytes) });
         Ok(())
     };
     let turns: &mut [Turn<'_>] =
         &mut [("", &mut get), ("memcpy", &mut copy_back), ("streamed", &mut stream_back)];
-    alone(heap, ground, rounds, operations, turns, "get", bytes, keep)
+    alone(ground, operations, turns, "get", bytes, keep)
 }
 
 /// Bytes that a put, then a get, did not bring.
-fn check(heap: &Heap<'_>, ground: &Ground, bytes: usize) -> Result<u64, String> {
-    let Ground { dest, source, .. } = *ground;
+fn check(ground: &Ground<'_>, bytes: usize) -> Result<u64, String> {
+    let Ground { heap, dest, source, .. } = *ground;
     // SAFETY: `bytes` bytes; between the barriers one rank uses them at a time.
     let (dest_bytes, source_bytes) = unsafe {
         (|| std::slice::from_raw_parts_mut(dest, bytes), || std::slice::from_raw_parts_mut(source, bytes))
     };
-    let expected = |i: usize| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ bytes.ilog2() as u8;
+    let expected = |i: usize| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ (bytes % 251) as u8;
     let wrong = |found: &[u8]| (0..).zip(found).filter(|&(i, &byte)| byte != expected(i)).count() as u64;
     if heap.comm().rank() == 0 {
         (0..).zip(source_bytes()).for_each(|(i, byte)| *byte = expected(i));
@@ -185,7 +186,8 @@ fn check(heap: &Heap<'_>, ground: &Ground, bytes: usize) -> Result<u64, String> 
 }
 
 /// Atomic operations on a word of rank 0: by rank 1 alone, then by both at once.
-fn atomics(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(Row)) -> Result<u64, String> {
+fn atomics(ground: &Ground<'_>, keep: &mut impl FnMut(Row)) -> Result<u64, String> {
+    let Ground { heap, rounds, .. } = *ground;
     let rank = heap.comm().rank();
     let target = 1;
     let at = match rank {
@@ -201,7 +203,7 @@ fn atomics(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(
     heap.comm().barrier()?;
     let mut add = |n| (0..n).try_for_each(|_| heap.fetch_add(ground.dest, target).map(drop));
     let mut bare_add = |n| {
-        (0..n).for_each(|_| drop(theirs.fetch_add(1, Ordering::AcqRel)));
+        (0..n).for_each(|_| _ = theirs.fetch_add(1, Ordering::AcqRel));
         Ok(())
     };
     let mut swap = |n| {
@@ -222,7 +224,7 @@ fn atomics(heap: &Heap<'_>, rounds: u32, ground: &Ground, keep: &mut impl FnMut(
     let meet = || heap.comm().barrier();
     {
         let mut both = |name: &str, turns: &mut [Turn<'_>]| {
-            alone(heap, ground, rounds, MANY, turns, name, 8, keep)?;
+            alone(ground, MANY, turns, name, 8, keep)?;
             keep(Row::new(&format!("{name}_contended"), 8, &take_turns(rounds, TOGETHER, &meet, turns)?));
             heap.comm().barrier()
         };

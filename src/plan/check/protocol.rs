@@ -1,8 +1,8 @@
 //! Whether programs get through where senders write into the receiver's memory, under a protocol that is stated.
 //!
 //! ```text
-//!     rank a ──► rank b      slots of b for a     | m=1  4  7 | m=2  5  8 | m=3  6 |      message m of a takes slot m mod slots,
-//!                                                                                         and its word becomes m
+//!     rank a ──► rank b       b's three slots for a   | 3  6 .. | 1  4  7 .. | 2  5 .. |
+//!                             message m takes slot m mod 3, and its word becomes m
 //! ```
 //!
 //! With credits a sender waits until the receiver has taken what is in the slot; that is what channels do, and `channels`
