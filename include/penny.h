@@ -56,6 +56,21 @@
 // The magic of a pennyConfig_t: "PENY".
 #define PENNY_CONFIG_MAGIC 1346719321
 
+// winFlags: nothing in particular.
+#define PENNY_WIN_DEFAULT 0
+
+// winFlags: collectives use the window at the same offset on all ranks. Nothing depends on it: they copy nothing anyhow.
+#define PENNY_WIN_COLL_SYMMETRIC 1
+
+// winFlags: what is written first is seen first. Every window is so.
+#define PENNY_WIN_STRICT_ORDERING 2
+
+// Signals that each rank has at each other in each context: sigIdx is below it.
+#define PENNY_SIGNALS 64
+
+// Contexts of signals: ctx is below it.
+#define PENNY_SIGNAL_CONTEXTS 8
+
 // The magic of a pennyFabricInfo_t: "PEFI".
 #define PENNY_FABRIC_INFO_MAGIC 1346717257
 
@@ -203,6 +218,9 @@ typedef struct pennyComm pennyComm;
 // What a pennyStream_t pretends to point at.
 typedef struct pennyStream pennyStream;
 
+// What a pennyWindow_t pretends to point at.
+typedef struct pennyWindow pennyWindow;
+
 // A communicator, as one rank holds it. Copy it freely; it is good until pennyCommDestroy or pennyCommAbort, and
 // refused with pennyInvalidArgument ever after.
 typedef pennyComm *pennyComm_t;
@@ -240,6 +258,22 @@ typedef struct {
 // An ordered queue of calls. NULL is the only one in this version: the call runs in the caller's thread and is done
 // when it returns. Anything else is pennyInvalidUsage.
 typedef pennyStream *pennyStream_t;
+
+// A window, as one rank holds it. Copy it freely; it is good until pennyCommWindowDeregister or the end of its
+// communicator, and refused with pennyInvalidArgument ever after.
+typedef pennyWindow *pennyWindow_t;
+
+// Signals to be waited for.
+typedef struct {
+    // How many, at least 1.
+    int opCnt;
+    // The rank that gives them.
+    int peer;
+    // Which of its signals: 0 to PENNY_SIGNALS - 1.
+    int sigIdx;
+    // Of which context: 0 to PENNY_SIGNAL_CONTEXTS - 1.
+    int ctx;
+} pennyWaitSignalDesc_t;
 
 // The declared machine, and how its time stands. Begin with PENNY_FABRIC_INFO_INITIALIZER.
 typedef struct {
@@ -677,8 +711,9 @@ pennyResult_t pennyRecv(void *recvbuff,
                         pennyComm_t comm,
                         pennyStream_t stream);
 
-// Opens a group on the calling thread. Until the matching pennyGroupEnd the thread's collectives and transfers are
-// checked and queued, and return before they have run; their buffers must stay as they are until then. Groups nest.
+// Opens a group on the calling thread. Until the matching pennyGroupEnd the thread's collectives, transfers, puts and
+// waits for signals are checked and queued, and return before they have run; their buffers must stay as they are
+// until then. Groups nest.
 pennyResult_t pennyGroupStart(void);
 
 // Closes the innermost group of the calling thread; the outermost runs what was queued and returns when it is done.
@@ -687,6 +722,77 @@ pennyResult_t pennyGroupStart(void);
 // If a queued call was refused for its arguments, that is returned here again, and nothing of the group is run.
 // Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
+
+// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal. Every
+// rank of comm calls, with the same winFlags and each with its own buff and size; 0 bytes, where buff is not looked
+// at, for a rank that others do not write to. Not queued by a group: it is done when it returns.
+//
+// What one rank cannot do is told to all: if a buff or a flag is refused, that rank gets the reason, every other
+// one pennyInvalidUsage with its number, and there is no window on any. The same where winFlags differ.
+//
+// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address; anything else is
+// pennyInvalidArgument. It stays the caller's, and must not be freed before the window is deregistered.
+// win: written on success. winFlags: PENNY_WIN_DEFAULT, or the others or-ed.
+pennyResult_t pennyCommWindowRegister(pennyComm_t comm,
+                                      void *buff,
+                                      size_t size,
+                                      pennyWindow_t *win,
+                                      int winFlags);
+
+// Closes a window. Every rank of comm calls, for the same window; when it returns no rank writes there any more, and the
+// memory may be freed. So it comes after the puts, but signals of them may still be waited for. Ranks that name
+// different windows get pennyInvalidUsage, and all windows stay. The windows of a communicator end with it; a rank
+// that destroys comm with windows open must know that no other will write there.
+pennyResult_t pennyCommWindowDeregister(pennyComm_t comm,
+                                        pennyWindow_t win);
+
+// The buff that this rank registered.
+//
+// outUserPtr: written on success.
+pennyResult_t pennyWinGetUserPtr(pennyComm_t comm, pennyWindow_t win, void **outUserPtr);
+
+// Writes count elements from localbuff into peer's part of a window, then gives peer the signal (sigIdx, ctx). Who has
+// waited for that signal sees the data, and all that this rank has put and signalled to peer in that ctx before.
+// peer need not be in any call, and may be this rank. Returns when localbuff may be written again.
+//
+// In a group it is done at the outermost pennyGroupEnd, before the communicator's transfers and collectives.
+//
+// localbuff: any memory; may be NULL if count is 0, which gives the signal only. peerWin: this rank's handle.
+// peerWinOffset: bytes from the start of peer's part. A put past its end is pennyInvalidArgument; neither data nor
+// signal go out. sigIdx: 0 to PENNY_SIGNALS - 1. ctx: 0 to PENNY_SIGNAL_CONTEXTS - 1; each counts for itself. flags: 0.
+pennyResult_t pennyPutSignal(const void *localbuff,
+                             size_t count,
+                             pennyDataType_t datatype,
+                             int peer,
+                             pennyWindow_t peerWin,
+                             size_t peerWinOffset,
+                             int sigIdx,
+                             int ctx,
+                             unsigned int flags,
+                             pennyComm_t comm,
+                             pennyStream_t stream);
+
+// Gives peer the signal (sigIdx, ctx) without data: pennyPutSignal of nothing. It needs no window.
+pennyResult_t pennySignal(int peer,
+                          int sigIdx,
+                          int ctx,
+                          unsigned int flags,
+                          pennyComm_t comm,
+                          pennyStream_t stream);
+
+// Waits until for each of nDesc descriptors opCnt signals have come from its peer on (sigIdx, ctx), then takes them off,
+// so that the next wait counts from there. Descriptors of the same signals add up. What came with the signals is
+// there. Ends with an error, and takes none off, if a peer that still owes signals dies or leaves, or at the
+// deadline: the sentence says which signals were missing and how many had come. This rank's own signals must have
+// been given before: pennyInvalidUsage.
+//
+// In a group it is done at the outermost pennyGroupEnd, after everything else of the communicator.
+//
+// nDesc: at least 1. signalDescs: nDesc descriptors, read during the call only.
+pennyResult_t pennyWaitSignal(int nDesc,
+                              pennyWaitSignalDesc_t *signalDescs,
+                              pennyComm_t comm,
+                              pennyStream_t stream);
 
 // This rank's clock on the declared machine: when its last call was done there, and what it declared since.
 // Asked again and again with nothing between, it moves on by itself (after 16 times by 50 ns, then by more, at most

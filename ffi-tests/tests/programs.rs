@@ -4,11 +4,16 @@ use penny_ffi_tests::{compiler, ranks, root};
 
 #[track_caller]
 fn holds(name: &str, on: &[usize]) {
+    holds_with(name, on, &[]);
+}
+
+#[track_caller]
+fn holds_with(name: &str, on: &[usize], env: &[(&str, &str)]) {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join(name);
     compiler::program(&root().join("ffi-tests/c").join(name).with_extension("c"), &program);
     for &on in on {
-        let said = ranks::run(&program, dir.path(), on, &[]);
+        let said = ranks::run(&program, dir.path(), on, env);
         let cases = said[0].lines().count();
         assert!(
             cases > 0 && said.iter().all(|text| text == &said[0]),
@@ -55,4 +60,10 @@ fn the_declared_machine_does_what_it_says() {
 #[test]
 fn the_symmetric_heap_does_what_it_says() {
     holds("shmem", &[1, 2, 3]);
+}
+
+#[test]
+fn windows_and_signals_do_what_they_say() {
+    holds("window", &[1, 2, 3]);
+    holds_with("window", &[1, 3], &[("PENNY_FABRIC", "dgx-h100")]);
 }

@@ -29,7 +29,9 @@ pub use config::Config;
 pub use permute::Permute;
 pub use registry::Handle;
 pub use shmem::*;
-pub use signals::{Awaited, CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals};
+pub use signals::{
+    Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals,
+};
 pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;

@@ -3,8 +3,9 @@
 use crate::comm;
 
 c_api! {
-    /// Opens a group on the calling thread. Until the matching pennyGroupEnd the thread's collectives and transfers are
-    /// checked and queued, and return before they have run; their buffers must stay as they are until then. Groups nest.
+    /// Opens a group on the calling thread. Until the matching pennyGroupEnd the thread's collectives, transfers, puts and
+    /// waits for signals are checked and queued, and return before they have run; their buffers must stay as they are
+    /// until then. Groups nest.
     fn pennyGroupStart() {
         comm::group_start()
     }

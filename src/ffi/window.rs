@@ -29,8 +29,9 @@ pub const PENNY_SIGNALS: c_int = 64;
 /// Contexts of signals: ctx is below it.
 pub const PENNY_SIGNAL_CONTEXTS: c_int = 8;
 
-const _: () =
-    assert!(PENNY_SIGNALS as usize == comm::SIGNALS && PENNY_SIGNAL_CONTEXTS as usize == comm::CONTEXTS);
+const _: () = assert!(
+    PENNY_SIGNALS as usize == comm::SIGNALS && PENNY_SIGNAL_CONTEXTS as usize == comm::SIGNAL_CONTEXTS
+);
 
 /// Signals to be waited for.
 #[repr(C)]

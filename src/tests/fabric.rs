@@ -6,6 +6,7 @@ mod faults;
 mod halves;
 mod order;
 mod refusals;
+mod signals;
 mod three_ways;
 
 use crate::algorithms;

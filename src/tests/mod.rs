@@ -10,3 +10,4 @@ mod fabric;
 mod machines;
 mod permute;
 mod readme;
+mod windows;

@@ -5,8 +5,8 @@
 //!
 //!     join                    join the communicator that ID (256 hex digits) names
 //!     heap                    from now on use memory of pennyMemAlloc
-//!     call WHAT COUNT         one call, its result checked; WHAT is a collective, `transfer` (to the next rank) or
-//!                             `children` (an all_reduce in a communicator made of all for the purpose)
+//!     call WHAT COUNT         one call, its result checked; WHAT is a collective, `transfer` (to the next rank), `signals`
+//!                             (the same by puts) or `children` (an all_reduce in a communicator made of all for it)
 //!     loop WHAT COUNT         the same until it fails
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
@@ -20,7 +20,9 @@
 //! ```
 
 use nix::time::{ClockId, clock_gettime};
-use penny::comm::{self, Call, Config, Grouping, Handle, Transfer};
+use penny::comm::{
+    self, Awaited, Call, Config, Counter, Grouping, Handle, Put, Signal, Transfer, WindowHandle,
+};
 use penny::error::{Error, Result};
 use penny::memory::view::Address;
 use penny::types::{Collective, DataType, RedOp};
@@ -36,6 +38,7 @@ fn main() {
         id: args[2].clone(),
         comm: None,
         heap: false,
+        window: None,
         call: 0,
         entered: 0,
     };
@@ -64,6 +67,8 @@ struct Part {
     id: String,
     comm: Option<Handle>,
     heap: bool,
+    /// Where the rank before puts its data.
+    window: Option<(Buffer, WindowHandle)>,
     /// Calls made: the data of each differ.
     call: u32,
     /// When the last one began.
@@ -118,6 +123,7 @@ impl Part {
         match Collective::from_name(what) {
             Some(collective) => self.collective(collective, count),
             None if what == "children" => self.child(count),
+            None if what == "signals" => self.signals(count),
             None => self.transfer(count),
         }
     }
@@ -200,6 +206,36 @@ impl Part {
         for (i, &got) in output.words().iter().enumerate() {
             if got != value(self.call, before, 0, i) {
                 say(&format!("wrong transfer, call {}, element {i}: {got}", self.call));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Round the ring by puts. Round it nobody is more than `nranks` calls ahead, so that many places are enough.
+    fn signals(&mut self, count: usize) -> Result<()> {
+        let places = self.nranks as usize + 1;
+        let (next, before) = ((self.rank + 1) % self.nranks, (self.rank + self.nranks - 1) % self.nranks);
+        let place = self.call as usize % places * count;
+        let mut input = Buffer::new(self.heap, count)?;
+        for (i, word) in input.words().iter_mut().enumerate() {
+            *word = value(self.call, self.rank, 0, i);
+        }
+        self.entered = now_ns();
+        if self.window.is_none() {
+            let mut own = Buffer::new(true, places * count)?;
+            let window = comm::window_register(self.comm(), own.address(), places * count * 4, 0)?;
+            self.window = Some((own, window));
+        }
+        let (comm, (own, window)) = (self.comm(), self.window.as_mut().expect("registered"));
+        let (source, dtype) = (input.address(), DataType::Uint32);
+        let put = Put { source, count, dtype, window: *window, offset: place * 4 };
+        let with = |peer: u32| Counter { peer: peer as i32, index: 5, context: 1 };
+        comm::signal(comm, &Signal { counter: with(next), flags: 0, put: Some(put) })?;
+        comm::wait_signals(comm, vec![Awaited { count: 1, counter: with(before) }])?;
+        for (i, &got) in own.words()[place..][..count].iter().enumerate() {
+            if got != value(self.call, before, 0, i) {
+                say(&format!("wrong put, call {}, element {i}: {got}", self.call));
                 break;
             }
         }

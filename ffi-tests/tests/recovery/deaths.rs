@@ -128,6 +128,7 @@ fn survivors_of_every_other_call_name_the_dead() {
         "scatter",
         "barrier",
         "transfer",
+        "signals",
         "children",
     ];
     let mut trial = 0;
