@@ -279,9 +279,14 @@ static void who_has_gone_owes_nothing_that_it_gave(void) {
         return;
     }
     await("gone");
+    if (rank == 2) {
+        /* Meanwhile rank 0 waits, and sees that rank 1 has left. */
+        for (int i = 0; i < 20; i++) nap();
+        OK(pennySignal(0, 0, 0, 0, other, NULL));
+    }
     if (rank == 0) {
-        pennyWaitSignalDesc_t first = {1, 1, 0, 0};
-        OK(pennyWaitSignal(1, &first, other, NULL));
+        pennyWaitSignalDesc_t first = {1, 1, 0, 0}, both[] = {{1, 1, 0, 0}, {1, 2, 0, 0}};
+        OK(pennyWaitSignal(ranks > 2 ? 2 : 1, both, other, NULL));
         /* On a declared machine it is a deadlock like any other. */
         pennyResult_t gone = getenv("PENNY_FABRIC") == NULL ? pennyRemoteError : pennyInvalidUsage;
         FAILS(gone, "rank 1", pennyWaitSignal(1, &first, other, NULL));

@@ -88,7 +88,7 @@ fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
     on_ranks(RANKS, |me, comm| {
         let opened = Opened::new(comm, RANKS as usize * PUTS);
         for seed in 1..=5u64 {
-            let value = |from: Rank, k: usize| seed << 32 | u64::from(from) << 16 | k as u64 + 1;
+            let value = |from: Rank, k: usize| seed << 32 | u64::from(from) << 16 | (k as u64 + 1);
             let mut dice = Dice(seed * 77 + u64::from(me) + 1);
             let mut put = [0usize; RANKS as usize];
             let mut taken = [[[0usize; INDICES as usize]; CONTEXTS as usize]; RANKS as usize];
