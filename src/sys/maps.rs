@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_local_lies_on_the_stack_and_a_box_in_ordinary_memory() {
-        let boxed = vec![1u8; 100];
+        let boxed = Box::new([1u8; 100]);
         let at = boxed.as_ptr() as usize;
         let found = over(&(at..at + boxed.len())).unwrap();
         assert!(found.len() == 1 && found[0].is_ordinary(), "{found:?}");
