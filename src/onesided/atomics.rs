@@ -2,6 +2,7 @@
 
 use super::domain::Domain;
 use crate::error::{Error, Result};
+use crate::kernels;
 use crate::memory::view::Address;
 use crate::sync::prim::Ordering;
 use crate::types::DataType;
@@ -41,11 +42,11 @@ pub struct Atomic {
 }
 
 macro_rules! apply {
-    ($word:expr, $atomic:expr, $int:ty) => {{
-        let (word, value) = ($word, $atomic.value as $int);
+    ($word:expr, $change:expr, $int:ty) => {{
+        let (word, value) = ($word, $change.value as $int);
         // ORDER: whoever sees the new value sees what was put before it, and the reverse for the old one.
         let order = Ordering::AcqRel;
-        (match $atomic.op {
+        (match $change.op {
             AtomicOp::Fetch => word.load(Ordering::Acquire),
             AtomicOp::Set => word.swap(value, order),
             AtomicOp::Add => word.fetch_add(value, order),
@@ -53,7 +54,7 @@ macro_rules! apply {
             AtomicOp::Or => word.fetch_or(value, order),
             AtomicOp::Xor => word.fetch_xor(value, order),
             AtomicOp::CompareSwap => {
-                let expected = $atomic.expected as $int;
+                let expected = $change.expected as $int;
                 match word.compare_exchange(expected, value, order, Ordering::Acquire) {
                     Ok(before) | Err(before) => before,
                 }
@@ -62,14 +63,27 @@ macro_rules! apply {
     }};
 }
 
+/// One element as a program passes it.
+pub fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
+    match value.is_null() {
+        true => Err(Error::argument(format!("{name} is NULL; pass the place of one {dtype}"))),
+        false => Ok(kernels::bits(value.view(dtype.size()))),
+    }
+}
+
+/// One element to where the program wants it.
+pub fn answer(fetched: Address, dtype: DataType, bits: u64) {
+    kernels::put_bits(fetched.view(dtype.size()), bits);
+}
+
 impl Domain {
     /// Do it to a rank's word; what the word was before.
     #[inline]
-    pub fn atomic(&self, dest: Address, atomic: &Atomic, pe: i32) -> Result<u64> {
+    pub fn modify(&self, dest: Address, change: &Atomic, pe: i32) -> Result<u64> {
         self.usable()?;
         let rank = self.peer(pe)?;
-        let dtype = atomic.dtype;
-        let moves = matches!(atomic.op, AtomicOp::Fetch | AtomicOp::Set);
+        let dtype = change.dtype;
+        let moves = matches!(change.op, AtomicOp::Fetch | AtomicOp::Set);
         let served = dtype.size() >= 4 && (dtype.is_integer() || (dtype.is_float() && moves));
         if !served {
             return Err(Error::argument(format!(
@@ -78,25 +92,25 @@ impl Domain {
             )));
         }
         let me = self.my_pe();
-        if atomic.op != AtomicOp::Fetch {
+        if change.op != AtomicOp::Fetch {
             self.about_to_signal(dest.get(), rank)?;
         }
         let before = match dtype.size() {
             8 => {
                 let word = self.word64("dest", dest.get(), rank)?;
                 self.carry(me, rank, 8)?;
-                apply!(word, atomic, u64)
+                apply!(word, change, u64)
             }
             _ => {
                 let word = self.word32("dest", dest.get(), rank)?;
                 self.carry(me, rank, 4)?;
-                apply!(word, atomic, u32)
+                apply!(word, change, u32)
             }
         };
-        if atomic.op != AtomicOp::Fetch {
+        if change.op != AtomicOp::Fetch {
             self.stored(rank);
         }
-        if atomic.fetches {
+        if change.fetches {
             self.carry(rank, me, dtype.size())?;
             self.has_seen(dest.get(), rank)?;
         }

@@ -28,7 +28,7 @@ mod signal;
 mod timed;
 mod wait;
 
-pub use atomics::{Atomic, AtomicOp};
+pub use atomics::{Atomic, AtomicOp, answer, operand};
 pub use domain::Domain;
 pub use mesh::{Device, MESH_DIMS, Mesh};
 pub use put::{Strided, copy_from_peer, copy_to_peer};

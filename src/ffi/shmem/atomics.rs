@@ -6,18 +6,9 @@ use crate::comm::{self, Handle};
 use crate::error::{Error, Result};
 use crate::ffi::handle::pennyComm_t;
 use crate::ffi::types::pennyDataType_t;
-use crate::kernels;
 use crate::memory::view::Address;
-use crate::onesided::{Atomic, AtomicOp};
+use crate::onesided::{Atomic, AtomicOp, answer, operand};
 use crate::types::DataType;
-
-/// An operand, from its place.
-fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
-    match value.is_null() {
-        true => Err(Error::argument(format!("{name} is NULL; pass the place of one {dtype}"))),
-        false => Ok(kernels::bits(value.view(dtype.size()))),
-    }
-}
 
 /// An operation whose result nobody has asked for yet.
 fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
@@ -25,14 +16,14 @@ fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
 }
 
 /// Do it, and give what the word was, if there is a place for that.
-fn run(comm: Handle, dest: Address, atomic: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
-    let atomic = Atomic { fetches: fetched.is_some(), ..atomic };
+fn run(comm: Handle, dest: Address, change: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
+    let change = Atomic { fetches: fetched.is_some(), ..change };
     if fetched.is_some_and(Address::is_null) {
         return Err(Error::argument("fetched is NULL; pass the place for the result"));
     }
-    let before = comm::shmem(comm, |heap| heap.atomic(dest, &atomic, pe))?;
+    let before = comm::shmem(comm, |heap| heap.modify(dest, &change, pe))?;
     if let Some(fetched) = fetched {
-        kernels::put_bits(fetched.view(atomic.dtype.size()), before);
+        answer(fetched, change.dtype, before);
     }
     Ok(())
 }
@@ -49,8 +40,8 @@ c_api! {
         pe: c_int,
         comm: pennyComm_t,
     ) {
-        let atomic = of(AtomicOp::Fetch, datatype, 0, 0);
-        run(comm, source, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Fetch, datatype, 0, 0);
+        run(comm, source, change, pe, Some(fetched))
     }
 
     /// Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
@@ -64,8 +55,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Set, datatype, value, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::Set, datatype, value, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// Adds to an element at rank pe, modulo its size. datatype: int32, uint32, int64 or uint64.
@@ -77,14 +68,14 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Add, datatype, value, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::Add, datatype, value, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// Adds 1. See pennyShmemAtomicAdd.
     fn pennyShmemAtomicInc(dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
-        let atomic = of(AtomicOp::Add, datatype, 1, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::Add, datatype, 1, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// pennyShmemAtomicAdd that also tells what the element was before.
@@ -99,8 +90,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Add, datatype, value, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Add, datatype, value, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// pennyShmemAtomicInc that also tells what the element was before.
@@ -111,8 +102,8 @@ c_api! {
         pe: c_int,
         comm: pennyComm_t,
     ) {
-        let atomic = of(AtomicOp::Add, datatype, 1, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Add, datatype, 1, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// pennyShmemAtomicSet that also tells what the element was before.
@@ -125,8 +116,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Set, datatype, value, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Set, datatype, value, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
@@ -142,8 +133,8 @@ c_api! {
     ) {
         let value = operand("value", value, datatype)?;
         let cond = operand("cond", cond, datatype)?;
-        let atomic = of(AtomicOp::CompareSwap, datatype, value, cond);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::CompareSwap, datatype, value, cond);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
@@ -155,8 +146,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::And, datatype, value, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::And, datatype, value, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// pennyShmemAtomicAnd that also tells what the element was before.
@@ -169,8 +160,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::And, datatype, value, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::And, datatype, value, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
@@ -182,8 +173,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Or, datatype, value, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::Or, datatype, value, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// pennyShmemAtomicOr that also tells what the element was before.
@@ -196,8 +187,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Or, datatype, value, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Or, datatype, value, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 
     /// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
@@ -209,8 +200,8 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Xor, datatype, value, 0);
-        run(comm, dest, atomic, pe, None)
+        let change = of(AtomicOp::Xor, datatype, value, 0);
+        run(comm, dest, change, pe, None)
     }
 
     /// pennyShmemAtomicXor that also tells what the element was before.
@@ -223,7 +214,7 @@ c_api! {
         comm: pennyComm_t,
     ) {
         let value = operand("value", value, datatype)?;
-        let atomic = of(AtomicOp::Xor, datatype, value, 0);
-        run(comm, dest, atomic, pe, Some(fetched))
+        let change = of(AtomicOp::Xor, datatype, value, 0);
+        run(comm, dest, change, pe, Some(fetched))
     }
 }

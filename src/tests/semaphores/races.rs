@@ -128,11 +128,11 @@ fn signals_semaphores_elements_and_atomic_operations_order_writers() {
     ordered(
         |comm, memory| {
             let set = fetch(AtomicOp::Set, two);
-            assert_eq!(comm::shmem(comm, |heap| heap.atomic(flag(memory), &set, 2)), Ok(0));
+            assert_eq!(comm::shmem(comm, |heap| heap.modify(flag(memory), &set, 2)), Ok(0));
         },
         |comm, memory| {
             assert_eq!(
-                comm::shmem(comm, |heap| heap.atomic(flag(memory), &fetch(AtomicOp::Fetch, 0), 2)),
+                comm::shmem(comm, |heap| heap.modify(flag(memory), &fetch(AtomicOp::Fetch, 0), 2)),
                 Ok(2)
             )
         },
