@@ -260,7 +260,7 @@ impl Communicator {
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.
     #[inline]
-    fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
+    pub(super) fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
         let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.domain().races());
         races.map_or(Ok(()), |races| does(races, self.seq))
     }

@@ -269,6 +269,7 @@ impl Communicator {
             )));
         }
         self.await_pending(&pending).inspect_err(|e| self.one_sided_failure(e))?;
+        self.ordering(|races, _| pending.iter().try_for_each(|p| races.hear(p.place.peer)))?;
         for Pending { place, wanted, .. } in &pending {
             *self.counters.taken(place) += wanted;
         }

@@ -87,9 +87,8 @@ fn exchange(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer]>) -> Re
     c.in_time(&posts, |c| {
         let ended = pair::run(&c.transport, &mut c.pairs, batch);
         ended.inspect_err(|e| c.break_with(e))?;
-        let races = c.symmetric.as_ref().and_then(|symmetric| symmetric.domain().races());
-        let received = batch.iter().filter(|x| !x.send);
-        races.map_or(Ok(()), |races| received.map(|x| races.hear(x.peer)).collect())
+        let mut received = batch.iter().filter(|x| !x.send);
+        c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
     })
 }
 

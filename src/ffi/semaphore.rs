@@ -46,7 +46,7 @@ c_numbers! {
     pub enum pennyDeviceKind_t {
         /// By coordinates if a mesh is declared, else by number.
         pennyDeviceDefault = 0,
-        /// By its number in the communicator: coord[0].
+        /// By its number in the communicator, the first of coord.
         pennyDeviceLogical = 1,
         /// By its coordinates in the mesh.
         pennyDeviceMesh = 2,

@@ -223,7 +223,7 @@ impl<C: Cells> Ledger<C> {
     /// Where a word stands, or may stand: one place is always free.
     fn place(&self, word: Word) -> usize {
         let key = [u64::from(word.rank) + 1, word.at];
-        let start = (word.at / 8 ^ key[0] << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let start = ((word.at / 8) ^ (key[0] << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let at = |k: usize| Self::words_at(self.n) + (start as usize + k) % WORDS * (2 + self.n);
         let fits =
             |at: &usize| self.cells.get(*at) == 0 || [self.cells.get(*at), self.cells.get(*at + 1)] == key;

@@ -1,8 +1,8 @@
 //! `PENNY_CHECK=race`: two ranks that write to the same bytes, with nothing that orders the one before the other.
 //!
-//! All ranks keep one [`ledger`] in rank 0's memory, under a lock: every put looks there whether the writers before it are known
-//! to its own rank; signals and waits, atomic operations, semaphores and collectives carry the knowledge on. It is slow, and
-//! costs one look at an option where it is not asked for.
+//! All ranks keep one ledger (`ledger.rs`) in rank 0's memory, under a lock: every put looks there whether the writers before
+//! it are known to its own rank; signals and waits, atomic operations, semaphores, collectives and transfers carry the
+//! knowledge on. It is slow, and costs one look at an option where it is not asked for.
 //!
 //! What it cannot see: loads and stores of a program to its own memory, and order that comes about outside of the
 //! communicator. A rank's threads count as one.
@@ -15,6 +15,7 @@ use super::domain::{Domain, Place};
 use super::region::{Region, Word};
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::wait::eagerly;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
@@ -30,24 +31,25 @@ pub struct Races {
 }
 
 /// The ledger's words in rank 0's memory.
-struct Shared<'a>(&'a Races);
+struct Shared<'a>(&'a [AtomicU64]);
 
 impl Cells for Shared<'_> {
     // ORDER: the lock publishes all of them.
     fn get(&self, at: usize) -> u64 {
-        self.0.word(1 + at).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.0[at].load(Ordering::Relaxed)
     }
     fn set(&self, at: usize, value: u64) {
-        if let Some(word) = self.0.word(1 + at) {
-            word.store(value, Ordering::Relaxed);
-        }
+        self.0[at].store(value, Ordering::Relaxed);
     }
 }
+
+/// Words before the ledger: the lock's next number, and the number whose turn it is.
+const LOCK: usize = 2;
 
 impl Races {
     /// Bytes that it takes.
     pub fn bytes(nranks: u32) -> usize {
-        8 * (1 + Ledger::<Shared<'_>>::cells(nranks as usize))
+        8 * (LOCK + Ledger::<Shared<'_>>::cells(nranks as usize))
     }
 
     /// Over as many zeroed bytes as [`bytes`](Self::bytes) says, from `begin` of a region on.
@@ -55,18 +57,28 @@ impl Races {
         Races { transport, region, begin }
     }
 
-    fn word(&self, at: usize) -> Option<&AtomicU64> {
-        self.region.word64(&self.transport, 0, self.begin + 8 * at)
+    /// The lock and the ledger. Where they lie rank 0 has told, which may be nonsense.
+    fn words(&self) -> Result<&[AtomicU64]> {
+        let bytes = Races::bytes(self.transport.nranks());
+        let heap = self.transport.heap_of(0);
+        let begin = usize::try_from(self.region.place(0, self.begin).at).unwrap_or(usize::MAX);
+        if heap.view(begin, bytes).is_none() || !begin.is_multiple_of(8) {
+            return Err(Error::remote(
+                "rank 0 told nonsense about its ledger's place; destroy the communicator",
+            ));
+        }
+        Ok(heap.structs(begin, bytes / 8))
     }
 
-    /// Be the one who uses the ledger.
+    /// Be the one who uses the ledger. Everybody's turn comes: whoever holds it longest would else keep the others out.
     fn locked<T>(&self, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
         let t = &*self.transport;
-        let lock =
-            self.word(0).ok_or_else(|| Error::remote("rank 0 told nonsense about its ledger's place"))?;
+        let (lock, ledger) = self.words()?.split_at(LOCK);
+        let (next, turn) = (&lock[0], &lock[1]);
+        let mine = next.fetch_add(1, Ordering::Relaxed);
         // ORDER: partner of the store below, by whoever held it before.
-        let take = || lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if !crate::sync::wait::eagerly(take) {
+        let come = || turn.load(Ordering::Acquire) == mine;
+        if !eagerly(come) {
             let expired = || {
                 Error::timeout(format!(
                     "rank {} waited {} for the lock of PENNY_CHECK=race; raise PENNY_TIMEOUT or timeoutMs",
@@ -74,12 +86,13 @@ impl Races {
                     seconds(t.timeout_ns())
                 ))
             };
-            t.wait_watching(t.deadline(), take, || t.check_hope(), expired)?;
+            t.wait_watching(t.deadline(), come, || t.check_hope(), expired)?;
         }
-        let done = body(&Ledger::new(Shared(self), t.nranks()));
-        // ORDER: publishes what was changed; partner: `take`.
-        lock.store(0, Ordering::Release);
+        let done = body(&Ledger::new(Shared(ledger), t.nranks()));
+        // ORDER: publishes what was changed; partner: `come`.
+        turn.store(mine + 1, Ordering::Release);
         t.after_post();
+        t.after_post_to(t.rank());
         Ok(done)
     }
 

@@ -7,7 +7,7 @@
 //!     report                 <---------   what its threads wait for, for whoever gives up (`waits.rs`)
 //! ```
 //!
-//! A semaphore of ordinary kind counts signals; one of a remote copy ([`super::remote_copy`]) counts bytes, which no
+//! A semaphore of ordinary kind counts signals; one of a remote copy (`remote_copy.rs`) counts bytes, which no
 //! signal may touch. Beside each value stands who has added how much: nothing but a report reads it, and a signal costs two
 //! stores more for it. What goes wrong is told: a wait that ends at the deadline says who has signalled, who never has and
 //! what the others wait for; and a semaphore that is not 0 at the end is an error with its name (`report.rs`).

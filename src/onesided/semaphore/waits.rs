@@ -45,7 +45,7 @@ impl Waits {
 
     /// Tell what a thread of this rank waits for, if there is a place.
     pub fn post(&self, domain: &Domain, wanted: Wanted) -> Option<usize> {
-        let tag = u64::from(wanted.set) << 32 | u64::from(wanted.index) + 1;
+        let tag = u64::from(wanted.set) << 32 | (u64::from(wanted.index) + 1);
         (0..PLACES).find(|&place| {
             let Some([which, value]) = self.place(domain, domain.my_pe(), place) else { return false };
             let old = which.load(Ordering::Relaxed);
@@ -67,6 +67,7 @@ impl Waits {
             return;
         };
         let after = if well { 0 } else { which.load(Ordering::Relaxed) | GAVE_UP };
+        // ORDER: whoever takes the place next comes after this thread; partner: the exchange in `post`.
         which.store(after, Ordering::Release);
     }
 
