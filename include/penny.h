@@ -119,6 +119,7 @@
 
 // How pennyMailboxIdle ends: and everybody has voted true.
 #define PENNY_MAILBOX_ALL_VOTED 2
+
 // Dimensions that a mesh may have.
 #define PENNY_MESH_DIMS 4
 
@@ -283,6 +284,7 @@ typedef struct pennyComm pennyComm;
 
 // What a pennyMailbox_t pretends to point at.
 typedef struct pennyMailbox pennyMailbox;
+
 // What a pennySemaphore_t pretends to point at.
 typedef struct pennySemaphore pennySemaphore;
 
@@ -525,6 +527,7 @@ typedef struct {
     // Bytes of those copies.
     uint64_t bytesWritten;
 } pennyMailboxStats_t;
+
 // Semaphores of one name, as one rank holds them. Copy it freely; it is good until pennySemaphoreDestroy or the end of the
 // symmetric heap, and refused with pennyInvalidArgument ever after.
 typedef pennySemaphore *pennySemaphore_t;
@@ -1621,6 +1624,7 @@ pennyResult_t pennyMailboxKeyDestroy(pennyMailbox_t mb, uint64_t key);
 //
 // stats: from PENNY_MAILBOX_STATS_INITIALIZER; written on success.
 pennyResult_t pennyMailboxStats(pennyMailbox_t mb, pennyMailboxStats_t *stats);
+
 // Declares how the ranks lie: a mesh of ndims dimensions (at most PENNY_MESH_DIMS), row-major, so that the last
 // coordinate runs fastest, as devices of a JAX mesh do. All ranks call with the same sides, whose product is the number
 // of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until pennyShmemFinalize.

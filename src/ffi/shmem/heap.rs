@@ -80,7 +80,7 @@ c_api! {
 
     /// Allocates count elements of size bytes, all zero. See pennyShmemMalloc.
     fn pennyShmemCalloc(#[out] ptr: *mut *mut c_void, count: usize, size: usize, comm: pennyComm_t) {
-        let bytes = count.checked_mul(size).unwrap_or(usize::MAX);
+        let bytes = count.saturating_mul(size);
         ptr.set(pointer(comm::shmem_alloc(comm, bytes, 64, true)?))
     }
 

@@ -99,7 +99,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::All, true)? };
         found.map_or(Ok(()), |_| Ok(()))
@@ -118,7 +118,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::Any, true)? };
         index.set(first(found))
@@ -138,7 +138,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::Some, true)? };
         // SAFETY: the caller's promise about indices.
@@ -158,7 +158,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::All, false)? };
         holds.set(found.is_some() as c_int)
@@ -177,7 +177,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::Any, false)? };
         index.set(first(found))
@@ -197,7 +197,7 @@ c_api! {
         datatype: pennyDataType_t,
         comm: pennyComm_t,
     ) {
-        let question = Question { ivars: ivars, nelems: nelems, status: status, cmp, value, dtype: datatype };
+        let question = Question { ivars, nelems, status, cmp, value, dtype: datatype };
         // SAFETY: the caller's promise about status.
         let found = unsafe { ask(comm, &question, Several::Some, false)? };
         // SAFETY: the caller's promise about indices.
