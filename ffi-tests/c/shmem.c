@@ -351,6 +351,22 @@ static void teams_are_communicators_of_some_ranks(void) {
     FAILS(pennyInvalidArgument, "stride 0", pennyShmemTeamSplitStrided(comm, 0, 0, 2, &even));
 }
 
+static void ordinary_memory_is_registered_by_its_address(void) {
+    enum { COUNT = 1 << 16 };
+    float *mine = malloc(COUNT * sizeof *mine), *sum = malloc(COUNT * sizeof *sum);
+    CHECK(mine != NULL && sum != NULL);
+    for (int i = 0; i < COUNT; i++) mine[i] = (float)(rank + i % 50);
+    OK(pennyShmemBufferRegister(mine, COUNT * sizeof *mine, comm));
+    FAILS(pennyInvalidArgument, "already", pennyShmemBufferRegister(mine, COUNT * sizeof *mine, comm));
+    OK(pennyAllReduce(mine, sum, COUNT, pennyFloat, pennySum, comm, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(sum[i], ranks * (ranks - 1) / 2 + ranks * (i % 50));
+    OK(pennyShmemBufferUnregister(mine, comm));
+    FAILS(pennyInvalidArgument, "not the start", pennyShmemBufferUnregister(mine, comm));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(mine[i], rank + i % 50);
+    free(mine);
+    free(sum);
+}
+
 static void the_heap_ends_and_can_be_made_again(void) {
     uint64_t *word = allocate(8), value = 1;
     OK(pennyShmemFinalize(comm));
@@ -378,6 +394,7 @@ int main(void) {
     RUN(wrong_arguments_are_refused_and_nothing_is_written);
     RUN(disagreements_about_memory_name_both);
     RUN(teams_are_communicators_of_some_ranks);
+    RUN(ordinary_memory_is_registered_by_its_address);
     RUN(the_heap_ends_and_can_be_made_again);
     return 0;
 }

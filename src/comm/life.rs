@@ -6,7 +6,7 @@ use super::declared;
 use super::lease::Lease;
 use super::mailbox;
 use super::registry::{self, Handle};
-use super::symmetric;
+use super::shmem;
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Party};
@@ -303,7 +303,7 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
-    symmetric::forget();
+    shmem::forget();
     let left = communicator.semaphores_left();
     communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.transport.leave();

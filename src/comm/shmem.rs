@@ -2,9 +2,13 @@
 
 use super::registry::{self, Handle};
 use super::symmetric;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory::view::Address;
 use crate::onesided::Domain;
+use crate::sys::fork;
 use crate::types::Rank;
+use std::cell::RefCell;
+use std::sync::Arc;
 
 pub use crate::memory::arena::Stats as HeapStats;
 
@@ -14,7 +18,7 @@ pub fn shmem_init(comm: Handle) -> Result<()> {
 }
 /// Give it up with all that is in it. All ranks call; none may be inside one of its calls.
 pub fn shmem_finalize(comm: Handle) -> Result<()> {
-    symmetric::forget();
+    forget();
     registry::enter(comm, |c| c.symmetric_finalize())
 }
 /// `bytes` bytes at the same offset on all ranks, aligned to a power of two, at most a page; their address here. All ranks
@@ -39,12 +43,85 @@ pub fn shmem_barrier(comm: Handle, quiet: bool) -> Result<()> {
         c.barrier()
     })
 }
+/// Register `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](super::register).
+pub fn shmem_register(comm: Handle, buffer: Address, bytes: usize) -> Result<()> {
+    registry::enter(comm, |c| {
+        c.symmetric.as_ref().ok_or_else(symmetric::absent)?.refuse_second(buffer)?;
+        let registration = c.register(buffer, bytes)?;
+        c.symmetric.as_mut().ok_or_else(symmetric::absent)?.buffers.insert(buffer.get(), registration);
+        Ok(())
+    })
+}
+/// End it.
+pub fn shmem_unregister(comm: Handle, buffer: Address) -> Result<()> {
+    registry::enter(comm, |c| {
+        let heap = c.symmetric.as_mut().ok_or_else(symmetric::absent)?;
+        let registration = heap.buffers.remove(&buffer.get()).ok_or_else(|| {
+            Error::argument(format!(
+                "addr {:#x} is not the start of a buffer that pennyShmemBufferRegister registered, or it was unregistered \
+                 already",
+                buffer.get()
+            ))
+        })?;
+        c.deregister(registration)
+    })
+}
 /// Use the heap from any thread.
 #[inline]
 pub fn shmem<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Result<T> {
-    symmetric::with_domain(comm, body)
+    with_domain(comm, body)
 }
 /// This rank's number in the heap and how many ranks there are.
 pub fn shmem_members(comm: Handle) -> Result<(Rank, u32)> {
-    symmetric::members(comm)
+    members(comm)
+}
+
+thread_local! {
+    /// The heap that this thread used last.
+    static LAST: RefCell<Option<(Handle, u32, Arc<Domain>)>> = const { RefCell::new(None) };
+}
+
+/// Use a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
+#[inline]
+fn with_domain<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Result<T> {
+    LAST.with(|last| {
+        if let Ok(last) = last.try_borrow()
+            && let Some((of, generation, domain)) = &*last
+            && *of == comm
+            && registry::is_live(comm)
+            && !domain.is_closed()
+            && *generation == fork::generation()
+        {
+            return body(domain);
+        }
+        let domain = domain(comm)?;
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = Some((comm, fork::generation(), domain.clone()));
+        }
+        body(&domain)
+    })
+}
+
+/// The heap itself, for longer than a call.
+#[cold]
+pub(super) fn domain(comm: Handle) -> Result<Arc<Domain>> {
+    let shared = registry::shared(comm)?;
+    shared.refuse_forked()?;
+    let domain = shared.domain.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    domain.ok_or_else(symmetric::absent)
+}
+
+/// Forget what this thread used last: the communicator is going away.
+pub(super) fn forget() {
+    LAST.with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            last.take();
+        }
+    });
+}
+
+/// This rank's number and how many there are.
+fn members(comm: Handle) -> Result<(Rank, u32)> {
+    let domain = domain(comm)?;
+    Ok((domain.my_pe(), domain.transport().nranks()))
 }

@@ -14,17 +14,14 @@
 
 use super::communicator::Communicator;
 use super::lease::Lease;
-use super::registry::{self, Handle};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::arena::{Arena, Exhausted, Stats};
 use crate::memory::heap;
-use crate::memory::view::View;
+use crate::memory::view::{Address, View};
 use crate::onesided::{Domain, Region, Timed};
-use crate::sys::fork;
-use crate::types::Rank;
-use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The first segment where nothing else is said.
@@ -43,6 +40,8 @@ pub(super) struct Symmetric {
     segments: Vec<Segment>,
     /// Bytes of the first segment.
     first: usize,
+    /// Registrations of ordinary memory by their first address.
+    pub buffers: BTreeMap<usize, u64>,
 }
 
 struct Segment {
@@ -140,8 +139,13 @@ impl Communicator {
             job: self.shared.origin.world.clone(),
         });
         let domain = Arc::new(Domain::new(self.transport.clone(), timed));
-        self.symmetric =
-            Some(Symmetric { domain: domain.clone(), arena: Arena::new(), segments: Vec::new(), first });
+        self.symmetric = Some(Symmetric {
+            domain: domain.clone(),
+            arena: Arena::new(),
+            segments: Vec::new(),
+            first,
+            buffers: BTreeMap::new(),
+        });
         if let Err(e) = self.grow(first, first).and_then(|()| self.semaphores_init(domain.clone())) {
             self.symmetric = None;
             return Err(e);
@@ -279,6 +283,14 @@ impl Communicator {
 }
 
 impl Symmetric {
+    /// A buffer is registered once.
+    pub fn refuse_second(&self, buffer: Address) -> Result<()> {
+        match self.buffers.contains_key(&buffer.get()) {
+            true => Err(Error::argument(format!("addr {:#x} is registered already", buffer.get()))),
+            false => Ok(()),
+        }
+    }
+
     /// How to reach it.
     pub fn domain(&self) -> &Domain {
         &self.domain
@@ -341,54 +353,4 @@ fn first_bytes() -> Result<usize> {
             "PENNY_SHMEM_SIZE is `{text}`; it takes a number of bytes such as 67108864, 64M or 2G"
         ))
     })
-}
-
-thread_local! {
-    /// The heap that this thread used last.
-    static LAST: RefCell<Option<(Handle, u32, Arc<Domain>)>> = const { RefCell::new(None) };
-}
-
-/// Use a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
-#[inline]
-pub(super) fn with_domain<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Result<T> {
-    LAST.with(|last| {
-        if let Ok(last) = last.try_borrow()
-            && let Some((of, generation, domain)) = &*last
-            && *of == comm
-            && registry::is_live(comm)
-            && !domain.is_closed()
-            && *generation == fork::generation()
-        {
-            return body(domain);
-        }
-        let domain = domain(comm)?;
-        if let Ok(mut last) = last.try_borrow_mut() {
-            *last = Some((comm, fork::generation(), domain.clone()));
-        }
-        body(&domain)
-    })
-}
-
-/// The heap itself, for longer than a call.
-#[cold]
-pub(super) fn domain(comm: Handle) -> Result<Arc<Domain>> {
-    let shared = registry::shared(comm)?;
-    shared.refuse_forked()?;
-    let domain = shared.domain.lock().unwrap_or_else(|e| e.into_inner()).clone();
-    domain.ok_or_else(absent)
-}
-
-/// Forget what this thread used last: the communicator is going away.
-pub(super) fn forget() {
-    LAST.with(|last| {
-        if let Ok(mut last) = last.try_borrow_mut() {
-            last.take();
-        }
-    });
-}
-
-/// This rank's number and how many there are.
-pub(super) fn members(comm: Handle) -> Result<(Rank, u32)> {
-    let domain = domain(comm)?;
-    Ok((domain.my_pe(), domain.transport().nranks()))
 }

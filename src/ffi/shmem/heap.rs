@@ -104,6 +104,22 @@ c_api! {
         ptr.set(pointer(comm::shmem(comm, |heap| heap.ptr(dest.get(), pe))?.unwrap_or(0)))
     }
 
+    /// Lets the other ranks reach ordinary memory of this process where it lies: pennyCommRegister by the buffer's address, as
+    /// NVSHMEM has it. Sources of puts and destinations of gets need none here; collectives on the buffer copy less.
+    ///
+    /// addr, length: see pennyCommRegister. A buffer is registered once; the registration ends with pennyShmemBufferUnregister
+    /// or with the communicator.
+    fn pennyShmemBufferRegister(addr: *mut c_void, length: usize, comm: pennyComm_t) {
+        comm::shmem_register(comm, addr, length)
+    }
+
+    /// Ends a registration of pennyShmemBufferRegister.
+    ///
+    /// addr: what was registered, once, else pennyInvalidArgument.
+    fn pennyShmemBufferUnregister(addr: *mut c_void, comm: pennyComm_t) {
+        comm::shmem_unregister(comm, addr)
+    }
+
     /// All ranks have come here, and what they have put before is done and visible to all.
     fn pennyShmemBarrierAll(comm: pennyComm_t) {
         comm::shmem_barrier(comm, true)
