@@ -137,6 +137,16 @@ fn remote_copy_kernels_print_the_numbers_of_the_pallas_guide() {
 }
 
 #[test]
+fn shortest_paths_found_by_messages_are_right_on_any_number_of_ranks() {
+    let example = Example::build("10_mailbox_graph");
+    let heading = "With 1, 2, 3 or 4 ranks:";
+    assert!(example.promised(heading).is_some_and(|lines| lines.len() == 6), "the README shows the answer");
+    for on in 1..=4 {
+        example.keeps(heading, on, &[]);
+    }
+}
+
+#[test]
 fn the_overview_lists_every_example() {
     let overview = fs::read_to_string(root().join("c-examples/README.md")).unwrap();
     for entry in fs::read_dir(root().join("c-examples")).unwrap() {

@@ -30,7 +30,9 @@ impl Mailboxes {
     pub fn wait_until(&self, thread: i32, want: Want) -> Result<(bool, bool)> {
         let dest = want.send.map(|dest| self.dest(dest)).transpose()?.map(|(dest, _)| dest);
         if dest.is_none() && !want.recv {
-            return Err(Error::argument("flags is 0; wait for PENNY_CAN_SEND, PENNY_CAN_RECV or both"));
+            return Err(Error::argument(
+                "flags is 0; wait for PENNY_MAILBOX_CAN_SEND, PENNY_MAILBOX_CAN_RECV or both",
+            ));
         }
         let (thread, sitting) = self.sit(thread)?;
         let (words, position) = (self.mine().words(), sitting.position());
