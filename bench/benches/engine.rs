@@ -45,6 +45,7 @@ fn switch(places: u32) -> Network {
         faults: Vec::new(),
         placement: Vec::new(),
         fair: false,
+        mailbox: None,
     }
 }
 

@@ -9,6 +9,7 @@ pub mod cycles;
 pub mod double_ring;
 pub mod hierarchical;
 pub mod line;
+pub mod mailbox;
 pub mod meet_in_middle;
 pub mod one_shot;
 pub mod pairwise;
@@ -70,6 +71,7 @@ pub static ALL: &[&Algorithm] = &[
     &double_ring::DOUBLE_RING,
     &hierarchical::HIERARCHICAL,
     &torus::TORUS,
+    &mailbox::MAILBOX,
 ];
 
 /// The method of this name.

@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::registry::{self, Handle};
 use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
-use crate::mailbox::{self, Mailboxes, Shape};
+use crate::mailbox::{self, Mailboxes, Shape, Timed};
 use crate::memory::heap;
 use crate::types::Rank;
 use std::cell::RefCell;
@@ -74,7 +74,7 @@ impl Communicator {
         let (lease, _) = made?;
         match self.mailbox_agreed(&told) {
             Ok(told) => {
-                let boxes = Mailboxes::new(self.transport.clone(), &told);
+                let boxes = Mailboxes::new(self.transport.clone(), &told).map(|boxes| self.in_place(boxes));
                 let office = boxes.map(|boxes| Office {
                     boxes,
                     comm: self.handle(),
@@ -102,9 +102,35 @@ impl Communicator {
         }
     }
 
+    /// On a declared machine, mailboxes take their time.
+    fn in_place(&self, boxes: Mailboxes) -> Mailboxes {
+        let Some(party) = &self.party else { return boxes };
+        boxes.on_machine(Timed {
+            seat: party.seat().clone(),
+            places: party.places().clone(),
+            job: self.shared.origin.world.clone(),
+        })
+    }
+
+    /// A machine whose places are mailboxes has so many threads in each and no more.
+    fn mailbox_fits(&self, shape: &Shape) -> Result<()> {
+        let network = self.party.as_ref().map(|party| party.seat().network());
+        match network.and_then(|network| Some((network, network.mailbox?))) {
+            Some((network, mailbox)) if shape.threads > mailbox.threads => Err(Error::argument(format!(
+                "threads is {} on rank {}; a mailbox of the declared machine {} has {}",
+                shape.threads,
+                self.rank(),
+                network.name,
+                mailbox.threads
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// This rank's own, known to nobody yet.
     fn mailbox_prepare(&self, shape: &Shape) -> Result<(Lease, u64)> {
         shape.check()?;
+        self.mailbox_fits(shape)?;
         let addr = heap::mine()?.alloc(shape.bytes())?;
         let lease = Lease::new(addr, self.transport.clone());
         match mailbox::prepare(addr, shape, self.rank()) {

@@ -61,13 +61,15 @@ impl Head {
         false
     }
 
-    /// End the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended.
+    /// End the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended, at the
+    /// time of a declared machine that `now_ps` tells.
     pub(super) fn conclude(
         &self,
         census: u64,
         threads: u32,
         round: u64,
         all_free: impl FnOnce() -> bool,
+        now_ps: impl FnOnce() -> u64,
     ) -> bool {
         if census & COUNT != threads as u64 || !all_free() {
             return false;
@@ -77,6 +79,7 @@ impl Head {
         if self.census.0.compare_exchange(census, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
+        self.ended_ps.store(now_ps(), Ordering::Relaxed);
         let all_true = (census / VOTE) & COUNT == threads as u64;
         // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
         let release = order(Site::Verdict, Ordering::Release);

@@ -108,16 +108,21 @@ impl Mailboxes {
         for ((dest, entry), &slot) in route.iter().zip(&slots) {
             self.fill(letter, *dest, slot, entry.local_key);
         }
+        let copies = route.iter().map(|(dest, entry)| (*dest, entry.mask));
+        self.carry(letter, copies).inspect_err(|_| self.give_all_back(&route, &slots))?;
         for (i, ((dest, entry), &slot)) in route.iter().zip(&slots).enumerate() {
-            let rest = |_: &Error| {
-                route[i + 1..].iter().zip(&slots[i + 1..]).for_each(|((dest, _), &slot)| {
-                    self.give_back(*dest, slot);
-                })
-            };
+            let rest = |_: &Error| self.give_all_back(&route[i + 1..], &slots[i + 1..]);
             self.deliver(letter, *dest, slot, entry.mask).inspect_err(rest)?;
         }
         sitting.count_sent();
         Ok(())
+    }
+
+    /// Slots that were claimed in vain.
+    fn give_all_back(&self, route: &[(Rank, KeyEntry)], slots: &[u32]) {
+        for ((dest, _), &slot) in route.iter().zip(slots) {
+            self.give_back(*dest, slot);
+        }
     }
 
     /// A slot for each copy, or none.
@@ -141,13 +146,9 @@ impl Mailboxes {
                     }
                 }
             }
-            let give_back = |slots: &mut Vec<u32>| {
-                for ((dest, _), slot) in route.iter().zip(slots.drain(..)) {
-                    self.give_back(*dest, slot);
-                }
-            };
             let Some(full) = full else { return Ok(slots) };
-            give_back(&mut slots);
+            self.give_all_back(route, &slots);
+            slots.clear();
             if let Some((rank, slot)) = early.take() {
                 self.give_back(rank, slot);
             }

@@ -19,6 +19,7 @@
 //! - `seat.rs`: what one thread knows: its position, what it holds. One operating system thread at a time sits there.
 //! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `rest.rs` are what its threads
 //!   do: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed key.
+//! - `timed.rs`: the same on a declared machine, where all of it takes time.
 //!
 //! No call takes a lock of this process: all threads of a rank call at once. Senders to one mailbox insert in turns, for as long
 //! as it takes to write the queues' entries; a message's copy is not part of that. A full mailbox holds its senders back and
@@ -40,11 +41,13 @@ mod seat;
 mod send;
 mod set;
 mod slots;
+mod timed;
 
 pub use key::{KeyEntry, KeyId};
 pub use receive::Message;
 pub use rest::{Rest, Want};
 pub use set::{Mailboxes, Stats, prepare};
+pub use timed::Timed;
 
 pub use crate::memory::mailbox::{FLIT, MAX_SLOT_BYTES, MAX_SLOTS, MAX_THREADS, Shape};
 

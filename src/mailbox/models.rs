@@ -252,7 +252,7 @@ impl Pair {
         // BOUND: the other thread comes to be idle, too.
         loop {
             let entered = counts.enter(vote);
-            counts.conclude(entered, 2, 0, || self.all_free());
+            counts.conclude(entered, 2, 0, || self.all_free(), || 0);
             let mine = &self.boxes[me];
             // BOUND: as above.
             while counts.verdict(0).is_none() && mine.words().head(0, position).is_none() {
@@ -275,7 +275,7 @@ fn model_idle_is_found_and_never_while_a_message_is_under_way() {
         let enter = |pair: &Pair| {
             let counts = &pair.boxes[0].head;
             let entered = counts.enter(true);
-            counts.conclude(entered, 2, 0, || pair.all_free())
+            counts.conclude(entered, 2, 0, || pair.all_free(), || 0)
         };
         // Thread 1 is idle when a message comes to it, which it answers before it frees it.
         pair.boxes[1].send(1, 5);

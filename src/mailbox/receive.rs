@@ -64,7 +64,7 @@ impl Mailboxes {
     /// A program that polls has to learn, too, that nothing can come any more.
     #[inline]
     fn nothing(&self, sitting: &Sitting<'_>) -> Result<()> {
-        if sitting.in_vain() { self.hope() } else { Ok(()) }
+        if sitting.in_vain() { self.looked_in_vain() } else { Ok(()) }
     }
 
     #[inline]
@@ -95,6 +95,7 @@ impl Mailboxes {
         let slot = self.mine().slot_at(data).ok_or_else(|| {
             Error::argument(format!("data {data:#x} is no message in rank {}'s mailbox", self.rank()))
         })?;
+        self.in_turn()?;
         if !sitting.let_go(slot) {
             return Err(Error::usage(format!(
                 "thread {thread} of rank {} does not hold the message at {data:#x}: it freed it already, or never received it",

@@ -79,7 +79,7 @@ impl Mailboxes {
         }
         let (counts, round) = (self.words(0).head, sitting.round());
         let entered = counts.enter(vote);
-        if counts.conclude(entered, self.threads, round, || self.all_free()) {
+        if counts.conclude(entered, self.threads, round, || self.all_free(), || self.latest_ps()) {
             self.ring_everybody();
         }
         let bit = 1 << thread;
@@ -105,6 +105,7 @@ impl Mailboxes {
             self.wait(thread, ready, || self.hope(), || "the verdict of who ended a round".into())?;
         }
         sitting.end_round();
+        self.come_to(counts.ended_ps.load(Ordering::Relaxed))?;
         Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
     }
 
@@ -118,6 +119,7 @@ impl Mailboxes {
             if block.words().head.sleepers.after_post() {
                 self.ring(rank, u64::MAX);
             }
+            self.stored(rank);
         }
     }
 

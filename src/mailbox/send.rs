@@ -26,6 +26,7 @@ impl Mailboxes {
         let letter = Letter { thread, flits: sitting.flits() };
         let slot = self.claim(thread, dest)?;
         self.fill(letter, dest, slot, 0);
+        self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
         sitting.count_sent();
         Ok(())
@@ -42,11 +43,12 @@ impl Mailboxes {
         let letter = Letter { thread, flits: sitting.flits() };
         let Some(slot) = block.words().claim() else {
             if sitting.in_vain() {
-                self.hope()?;
+                self.looked_in_vain()?;
             }
             return Ok(false);
         };
         self.fill(letter, dest, slot, 0);
+        self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
         sitting.count_sent();
         Ok(true)
@@ -58,7 +60,7 @@ impl Mailboxes {
         let (_, sitting) = self.sit(thread)?;
         let free = block.words().has_free();
         if !free && sitting.in_vain() {
-            self.hope()?;
+            self.looked_in_vain()?;
         }
         Ok(free)
     }
@@ -145,6 +147,7 @@ impl Mailboxes {
         if words.head.sleepers.after_post() {
             self.ring(dest, mask);
         }
+        self.stored(dest);
         Ok(())
     }
 
@@ -161,7 +164,8 @@ impl Mailboxes {
             Some(rank) => format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"),
             None => format!("its turn at rank {dest}'s mailbox"),
         };
-        self.wait(thread, || words.try_lock(self.rank()), || self.transport.check_hope(), what)
+        // Nobody is woken when a turn ends, and a declared machine knows nothing of turns.
+        self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.check_hope(), what)
     }
 
     /// Ring threads of a mailbox, if they sleep.
@@ -199,6 +203,7 @@ impl Mailboxes {
             let mask = waiting.load(Ordering::Relaxed);
             if mask != 0 {
                 self.ring(rank, mask);
+                self.stored(rank);
             }
         }
     }

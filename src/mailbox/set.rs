@@ -2,6 +2,7 @@
 
 use super::key::Keys;
 use super::seat::{Refusal, Seat, Sitting};
+use super::timed::Timed;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::heap;
@@ -24,6 +25,8 @@ pub struct Mailboxes {
     /// Threads of all mailboxes.
     pub(super) threads: u32,
     closed: AtomicBool,
+    /// The declared machine that the ranks stand on.
+    pub(super) timed: Option<Timed>,
     /// The process that made it.
     generation: u32,
 }
@@ -77,6 +80,7 @@ impl Mailboxes {
             patience: Patience::for_ranks(threads as usize, None),
             threads,
             closed: AtomicBool::new(false),
+            timed: None,
             generation: fork::generation(),
             transport,
         })
@@ -176,9 +180,24 @@ impl Mailboxes {
     pub(super) fn wait(
         &self,
         thread: u32,
+        ready: impl FnMut() -> bool,
+        watch: impl Fn() -> Result<()>,
+        what: impl Fn() -> String,
+    ) -> Result<()> {
+        match &self.timed {
+            None => self.wait_here(thread, ready, watch, what),
+            Some(timed) => self.wait_there(timed, thread, ready, watch, what),
+        }
+    }
+
+    /// The same, and a declared machine's clock waits, too.
+    #[inline]
+    pub(super) fn wait_here(
+        &self,
+        thread: u32,
         mut ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl FnOnce() -> String,
+        what: impl Fn() -> String,
     ) -> Result<()> {
         if eagerly(&mut ready) {
             return Ok(());
@@ -190,16 +209,19 @@ impl Mailboxes {
             sleepers: &self.mine().words().head.sleepers,
             deadline_ns: t.deadline(),
         };
-        let expired = || {
-            Error::timeout(format!(
-                "thread {thread} of rank {} waited {} for {}; if the others are only slow, raise PENNY_TIMEOUT or \
-                 timeoutMs",
-                t.rank(),
-                seconds(t.timeout_ns()),
-                what()
-            ))
-        };
-        waiter.until(ready, || self.open().and_then(|()| watch()), expired)
+        waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
+    }
+
+    /// The deadline came first.
+    #[cold]
+    pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> String) -> Error {
+        let t = &*self.transport;
+        Error::timeout(format!(
+            "thread {thread} of rank {} waited {} for {}; if the others are only slow, raise PENNY_TIMEOUT or timeoutMs",
+            t.rank(),
+            seconds(t.timeout_ns()),
+            what()
+        ))
     }
 
     /// Can anything still come? Not from those who have left, nor if a rank died.
@@ -208,7 +230,7 @@ impl Mailboxes {
         self.transport.check_hope()
     }
 
-    fn open(&self) -> Result<()> {
+    pub(super) fn open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 

@@ -91,7 +91,8 @@ pub struct PlaceLine {
     pub since_ns: AtomicU64,
     /// Calls that its rank is in; [`AWAY`] instead, while the clock goes on without it.
     pub presence: AtomicU32,
-    _pad: AtomicU32,
+    /// Its threads that may do something without being counted as running: of a mailbox, and not waiting there.
+    pub outside: AtomicU32,
     /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
     pub awaiting: AtomicU64,
     /// When the latest store to its memory came.

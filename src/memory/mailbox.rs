@@ -57,7 +57,9 @@ pub struct Head {
     pub deliveries: AtomicU64,
     /// Bytes copied to slots.
     pub bytes: AtomicU64,
-    _line: [AtomicU64; 4],
+    /// Rank 0's: when the last round ended on a declared machine. Whoever ends a round writes it, before the verdict.
+    pub ended_ps: AtomicU64,
+    _line: [AtomicU64; 3],
     /// The first free slot, and a tag (see `mailbox::slots`).
     pub free: Lone,
     /// How many senders wait for a slot.

@@ -35,7 +35,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("topology", &["plan::Shape", "plan::Lane"]),
     ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
     ("onesided", &["transport", "fabric::live", "kernels", "memory", "sync"]),
-    ("mailbox", &["transport", "kernels", "memory", "sync", "sys"]),
+    ("mailbox", &["transport", "fabric::live", "kernels", "memory", "sync", "sys"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),
     ("plan", &[]),
     ("transport", &["memory", "sync", "sys", "kernels"]),

@@ -4,6 +4,7 @@ mod clocks;
 mod deadlocks;
 mod faults;
 mod halves;
+mod mailboxes;
 mod one_sided;
 mod order;
 mod refusals;

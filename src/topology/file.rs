@@ -22,13 +22,14 @@
 //! `[[load]]` with `link` and `bw`: so much of the link's payload bandwidth is taken by others, at all times.
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
-//! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments, as in
-//! `dgx-h100:nodes=2`, replace keys of the shape.
+//! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
+//! `[mailbox]`: `mailbox.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments,
+//! as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
 use super::source::{Field, Section, Source};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, PortId, edges, faults, grid, placement, switch};
+use super::{Class, Network, Port, PortId, edges, faults, grid, mailbox, placement, switch};
 use crate::error::Result;
 use toml::de::DeTable;
 
@@ -70,7 +71,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
     root.knows(
-        &["name", "class", "override", "load", "fault", "placement", "arb"]
+        &["name", "class", "override", "load", "fault", "placement", "arb", "mailbox"]
             .into_iter()
             .chain(shapes)
             .collect::<Vec<_>>(),
@@ -94,9 +95,10 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     for section in listed(&root, "fault")? {
         faults::read(&section, &ports, &mut faults)?;
     }
+    let mailbox = mailbox::read(&root)?;
     let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes, faults, placement, fair })
+    Ok(Network { name, classes, ports, shape, routes, faults, placement, fair, mailbox })
 }
 
 /// The sections of a list, `[[override]]`.

@@ -42,7 +42,7 @@ impl Fnv {
 impl Network {
     /// The same on every run and on every host for machines on which every call takes the same time: over the ports
     /// with the physics of their classes, the shape, what the ways say of themselves ([`Routes::describe`]), faults,
-    /// placement and arbitration.
+    /// placement, arbitration and mailboxes.
     ///
     /// [`Routes::describe`]: super::Routes::describe
     pub fn hash(&self) -> u64 {
@@ -64,6 +64,11 @@ impl Network {
         hash.number(self.placement.len() as u64);
         hash.number(self.fair.into());
         self.placement.iter().for_each(|&place| hash.number(place.into()));
+        if let Some(mailbox) = self.mailbox {
+            [mailbox.threads.into(), mailbox.cores.into(), mailbox.cycle_ps]
+                .into_iter()
+                .for_each(|n| hash.number(n));
+        }
         hash.0
     }
 }

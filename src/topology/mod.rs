@@ -14,6 +14,7 @@ pub mod faults;
 pub mod file;
 mod grid;
 mod hash;
+mod mailbox;
 mod matrix;
 mod placement;
 mod source;
@@ -24,6 +25,7 @@ mod tests;
 pub mod units;
 
 pub use file::{parse, presets};
+pub use mailbox::Mailbox;
 pub use matrix::matrix;
 pub use spec::{Spec, open};
 pub mod orders;
@@ -97,6 +99,8 @@ pub struct Network {
     pub placement: Vec<Rank>,
     /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
     pub fair: bool,
+    /// Every place is a mailbox such as this.
+    pub mailbox: Option<Mailbox>,
 }
 
 impl Class {

@@ -19,7 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `BoardHeader::deadlock` while the sentence is being written.
 const WRITING: u32 = u32::MAX;
-/// A deadlock is reported when nothing has changed for so long.
+/// A deadlock is reported when nothing has changed for so long; where threads of waiting ranks may compute, for the grace
+/// period.
 const STANDSTILL_NS: u64 = 300_000_000;
 /// Until then it is looked at so often.
 const A_MOMENT_NS: u64 = 1_000_000;
@@ -91,7 +92,11 @@ impl Seat {
 
     /// Is there no hope, and does it stay so for a moment? Another thread of a waiting rank may still post something.
     fn stands_still(&self, wanted: u64) -> bool {
-        let until_ns = clock::now_ns() + STANDSTILL_NS;
+        let until_ns = match (self.thread_outside(), self.machine().grace_ns) {
+            (false, _) => clock::now_ns() + STANDSTILL_NS,
+            (true, 0) => return false,
+            (true, grace_ns) => clock::now_ns() + grace_ns.max(STANDSTILL_NS),
+        };
         // BOUND: `until_ns`.
         while clock::now_ns() < until_ns {
             if !self.stuck() || self.board.header().wanted.load(Ordering::Acquire) != wanted {
@@ -100,6 +105,15 @@ impl Seat {
             clock::sleep_until(clock::now_ns() + A_MOMENT_NS);
         }
         self.stuck()
+    }
+
+    /// Is there a thread that nobody counts as running, and that may still do something?
+    fn thread_outside(&self) -> bool {
+        let outside = |place| {
+            let line = self.board.place(place);
+            line.left.load(Ordering::Acquire) == 0 && line.outside.load(Ordering::Acquire) > 0
+        };
+        (0..self.board.places()).any(outside)
     }
 
     /// Does somebody wait, and nobody is left who could post what is missing?

@@ -14,7 +14,7 @@
 //! - A call takes part when all its members have posted it, a transfer when both of its ends have: as on a rendezvous.
 //! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
 //!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
-//! - A put takes part alone, and a rank may wait for another's store (`one_sided.rs`).
+//! - A put or a pause takes part alone, and a rank may wait for another's store (`one_sided.rs`).
 //! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
 //! - A rank that stays in its own program does not hold the others for ever (`presence.rs`).
 //!
@@ -22,6 +22,7 @@
 //! process can run the engine, and none has to.
 
 mod account;
+mod desk;
 mod drive;
 mod glance;
 mod log;

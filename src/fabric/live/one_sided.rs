@@ -34,20 +34,68 @@ impl Seat {
     /// Send bytes from one place of the machine to another, at this rank's clock; until they have arrived. When that is.
     pub fn put(
         &self,
-        [from, to]: [Rank; 2],
+        ends: [Rank; 2],
         bytes: u64,
         deadline_ns: u64,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<u64> {
-        if from == to {
+        self.put_all(&[ends], bytes, deadline_ns, watch, expired)
+    }
+
+    /// Send bytes several ways at once, until the last have arrived. When that is.
+    pub fn put_all(
+        &self,
+        ways: &[[Rank; 2]],
+        bytes: u64,
+        deadline_ns: u64,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<u64> {
+        let put = |&[from, to]: &[Rank; 2]| {
+            self.alone(Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
+        };
+        let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
+        if posts.is_empty() {
             return Ok(self.clock_ps());
         }
-        let spec = Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 };
-        // No communicator has such a number, and no two puts of a rank have the same.
-        let (comm, key) = (u64::MAX - self.place() as u64, self.next_put());
-        let waiting = self.enter(&[Post { comm, key, spec, member: 0, members: 1 }], None)?;
+        let waiting = self.enter(&posts, None)?;
         self.leave(waiting, deadline_ns, watch, expired)
+    }
+
+    /// Do nothing until a time of this rank's clock. Unlike [`advance_to`](Self::advance_to) it returns when whatever
+    /// others do before that time is done.
+    pub fn pause_until(
+        &self,
+        at_ps: u64,
+        deadline_ns: u64,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<u64> {
+        let pause = self.alone(Spec { what: What::Pause, count: 0, size: 1, kind: 0 });
+        let waiting = self.enter(&[pause], Some(at_ps))?;
+        self.leave(waiting, deadline_ns, watch, expired)
+    }
+
+    /// What this rank posts and nobody else has a part in.
+    fn alone(&self, spec: Spec) -> Post {
+        // No communicator has such a number, and no two of these of a rank have the same.
+        let (comm, key) = (u64::MAX - self.place() as u64, self.next_put());
+        Post { comm, key, spec, member: 0, members: 1 }
+    }
+
+    /// So many threads of this rank are expected to wait for others' stores, or not any more: while one of them does not,
+    /// it may still do something.
+    pub fn expect_threads(&self, come: u32, gone: u32) {
+        let outside = &self.board.place(self.place()).outside;
+        outside.fetch_add(come, Ordering::AcqRel);
+        outside.fetch_sub(gone, Ordering::AcqRel);
+    }
+
+    /// The latest of some ranks' clocks.
+    pub fn latest_ps(&self, ranks: &[Rank]) -> u64 {
+        let clock = |&rank: &Rank| self.board.place(rank).clock_ps.load(Ordering::Acquire);
+        ranks.iter().map(clock).max().unwrap_or(0)
     }
 
     /// A store to the memory of a rank of the job has been made at this rank's clock: whoever waits there looks again.
@@ -113,9 +161,9 @@ impl Seat {
             }
             line.clock_ps.fetch_max(line.stored_ps.load(Ordering::Acquire), Ordering::AcqRel);
         };
-        let Some((entry_ps, surplus)) = inside else { return ended };
+        let Some(entry_ps) = inside else { return ended };
         let paced = ended.and_then(|()| self.pace(entry_ps, wall_ns, self.clock_ps(), watch));
-        self.come_out(surplus);
+        self.come_out();
         paced
     }
 

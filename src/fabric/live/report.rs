@@ -40,7 +40,7 @@ pub(super) fn deadlock(board: &Board) -> String {
         .map(|place| format!("rank {place} waits for a signal or another store that nobody makes"));
     let texts = waits.iter().take(NAMED).map(|(place, post)| {
         let awaited = match post.spec.what {
-            What::Put { .. } => return format!("rank {place} in a {}", post.spec),
+            What::Put { .. } | What::Pause => return format!("rank {place} in a {}", post.spec),
             What::Transfer { from, to } => vec![if post.member == 0 { to } else { from }],
             What::Collective { .. } | What::Meeting => (0..post.members)
                 .filter(|&member| !has_posted(post.comm, post.key, member))
@@ -53,7 +53,7 @@ pub(super) fn deadlock(board: &Board) -> String {
             What::Transfer { from, .. } if post.member == 1 => format!("a receive from rank {from}"),
             What::Transfer { to, .. } => format!("a send to rank {to}"),
             What::Collective { collective, .. } => format!("{collective} (call #{})", post.key),
-            What::Put { .. } | What::Meeting => post.spec.to_string(),
+            What::Put { .. } | What::Pause | What::Meeting => post.spec.to_string(),
         };
         let of = if post.comm == 0 { "" } else { " of a sub-communicator" };
         format!("rank {place} in {own}{of} waits for {}", awaited.join(", "))

@@ -3,7 +3,7 @@
 use super::WINDOW_PS;
 use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::seat::Programs;
-use super::spec::{Post, Spec, What, transfer_plans};
+use super::spec::{Post, Spec, What, pause_plans, transfer_plans};
 use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
@@ -102,6 +102,7 @@ impl Runner {
         let view = spec.view(members, self.network.shape_of(places));
         let plans = match spec.what {
             What::Transfer { .. } | What::Put { .. } | What::Meeting => transfer_plans(),
+            What::Pause => pause_plans(),
             What::Collective { collective, root, method } => {
                 let key = (collective, root, method, members, view.shape);
                 match self.plans.get(&key) {

@@ -1,7 +1,8 @@
 //! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
 
 use super::Machine;
-use super::pace::{Clock, Pacer};
+use super::desk::Desk;
+use super::pace::Clock;
 use super::presence::Lookout;
 use super::runner::Runner;
 use super::sentence::write_text;
@@ -33,29 +34,12 @@ pub struct Seat {
     puts: AtomicU64,
 }
 
-/// What only this rank's own threads use.
-#[derive(Default)]
-pub(super) struct Desk {
-    taken: [bool; TICKETS],
-    /// Taken, and left to the engine, which gives them back.
-    left: [bool; TICKETS],
-    /// Posts whose space is reserved, by ticket.
-    reserved: [usize; TICKETS],
-    /// Activities beside the rank's own: further communicators of a group.
-    extra: u32,
-    /// Activities that are in a call. More than there are: threads of the rank that each use a communicator of their own.
-    inside: u32,
-    pub pacer: Pacer,
-}
-
 /// A rank's part in a call that it has posted.
 #[must_use]
 pub struct Waiting {
     ticket: usize,
     entry_ps: u64,
     wall_ns: u64,
-    /// A further thread of the rank, which counts only while it is in this call.
-    surplus: bool,
 }
 
 /// Looks at the clock with nothing between that cost no time.
@@ -133,6 +117,10 @@ impl Seat {
     pub(super) fn next_put(&self) -> u64 {
         self.puts.fetch_add(1, Ordering::Relaxed)
     }
+    /// The next look at the clock costs nothing again.
+    pub(super) fn looked_anew(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+    }
     /// How to wait.
     pub(super) fn patience(&self) -> &Patience {
         &self.patience
@@ -162,7 +150,7 @@ impl Seat {
     /// Move the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
     /// clock then.
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
-        self.looks.store(0, Ordering::Relaxed);
+        self.looked_anew();
         let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
         if let Clock::Paced(dilation) = self.machine.clock
             && at_ps > before
@@ -184,9 +172,9 @@ impl Seat {
     /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
         self.check()?;
-        self.looks.store(0, Ordering::Relaxed);
+        self.looked_anew();
         let wall_ns = clock::now_ns();
-        let (number, entry_ps, surplus) = {
+        let (number, entry_ps) = {
             let mut desk = lock(&self.desk);
             let tickets = self.board.tickets(self.place);
             let given_back = |i: usize| desk.left[i] && tickets[i].state.load(Ordering::Acquire) == FREE;
@@ -201,8 +189,7 @@ impl Seat {
                 desk.reserved[number] = posts.len();
             }
             (desk.taken[number], desk.left[number]) = (true, false);
-            let (entry_ps, surplus) = self.inside(&mut desk, wall_ns, at_ps);
-            (number, entry_ps, surplus)
+            (number, self.inside(&mut desk, wall_ns, at_ps))
         };
         for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
@@ -215,26 +202,7 @@ impl Seat {
         // ORDER: publishes the posts; partner: the collection in `Runner`.
         ticket.state.store(POSTED, Ordering::Release);
         self.rest();
-        Ok(Waiting { ticket: number, entry_ps, wall_ns, surplus })
-    }
-
-    /// A thread of this rank goes into a call: when, and whether it is a further one, which counts only while it is there.
-    pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> (u64, bool) {
-        self.looks.store(0, Ordering::Relaxed);
-        self.inside(&mut lock(&self.desk), wall_ns, at_ps)
-    }
-
-    fn inside(&self, desk: &mut Desk, wall_ns: u64, at_ps: Option<u64>) -> (u64, bool) {
-        desk.inside += 1;
-        let surplus = desk.inside > 1 + desk.extra;
-        if surplus {
-            self.board.header().running.fetch_add(1, Ordering::AcqRel);
-        }
-        let entry_ps = self.go_in(1, at_ps);
-        if let Clock::Paced(dilation) = self.machine.clock {
-            desk.pacer.enter(wall_ns, entry_ps, dilation);
-        }
-        (entry_ps, surplus)
+        Ok(Waiting { ticket: number, entry_ps, wall_ns })
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -271,17 +239,8 @@ impl Seat {
         ticket.state.store(FREE, Ordering::Release);
         lock(&self.desk).taken[waiting.ticket] = false;
         let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
-        self.come_out(waiting.surplus);
+        self.come_out();
         ended.map(|()| exit_ps)
-    }
-
-    /// A call is over. By now this rank is counted as running again.
-    pub(super) fn come_out(&self, surplus: bool) {
-        lock(&self.desk).inside -= 1;
-        self.go_out();
-        if surplus {
-            self.rest();
-        }
     }
 
     /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
@@ -299,7 +258,7 @@ impl Seat {
             ticket.state.store(FREE, Ordering::Release);
             lock(&self.desk).taken[waiting.ticket] = false;
         }
-        self.come_out(waiting.surplus);
+        self.come_out();
     }
 
     /// The engine has spoken: a paced call lasts until its exit is due.
@@ -349,21 +308,7 @@ impl Seat {
             self.look_out(&mut lookout);
         }
         lock(&self.desk).taken[waiting.ticket] = false;
-        self.come_out(waiting.surplus);
-    }
-
-    /// Further activities of this rank begin: the other communicators of a group.
-    pub fn begin_activities(&self, more: u32) {
-        lock(&self.desk).extra += more;
-        self.go_in(more, None);
-        self.board.header().running.fetch_add(more, Ordering::AcqRel);
-    }
-
-    /// One of them is over.
-    pub fn end_activity(&self) {
-        lock(&self.desk).extra -= 1;
-        self.go_out();
-        self.rest();
+        self.come_out();
     }
 
     /// What calls that begin together would take on the idle machine: when their last member is done. With each, where

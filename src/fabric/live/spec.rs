@@ -33,6 +33,8 @@ pub enum What {
         /// The place where they arrive.
         to: Rank,
     },
+    /// One rank does nothing until its entry: what others do before that comes first.
+    Pause,
     /// The library's own exchange: all must have come, and it takes no time.
     Meeting,
 }
@@ -71,6 +73,8 @@ const TRANSFER: u64 = 1 << 63;
 const PUT: u64 = 1 << 61;
 /// Of [`Spec::words`]: a meeting.
 const MEETING: u64 = 1 << 62;
+/// Of [`Spec::words`]: a pause.
+const PAUSE: u64 = 1 << 60;
 
 impl Spec {
     /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
@@ -87,6 +91,7 @@ impl Spec {
             }
             What::Transfer { from, to } => TRANSFER | from as u64 | (to as u64) << 24,
             What::Put { from, to } => PUT | from as u64 | (to as u64) << 24,
+            What::Pause => PAUSE,
             What::Meeting => MEETING,
         };
         [what, self.count, self.size, self.kind]
@@ -99,6 +104,8 @@ impl Spec {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
         } else if what & PUT != 0 {
             What::Put { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
+        } else if what == PAUSE {
+            What::Pause
         } else if what == MEETING {
             What::Meeting
         } else {
@@ -123,6 +130,7 @@ impl Spec {
             What::Transfer { .. } | What::Put { .. } | What::Meeting => {
                 View::flat(Collective::Broadcast, 0, 2, 0)
             }
+            What::Pause => View::flat(Collective::Broadcast, 0, 1, 0),
         }
     }
 
@@ -162,6 +170,12 @@ pub(super) fn transfer_plans() -> Arc<[Plan]> {
     PLANS.get_or_init(make).clone()
 }
 
+/// Nothing.
+pub(super) fn pause_plans() -> Arc<[Plan]> {
+    static PLANS: OnceLock<Arc<[Plan]>> = OnceLock::new();
+    PLANS.get_or_init(|| Arc::from(vec![Plan::new(1)])).clone()
+}
+
 impl Post {
     pub(super) fn write(&self, line: &PostLine, entry_ps: u64) {
         line.comm.store(self.comm, Ordering::Relaxed);
@@ -187,7 +201,7 @@ impl Post {
         let sound = match post.spec.what {
             What::Collective { root, .. } => root < post.members,
             What::Transfer { .. } => post.members == 2,
-            What::Put { .. } => post.members == 1,
+            What::Put { .. } | What::Pause => post.members == 1,
             What::Meeting => true,
         };
         (sound && post.member < post.members).then_some(post)
@@ -202,6 +216,7 @@ impl std::fmt::Display for Spec {
             What::Collective { collective, .. } => {
                 write!(f, "{collective} of {} x {} bytes", self.count, self.size)
             }
+            What::Pause => write!(f, "the delivery of a message"),
             What::Put { .. } => write!(f, "put or get of {} bytes", self.count * self.size),
             What::Transfer { from, to } => {
                 write!(f, "send of {} bytes from rank {from} to rank {to}", self.count * self.size)

@@ -71,5 +71,6 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
         faults: Vec::new(),
         placement: Vec::new(),
         fair: false,
+        mailbox: None,
     }
 }

@@ -17,7 +17,7 @@ fn at(addr: usize) -> Address {
 }
 
 /// What one message to a rank, or from it, takes on the idle machine.
-fn price(comm: Handle, send: bool, peer: Rank, bytes: usize) -> u64 {
+pub(super) fn price(comm: Handle, send: bool, peer: Rank, bytes: usize) -> u64 {
     let mut buffer = vec![0u8; bytes];
     let buffer = at(buffer.as_mut_ptr() as usize);
     let (dtype, peer) = (DataType::Uint8, peer as i32);
