@@ -48,6 +48,10 @@ pub struct Communicator {
     pub(super) registered: Registrations,
     /// Its ranks on the declared machine, if there is one.
     pub(super) party: Option<Party>,
+    /// An exchange of the library's own is under way.
+    pub(super) exchanging: bool,
+    /// A disagreement in earlier calls that became known in such an exchange: the next call tells it.
+    news: Option<Error>,
     /// Its own clock while it takes part in a group over several communicators.
     pub(super) group_clock: Option<u64>,
     /// Its symmetric heap, between init and finalize.
@@ -147,6 +151,8 @@ impl Communicator {
             shared_from: shared_from(nranks),
             registered,
             party,
+            exchanging: false,
+            news: None,
             group_clock: None,
             symmetric: None,
             counters: Counters::new(nranks),
@@ -246,7 +252,7 @@ impl Communicator {
         let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
         let early = self.early_news(call.collective);
-        self.ordering(Races::enter)?;
+        self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         let ended = self.run(&mut scope, &job, small, method, shared_method);
         if let Err(e) = &ended {
             self.reported = self.reported.max(self.seq);
@@ -255,7 +261,13 @@ impl Communicator {
         ended?;
         self.registered.give_back(checked.output, job.output);
         self.ordering(Races::leave)?;
-        self.late_news(early).map_or(Ok(()), Err)
+        let news = self.late_news(early);
+        match self.exchanging {
+            // One rank may not leave an exchange of the library's own that all others go on from.
+            true => self.news = self.news.take().or(news),
+            false => return self.news.take().or(news).map_or(Ok(()), Err),
+        }
+        Ok(())
     }
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.

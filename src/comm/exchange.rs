@@ -34,8 +34,10 @@ impl Communicator {
             in_place: false,
         };
         let method = self.planner.plainest();
-        self.untimed(|c| c.carry_out(&call, &checked, method))?;
-        Ok(all)
+        self.exchanging = true;
+        let ended = self.untimed(|c| c.carry_out(&call, &checked, method));
+        self.exchanging = false;
+        ended.map(|()| all)
     }
 
     /// Meet all ranks: the collective as a program calls it.

@@ -272,7 +272,8 @@ impl Share {
             communicator.group_clock = self.clock_ps;
             let mut ended = Ok(());
             for signal in &self.signals {
-                ended = ended.and(communicator.signal(signal));
+                // A later one would say that those before it have come.
+                ended = ended.and_then(|()| communicator.signal(signal));
             }
             ended = ended.and(transfer::run(communicator, &self.transfers, true));
             for call in &self.joint {

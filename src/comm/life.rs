@@ -306,6 +306,7 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     shmem::forget();
     let left = communicator.semaphores_left();
     communicator.semaphores_close().into_iter().for_each(Lease::keep);
+    communicator.symmetric_close();
     communicator.transport.leave();
     if communicator.broken().is_err() {
         communicator.registered.forsake();
@@ -320,7 +321,9 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     shared.transport.abort();
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
+    shmem::forget();
     communicator.semaphores_close().into_iter().for_each(Lease::keep);
+    communicator.symmetric_close();
     communicator.transport.leave();
     communicator.registered.forsake();
     Ok(())

@@ -226,18 +226,25 @@ impl Communicator {
                 self.deliver(place, target, data)
             }),
         };
-        delivered.inspect_err(|e| self.one_sided_failure(e))
+        let at_ps = delivered.inspect_err(|e| self.one_sided_failure(e))?;
+        if let Some(clock) = &mut self.group_clock {
+            *clock = at_ps.unwrap_or(*clock);
+        }
+        Ok(())
     }
 
-    /// Store the data, then the signal, when the declared machine would.
-    fn deliver(&self, place: Place, target: View<'_>, data: View<'_>) -> Result<()> {
+    /// Store the data, then the signal, when the declared machine would; tells when that is.
+    fn deliver(&self, place: Place, target: View<'_>, data: View<'_>) -> Result<Option<u64>> {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
+        let mut arrival = None;
         if let Some(party) = &self.party {
             let (seat, ends) = (party.seat(), [me, peer].map(|rank| party.places()[rank as usize]));
             let watch = || t.check_abort().and_then(|()| t.check_alarm());
             seat.serve_exactly();
-            seat.put(ends, data.bytes() as u64 + WORD, t.deadline(), watch, || t.clock_stood())?;
+            let bytes = data.bytes() as u64 + WORD;
+            let expired = || t.clock_stood();
+            arrival = Some(seat.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
         }
         copy_to_peer(target, data)?;
         // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
@@ -246,7 +253,7 @@ impl Communicator {
         if let Some(party) = &self.party {
             party.seat().stored(self.shared.origin.world[peer as usize]);
         }
-        Ok(())
+        Ok(arrival.map(|arrival| arrival.at_ps))
     }
 
     /// Wait for signals and take them off: all or none.

@@ -231,6 +231,13 @@ impl Communicator {
         self.heap()?.arena.free(offset?).map(drop).map_err(|_| Error::internal("a live block was not freed"))
     }
 
+    /// The communicator ends: threads of this rank that wait in the heap are told.
+    pub(super) fn symmetric_close(&mut self) {
+        if let Some(domain) = self.shared.domain.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            domain.close();
+        }
+    }
+
     /// The books.
     pub(super) fn symmetric_stats(&mut self) -> Result<(Stats, usize)> {
         let heap = self.heap()?;
@@ -261,7 +268,13 @@ impl Communicator {
                 let _ = own.free(base);
             }
         };
-        let all = all.inspect_err(|_| undo())?;
+        // Others may have heard of the range, and write there.
+        let forsake = |_: &Error| {
+            if let Ok(base) = base {
+                Lease::new(base, self.transport.clone()).keep();
+            }
+        };
+        let all = all.inspect_err(forsake)?;
         let begins: Vec<u64> = all.chunks_exact(WORDS).map(|words| words[0]).collect();
         if let Some(rank) = begins.iter().position(|&begin| begin == u64::MAX) {
             undo();
@@ -276,9 +289,15 @@ impl Communicator {
         let base = base?;
         let lease = Some(Lease::new(base, self.transport.clone()));
         let heap = self.heap()?;
-        heap.arena.add_segment((heap.segments.len() as u64) << SEGMENT_SHIFT, bytes as u64);
-        heap.segments.push(Segment { lease, base, bytes, reserved: 0 });
-        heap.domain.add(Region::new(base, bytes, begins)).map(Ok)
+        // Refused on all ranks alike, if at all: they have as many segments.
+        let added = heap.domain.add(Region::new(base, bytes, begins));
+        if added.is_ok() {
+            heap.arena.add_segment((heap.segments.len() as u64) << SEGMENT_SHIFT, bytes as u64);
+            heap.segments.push(Segment { lease, base, bytes, reserved: 0 });
+        } else {
+            lease.into_iter().for_each(Lease::keep);
+        }
+        added.map(Ok)
     }
 }
 

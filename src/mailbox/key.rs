@@ -61,9 +61,9 @@ impl Keys {
     }
 
     fn remove(&self, key: KeyId) -> Result<()> {
-        self.get(key)?;
-        self.0.write().unwrap_or_else(|e| e.into_inner())[key.0 as u32 as usize].1 = None;
-        Ok(())
+        let mut keys = self.0.write().unwrap_or_else(|e| e.into_inner());
+        let place = keys.get_mut(key.0 as u32 as usize).filter(|(turn, _)| *turn as u64 == key.0 >> 32);
+        place.and_then(|(_, route)| route.take()).map(drop).ok_or_else(|| unknown(key))
     }
 }
 

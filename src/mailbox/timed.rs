@@ -74,7 +74,7 @@ impl Mailboxes {
         let bytes = letter.flits as u64 * FLIT as u64;
         let t = &*self.transport;
         let arrived_ps =
-            timed.seat.put_all(&ways, bytes, t.deadline(), || self.alive(), || t.clock_stood())?;
+            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), || t.clock_stood())?.at_ps;
         match timed.delivery_ps(copies) {
             0 => Ok(()),
             delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
 use crate::sync::prim::Ordering;
-use crate::types::DataType;
+use crate::types::{DataType, Rank};
 
 /// What is done to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,22 +98,30 @@ impl Domain {
         let before = match dtype.size() {
             8 => {
                 let word = self.word64("dest", dest.get(), rank)?;
-                self.carry(me, rank, 8)?;
-                apply!(word, change, u64)
+                let _carried = self.carry(me, rank, 8)?;
+                let before = apply!(word, change, u64);
+                self.changed(change, rank);
+                before
             }
             _ => {
                 let word = self.word32("dest", dest.get(), rank)?;
-                self.carry(me, rank, 4)?;
-                apply!(word, change, u32)
+                let _carried = self.carry(me, rank, 4)?;
+                let before = apply!(word, change, u32);
+                self.changed(change, rank);
+                before
             }
         };
-        if change.op != AtomicOp::Fetch {
-            self.stored(rank);
-        }
         if change.fetches {
-            self.carry(rank, me, dtype.size())?;
+            drop(self.carry(rank, me, dtype.size())?);
             self.has_seen(dest.get(), rank)?;
         }
         Ok(before)
+    }
+
+    #[inline]
+    fn changed(&self, change: &Atomic, rank: Rank) {
+        if change.op != AtomicOp::Fetch {
+            self.stored(rank);
+        }
     }
 }

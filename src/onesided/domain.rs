@@ -182,9 +182,11 @@ impl Domain {
                 t.who(&others)
             ))
         };
+        // Its own rank may end the heap while a thread waits in it.
+        let watch = || self.usable().and_then(|()| t.check_hope());
         match &self.timed {
-            None => t.wait_watching(t.deadline(), ready, || t.check_hope(), expired),
-            Some(timed) => timed.seat.await_store(ready, t.deadline(), || t.check_hope(), expired),
+            None => t.wait_watching(t.deadline(), ready, watch, expired),
+            Some(timed) => timed.seat.await_store(ready, t.deadline(), watch, expired),
         }
     }
 }
@@ -196,5 +198,7 @@ fn misaligned(what: &str, addr: usize, bytes: usize) -> Error {
 
 #[cold]
 fn closed() -> Error {
-    Error::usage("the symmetric heap was finalized; call pennyShmemInit again on all ranks")
+    Error::usage(
+        "the symmetric heap was finalized, or its communicator destroyed; call pennyShmemInit again on all ranks",
+    )
 }

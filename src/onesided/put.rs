@@ -81,7 +81,7 @@ impl Domain {
         }
         let place = self.place("dest", dest.get(), bytes)?;
         self.about_to_write(Operation::Put, rank, place, bytes)?;
-        self.carry(self.my_pe(), rank, bytes)?;
+        let _carried = self.carry(self.my_pe(), rank, bytes)?;
         self.store(place, source, rank)?;
         self.stored(rank);
         Ok(())
@@ -141,7 +141,7 @@ impl Domain {
         }
         self.about_to_signal(signal.get(), rank)?;
         // They travel as one.
-        self.carry(self.my_pe(), rank, bytes.saturating_add(WORD))?;
+        let _carried = self.carry(self.my_pe(), rank, bytes.saturating_add(WORD))?;
         if let Some(place) = place {
             self.store(place, source, rank)?;
         }
@@ -164,17 +164,18 @@ impl Domain {
         match dtype.size() {
             8 => {
                 let word = self.word64("dest", dest.get(), rank)?;
-                self.carry(self.my_pe(), rank, 8)?;
+                let _carried = self.carry(self.my_pe(), rank, 8)?;
                 word.store(bits, Ordering::Release);
+                self.stored(rank);
             }
             4 => {
                 let word = self.word32("dest", dest.get(), rank)?;
-                self.carry(self.my_pe(), rank, 4)?;
+                let _carried = self.carry(self.my_pe(), rank, 4)?;
                 word.store(bits as u32, Ordering::Release);
+                self.stored(rank);
             }
             size => return self.put(dest, value, size, pe),
         }
-        self.stored(rank);
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Domain {
         let rank = self.peer(pe)?;
         given("source", source, s.count)?;
         let each = self.each(dest, source, s, dest, s.dest_stride, "dest")?;
-        self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
+        let _carried = self.carry(self.my_pe(), rank, s.count * s.dtype.size())?;
         for (to, from) in each {
             let place = self.place("dest", to.get(), s.dtype.size())?;
             self.about_to_write(Operation::Put, rank, place, s.dtype.size())?;

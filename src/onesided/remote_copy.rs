@@ -84,7 +84,7 @@ impl RemoteCopy<'_> {
                     place.region.view(domain.transport(), rank, place.offset, self.bytes)?
                 }
             };
-            domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
+            let _carried = domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
             copy_to_peer(dst, self.src.view(self.bytes))?;
         }
         let bytes = self.bytes as u64;

@@ -47,7 +47,7 @@ impl Domain {
         let rank = self.peer(pe)?;
         let word = self.word64("sig_addr", signal.get(), rank)?;
         self.about_to_signal(signal.get(), rank)?;
-        self.carry(self.my_pe(), rank, WORD)?;
+        let _carried = self.carry(self.my_pe(), rank, WORD)?;
         op.apply(word, value);
         self.stored(rank);
         Ok(())

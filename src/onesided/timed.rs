@@ -2,7 +2,7 @@
 
 use super::domain::Domain;
 use crate::error::Result;
-use crate::fabric::live::Seat;
+use crate::fabric::live::{Arrival, Seat};
 use crate::types::Rank;
 use std::sync::Arc;
 
@@ -19,13 +19,19 @@ pub struct Timed {
     pub job: Vec<Rank>,
 }
 
+/// Bytes are there.
+#[must_use = "what was carried is stored before this is dropped"]
+pub(super) struct Carried<'a> {
+    _arrival: Option<Arrival<'a>>,
+}
+
 impl Domain {
-    /// Bytes go from one rank to another: on a declared machine it returns when they would be there. To be called before
-    /// what they bring is stored.
+    /// Bytes go from one rank to another: on a declared machine it returns when they would be there. What they bring is
+    /// stored while the result lives.
     #[inline]
-    pub(super) fn carry(&self, from: Rank, to: Rank, bytes: usize) -> Result<()> {
+    pub(super) fn carry(&self, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'_>> {
         match &self.timed {
-            None => Ok(()),
+            None => Ok(Carried { _arrival: None }),
             Some(timed) => self.take_time(timed, from, to, bytes),
         }
     }
@@ -36,17 +42,18 @@ impl Domain {
         if self.timed.is_none() {
             return Ok(());
         }
-        self.carry(self.my_pe(), from, WORD)?;
-        self.carry(from, self.my_pe(), bytes)
+        drop(self.carry(self.my_pe(), from, WORD)?);
+        self.carry(from, self.my_pe(), bytes).map(drop)
     }
 
     #[cold]
-    fn take_time(&self, timed: &Timed, from: Rank, to: Rank, bytes: usize) -> Result<()> {
+    fn take_time<'a>(&self, timed: &'a Timed, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'a>> {
         let t = &*self.transport;
         let ends = [from, to].map(|rank| timed.places[rank as usize]);
         let watch = || t.check_abort().and_then(|()| t.check_alarm());
         let expired = || t.clock_stood();
-        timed.seat.put(ends, bytes as u64, t.deadline(), watch, expired).map(drop)
+        let arrival = timed.seat.put(ends, bytes as u64, None, t.deadline(), watch, expired)?;
+        Ok(Carried { _arrival: Some(arrival) })
     }
 
     /// Something has been stored at a rank: whoever waits there looks.

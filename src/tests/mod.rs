@@ -12,4 +12,5 @@ mod mailbox;
 mod permute;
 mod readme;
 mod semaphores;
+mod symmetric;
 mod windows;

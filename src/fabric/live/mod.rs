@@ -38,6 +38,7 @@ mod spec;
 
 pub use account::Account;
 pub use glance::{Glance, RankClock};
+pub use one_sided::Arrival;
 pub use pace::Clock;
 pub use party::Party;
 use presence::{GRACE_NS, parse_grace};

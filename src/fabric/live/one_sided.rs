@@ -25,42 +25,61 @@ use crate::types::Rank;
 /// Woken so often: the upper half of `PlaceLine::awaiting`.
 const TURN: u64 = 1 << 32;
 
+/// Bytes have arrived. What they bring is stored while this lives: until then the thread counts as running, however many
+/// others of its rank wait.
+#[must_use = "what has arrived is stored before this is dropped"]
+pub struct Arrival<'a> {
+    seat: &'a Seat,
+    /// When, by the machine's clock.
+    pub at_ps: u64,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.seat.come_out();
+    }
+}
+
 impl Seat {
     /// From now on ranks of the job store to each other's memory.
     pub fn serve_exactly(&self) {
         self.board.header().exact.store(1, Ordering::Release);
     }
 
-    /// Send bytes from one place of the machine to another, at this rank's clock; until they have arrived. When that is.
+    /// Send bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
     pub fn put(
         &self,
         ends: [Rank; 2],
         bytes: u64,
+        at_ps: Option<u64>,
         deadline_ns: u64,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
-    ) -> Result<u64> {
-        self.put_all(&[ends], bytes, deadline_ns, watch, expired)
+    ) -> Result<Arrival<'_>> {
+        self.put_all(&[ends], bytes, at_ps, deadline_ns, watch, expired)
     }
 
-    /// Send bytes several ways at once, until the last have arrived. When that is.
+    /// Send bytes several ways at once, until the last have arrived.
     pub fn put_all(
         &self,
         ways: &[[Rank; 2]],
         bytes: u64,
+        at_ps: Option<u64>,
         deadline_ns: u64,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
-    ) -> Result<u64> {
+    ) -> Result<Arrival<'_>> {
         let put = |&[from, to]: &[Rank; 2]| {
             self.alone(Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
         };
         let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
-        if posts.is_empty() {
-            return Ok(self.clock_ps());
+        let entry_ps = self.go_inside(clock::now_ns(), at_ps);
+        let mut arrival = Arrival { seat: self, at_ps: entry_ps };
+        if !posts.is_empty() {
+            let waiting = self.post(&posts, Some(entry_ps), true)?;
+            arrival.at_ps = self.leave(waiting, deadline_ns, watch, expired)?;
         }
-        let waiting = self.enter(&posts, None)?;
-        self.leave(waiting, deadline_ns, watch, expired)
+        Ok(arrival)
     }
 
     /// Do nothing until a time of this rank's clock. Unlike [`advance_to`](Self::advance_to) it returns when whatever
@@ -116,7 +135,9 @@ impl Seat {
             match line.awaiting.compare_exchange(before, woken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,
                 Err(now) => {
-                    running.fetch_sub(threads, Ordering::AcqRel);
+                    if running.fetch_sub(threads, Ordering::AcqRel) == threads {
+                        self.drive();
+                    }
                     before = now;
                 }
             }
@@ -195,7 +216,7 @@ impl Seat {
         let leaves = |now: u64| (now >> 32 == turn).then(|| now - 1);
         let gone = line.awaiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
         if gone.is_err() {
-            self.board.header().running.fetch_sub(1, Ordering::AcqRel);
+            self.rest();
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Waiting {
     ticket: usize,
     entry_ps: u64,
     wall_ns: u64,
+    /// Whoever posted stays inside for something more.
+    held: bool,
 }
 
 /// Looks at the clock with nothing between that cost no time.
@@ -171,6 +173,11 @@ impl Seat {
 
     /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
+        self.post(posts, at_ps, false)
+    }
+
+    /// The same; `held`: of a thread that is inside already, and stays there when the engine has answered.
+    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: bool) -> Result<Waiting> {
         self.check()?;
         self.looked_anew();
         let wall_ns = clock::now_ns();
@@ -181,7 +188,8 @@ impl Seat {
             let free = (0..TICKETS).find(|&i| !desk.taken[i] || given_back(i));
             let number = free.ok_or_else(|| {
                 Error::usage(format!(
-                    "a group over more than {TICKETS} communicators of one rank; divide the group"
+                    "more than {TICKETS} calls of one rank at once, by its threads or by a group over as many communicators; \
+                     let fewer call, or divide the group"
                 ))
             })?;
             if desk.reserved[number] < posts.len() {
@@ -189,7 +197,11 @@ impl Seat {
                 desk.reserved[number] = posts.len();
             }
             (desk.taken[number], desk.left[number]) = (true, false);
-            (number, self.inside(&mut desk, wall_ns, at_ps))
+            let entry_ps = match (held, at_ps) {
+                (true, Some(at_ps)) => at_ps,
+                _ => self.inside(&mut desk, wall_ns, at_ps),
+            };
+            (number, entry_ps)
         };
         for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
@@ -202,7 +214,7 @@ impl Seat {
         // ORDER: publishes the posts; partner: the collection in `Runner`.
         ticket.state.store(POSTED, Ordering::Release);
         self.rest();
-        Ok(Waiting { ticket: number, entry_ps, wall_ns })
+        Ok(Waiting { ticket: number, entry_ps, wall_ns, held })
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -239,7 +251,7 @@ impl Seat {
         ticket.state.store(FREE, Ordering::Release);
         lock(&self.desk).taken[waiting.ticket] = false;
         let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
-        self.come_out();
+        self.over(&waiting);
         ended.map(|()| exit_ps)
     }
 
@@ -308,7 +320,13 @@ impl Seat {
             self.look_out(&mut lookout);
         }
         lock(&self.desk).taken[waiting.ticket] = false;
-        self.come_out();
+        self.over(&waiting);
+    }
+
+    fn over(&self, waiting: &Waiting) {
+        if !waiting.held {
+            self.come_out();
+        }
     }
 
     /// What calls that begin together would take on the idle machine: when their last member is done. With each, where

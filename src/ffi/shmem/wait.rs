@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::signal::pennyCmp_t;
 use crate::comm::{self, Handle};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi::guard::Out;
 use crate::ffi::handle::pennyComm_t;
 use crate::ffi::types::pennyDataType_t;
@@ -27,8 +27,11 @@ struct Question {
 /// # Safety
 /// `status` must be NULL or hold `nelems` numbers.
 unsafe fn ask(comm: Handle, q: &Question, several: Several, wait: bool) -> Result<Option<Vec<usize>>> {
+    if q.nelems > isize::MAX as usize / size_of::<c_int>() {
+        return Err(Error::argument(format!("nelems {} is more than memory holds", q.nelems)));
+    }
     comm::shmem(comm, |heap| {
-        // SAFETY: the promise to `ask`.
+        // SAFETY: the promise to `ask`, and no more than an allocation can hold.
         let left_out =
             (!q.status.is_null()).then(|| unsafe { std::slice::from_raw_parts(q.status, q.nelems) });
         let words = heap.words(q.ivars, q.nelems, left_out, q.cmp, q.value, q.dtype)?;

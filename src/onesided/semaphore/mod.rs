@@ -241,7 +241,7 @@ impl Semaphores {
         reasonable("inc", inc)?;
         let (index, rank) = (self.at("index", index)?, self.home.rank_of(device)?);
         let domain = &*self.home.domain;
-        domain.carry(domain.my_pe(), rank, WORD)?;
+        let _carried = domain.carry(domain.my_pe(), rank, WORD)?;
         self.add(index, inc, rank)
     }
 

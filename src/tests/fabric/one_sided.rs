@@ -179,3 +179,31 @@ fn one_store_wakes_all_threads_of_a_rank_that_wait_for_it() {
         }
     });
 }
+
+#[test]
+fn a_thread_stores_what_it_has_sent_though_another_of_its_rank_waits() {
+    on_machine(2, "dgx-h100", "virtual", "", |rank, comm| {
+        let memory = memory(comm, 256);
+        let wait = |word: usize, least: u64| {
+            comm::shmem(comm, |heap| heap.await_signal(at(memory + word), Comparison::Ge, least)).unwrap();
+        };
+        let tell = |word: usize, pe: i32| {
+            comm::shmem(comm, |heap| heap.signal(at(memory + word), 1, SignalOp::Add, pe)).unwrap();
+        };
+        for round in 1..=20 {
+            if rank == 0 {
+                std::thread::scope(|scope| {
+                    scope.spawn(|| wait(0, round));
+                    scope.spawn(|| {
+                        std::thread::sleep(Duration::from_millis(2));
+                        tell(64, 1);
+                    });
+                });
+            } else {
+                wait(64, round);
+                tell(0, 0);
+            }
+            barrier(comm).unwrap();
+        }
+    });
+}
