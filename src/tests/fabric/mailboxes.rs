@@ -235,7 +235,9 @@ fn until_idle(mailbox: Handle, thread: i32, seed: u64) -> (Rest, u32) {
 fn threads_of_all_ranks_are_idle_at_the_latest_of_their_clocks() {
     let n = 4;
     for run in 0..10u64 {
+        let clocks = Mutex::new(Vec::new());
         on_machine(n, "poets", "virtual", "", |rank, comm| {
+            let clocks = &clocks;
             let mailbox = create(comm, 2, 8);
             let start = meet(comm);
             // Two threads of a core: five cycles, and three for the one thread of the own mailbox.
@@ -254,6 +256,7 @@ fn threads_of_all_ranks_are_idle_at_the_latest_of_their_clocks() {
                 for thread in 0..2 {
                     scope.spawn(move || {
                         let (ended, received) = until_idle(mailbox, thread, run * 31 + u64::from(rank));
+                        clocks.lock().unwrap().push(now(comm));
                         assert_eq!(ended, Rest::AllVoted);
                         assert_eq!(received, u32::from(rank > 0 || thread == 1));
                         if rank == 0 {
@@ -265,6 +268,8 @@ fn threads_of_all_ranks_are_idle_at_the_latest_of_their_clocks() {
             barrier(comm).unwrap();
             comm::mailbox_destroy(mailbox).unwrap();
         });
+        let clocks = clocks.into_inner().unwrap();
+        assert!(clocks.len() == 8 && clocks.iter().all(|&at| at == clocks[0]), "{clocks:?}");
     }
 }
 
