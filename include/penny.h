@@ -1093,6 +1093,20 @@ pennyResult_t pennyShmemPtr(void **ptr,
                             int pe,
                             pennyComm_t comm);
 
+// Lets the other ranks reach ordinary memory of this process where it lies: pennyCommRegister by the buffer's address, as
+// NVSHMEM has it. Sources of puts and destinations of gets need none here; collectives on the buffer copy less.
+//
+// addr, length: see pennyCommRegister. A buffer is registered once; the registration ends with pennyShmemBufferUnregister
+// or with the communicator.
+pennyResult_t pennyShmemBufferRegister(void *addr,
+                                       size_t length,
+                                       pennyComm_t comm);
+
+// Ends a registration of pennyShmemBufferRegister.
+//
+// addr: what was registered, once, else pennyInvalidArgument.
+pennyResult_t pennyShmemBufferUnregister(void *addr, pennyComm_t comm);
+
 // All ranks have come here, and what they have put before is done and visible to all.
 pennyResult_t pennyShmemBarrierAll(pennyComm_t comm);
 
