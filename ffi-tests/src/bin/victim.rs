@@ -194,7 +194,9 @@ impl Part {
         let turn = comm::barrier_semaphore(self.comm(), 0)?;
         let next = Device::Logical(((self.rank + 1) % self.nranks) as i32);
         self.entered = now_ns();
-        comm::semaphore(turn, |turn| turn.signal(0, 1, next).and_then(|()| turn.wait(0, 1)))
+        comm::semaphore(turn, |turn| turn.signal(0, 1, next).and_then(|()| turn.wait(0, 1)))?;
+        // A signal that was given before a death is there all the same.
+        comm::shmem(self.comm(), |heap| heap.quiet())
     }
 
     /// Round the ring: to the next rank, from the one before.
