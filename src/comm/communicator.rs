@@ -10,7 +10,7 @@ use super::symmetric::Symmetric;
 use super::window::Windows;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
-use crate::fabric::live::{Party, Seat};
+use crate::fabric::live::{Party, Seat, Standing};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::view::View;
@@ -268,6 +268,11 @@ impl Communicator {
             false => return self.news.take().or(news).map_or(Ok(()), Err),
         }
         Ok(())
+    }
+
+    /// Where the ranks stand on the declared machine, if there is one.
+    pub(super) fn standing(&self) -> Option<Standing> {
+        self.party.as_ref().map(|party| party.standing(&self.shared.origin.world))
     }
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.

@@ -4,9 +4,11 @@
 //! Where all ranks give it up together they say so to each other, and it is free at once. Where a rank destroys its
 //! communicator with such memory still in it, its peers may not know yet: then it is kept until they have all left or died.
 
-use crate::error::Result;
+use super::communicator::Communicator;
+use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::memory::heap;
+use crate::onesided::Region;
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
 use std::sync::{Arc, Mutex};
@@ -16,6 +18,9 @@ pub(super) struct Lease {
     addr: usize,
     transport: Arc<Transport>,
 }
+
+/// In place of where a range begins: its rank has no memory for it.
+const NOWHERE: u64 = u64::MAX;
 
 /// Given up, but within reach of somebody.
 static KEPT: Mutex<Vec<Lease>> = Mutex::new(Vec::new());
@@ -44,6 +49,45 @@ impl Lease {
             let life = t.control().life(r);
             !life.node.died() && life.state.load(Ordering::Acquire) != LEFT
         })
+    }
+}
+
+impl Communicator {
+    /// Memory of `bytes` bytes on every rank, of which this rank's is at `base`, or could not be had. `tell` tells all where
+    /// it begins in this rank's heap, and hears where the others' does; [`NOWHERE`]: it could not be had.
+    ///
+    /// The outer error is the exchange's. Others may have heard of this rank's range then, and write there. The inner one,
+    /// that some rank has no memory, all ranks get, and none has the range.
+    pub(super) fn range_of_all(
+        &mut self,
+        base: Result<usize>,
+        bytes: usize,
+        tell: impl FnOnce(&mut Communicator, u64) -> Result<Vec<u64>>,
+    ) -> Result<Result<(Region, Lease)>> {
+        let own = heap::mine()?;
+        let begin = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
+        let lease = base.clone().ok().map(|base| Lease::new(base, self.transport.clone()));
+        let begins = match tell(self, begin.map_or(NOWHERE, |begin| begin as u64)) {
+            Ok(begins) => begins,
+            Err(e) => {
+                lease.into_iter().for_each(Lease::keep);
+                return Err(e);
+            }
+        };
+        let without = begins.iter().position(|&begin| begin == NOWHERE);
+        match (base, lease, without) {
+            (Ok(base), Some(lease), None) => Ok(Ok((Region::new(base, bytes, begins), lease))),
+            (base, lease, without) => {
+                lease.map_or(Ok(()), Lease::free)?;
+                Ok(Err(base.err().unwrap_or_else(|| {
+                    Error::system(format!(
+                        "rank {} has no {bytes} bytes left in its shareable heap, so no rank has them; free memory there, or \
+                         raise PENNY_HEAP_SIZE",
+                        without.unwrap_or(0)
+                    ))
+                })))
+            }
+        }
     }
 }
 

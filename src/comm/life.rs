@@ -301,17 +301,11 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 /// Free a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
-    let mut communicator = registry::remove(handle)?;
-    mailbox::forget(handle);
-    shmem::forget();
-    let left = communicator.semaphores_left();
-    communicator.semaphores_close().into_iter().for_each(Lease::keep);
-    communicator.symmetric_close();
-    communicator.transport.leave();
+    let (mut communicator, semaphores) = part(handle)?;
     if communicator.broken().is_err() {
         communicator.registered.forsake();
     }
-    left
+    semaphores
 }
 
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
@@ -319,12 +313,19 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
     shared.transport.abort();
+    let (mut communicator, _) = part(handle)?;
+    communicator.registered.forsake();
+    Ok(())
+}
+
+/// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores.
+fn part(handle: Handle) -> Result<(Communicator, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
     shmem::forget();
+    let semaphores = communicator.semaphores_left();
     communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.symmetric_close();
     communicator.transport.leave();
-    communicator.registered.forsake();
-    Ok(())
+    Ok((communicator, semaphores))
 }

@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::registry::{self, Handle};
 use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
-use crate::mailbox::{self, Mailboxes, Shape, Timed};
+use crate::mailbox::{self, Mailboxes, Shape};
 use crate::memory::heap;
 use crate::types::Rank;
 use std::cell::RefCell;
@@ -104,12 +104,10 @@ impl Communicator {
 
     /// On a declared machine, mailboxes take their time.
     fn in_place(&self, boxes: Mailboxes) -> Mailboxes {
-        let Some(party) = &self.party else { return boxes };
-        boxes.on_machine(Timed {
-            seat: party.seat().clone(),
-            places: party.places().clone(),
-            job: self.shared.origin.world.clone(),
-        })
+        match self.standing() {
+            None => boxes,
+            Some(standing) => boxes.on_machine(standing),
+        }
     }
 
     /// A machine whose places are mailboxes has so many threads in each and no more.

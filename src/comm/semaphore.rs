@@ -109,24 +109,8 @@ impl Communicator {
         if let Some(view) = offset.and_then(|offset| own.view(offset, bytes)) {
             kernels::zero(view);
         }
-        let undo = || {
-            if let Ok(base) = base {
-                let _ = own.free(base);
-            }
-        };
         // Nobody uses it before all have come here, and so have zeroed it.
-        let told = self.ask(ask, offset.map_or(u64::MAX, |offset| offset as u64), numbers, name);
-        let begins = told.inspect_err(|_| undo())?;
-        if let Some(rank) = begins.iter().position(|&begin| begin == u64::MAX) {
-            undo();
-            base?;
-            return Err(Error::system(format!(
-                "rank {rank} has no {bytes} bytes left in its shareable heap, so no rank has the semaphores; free memory \
-                 there, or raise PENNY_HEAP_SIZE"
-            )));
-        }
-        let base = base?;
-        Ok((Region::new(base, bytes, begins), Lease::new(base, self.transport.clone())))
+        self.range_of_all(base, bytes, |c, begin| c.ask(ask, begin, numbers, name))?
     }
 
     /// With the symmetric heap come its barrier semaphores.
@@ -136,7 +120,15 @@ impl Communicator {
         let own = Home::bytes(n);
         let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
         let (region, lease) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
-        if check? {
+        let check = match check {
+            Ok(check) => check,
+            Err(e) => {
+                // The same on all ranks, or they would disagree.
+                lease.free()?;
+                return Err(e);
+            }
+        };
+        if check {
             domain.check_races(Races::new(self.transport.clone(), region.clone(), own));
         }
         let barriers = [const { OnceLock::new() }; BARRIERS];

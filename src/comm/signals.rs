@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::fabric::live::{Spec, What};
 pub use crate::memory::control::signals::{CONTEXTS, SIGNALS};
 use crate::memory::view::{Address, View};
-use crate::onesided::copy_to_peer;
+use crate::onesided::copy_across;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
 use crate::transport::Transport;
@@ -246,7 +246,7 @@ impl Communicator {
             let expired = || t.clock_stood();
             arrival = Some(seat.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
         }
-        copy_to_peer(target, data)?;
+        copy_across(target, data)?;
         // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
         t.control().signal(me, peer, context, index).fetch_add(1, Ordering::Release);
         t.after_post_to(peer);

@@ -20,7 +20,7 @@ use crate::kernels;
 use crate::memory::arena::{Arena, Exhausted, Stats};
 use crate::memory::heap;
 use crate::memory::view::{Address, View};
-use crate::onesided::{Domain, Region, Timed};
+use crate::onesided::Domain;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -133,12 +133,7 @@ impl Communicator {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let timed = self.party.as_ref().map(|party| Timed {
-            seat: party.seat().clone(),
-            places: party.places().clone(),
-            job: self.shared.origin.world.clone(),
-        });
-        let domain = Arc::new(Domain::new(self.transport.clone(), timed));
+        let domain = Arc::new(Domain::new(self.transport.clone(), self.standing()));
         self.symmetric = Some(Symmetric {
             domain: domain.clone(),
             arena: Arena::new(),
@@ -259,43 +254,23 @@ impl Communicator {
 
     /// The inner result is the same on all ranks.
     fn segment_of(&mut self, bytes: usize) -> Result<Result<()>> {
-        let own = heap::mine()?;
-        let base = own.alloc_sparse(bytes, MOST_ALIGN);
-        let begins = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
-        let all = self.tell_all(&[begins.map_or(u64::MAX, |offset| offset as u64), bytes as u64, 0, 0]);
-        let undo = || {
-            if let Ok(base) = base {
-                let _ = own.free(base);
-            }
+        let base = heap::mine()?.alloc_sparse(bytes, MOST_ALIGN);
+        let made = self.range_of_all(base, bytes, |c, begin| {
+            let all = c.tell_all(&[begin, bytes as u64, 0, 0])?;
+            Ok(all.chunks_exact(WORDS).map(|words| words[0]).collect())
+        })?;
+        let (region, lease) = match made {
+            Ok(made) => made,
+            Err(refused) => return Ok(Err(refused)),
         };
-        // Others may have heard of the range, and write there.
-        let forsake = |_: &Error| {
-            if let Ok(base) = base {
-                Lease::new(base, self.transport.clone()).keep();
-            }
-        };
-        let all = all.inspect_err(forsake)?;
-        let begins: Vec<u64> = all.chunks_exact(WORDS).map(|words| words[0]).collect();
-        if let Some(rank) = begins.iter().position(|&begin| begin == u64::MAX) {
-            undo();
-            return Ok(Err(match base {
-                Err(own) => own,
-                Ok(_) => Error::system(format!(
-                    "rank {rank} has no {bytes} bytes of address space left in its shareable heap; free memory there, or \
-                     raise PENNY_HEAP_SIZE"
-                )),
-            }));
-        }
-        let base = base?;
-        let lease = Some(Lease::new(base, self.transport.clone()));
-        let heap = self.heap()?;
+        let (base, heap) = (region.base(), self.heap()?);
         // Refused on all ranks alike, if at all: they have as many segments.
-        let added = heap.domain.add(Region::new(base, bytes, begins));
+        let added = heap.domain.add(region);
         if added.is_ok() {
             heap.arena.add_segment((heap.segments.len() as u64) << SEGMENT_SHIFT, bytes as u64);
-            heap.segments.push(Segment { lease, base, bytes, reserved: 0 });
+            heap.segments.push(Segment { lease: Some(lease), base, bytes, reserved: 0 });
         } else {
-            lease.into_iter().for_each(Lease::keep);
+            lease.keep();
         }
         added.map(Ok)
     }

@@ -47,7 +47,6 @@ pub use key::{KeyEntry, KeyId};
 pub use receive::Message;
 pub use rest::{Rest, Want};
 pub use set::{Mailboxes, Stats, prepare};
-pub use timed::Timed;
 
 pub use crate::memory::mailbox::{FLIT, MAX_SLOT_BYTES, MAX_SLOTS, MAX_THREADS, Shape};
 

@@ -2,8 +2,8 @@
 
 use super::key::Keys;
 use super::seat::{Refusal, Seat, Sitting};
-use super::timed::Timed;
 use crate::error::{Error, Result};
+use crate::fabric::live::Standing;
 use crate::kernels;
 use crate::memory::heap;
 use crate::memory::mailbox::{Block, FLIT, Shape, Words};
@@ -26,7 +26,7 @@ pub struct Mailboxes {
     pub(super) threads: u32,
     closed: AtomicBool,
     /// The declared machine that the ranks stand on.
-    pub(super) timed: Option<Timed>,
+    pub(super) timed: Option<Standing>,
     /// The process that made it.
     generation: u32,
 }

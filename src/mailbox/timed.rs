@@ -19,28 +19,17 @@
 use super::send::Letter;
 use super::set::Mailboxes;
 use crate::error::Result;
-use crate::fabric::live::Seat;
+use crate::fabric::live::{Seat, Standing};
 use crate::memory::mailbox::FLIT;
 use crate::sync::prim::model::{Ordering, fence};
 use crate::types::Rank;
-use std::sync::Arc;
 
 /// What looks that found nothing cost, so that a program that polls lets time pass: so much for every 64.
 const VAIN_LOOKS_PS: u64 = 1_000_000;
 
-/// Where the ranks of some mailboxes stand.
-pub struct Timed {
-    /// This rank's clock.
-    pub seat: Arc<Seat>,
-    /// Each rank's place on the machine.
-    pub places: Arc<[Rank]>,
-    /// Each rank's number in the job.
-    pub job: Vec<Rank>,
-}
-
 impl Mailboxes {
     /// The same for ranks that stand on a declared machine.
-    pub fn on_machine(mut self, timed: Timed) -> Mailboxes {
+    pub fn on_machine(mut self, timed: Standing) -> Mailboxes {
         timed.seat.serve_exactly();
         timed.seat.expect_threads(self.mine().shape().threads, 0);
         self.timed = Some(timed);
@@ -64,7 +53,7 @@ impl Mailboxes {
     #[cold]
     fn take_time(
         &self,
-        timed: &Timed,
+        timed: &Standing,
         letter: Letter,
         copies: impl Iterator<Item = (Rank, u64)> + Clone,
     ) -> Result<()> {
@@ -75,7 +64,7 @@ impl Mailboxes {
         let t = &*self.transport;
         let arrived_ps =
             timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), || t.clock_stood())?.at_ps;
-        match timed.delivery_ps(copies) {
+        match delivery_ps(&timed.seat, copies) {
             0 => Ok(()),
             delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),
         }
@@ -92,7 +81,7 @@ impl Mailboxes {
     }
 
     #[cold]
-    fn pause_until(&self, timed: &Timed, until_ps: u64) -> Result<()> {
+    fn pause_until(&self, timed: &Standing, until_ps: u64) -> Result<()> {
         let t = &*self.transport;
         timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), || t.clock_stood()).map(drop)
     }
@@ -115,7 +104,7 @@ impl Mailboxes {
     #[cold]
     pub(super) fn wait_there(
         &self,
-        timed: &Timed,
+        timed: &Standing,
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
@@ -164,17 +153,15 @@ impl Drop for Mailboxes {
     }
 }
 
-impl Timed {
-    /// From the arrival of all copies until all threads have theirs.
-    fn delivery_ps(&self, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
-        let Some(mailbox) = self.seat.network().mailbox else { return 0 };
-        let (mut longest_ps, mut last) = (0, None);
-        for (dest, mask) in copies {
-            let before_ps = last.filter(|(rank, _)| *rank == dest).map_or(0, |(_, ps)| ps);
-            let ps = mailbox.delivery_ps(mask) + before_ps;
-            longest_ps = longest_ps.max(ps);
-            last = Some((dest, ps));
-        }
-        longest_ps
+/// From the arrival of all copies until all threads have theirs.
+fn delivery_ps(seat: &Seat, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
+    let Some(mailbox) = seat.network().mailbox else { return 0 };
+    let (mut longest_ps, mut last) = (0, None);
+    for (dest, mask) in copies {
+        let before_ps = last.filter(|(rank, _)| *rank == dest).map_or(0, |(_, ps)| ps);
+        let ps = mailbox.delivery_ps(mask) + before_ps;
+        longest_ps = longest_ps.max(ps);
+        last = Some((dest, ps));
     }
+    longest_ps
 }

@@ -2,8 +2,8 @@
 
 use super::race::Races;
 use super::region::Region;
-use super::timed::Timed;
 use crate::error::{Error, Result};
+use crate::fabric::live::Standing;
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::eagerly;
 use crate::transport::Transport;
@@ -22,7 +22,7 @@ pub struct Domain {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
     /// The declared machine that the ranks stand on, which nobody may go round.
-    pub(super) timed: Option<Timed>,
+    pub(super) timed: Option<Standing>,
     /// Writers without order are looked for.
     pub(super) races: OnceLock<Races>,
     closed: AtomicBool,
@@ -37,7 +37,7 @@ pub(super) struct Place<'a> {
 
 impl Domain {
     /// Empty. `timed`: the ranks stand on a declared machine.
-    pub fn new(transport: Arc<Transport>, timed: Option<Timed>) -> Domain {
+    pub fn new(transport: Arc<Transport>, timed: Option<Standing>) -> Domain {
         if let Some(timed) = &timed {
             timed.seat.serve_exactly();
         }

@@ -26,20 +26,9 @@ pub struct Strided {
     pub source_stride: isize,
 }
 
-/// Write to a peer's memory.
+/// Copy to a peer's memory, or from it.
 #[inline]
-pub fn copy_to_peer(dest: View<'_>, source: View<'_>) -> Result<()> {
-    moved(dest, source)
-}
-
-/// Read a peer's memory.
-#[inline]
-pub fn copy_from_peer(dest: View<'_>, source: View<'_>) -> Result<()> {
-    moved(dest, source)
-}
-
-#[inline]
-fn moved(dest: View<'_>, source: View<'_>) -> Result<()> {
+pub fn copy_across(dest: View<'_>, source: View<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
         return Err(Error::argument("source and dest overlap on the rank that is meant; pass ranges apart"));
     }
@@ -99,7 +88,7 @@ impl Domain {
             word.store(kernels::bits(source), Ordering::Relaxed);
             return Ok(());
         }
-        copy_to_peer(place.region.view(&self.transport, rank, place.offset, bytes)?, source)
+        copy_across(place.region.view(&self.transport, rank, place.offset, bytes)?, source)
     }
 
     /// Read `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
@@ -113,7 +102,7 @@ impl Domain {
         }
         let place = self.place("source", source.get(), bytes)?;
         self.fetch(rank, bytes)?;
-        copy_from_peer(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
+        copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
 
     /// [`put`](Self::put), then set or add to a word at the same rank, which whoever sees it may take as the sign that
@@ -189,7 +178,7 @@ impl Domain {
             let place = self.place("dest", to.get(), s.dtype.size())?;
             self.about_to_write(Operation::Put, rank, place, s.dtype.size())?;
             let to = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
-            copy_to_peer(to, from.view(s.dtype.size()))?;
+            copy_across(to, from.view(s.dtype.size()))?;
         }
         self.stored(rank);
         Ok(())
@@ -204,7 +193,7 @@ impl Domain {
         for (to, from) in each {
             let place = self.place("source", from.get(), s.dtype.size())?;
             let from = place.region.view(&self.transport, rank, place.offset, s.dtype.size())?;
-            copy_from_peer(to.view(s.dtype.size()), from)?;
+            copy_across(to.view(s.dtype.size()), from)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@
 //! source before `wait_send` nor on the destination before `wait_recv`.
 
 use super::mesh::Device;
-use super::put::copy_to_peer;
+use super::put::copy_across;
 use super::race::Operation;
 use super::semaphore::{Kind, Semaphores};
 use super::timed::WORD;
@@ -85,7 +85,7 @@ impl RemoteCopy<'_> {
                 }
             };
             let _carried = domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
-            copy_to_peer(dst, self.src.view(self.bytes))?;
+            copy_across(dst, self.src.view(self.bytes))?;
         }
         let bytes = self.bytes as u64;
         if let Some(send) = self.send {

@@ -2,22 +2,11 @@
 
 use super::domain::Domain;
 use crate::error::Result;
-use crate::fabric::live::{Arrival, Seat};
+use crate::fabric::live::{Arrival, Standing};
 use crate::types::Rank;
-use std::sync::Arc;
 
 /// Bytes of a request, and of a signal.
 pub(super) const WORD: usize = 8;
-
-/// Where the ranks of a symmetric heap stand.
-pub struct Timed {
-    /// This rank's clock.
-    pub seat: Arc<Seat>,
-    /// Each rank's place on the machine.
-    pub places: Arc<[Rank]>,
-    /// Each rank's number in the job.
-    pub job: Vec<Rank>,
-}
 
 /// Bytes are there.
 #[must_use = "what was carried is stored before this is dropped"]
@@ -47,7 +36,7 @@ impl Domain {
     }
 
     #[cold]
-    fn take_time<'a>(&self, timed: &'a Timed, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'a>> {
+    fn take_time<'a>(&self, timed: &'a Standing, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'a>> {
         let t = &*self.transport;
         let ends = [from, to].map(|rank| timed.places[rank as usize]);
         let watch = || t.check_abort().and_then(|()| t.check_alarm());

@@ -40,7 +40,7 @@ pub use account::Account;
 pub use glance::{Glance, RankClock};
 pub use one_sided::Arrival;
 pub use pace::Clock;
-pub use party::Party;
+pub use party::{Party, Standing};
 use presence::{GRACE_NS, parse_grace};
 pub use seat::{Seat, Waiting};
 pub use spec::{Post, Spec, What};

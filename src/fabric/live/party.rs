@@ -22,7 +22,22 @@ pub struct Party {
     children: u64,
 }
 
+/// Where the ranks of a communicator stand, as far as they reach each other's memory without being in a call.
+pub struct Standing {
+    /// This rank's clock.
+    pub seat: Arc<Seat>,
+    /// Each rank's place on the machine.
+    pub places: Arc<[Rank]>,
+    /// Each rank's number in the job.
+    pub job: Vec<Rank>,
+}
+
 impl Party {
+    /// The same for access without calls; `job`: each rank's number in the job.
+    pub fn standing(&self, job: &[Rank]) -> Standing {
+        Standing { seat: self.seat.clone(), places: self.places.clone(), job: job.to_vec() }
+    }
+
     /// The job's first communicator, whose ranks stand where the machine says.
     pub fn root(seat: Arc<Seat>, nranks: u32) -> Result<Party> {
         let rank = seat.place();
