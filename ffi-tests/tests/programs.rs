@@ -81,6 +81,6 @@ fn semaphores_and_remote_copies_do_what_they_say() {
 #[test]
 fn programs_without_a_race_are_told_of_none() {
     // But for the one that is planted.
-    holds_with("semaphore", &[1], &[("PENNY_CHECK", "race")]);
+    holds_with("semaphore", &[1, 4], &[("PENNY_CHECK", "race")]);
     holds_with("shmem", &[3], &[("PENNY_CHECK", "race")]);
 }

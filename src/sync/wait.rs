@@ -110,21 +110,27 @@ impl Waiter<'_> {
                 yields += 1;
                 cpu::yield_now();
             } else {
-                self.nap(&mut ready);
+                if self.nap(&mut ready) {
+                    return Ok(());
+                }
                 yields = self.patience.yields.next_multiple_of(YIELDS_A_LOOK);
             }
         }
     }
 
-    fn nap(&self, ready: &mut impl FnMut() -> bool) {
+    /// Sleep until the bell rings or it is time to look up. True if it came to be ready before: that may have changed
+    /// something, as where an amount is taken, so it must not be asked again.
+    fn nap(&self, ready: &mut impl FnMut() -> bool) -> bool {
         let ticket = self.bell.prepare(self.sleepers);
-        if !ready() {
+        let is_ready = ready();
+        if !is_ready {
             #[cfg(not(loom))]
             futex::wait(self.bell.word(), ticket, NAP);
             #[cfg(loom)]
             let _ = (ticket, NAP, futex::wake_all);
         }
         self.bell.finish(self.sleepers);
+        is_ready
     }
 }
 
@@ -170,6 +176,22 @@ mod tests {
         let ended =
             waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
         assert_eq!(ended, Err("late"));
+    }
+
+    #[test]
+    fn a_wait_is_over_the_first_time_that_it_is_ready() {
+        let (bell, sleepers, patience) = (Bell::default(), Sleepers::default(), hasty());
+        // Polls: spins, then yields, then naps; each must end the wait.
+        for ready_at in 1..60 {
+            let mut polls = 0;
+            let ready = || {
+                polls += 1;
+                polls == ready_at
+            };
+            let late = clock::now_ns() + 10_000_000_000;
+            waiter(&patience, &bell, &sleepers, late).until(ready, || Ok::<(), &str>(()), || "late").unwrap();
+            assert_eq!(polls, ready_at);
+        }
     }
 
     #[test]
