@@ -123,6 +123,11 @@ fn the_declared_machine_tells_its_time_beside_a_right_result() {
 }
 
 #[test]
+fn blocks_are_summed_while_the_next_are_computed() {
+    Example::build("12_streams").keeps_its_word();
+}
+
+#[test]
 fn remote_copy_kernels_print_the_numbers_of_the_pallas_guide() {
     let example = Example::build("09_remote_copy_kernels");
     for on in [4, 2] {
