@@ -116,6 +116,7 @@ mod threads {
 }
 
 #[cfg(loom)]
+#[allow(unsafe_code)] // loom's cells; it checks what each of them is used for.
 mod models {
     use super::*;
     use loom::cell::UnsafeCell;

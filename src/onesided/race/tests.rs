@@ -79,16 +79,20 @@ fn a_rank_that_gave_up_its_wait_for_the_ledger_keeps_nobody_else_out() {
 #[test]
 fn threads_of_one_rank_and_other_ranks_use_the_ledger_one_at_a_time() {
     const THREADS: u64 = 3;
-    const EACH: u64 = 200;
+    const EACH: u64 = 100;
     let uses = crate::sync::prim::AtomicU64::new(0);
     with_ledger(2, |_, races| {
         std::thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        races
-                            .locked(|_| uses.store(uses.load(Ordering::Relaxed) + 1, Ordering::Relaxed))
-                            .unwrap();
+                        // What two would do at a time would be counted once.
+                        let once_more = || {
+                            let so_far = uses.load(Ordering::Relaxed);
+                            std::thread::yield_now();
+                            uses.store(so_far + 1, Ordering::Relaxed);
+                        };
+                        races.locked(|_| once_more()).unwrap();
                     }
                 });
             }
