@@ -168,7 +168,7 @@ static void wrong_arguments_are_refused_and_count_nothing(void) {
 }
 
 static void *take_half(void *sem) {
-    for (int i = 0; i < 500; i++) OK(pennySemaphoreWait(*(pennySemaphore_t *)sem, 0, (uint64_t)ranks));
+    for (int i = 0; i < often(1000) / 2; i++) OK(pennySemaphoreWait(*(pennySemaphore_t *)sem, 0, (uint64_t)ranks));
     return NULL;
 }
 
@@ -176,7 +176,7 @@ static void threads_share_a_semaphore(void) {
     pennySemaphore_t sem = make(pennySemaphoreRegular, "shared", 1);
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, take_half, &sem) == 0);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < often(1000); i++) {
         for (int to = 0; to < ranks; to++) OK(pennySemaphoreSignal(sem, 0, 1, PENNY_DEVICE(to)));
     }
     for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);

@@ -6,9 +6,6 @@
 static pennyComm_t comm;
 static int next;
 
-/* How often: looking for races takes its time. */
-static int often(int times) { return getenv("PENNY_CHECK") == NULL ? times : times / 40 * 2; }
-
 static void the_heap_is_made(void) {
     comm = join();
     next = (rank + 1) % ranks;
