@@ -4,8 +4,9 @@ import array
 import ctypes
 
 import numpy as np
-import penny
 import pytest
+
+import penny
 from penny import DataType
 from penny.buffers import resolve
 

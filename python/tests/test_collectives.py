@@ -3,8 +3,9 @@
 from functools import reduce
 
 import numpy as np
-import penny
 from on_ranks import on_ranks
+
+import penny
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
 OPS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -121,8 +122,8 @@ def test_a_padded_reduce_scatter_fills_up_with_zeros(comm):
 @on_ranks(3)
 def test_blocks_of_any_lengths_go_to_all_ranks(comm):
     n, me = comm.size, comm.rank
-    length = lambda source, target: (source + 2 * target) % 4  # noqa: E731 - some of them are 0
-    value = lambda source, target: 10 * source + target  # noqa: E731
+    length = lambda source, target: (source + 2 * target) % 4
+    value = lambda source, target: 10 * source + target
     out = [length(me, peer) for peer in range(n)]
     into = [length(peer, me) for peer in range(n)]
     send = np.concatenate([np.full(out[peer], value(me, peer), "f4") for peer in range(n)])

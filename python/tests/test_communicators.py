@@ -5,9 +5,10 @@ import sys
 import threading
 
 import numpy as np
-import penny
 import pytest
 from on_ranks import environment, on_ranks, run
+
+import penny
 
 FROM_THE_LAUNCHER = """
 import numpy, penny

@@ -3,9 +3,10 @@
 import signal
 
 import numpy as np
-import penny
 import pytest
 from on_ranks import new_job, on_ranks, start
+
+import penny
 
 
 def refused(call, *arguments, match, kind=penny.InvalidArgumentError, **named):

@@ -1,9 +1,10 @@
 """Ranks on a declared machine: its clock, its counters, and what a group would take there."""
 
 import numpy as np
-import penny
 import pytest
 from on_ranks import on_ranks
+
+import penny
 
 
 @on_ranks(2, PENNY_FABRIC="dgx-h100")

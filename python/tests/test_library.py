@@ -6,9 +6,10 @@ import re
 import subprocess
 import sys
 
-import penny
 import pytest
 from on_ranks import ROOT, environment
+
+import penny
 from penny import _enums, _prototypes, _structs
 
 HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (ROOT / "include" / "penny.h").read_text(), flags=re.DOTALL)

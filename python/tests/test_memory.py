@@ -3,9 +3,10 @@
 import gc
 
 import numpy as np
-import penny
 import pytest
 from on_ranks import names_in_shared_memory, on_ranks
+
+import penny
 
 
 def test_arrays_in_shareable_memory_are_as_asked_for():

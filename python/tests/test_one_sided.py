@@ -1,9 +1,10 @@
 """The symmetric heap, windows, semaphores and mailboxes between real processes."""
 
 import numpy as np
-import penny
 import pytest
 from on_ranks import on_ranks
+
+import penny
 
 
 @on_ranks(3)
@@ -142,6 +143,7 @@ def test_messages_reach_the_threads_they_are_for_and_work_ends_when_all_are_idle
             mailbox.send(bytes(65), peer)
         with pytest.raises(penny.InvalidArgumentError, match="64 is no thread of a mailbox"):
             mailbox.send(b"", peer, to=64)
+        comm.barrier()
         key = mailbox.key([penny.Receivers(0, [0], local_key=10), penny.Receivers(1, [0, 1], local_key=11)])
         if comm.rank == 0:
             key.send(b"keyed")
