@@ -3,9 +3,9 @@
 from functools import reduce
 
 import numpy as np
-from on_ranks import on_ranks
 
 import penny
+from on_ranks import on_ranks
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
 OPS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

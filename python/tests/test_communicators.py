@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from on_ranks import environment, on_ranks, run
 
 import penny
+from on_ranks import environment, on_ranks, run
 
 FROM_THE_LAUNCHER = """
 import numpy, penny
@@ -149,13 +149,14 @@ def test_buffers_of_a_group_live_until_it_ends(comm):
 
 @on_ranks(2)
 def test_threads_go_on_while_a_rank_waits(comm):
-    """The interpreter's lock is given up in a call that waits: else the thread that the wait depends on would never run."""
+    """A call that waits gives up the interpreter's lock: else the thread it depends on would never run."""
     part = comm.split(0)
     if comm.rank == 0:
         steps = threading.Event()
 
         def other():
-            # Rank 1 sends to `part` only when this has run, and `part` is waited for in the main thread meanwhile.
+            # Rank 1 sends to `part` only when this has run, and `part` is waited for in the main thread
+            # meanwhile.
             steps.set()
             comm.send(np.ones(1), 1)
 

@@ -4,9 +4,9 @@ import signal
 
 import numpy as np
 import pytest
-from on_ranks import new_job, on_ranks, start
 
 import penny
+from on_ranks import new_job, on_ranks, start
 
 
 def refused(call, *arguments, match, kind=penny.InvalidArgumentError, **named):

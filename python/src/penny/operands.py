@@ -1,6 +1,7 @@
-"""What a call needs of its buffers: one element type, lengths that fit one another, outputs that may be written.
+"""What a call needs of its buffers: one element type, lengths that fit, outputs that may be written.
 
-Checked before the library is called, so that a mistake is told in the words of the Python call and nothing is touched.
+Checked before the library is called, so that a mistake is told in the words of the Python call and nothing is
+touched.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def prepare(
     send_blocks: int,
     recv_blocks: int,
 ) -> tuple[Resolved, Resolved, int, int]:
-    """Both buffers, the element type and the elements of a block, of a call that sends and receives so many blocks.
+    """Both buffers, the element type and a block's elements, of a call that moves so many blocks each way.
 
-    Zero blocks: the buffer means nothing on this rank and is not looked at. `where` is the communicator, for sentences.
+    Zero blocks: the buffer means nothing on this rank and is not looked at. `where` is the communicator, for
+    sentences.
     """
     try:
         source = resolve(send) if send_blocks else NOTHING
@@ -89,7 +91,8 @@ def _no_common_type(
                 f'dtype="uint8" to move bytes ({where})'
             )
     return InvalidArgumentError(
-        f"{call}: send is of {_name(source)} and recv of {_name(target)}: pass buffers of one type, or dtype= ({where})"
+        f"{call}: send is of {_name(source)} and recv of {_name(target)}: "
+        f"pass buffers of one type, or dtype= ({where})"
     )
 
 
@@ -117,7 +120,7 @@ def _wrong_length(
             has = f"{resolved[1]} bytes" if rest else f"{have} elements"
             each = f" ({blocks} blocks of {count})" if blocks > 1 else ""
             return InvalidArgumentError(
-                f"{call}: {name} has {has}, but must have {blocks * count} elements of {dtype}{each} ({where}): "
-                "pass buffers of these lengths, or count= to use the beginning of longer ones"
+                f"{call}: {name} has {has}, but must have {blocks * count} elements of {dtype}{each} "
+                f"({where}): pass buffers of these lengths, or count= to use the beginning of longer ones"
             )
     raise AssertionError("both buffers fit")
