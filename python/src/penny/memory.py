@@ -23,7 +23,13 @@ def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray
 
     dtype: anything that numpy takes for one.
     """
-    import numpy
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            "penny.empty and penny.zeros make numpy arrays, and there is no numpy: pip install numpy, "
+            "or use penny.allocate"
+        ) from error
 
     element = numpy.dtype(dtype)
     sides = (shape,) if isinstance(shape, int) else tuple(shape)
