@@ -3,6 +3,7 @@
 from functools import reduce
 
 import numpy as np
+import pytest
 
 import penny
 from on_ranks import on_ranks
@@ -166,6 +167,24 @@ def test_a_count_uses_the_beginning_of_longer_buffers(comm):
     gathered = np.full(9, -1, "i4")
     comm.all_gather(np.full(5, comm.rank, "i4"), gathered, count=2)
     np.testing.assert_array_equal(gathered, [0, 0, 1, 1, -1, -1, -1, -1, -1])
+
+
+@on_ranks(2)
+def test_numbers_may_be_numpys(comm):
+    one = np.int64(1)
+    values = np.full(4, comm.rank + 1.0)
+    comm.broadcast(values, root=one, count=2 * one)
+    assert values.tolist() == [2, 2, comm.rank + 1, comm.rank + 1]
+    out = np.empty(4)
+    comm.permute(values, out, np.array([1, 0]))
+    counts = np.array([2, 2])
+    comm.all_to_all_v(values, counts, out, counts)
+    with penny.group():
+        comm.send(values, one - comm.rank)
+        comm.recv(out, one - comm.rank)
+    assert out.tolist() == [2, 2, 2 - comm.rank, 2 - comm.rank]
+    with pytest.raises(TypeError):
+        comm.all_reduce(values, count=1.5)
 
 
 @on_ranks(2)

@@ -26,6 +26,7 @@ def test_bad_arguments_are_refused_before_anything_is_done(comm):
     refused(comm.reduce_scatter, np.zeros(5, "f4"), floats[:2], match="send has 5 elements, but must have 4")
     refused(comm.all_to_all, np.zeros(5, "f4"), match="send has 5 elements, but must have 4")
     refused(comm.all_reduce, floats, count=5, match="send has 4 elements, but must have 5")
+    refused(comm.all_reduce, floats, floats[:2].copy(), count=3, match="recv has 2 elements, but must have 3")
     refused(comm.all_reduce, floats, count=-1, match="count is -1")
     refused(comm.all_reduce, np.zeros((4, 4))[:, 0], match=f"all_reduce: the elements of this ndarray.*{me}")
     refused(comm.all_reduce, b"abc", match="recv is read-only")

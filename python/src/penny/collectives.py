@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from . import groups
@@ -92,7 +93,9 @@ class Collectives:
         if here and recv is None:
             recv = send
         source, target, element, n = prepare(self, "reduce", send, recv, dtype, count, 1, int(here))
-        result = lib.pennyReduce(source[0], target[0], n, element, reduction(op), root, self._handle, stream)
+        result = lib.pennyReduce(
+            source[0], target[0], n, element, reduction(op), index(root), self._handle, stream
+        )
         self._finish(result, stream, source, target)
         return recv if here else None
 
@@ -117,7 +120,7 @@ class Collectives:
         written = int(recv is not send or not here)
         source, target, element, n = prepare(self, "broadcast", send, recv, dtype, count, here, written)
         address = target[0] if written else source[0]
-        result = lib.pennyBroadcast(source[0], address, n, element, root, self._handle, stream)
+        result = lib.pennyBroadcast(source[0], address, n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
 
@@ -214,7 +217,7 @@ class Collectives:
         """
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "gather", send, recv, dtype, count, 1, blocks)
-        result = lib.pennyGather(source[0], target[0], n, element, root, self._handle, stream)
+        result = lib.pennyGather(source[0], target[0], n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv if blocks else None
 
@@ -231,7 +234,7 @@ class Collectives:
         """Gives rank r block r of `send` of `root`. Elsewhere `send` is not looked at and may be None."""
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "scatter", send, recv, dtype, count, blocks, 1)
-        result = lib.pennyScatter(source[0], target[0], n, element, root, self._handle, stream)
+        result = lib.pennyScatter(source[0], target[0], n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
 
@@ -257,7 +260,7 @@ class Collectives:
         source, target, element, n = prepare(
             self, "permute", send, recv, dtype, count, int(perm[self._rank] != -1), 1
         )
-        table = (ctypes.c_int * self._size)(*perm)
+        table = (ctypes.c_int * self._size)(*map(index, perm))
         result = lib.pennyPermute(source[0], target[0], n, element, table, self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
@@ -276,7 +279,7 @@ class Collectives:
         Two ranks that send to each other put both calls into a group.
         """
         source, _, element, n = prepare(self, "send", buffer, None, dtype, count, 1, 0)
-        self._finish(lib.pennySend(source[0], n, element, peer, self._handle, stream), stream, source)
+        self._finish(lib.pennySend(source[0], n, element, index(peer), self._handle, stream), stream, source)
 
     def recv(
         self,
@@ -289,7 +292,7 @@ class Collectives:
     ) -> Any:
         """Receives from one rank, in the order of its sends."""
         _, target, element, n = prepare(self, "recv", None, buffer, dtype, count, 0, 1)
-        self._finish(lib.pennyRecv(target[0], n, element, peer, self._handle, stream), stream, target)
+        self._finish(lib.pennyRecv(target[0], n, element, index(peer), self._handle, stream), stream, target)
         return buffer
 
     def barrier(self, *, stream: Stream | None = None) -> None:
@@ -311,10 +314,11 @@ class Collectives:
         Block j of `send` has send_counts[j] elements and goes to rank j; recv_counts[j] elements come from
         rank j.
         """
+        send_counts, recv_counts = list(map(index, send_counts)), list(map(index, recv_counts))
         for name, counts in (("send_counts", send_counts), ("recv_counts", recv_counts)):
             if len(counts) != self._size or min(counts) < 0:
                 raise InvalidArgumentError(
-                    f"all_to_all_v: {name} is {list(counts)}, but must have a length for each rank, "
+                    f"all_to_all_v: {name} is {counts}, but must have a length for each rank, "
                     f"none negative ({self})"
                 )
         call = "all_to_all_v"

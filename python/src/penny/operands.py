@@ -6,6 +6,7 @@ touched.
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from ._enums import ITEMSIZE, DataType, RedOp
@@ -73,11 +74,12 @@ def prepare(
         if (send_blocks and source[1] != send_blocks * block) or (
             recv_blocks and target[1] != recv_blocks * block
         ):
-            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks)
+            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks, True)
     else:
+        count = index(count)
         block = count * size
         if block < 0 or source[1] < send_blocks * block or target[1] < recv_blocks * block:
-            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks)
+            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks, False)
     return source, target, element, count
 
 
@@ -109,14 +111,15 @@ def _wrong_length(
     count: int,
     send_blocks: int,
     recv_blocks: int,
+    exactly: bool,
 ) -> InvalidArgumentError:
-    """The sentence about the buffer that does not fit."""
+    """The sentence about the buffer that does not fit: exactly, or because it is too short."""
     dtype, size = DataType(element).name.lower(), ITEMSIZE[element]
     if count < 0:
         return InvalidArgumentError(f"{call}: count is {count}, but must not be negative ({where})")
     for name, resolved, blocks in (("send", source, send_blocks), ("recv", target, recv_blocks)):
         have, rest = divmod(resolved[1], size)
-        if blocks and (rest or have != blocks * count):
+        if blocks and (have < blocks * count or (exactly and (rest or have != blocks * count))):
             has = f"{resolved[1]} bytes" if rest else f"{have} elements"
             each = f" ({blocks} blocks of {count})" if blocks > 1 else ""
             return InvalidArgumentError(
