@@ -123,8 +123,13 @@ def test_a_padded_reduce_scatter_fills_up_with_zeros(comm):
 @on_ranks(3)
 def test_blocks_of_any_lengths_go_to_all_ranks(comm):
     n, me = comm.size, comm.rank
-    length = lambda source, target: (source + 2 * target) % 4
-    value = lambda source, target: 10 * source + target
+
+    def length(source, target):
+        return (source + 2 * target) % 4  # some of them are 0
+
+    def value(source, target):
+        return 10 * source + target
+
     out = [length(me, peer) for peer in range(n)]
     into = [length(peer, me) for peer in range(n)]
     send = np.concatenate([np.full(out[peer], value(me, peer), "f4") for peer in range(n)])
