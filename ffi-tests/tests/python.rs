@@ -46,7 +46,8 @@ fn launcher() -> PathBuf {
     let target = profile_dir();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile(), "--target-dir"])
+        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile()])
+        .arg("--target-dir")
         .arg(target.parent().expect("target/<profile>"))
         .current_dir(root())
         .status()
