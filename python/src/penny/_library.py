@@ -26,7 +26,7 @@ def candidates() -> list[str]:
     named = os.environ.get("PENNY_LIBRARY")
     if named:
         return [named]
-    beside = Path(__file__).with_name("libpenny.so")
+    beside = Path(__file__).with_name("libpenny.abi3.so")
     return [str(beside), SONAME] if beside.exists() else [SONAME]
 
 
