@@ -154,6 +154,10 @@ fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
     let mut shares = divide(queue);
     // One communicator alone is the caller's own activity; the common case.
     if shares.len() > 1 {
+        if entry == Entry::Caller {
+            // Their clocks are looked at when nothing is queued before.
+            shares.iter().try_for_each(|share| registry::shared(share.handle)?.turns.await_all())?;
+        }
         share_seats(&mut shares)?;
     }
     side_by_side(&mut shares, |share| {

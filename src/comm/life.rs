@@ -315,6 +315,7 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
     shared.transport.abort();
+    shared.turns.abort();
     let (mut communicator, _) = part(handle)?;
     communicator.registered.forsake();
     Ok(())

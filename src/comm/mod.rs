@@ -175,6 +175,7 @@ fn is_for_later(stream: Option<StreamHandle>) -> bool {
 /// Make a call whose arguments are right at the end of the open group, or when its stream comes to it.
 fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     if group::is_open() {
+        stream.map_or(Ok(()), stream::check)?;
         group::add(queued, stream);
         return Ok(());
     }

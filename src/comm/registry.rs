@@ -148,34 +148,56 @@ pub(super) fn enter_as<T>(
     inside: impl FnOnce(&mut Communicator) -> Result<T>,
 ) -> Result<T> {
     let slot = live(handle)?;
-    // BOUND: it is tried again only after calls that were queued before have ended.
-    loop {
-        let mut body = match slot.body.try_lock() {
-            Ok(body) => body,
-            Err(TryLockError::Poisoned(e)) => e.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                let shared = shared(handle)?;
-                if entry == Entry::Worker || shared.turns.are_over() {
-                    return Err(occupied());
-                }
-                shared.refuse_forked()?;
-                shared.turns.await_all()?;
-                continue;
-            }
-        };
-        match body.as_mut() {
-            // The handle may have been destroyed, and even given out again, between the look and the lock.
-            Some(communicator) if communicator.handle() == handle => {
-                if entry == Entry::Worker || communicator.shared.turns.are_over() {
-                    return inside(communicator);
-                }
-                let shared = communicator.shared.clone();
-                drop(body);
-                shared.refuse_forked()?;
-                shared.turns.await_all()?;
-            }
-            _ => return Err(stale()),
+    if entry == Entry::Worker {
+        // Its turn has come; a thread that is inside has come without one, and before it.
+        return occupy(&mut ignore_poison(&slot.body), handle, inside);
+    }
+    let body = match slot.body.try_lock() {
+        Ok(body) => Some(body),
+        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    };
+    match body {
+        Some(mut body) if body.as_ref().is_none_or(|c| c.shared.turns.are_over()) => {
+            occupy(&mut body, handle, inside)
         }
+        found => {
+            drop(found);
+            occupy(&mut *after_turns(slot, handle)?, handle, inside)
+        }
+    }
+}
+
+/// Be inside when the calls are over that were queued on streams.
+#[cold]
+fn after_turns(slot: &'static Slot, handle: Handle) -> Result<MutexGuard<'static, Option<Communicator>>> {
+    let shared = shared(handle)?;
+    shared.refuse_forked()?;
+    // BOUND: it is tried again only after more calls were queued.
+    loop {
+        let taken = shared.turns.taken();
+        shared.turns.await_all()?;
+        match slot.body.try_lock() {
+            Ok(body) => return Ok(body),
+            Err(TryLockError::Poisoned(e)) => return Ok(e.into_inner()),
+            // No worker is inside between its turns.
+            Err(TryLockError::WouldBlock) if shared.turns.taken() == taken => return Err(occupied()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+}
+
+/// Do something inside.
+#[inline]
+fn occupy<T>(
+    body: &mut Option<Communicator>,
+    handle: Handle,
+    inside: impl FnOnce(&mut Communicator) -> Result<T>,
+) -> Result<T> {
+    match body.as_mut() {
+        // The handle may have been destroyed, and even given out again, between the look and the lock.
+        Some(communicator) if communicator.handle() == handle => inside(communicator),
+        _ => Err(stale()),
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!     raise                            reach
-//!     value = to (Release)             waiting += 1
+//!     value = max(value, to) (Release) waiting += 1
 //!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
 //!     waiting == 0 ? done              under the lock: value there ? done, else sleep
 //!     wake all, under the lock
@@ -34,14 +34,14 @@ impl Count {
     /// What it is now; what was done before it was raised so far is visible.
     #[inline]
     pub fn get(&self) -> u64 {
-        // ORDER: partner of the store in `raise`.
+        // ORDER: partner of the exchange in `raise`.
         self.value.load(Ordering::Acquire)
     }
 
-    /// Raise it. One thread at a time does, and never to less.
+    /// Raise it, unless it is that much already.
     pub fn raise(&self, to: u64) {
         // ORDER: publishes what was done before; partner: `get`.
-        self.value.store(to, Ordering::Release);
+        self.value.fetch_max(to, Ordering::Release);
         // ORDER: fence (A) of the file's drawing; partner: `sleep`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) != 0 {

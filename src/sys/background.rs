@@ -8,6 +8,15 @@ use std::thread::{Builder, JoinHandle};
 
 /// Run `body` on a thread of its own that receives no signals. `name` has at most 15 bytes.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    spawn_with_stack(name, 256 << 10, body)
+}
+
+/// The same with a stack of so many bytes.
+pub fn spawn_with_stack(
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
     // SAFETY: an all-zero sigset_t is a valid one, and sigfillset initialises it again.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     let mut before = all;
@@ -16,7 +25,7 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Joi
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
     }
-    let thread = Builder::new().name(name.into()).stack_size(256 << 10).spawn(body);
+    let thread = Builder::new().name(name.into()).stack_size(stack).spawn(body);
     // SAFETY: `before` is the mask that the first call stored.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
     thread

@@ -271,3 +271,119 @@ fn many_streams_over_two_communicators_end() {
         comm::destroy(child).unwrap();
     });
 }
+
+#[test]
+fn an_event_that_is_recorded_again_is_waited_for_as_it_was() {
+    let streams = [0; 3].map(|_| stream_create().unwrap());
+    let event = event_create().unwrap();
+    let go = held(streams[0]);
+    event_record(event, Some(streams[0])).unwrap();
+    stream_wait_event(Some(streams[1]), event).unwrap();
+    event_record(event, Some(streams[2])).unwrap();
+    event_synchronize(event).unwrap();
+    assert_eq!(stream_query(Some(streams[1])).unwrap_err().code, Code::InProgress);
+    drop(go);
+    streams.into_iter().for_each(|stream| stream_destroy(stream).unwrap());
+    event_destroy(event).unwrap();
+}
+
+#[test]
+fn a_groups_failure_is_told_on_all_its_streams_and_hides_no_other() {
+    on_ranks(2, |rank, comm| {
+        let (a, b) = (stream_create().unwrap(), stream_create().unwrap());
+        let event = event_create().unwrap();
+        let mut data = [1; 4];
+        let mut grouped = |count, streams: [Option<StreamHandle>; 2]| {
+            comm::group_start().unwrap();
+            for stream in streams {
+                comm::collective(comm, &sum(&mut data[..count]), stream).unwrap();
+            }
+            comm::group_end()
+        };
+        let disagree = 3 + rank as usize;
+        grouped(disagree, [Some(a), Some(b)]).unwrap();
+        grouped(4, [Some(a), Some(b)]).unwrap();
+        for stream in [a, b] {
+            event_record(event, Some(stream)).unwrap();
+            assert!(event_synchronize(event).unwrap_err().message.contains("group of calls on a stream"));
+        }
+        // The caller of a good group is not told of what failed before it.
+        grouped(disagree, [Some(a), Some(a)]).unwrap();
+        grouped(4, [Some(a), None]).unwrap();
+        assert!(grouped(disagree, [Some(a), None]).unwrap_err().message.contains("ranks disagree"));
+        for stream in [a, b] {
+            assert!(stream_destroy(stream).unwrap_err().message.contains("ranks disagree"));
+        }
+        event_destroy(event).unwrap();
+    });
+}
+
+#[test]
+fn what_is_queued_waits_for_a_thread_that_is_inside() {
+    let is_inside = std::sync::Barrier::new(2);
+    on_ranks(2, |rank, comm| {
+        let stream = stream_create().unwrap();
+        let (mut token, mut data) = ([rank; 1], [rank + 1; 4]);
+        if rank == 0 {
+            std::thread::scope(|scope| {
+                let transfer = transfer(false, &mut token, 1);
+                // Both try until the one is inside: then another call without a stream is refused.
+                let inside = scope.spawn(move || while comm::transfer(comm, &transfer, None).is_err() {});
+                let call = Call { collective: Collective::AllReduce, count: 0, ..sum(&mut data) };
+                while comm::collective(comm, &call, None).is_ok() {
+                    std::thread::yield_now();
+                }
+                comm::collective(comm, &sum(&mut data), Some(stream)).unwrap();
+                is_inside.wait();
+                inside.join().unwrap();
+            });
+        } else {
+            is_inside.wait();
+            comm::transfer(comm, &transfer(true, &mut token, 0), None).unwrap();
+            comm::collective(comm, &sum(&mut data), Some(stream)).unwrap();
+        }
+        stream_destroy(stream).unwrap();
+        assert_eq!((token, data), ([1], [3; 4]));
+    });
+}
+
+#[test]
+fn nothing_is_lost_when_a_stream_is_destroyed_while_a_thread_queues_on_it() {
+    on_ranks(1, |_, comm| {
+        for _ in 0..50 {
+            let stream = stream_create().unwrap();
+            let mut data = [1; 4];
+            let call = sum(&mut data);
+            std::thread::scope(|scope| {
+                let queuing =
+                    scope.spawn(move || while comm::collective(comm, &call, Some(stream)).is_ok() {});
+                std::thread::yield_now();
+                stream_destroy(stream).unwrap();
+                queuing.join().unwrap();
+            });
+            // It would wait for a turn that never comes.
+            comm::collective(comm, &call, None).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_its_turn_is_told_of_an_abort() {
+    on_ranks(1, |_, comm| {
+        let child = comm::split(comm, Some(0), 0, None).unwrap().unwrap();
+        let stream = stream_create().unwrap();
+        let mut data = [1; 4];
+        let go = held(stream);
+        comm::collective(child, &sum(&mut data), Some(stream)).unwrap();
+        std::thread::scope(|scope| {
+            let call = sum(&mut data);
+            let waiting = scope.spawn(move || comm::collective(child, &call, None));
+            std::thread::yield_now();
+            comm::abort(child).unwrap();
+            assert!(waiting.join().unwrap().is_err());
+        });
+        drop(go);
+        let told = stream_destroy(stream).unwrap_err().message;
+        assert!(told.contains("aborted while the call was queued"), "{told}");
+    });
+}

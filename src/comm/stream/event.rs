@@ -1,37 +1,65 @@
 //! Events: points in a stream's work, which anybody may wait for.
 //!
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
-//! one after each call tells how that call went.
+//! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
 use super::super::registry::Handle;
 use super::super::table::{Remembered, Table};
-use super::{in_progress, lock, refuse_worker};
+use super::{in_progress, lock, refuse_forked, refuse_worker};
 use crate::error::{Error, Result};
 use crate::sync::count::Count;
-use crate::sync::prim::{AtomicU64, Ordering};
-use crate::sys::clock;
+use crate::sys::{clock, fork};
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Names an event of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventHandle(pub Handle);
 
-/// See the head of this file. It may be recorded again and again: only the last time counts.
+/// One time that a stream comes to a point, and how it went until there.
 #[derive(Default)]
-pub(super) struct Event {
-    /// How often it was to be recorded.
-    announced: AtomicU64,
-    /// The last time that it was.
-    completed: Count,
-    outcome: Mutex<Outcome>,
+pub(super) struct Point {
+    /// 1: the stream has come to it.
+    passed: Count,
+    outcome: OnceLock<Outcome>,
 }
 
-#[derive(Default)]
 struct Outcome {
-    number: u64,
     at_ns: u64,
     failure: Option<Error>,
+}
+
+impl Point {
+    /// The stream has come to it.
+    pub fn pass(&self, failure: Option<Error>) {
+        let _ = self.outcome.set(Outcome { at_ns: clock::now_ns(), failure });
+        self.passed.raise(1);
+    }
+
+    /// Wait until the stream has come to it.
+    pub fn reach(&self) {
+        self.passed.reach(1);
+    }
+
+    /// How it went; an error of code `InProgress` where it is still to come.
+    pub fn outcome(&self) -> Result<()> {
+        match self.outcome.get() {
+            None => Err(in_progress()),
+            Some(outcome) => outcome.failure.clone().map_or(Ok(()), Err),
+        }
+    }
+
+    fn is_passed(&self) -> bool {
+        self.passed.get() == 1
+    }
+}
+
+/// See the head of this file.
+pub(super) struct Event {
+    /// The last time that it was to be recorded; `None`: never.
+    last: Mutex<Option<Arc<Point>>>,
+    /// The process that made it: a forked child has no worker that could come to it.
+    generation: u32,
 }
 
 thread_local! {
@@ -40,60 +68,32 @@ thread_local! {
 static EVENTS: Table<Event> = Table::new(&LAST);
 
 impl Event {
-    /// It is going to be recorded; which time this is.
-    pub fn announce(&self) -> u64 {
-        self.announced.fetch_add(1, Ordering::Relaxed) + 1
+    /// It is to be recorded, at a new point.
+    pub fn record(&self) -> Arc<Point> {
+        lock(&self.last).insert(Arc::default()).clone()
     }
 
-    /// The last time that it was to be recorded. 0: never.
-    pub fn announced(&self) -> u64 {
-        self.announced.load(Ordering::Relaxed)
-    }
-
-    /// Its stream has come to it.
-    pub fn complete(&self, number: u64, failure: Option<Error>) {
-        let mut outcome = lock(&self.outcome);
-        // Recorded on two streams, it may be overtaken by its later self.
-        if number > outcome.number {
-            *outcome = Outcome { number, at_ns: clock::now_ns(), failure };
-            self.completed.raise(number);
-        }
-    }
-
-    /// Wait until it has been recorded for this time.
-    pub fn reach(&self, number: u64) {
-        self.completed.reach(number);
-    }
-
-    /// How it went.
-    pub fn outcome(&self) -> Result<()> {
-        lock(&self.outcome).failure.clone().map_or(Ok(()), Err)
-    }
-
-    fn is_completed(&self) -> bool {
-        self.completed.get() >= self.announced()
-    }
-
-    fn at_ns(&self, name: &str) -> Result<u64> {
-        match self.announced() {
-            0 => Err(Error::usage(format!("event {name} was never recorded"))),
-            _ if !self.is_completed() => Err(in_progress()),
-            _ => Ok(lock(&self.outcome).at_ns),
-        }
+    /// Where it was recorded last, or is going to be.
+    pub fn point(&self) -> Option<Arc<Point>> {
+        lock(&self.last).clone()
     }
 }
 
 pub(super) fn find(event: EventHandle) -> Result<Arc<Event>> {
-    EVENTS.get(event.0).ok_or_else(|| {
+    let found = EVENTS.get(event.0).ok_or_else(|| {
         Error::argument(
             "event is not a live event: it was destroyed already, or never created by pennyEventCreate",
         )
-    })
+    })?;
+    refuse_forked(found.generation, "event")?;
+    Ok(found)
 }
 
 /// Make an event, which counts as over until it is recorded.
 pub fn event_create() -> Result<EventHandle> {
-    let made = EVENTS.insert(Arc::default()).map(EventHandle);
+    fork::watch();
+    let event = Event { last: Mutex::default(), generation: fork::generation() };
+    let made = EVENTS.insert(Arc::new(event)).map(EventHandle);
     made.ok_or_else(|| Error::system("this process has as many events as it can have; destroy some"))
 }
 
@@ -106,25 +106,26 @@ pub fn event_destroy(event: EventHandle) -> Result<()> {
 
 /// Wait until an event is over; the first failure since the event before it on its stream.
 pub fn event_synchronize(event: EventHandle) -> Result<()> {
-    let event = find(event)?;
-    if !event.is_completed() {
+    let Some(point) = find(event)?.point() else { return Ok(()) };
+    if !point.is_passed() {
         refuse_worker()?;
-        event.reach(event.announced());
+        point.reach();
     }
-    event.outcome()
+    point.outcome()
 }
 
 /// The same without waiting: an error of code `InProgress` where it is not over.
 pub fn event_query(event: EventHandle) -> Result<()> {
-    let event = find(event)?;
-    if !event.is_completed() {
-        return Err(in_progress());
-    }
-    event.outcome()
+    find(event)?.point().map_or(Ok(()), |point| point.outcome())
 }
 
 /// Milliseconds of this machine's clock between two events that are over.
 pub fn event_elapsed_ms(start: EventHandle, end: EventHandle) -> Result<f64> {
-    let (start, end) = (find(start)?.at_ns("start")?, find(end)?.at_ns("end")?);
+    let at_ns = |event, name| {
+        let never = || Error::usage(format!("event {name} was never recorded"));
+        let point = find(event)?.point().ok_or_else(never)?;
+        point.outcome.get().map(|outcome| outcome.at_ns).ok_or_else(in_progress)
+    };
+    let (start, end) = (at_ns(start, "start")?, at_ns(end, "end")?);
     Ok((end as f64 - start as f64) / 1e6)
 }

@@ -24,18 +24,18 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::Turns;
 
 use super::batch::Batch;
-use super::registry::{self, Handle};
+use super::registry::{self, Entry, Handle};
 use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
-use crate::sync::prim::{AtomicU64, Ordering};
-use crate::sys::fork;
-use event::Event;
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::{background, fork};
+use event::Point;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use worker::{Job, is_worker};
+use worker::{Calls, Job, is_worker};
 
 /// Names a stream of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,8 @@ struct Stream {
     /// Jobs that are over.
     done: Count,
     failures: Mutex<Failures>,
+    /// Its end is queued, and nothing can be queued behind that. Changes while [`QUEUING`] is held.
+    ended: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The process that made it: a forked child has no worker.
     generation: u32,
@@ -67,6 +69,9 @@ thread_local! {
 }
 static STREAMS: Table<Stream> = Table::new(&LAST);
 
+/// Bytes of a worker's stack: functions of the program run there, too.
+const STACK: usize = 8 << 20;
+
 /// Held while something is queued; see the head of this file.
 static QUEUING: Mutex<()> = Mutex::new(());
 
@@ -75,7 +80,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stream {
-    /// Queue a job. The caller holds [`QUEUING`].
+    /// May something be queued? The caller holds [`QUEUING`].
+    fn is_open(&self) -> Result<()> {
+        if self.ended.load(Ordering::Relaxed) { Err(not_live()) } else { Ok(()) }
+    }
+
+    /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
     fn push(&self, job: Job) {
         let mut jobs = lock(&self.jobs);
         jobs.push_back(job);
@@ -100,6 +110,10 @@ impl Stream {
         lock(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
     }
 
+    fn is_idle(&self) -> bool {
+        self.done.get() == self.queued.get()
+    }
+
     fn failed(&self, error: &Error) {
         let mut failures = lock(&self.failures);
         failures.unsynchronized.get_or_insert_with(|| error.clone());
@@ -108,18 +122,32 @@ impl Stream {
 }
 
 fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
-    let found = STREAMS.get(stream.0).ok_or_else(|| {
-        Error::argument(
-            "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass NULL to \
-             run the call here",
-        )
-    })?;
-    if found.generation != fork::generation() {
-        return Err(Error::usage(
-            "this process was forked from the one that made the stream, whose worker it lacks; create a stream here",
-        ));
-    }
+    let found = STREAMS.get(stream.0).ok_or_else(not_live)?;
+    refuse_forked(found.generation, "stream")?;
     Ok(found)
+}
+
+#[cold]
+fn not_live() -> Error {
+    Error::argument(
+        "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass NULL to run the \
+         call here",
+    )
+}
+
+/// A forked child has none of its parent's workers.
+fn refuse_forked(generation: u32, what: &str) -> Result<()> {
+    if generation == fork::generation() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "this process was forked from the one that made the {what}, whose threads it lacks; make a new one here"
+    )))
+}
+
+/// Is there such a stream, for a call that is queued later?
+pub(super) fn check(stream: StreamHandle) -> Result<()> {
+    find(stream).map(drop)
 }
 
 /// An error on the worker threads themselves, which would wait for their own end.
@@ -142,12 +170,13 @@ pub fn stream_create() -> Result<StreamHandle> {
         queued: Count::default(),
         done: Count::default(),
         failures: Mutex::default(),
+        ended: AtomicBool::new(false),
         worker: Mutex::default(),
         generation: fork::generation(),
     });
     let theirs = stream.clone();
-    let name = format!("penny stream {}", MADE.fetch_add(1, Ordering::Relaxed));
-    let thread = std::thread::Builder::new().name(name).spawn(move || worker::work(&theirs));
+    let name = format!("penny-strm-{}", MADE.fetch_add(1, Ordering::Relaxed) % 1000);
+    let thread = background::spawn_with_stack(&name, STACK, move || worker::work(&theirs));
     let thread = thread.map_err(|e| Error::system(format!("no thread for a stream ({e}); destroy some")))?;
     *lock(&stream.worker) = Some(thread);
     let inserted = STREAMS.insert(stream.clone());
@@ -172,6 +201,7 @@ pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
 fn end(stream: &Stream) {
     {
         let _order = lock(&QUEUING);
+        stream.ended.store(true, Ordering::Relaxed);
         stream.push(Job::End);
     }
     if let Some(worker) = lock(&stream.worker).take() {
@@ -205,27 +235,29 @@ fn in_progress() -> Error {
 /// An event will tell when everything is over that has been queued on a stream so far, and how it went.
 pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
     let event = event::find(event)?;
-    let stream = stream.map(find).transpose()?;
+    let Some(stream) = stream.map(find).transpose()? else {
+        event.record().pass(None);
+        return Ok(());
+    };
     let _order = lock(&QUEUING);
-    let number = event.announce();
-    match stream {
-        None => event.complete(number, None),
-        Some(stream) => stream.push(Job::Record { event, number }),
-    }
+    stream.is_open()?;
+    stream.push(Job::Record(event.record()));
     Ok(())
 }
 
 /// What is queued on a stream from now on waits for an event as it is recorded now; without a stream the caller does.
 pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Result<()> {
     let event = event::find(event)?;
-    let Some(stream) = stream.map(find).transpose()? else {
+    let stream = stream.map(find).transpose()?;
+    let Some(point) = event.point() else { return Ok(()) };
+    let Some(stream) = stream else {
         refuse_worker()?;
-        event.reach(event.announced());
+        point.reach();
         return Ok(());
     };
     let _order = lock(&QUEUING);
-    let number = event.announced();
-    stream.push(Job::Await { event, number });
+    stream.is_open()?;
+    stream.push(Job::Await(point));
     Ok(())
 }
 
@@ -240,12 +272,16 @@ pub fn stream_host_function(
     };
     let stream = find(stream)?;
     let _order = lock(&QUEUING);
+    stream.is_open()?;
     stream.push(Job::Call(Box::new(function)));
     Ok(())
 }
 
 /// Queue calls whose arguments are right on the first of these streams, so that they begin when all of them have come so far
 /// and all of them go on when they are over. Where one is `None` the caller waits for that, too, and is told how it went.
+///
+/// On a declared machine they are made at once, by the caller, unless a stream is still busy: there a thread that nobody
+/// expects would hold the clock, or let it go on too early.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let waits = streams.contains(&None);
     if waits {
@@ -259,27 +295,29 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
     let comms = distinct(comms);
     comms.iter().try_for_each(|comm| comm.refuse_forked())?;
-    let over = Arc::new(Event::default());
+    let on_machine = comms.iter().any(|comm| comm.seat.is_some());
+    if on_machine && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
+        let ended = worker::run(batch, Entry::Caller, &comms);
+        if let Err(error) = &ended {
+            streams.iter().for_each(|stream| stream.failed(error));
+        }
+        return if waits { ended } else { Ok(()) };
+    }
+    let over = Arc::new(Point::default());
     {
         let _order = lock(&QUEUING);
+        streams.iter().try_for_each(|stream| stream.is_open())?;
         for other in others {
-            let come = Arc::new(Event::default());
-            let number = come.announce();
-            other.push(Job::Record { event: come.clone(), number });
-            first.push(Job::Await { event: come, number });
+            let come = Arc::new(Point::default());
+            other.push(Job::Pass(come.clone()));
+            first.push(Job::Await(come));
         }
         let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
-        first.push(Job::Calls { batch, turns });
-        if waits || !others.is_empty() {
-            let number = over.announce();
-            first.push(Job::Record { event: over.clone(), number });
-            for other in others {
-                other.push(Job::Await { event: over.clone(), number });
-            }
-        }
+        first.push(Job::Calls(Calls { batch, turns, others: others.to_vec(), over: over.clone() }));
+        others.iter().for_each(|other| other.push(Job::Await(over.clone())));
     }
     if waits {
-        over.reach(over.announced());
+        over.reach();
         return over.outcome();
     }
     Ok(())

@@ -2,13 +2,16 @@
 //!
 //! A communicator's calls are made in the order in which they were queued, on whichever streams, because that is the order
 //! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
-//! it are over. A call that is made without a stream waits for those that are queued.
+//! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
 use super::{lock, refuse_worker};
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::sync::Mutex;
+
+/// `Turns::over` after an abort.
+const ABORTED: u64 = u64::MAX;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -27,30 +30,48 @@ impl Turns {
         self.taken.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Wait for a turn. What is before it is under way on other streams.
-    pub(super) fn await_turn(&self, turn: u64) {
+    /// Wait for a turn. What is before it is under way on other streams. An error if there are none any more.
+    pub(super) fn await_turn(&self, turn: u64) -> Result<()> {
         self.over.reach(turn);
+        match self.over.get() {
+            ABORTED => Err(Error::remote("the communicator was aborted while the call was queued")),
+            _ => Ok(()),
+        }
     }
 
     /// A turn is over.
-    pub(super) fn end(&self, turn: u64, failure: Option<&Error>) {
-        if let Some(error) = failure {
-            lock(&self.failure).get_or_insert(error.code);
-        }
+    pub(super) fn end(&self, turn: u64) {
         self.over.raise(turn + 1);
+    }
+
+    /// A call on a stream has failed.
+    pub(super) fn failed(&self, error: &Error) {
+        lock(&self.failure).get_or_insert(error.code);
+    }
+
+    /// No turn is waited for any more.
+    pub(in super::super) fn abort(&self) {
+        self.over.raise(ABORTED);
+    }
+
+    /// Turns that have been taken so far.
+    pub(in super::super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Is nothing queued?
     #[inline]
     pub(in super::super) fn are_over(&self) -> bool {
         // Whoever has queued something sees it; that another thread just does so is no order.
-        self.taken.load(Ordering::Relaxed) == self.over.get()
+        self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
     /// Wait for what is queued now.
     pub(in super::super) fn await_all(&self) -> Result<()> {
-        refuse_worker()?;
-        self.over.reach(self.taken.load(Ordering::Relaxed));
+        if !self.are_over() {
+            refuse_worker()?;
+            self.over.reach(self.taken());
+        }
         Ok(())
     }
 

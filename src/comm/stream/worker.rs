@@ -4,7 +4,7 @@ use super::super::batch::Batch;
 use super::super::poison_as;
 use super::super::registry::Entry;
 use super::super::shared::Shared;
-use super::event::Event;
+use super::event::Point;
 use super::{Stream, lock};
 use crate::error::{Error, Result};
 use std::any::Any;
@@ -15,15 +15,28 @@ use std::sync::Arc;
 /// Something that a stream does when it comes to it.
 pub(super) enum Job {
     /// Make calls when their turns on their communicators have come.
-    Calls { batch: Batch, turns: Vec<(u64, Arc<Shared>)> },
-    /// Tell how it went so far.
-    Record { event: Arc<Event>, number: u64 },
+    Calls(Calls),
+    /// An event is recorded: it tells how it went so far.
+    Record(Arc<Point>),
+    /// A point that only streams wait for.
+    Pass(Arc<Point>),
     /// Wait for what another stream does.
-    Await { event: Arc<Event>, number: u64 },
+    Await(Arc<Point>),
     /// Call a function of the program.
     Call(Box<dyn FnOnce() + Send>),
     /// Nothing comes after it.
     End,
+}
+
+/// Calls and what they have to do with others.
+pub(super) struct Calls {
+    pub batch: Batch,
+    /// Its turn on each communicator.
+    pub turns: Vec<(u64, Arc<Shared>)>,
+    /// The group's other streams.
+    pub others: Vec<Arc<Stream>>,
+    /// Tells these, and whoever else waits, that the calls are over, and how they went.
+    pub over: Arc<Point>,
 }
 
 thread_local! {
@@ -54,36 +67,52 @@ pub(super) fn work(stream: &Stream) {
 
 fn carry_out(stream: &Stream, job: Job) -> Result<()> {
     match job {
-        Job::Calls { batch, turns } => {
-            turns.iter().for_each(|(turn, comm)| comm.turns.await_turn(*turn));
-            let name = batch.name();
-            let ended = catch_unwind(AssertUnwindSafe(|| batch.run(Entry::Worker)))
-                .unwrap_or_else(|panic| Err(defect(&*panic, &turns)))
-                .map_err(|e| Error { message: format!("{name} on a stream: {}", e.message), ..e });
-            turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn, ended.as_ref().err()));
-            ended
-        }
-        Job::Record { event, number } => {
-            event.complete(number, lock(&stream.failures).unrecorded.take());
-            Ok(())
-        }
-        Job::Await { event, number } => {
-            event.reach(number);
-            Ok(())
-        }
+        Job::Calls(calls) => return make(calls),
+        Job::Record(point) => point.pass(lock(&stream.failures).unrecorded.take()),
+        Job::Pass(point) => point.pass(None),
+        Job::Await(point) => point.reach(),
         Job::Call(function) => catch_unwind(AssertUnwindSafe(function))
-            .map_err(|_| Error::internal("a function that a stream has called panicked")),
-        Job::End => Ok(()),
+            .map_err(|_| Error::internal("a function that a stream has called panicked"))?,
+        Job::End => {}
     }
+    Ok(())
+}
+
+fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
+    let comms: Vec<_> = turns.iter().map(|(_, comm)| comm.clone()).collect();
+    let come = turns.iter().try_for_each(|(turn, comm)| comm.turns.await_turn(*turn));
+    let name = batch.name();
+    let ended = match come {
+        Ok(()) => run(batch, Entry::Worker, &comms),
+        Err(e) => Err(Error { message: format!("{name} on a stream: {}", e.message), ..e }),
+    };
+    if let Err(error) = &ended {
+        others.iter().for_each(|other| other.failed(error));
+    }
+    turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
+    over.pass(ended.clone().err());
+    ended
+}
+
+/// Make calls, and tell their communicators if they fail.
+pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<Shared>]) -> Result<()> {
+    let name = batch.name();
+    let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))
+        .unwrap_or_else(|panic| Err(defect(&*panic, entry, comms)))
+        .map_err(|e| Error { message: format!("{name} on a stream: {}", e.message), ..e });
+    if let Err(error) = &ended {
+        comms.iter().for_each(|comm| comm.turns.failed(error));
+    }
+    ended
 }
 
 /// A panic in a call ends its communicators.
-fn defect(panic: &(dyn Any + Send), turns: &[(u64, Arc<Shared>)]) -> Error {
+fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<Shared>]) -> Error {
     let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
     let error = Error::internal(format!(
         "a defect in Penny, please report it: {}",
         said.unwrap_or("a panic without words")
     ));
-    turns.iter().for_each(|(_, comm)| poison_as(comm.handle, Entry::Worker, &error.message));
+    comms.iter().for_each(|comm| poison_as(comm.handle, entry, &error.message));
     error
 }
