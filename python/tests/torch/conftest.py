@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from launching import PACKAGE, CaseJob
 
 sys.path.insert(0, str(PACKAGE))

@@ -17,6 +17,9 @@ PACKAGE = HERE.parents[1] / "src"
 OVERALL_SECONDS = 240
 """After this a job hangs for certain. Nothing passes by the clock; this only ends what would never end."""
 
+ONE_COMPILER = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""Ranks compile at the same time already."""
+
 
 class Torchrun:
     """One run of torchrun with `ranks` workers of `script`. Everything that is printed goes to `output`."""
@@ -118,7 +121,7 @@ class CaseJob:
         self._reports = [Report(folder / f"rank{rank}") for rank in range(self._ranks)]
         plan = folder / "plan"
         plan.write_text(json.dumps(self._open))
-        return Torchrun("worker.py", [plan, folder], self._ranks, folder / "output")
+        return Torchrun("worker.py", [plan, folder], self._ranks, folder / "output", environment=ONE_COMPILER)
 
     def outcome(self, file: str, name: str) -> Outcome:
         """Waits for the case to end on all ranks, or for its ranks to end with it."""
@@ -144,9 +147,14 @@ class CaseJob:
 
     def _worst(self, told: dict[int, tuple[str, str]]) -> Outcome:
         for state in ("failed", "skipped"):
-            texts = [f"rank {rank}: {text}" for rank, (its, text) in sorted(told.items()) if its == state]
-            if texts:
-                return Outcome(state, "\n".join(texts))
+            ranks: dict[str, list[str]] = {}
+            for rank, (its_state, text) in sorted(told.items()):
+                if its_state == state:
+                    ranks.setdefault(text, []).append(str(rank))
+            if ranks:
+                return Outcome(
+                    state, "\n".join(f"rank {', '.join(who)}: {text}" for text, who in ranks.items())
+                )
         return Outcome("passed", "")
 
     def _pause(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+
 from samples import COMPLEX, GLOO_DTYPES, INTEGERS, wide
 
 Tensors = list[torch.Tensor]

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
+
 from cases import BACKEND, Cases, Job, Skip
 from operations import MOVEMENTS, SUMS, Operation, Tensors, all_reduce, folded
 from samples import (

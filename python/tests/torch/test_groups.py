@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+
 from cases import BACKEND, PATIENCE, Cases, Job
 from samples import assert_same
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
+
 from cases import BACKEND, Cases, Job, Skip
 from operations import MOVEMENTS, SUMS, Operation
 from samples import assert_close, assert_same, of_rank

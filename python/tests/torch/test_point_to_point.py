@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
+
 from cases import BACKEND, Cases, Job, Skip
 from samples import DTYPES, assert_same, name, of_rank
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+
 from cases import BACKEND, PATIENCE, Case, Job, Skip
 
 HANG_SECONDS = 90
