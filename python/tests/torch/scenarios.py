@@ -21,7 +21,7 @@ from cases import BACKEND, PATIENCE
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 ATTEMPT = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-SHORT = timedelta(seconds=3)
+SHORT = timedelta(seconds=2)
 
 
 def agents_store() -> dist.Store:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -37,17 +36,15 @@ def assert_names(text: str, rank: int, output: str) -> None:
     """One of torch's own exceptions, whose sentence has the number of the rank."""
     assert text.startswith("True ") or BACKEND == "gloo", f"not one of torch's exceptions: {text}\n{output}"
     if BACKEND == "penny":
-        assert re.search(rf"\branks? (\d+, )*{rank}\b", text), f"rank {rank} is not named: {text}\n{output}"
+        assert f"rank {rank}" in text, f"rank {rank} is not named: {text}\n{output}"
 
 
 def test_a_rank_that_does_not_come_is_named_and_the_next_meeting_succeeds(run: Run) -> None:
-    code, output, notes = run("missing", 3)
+    code, output, notes = run("missing", 2)
     assert code == 0, output
-    for absent in range(3):
-        for rank in range(3):
-            if rank != absent:
-                assert_names(notes[f"without{absent}.{rank}"], absent, output)
-    assert [notes[f"sum.{rank}"] for rank in range(3)] == ["3"] * 3
+    assert_names(notes["without0.1"], 0, output)
+    assert_names(notes["without1.0"], 1, output)
+    assert [notes[f"sum.{rank}"] for rank in range(2)] == ["1", "1"]
 
 
 @pytest.mark.skipif(BACKEND == "gloo", reason="gloo tells that a connection was closed, not whose")
