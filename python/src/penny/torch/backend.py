@@ -55,8 +55,6 @@ class PennyBackend(Group):
         ):
             address = tensor.data_ptr()
             with self._lock:
-                if not self._stream.is_idle():
-                    self._stream.synchronize()
                 result = _all_reduce(address, address, count, number, _SUM_NUMBER, self._comm, None)
             if result:
                 raise error_of(result, self._comm)
