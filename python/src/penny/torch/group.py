@@ -123,6 +123,18 @@ class Group(Backend):
             for finish in finishes:
                 finish()
             return DONE
+        return self.queue(operation, calls, outputs, opts, finishes, keep)
+
+    def queue(
+        self,
+        operation: str,
+        calls: Sequence[Call],
+        outputs: Sequence[Tensor],
+        opts: Any,
+        finishes: Sequence[Finish],
+        keep: object,
+    ) -> Work:
+        """Queues the calls on the group's stream."""
         timeout = opts.timeout
         with self._lock:
             completion = self._stream.submit(calls, self._comm, finishes, (outputs, keep))
