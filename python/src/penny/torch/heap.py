@@ -101,11 +101,11 @@ def _is_unused(memory: torch.UntypedStorage) -> bool:
     return torch._C._storage_Use_Count(memory._cdata) == 1 and sys.getrefcount(memory) <= 3
 
 
-class _HeapMode(TorchDispatchMode):
+class _HeapMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Answers what makes tensors with tensors in shareable memory, and hands everything on that it cannot."""
 
     def __init__(self, smallest: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._smallest = smallest
         self._pool = _Pool()
 

@@ -30,17 +30,22 @@ class Lane:
         self._arrived = threading.Semaphore(0)
         self._working = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._newest: Ticket | None = None
         self._closed = False
 
     def submit(self, job: Callable[[], None]) -> Ticket:
         """Queues a job. What it refers to is kept until it is over."""
-        ticket = Ticket(self)
+        ticket = self._newest = Ticket(self)
         self._jobs.append((job, ticket))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         self._arrived.release()
         return ticket
+
+    def is_idle(self) -> bool:
+        """Is all over that was queued?"""
+        return self._newest is None or self._newest.done()
 
     def help(self, ticket: Ticket) -> None:
         """Does jobs in the calling thread until one of them is over, if nobody else is doing any."""

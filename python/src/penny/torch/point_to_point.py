@@ -7,7 +7,6 @@ thread, so that isend never waits.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from torch import Tensor
+from torch.distributed import DistBackendError
 
 from .._enums import DataType
 from .._library import lib
@@ -31,7 +31,7 @@ _BYTE = int(DataType.UINT8)
 _SHORTEST_NAP, _LONGEST_NAP = 0.0001, 0.01
 
 
-class Closed(RuntimeError):
+class Closed(DistBackendError):
     """The group was shut down while a send or a receive was waiting for its peer."""
 
 
@@ -41,16 +41,20 @@ class Channel:
     def __init__(self, channels: Channels, sender: int, receiver: int, tag: int) -> None:
         self._channels = channels
         self._sender, self._receiver, self._tag = sender, receiver, tag
-        self._comm = 0
+        self._sends = channels.rank == sender
         self._lane = Lane(f"{sender}>{receiver}/{tag}")
+        self._lock = threading.Lock()
+        self._comm = 0
+        self._closed = False
 
     def transfer(self, tensor: Tensor, finish: Finish | None = None) -> Completion:
         """Queues a transfer: a send at the sender, a receive at the receiver."""
-        function, peer = (lib.pennySend, 1) if self._channels.rank == self._sender else (lib.pennyRecv, 0)
+        # The sender is rank 0 of the channel's communicator, the receiver rank 1.
+        function, peer = (lib.pennySend, 1) if self._sends else (lib.pennyRecv, 0)
 
         def job() -> None:
             if not self._comm:
-                self._comm = self._meet()
+                self._open(self._meet())
             run([(function, (tensor.data_ptr(), tensor.nbytes, _BYTE, peer))], self._comm)
             if finish is not None:
                 finish()
@@ -58,28 +62,52 @@ class Channel:
         return self._lane.submit(job)
 
     def close(self) -> None:
-        """Ends the channel after what is queued."""
+        """Ends the channel. A transfer that is under way, because its other half has not come, fails."""
+        with self._lock:
+            self._closed = True
+            busy = self._comm if not self._lane.is_idle() else 0
+        if busy:
+            lib.pennyCommAbort(busy)
         self._lane.close()
-        if self._comm:
+        if self._comm and not busy:
             lib.pennyCommDestroy(self._comm)
 
-    def abort(self) -> None:
-        """Ends what is under way with an error."""
-        if self._comm:
-            lib.pennyCommAbort(self._comm)
+    def _open(self, comm: int) -> None:
+        with self._lock:
+            self._comm = comm
+            if self._closed:
+                raise Closed(f"{self._name()}: the process group is over")
+
+    def _name(self) -> str:
+        return f"{self._channels.name}, from rank {self._sender} to {self._receiver} under tag {self._tag}"
 
     def _meet(self) -> int:
-        channels = self._channels
-        key = f"channel/{self._sender}>{self._receiver}/{self._tag}"
-        name = f"{channels.name}, from rank {self._sender} to {self._receiver} under tag {self._tag}"
-        if channels.rank == self._sender:
+        """Both ends come to the store, then to the communicator: there none can be called back while it waits."""
+        store, name = self._channels.store, self._name()
+        offer = f"channel/{self._sender}>{self._receiver}/{self._tag}"
+        answer = f"{offer}/answer"
+        if self._sends:
             unique_id = rendezvous.new_id()
-            channels.store.set(key, unique_id)
+            store.set(offer, unique_id)
+            self._await(answer, f"{name}: rank {self._receiver} has not called recv or irecv")
         else:
-            channels.await_key(key, f"{name}: the sender has not sent")
-            unique_id = channels.store.get(key)
-        place = 0 if channels.rank == self._sender else 1
-        return rendezvous.connect(unique_id, place, 2, channels.timeout, name)
+            self._await(offer, f"{name}: rank {self._sender} has not called send or isend")
+            unique_id = store.get(offer)
+            store.set(answer, b"here")
+        return rendezvous.connect(unique_id, 0 if self._sends else 1, 2, self._channels.timeout, name)
+
+    def _await(self, key: str, complaint: str) -> None:
+        """Waits for a key, without holding the store's connection meanwhile."""
+        store, seconds = self._channels.store, self._channels.timeout.total_seconds()
+        deadline = time.monotonic() + seconds
+        nap = _SHORTEST_NAP
+        while not store.check([key]):
+            if self._closed:
+                raise Closed(f"{complaint}, and the process group is over")
+            if time.monotonic() > deadline:
+                raise RendezvousError(f"{complaint} in {seconds:g} s")
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
 
 
 class Channels:
@@ -94,7 +122,6 @@ class Channels:
         self._lock = threading.Lock()
         self._channels: dict[tuple[int, int, int], Channel] = {}
         self._to_self: dict[int, Loopback] = {}
-        self._closed = False
 
     @property
     def store(self) -> Any:
@@ -123,30 +150,10 @@ class Channels:
             completion = self._channel(peer, self.rank, tag).transfer(buffer, finish)
         return PennyWork("recv", completion, [tensor], source=peer)
 
-    def await_key(self, key: str, complaint: str) -> None:
-        """Waits for a key of the store, without holding the store's connection meanwhile."""
-        deadline = time.monotonic() + self.timeout.total_seconds()
-        nap = _SHORTEST_NAP
-        while not self.store.check([key]):
-            if self._closed:
-                raise Closed(f"{complaint}, and the process group is over")
-            if time.monotonic() > deadline:
-                raise RendezvousError(f"{complaint} in {self.timeout.total_seconds():g} s")
-            time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
-
     def close(self) -> None:
-        """Ends all channels after what is queued."""
-        self._closed = True
+        """Ends all channels."""
         for channel in self._channels.values():
             channel.close()
-
-    def abort(self) -> None:
-        """Ends what is under way with an error."""
-        self._closed = True
-        for channel in self._channels.values():
-            with contextlib.suppress(RuntimeError):
-                channel.abort()
 
     def _channel(self, sender: int, receiver: int, tag: int) -> Channel:
         key = (sender, receiver, tag)

@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
 from torch._C._distributed_c10d import (
@@ -26,6 +25,7 @@ from torch._C._distributed_c10d import (
     Backend,
     BarrierOptions,
     BroadcastOptions,
+    DebugLevel,
     GatherOptions,
     PrefixStore,
     ProcessGroup,
@@ -33,6 +33,7 @@ from torch._C._distributed_c10d import (
     ReduceScatterOptions,
     ScatterOptions,
     Work,
+    get_debug_level,
 )
 
 from .backend import PennyBackend
@@ -175,12 +176,12 @@ class PennyProcessGroup(ProcessGroup):
         new_ranks: list[int],
         timeout: timedelta | None = None,
         opts: Any = None,
-        group_name: str | None = None,
+        group_name: Any = None,
         group_desc: str | None = None,
         device_types: Any = None,
     ) -> PennyProcessGroup | None:
         options = Backend.Options("penny", self.backend.options._timeout if timeout is None else timeout)
-        name = group_name or f"{self.group_name}:split:{self.backend.comm_split_count()}"
+        name: Any = group_name or f"{self.group_name}:split:{self.backend.comm_split_count()}"
         store = PrefixStore(f"{name}/", self.get_group_store())
         backend = self.backend.split(store, new_ranks, options)
         if backend is None:
@@ -221,7 +222,7 @@ def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
 
 def _is_alone(opts: Any) -> bool:
     """Is Penny the group's only backend, and does nobody want to see each call on its way?"""
-    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+    if get_debug_level() == DebugLevel.DETAIL:
         return False
     # Torch has told the group which backend its barriers use: that of an accelerator, if the group has one.
     return opts.process_group is None or opts.process_group._get_backend_name() == "custom"
