@@ -6,7 +6,6 @@ import warnings
 
 import penny.torch
 import torch
-
 from samples import shareable
 
 MEBI = 1 << 20

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, PATIENCE
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

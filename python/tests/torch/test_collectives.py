@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, Cases, Job, Skip
 from operations import MOVEMENTS, SUMS, Operation, Tensors, all_reduce, folded
 from samples import (

@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable
 
 import pytest
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
+import torch
 from cases import BACKEND, Cases, Job
 from launching import HERE, PACKAGE
 from samples import DTYPES, assert_close, assert_same, of_rank, shareable
+from torch import nn
 
 if BACKEND != "penny":
     pytest.skip("only penny has shareable memory", allow_module_level=True)
