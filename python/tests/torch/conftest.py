@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from launching import PACKAGE, CaseJob
-
-sys.path.insert(0, str(PACKAGE))
+from launching import CaseJob
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+import torch
 import torch.distributed as dist
 from torch.distributed.tensor.debug import CommDebugMode
 
 import penny.torch
-import torch
 from penny.torch import allocation
 from penny.torch.backend import PennyBackend
 from penny.torch.lanes import Lane
