@@ -351,15 +351,15 @@ class PennyBackend(Group):
 
     # --- between two ranks ---
 
-    def send(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+    def send(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
         """Sends a tensor; the work is over when it may be written again."""
         self._arguments.refuse("send", "tensor", tensors)
-        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag)
+        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag, blocking)
 
-    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
         """Receives a tensor."""
         self._arguments.refuse("recv", "tensor", tensors)
-        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag)
+        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag, blocking)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
         """Not served: a receive waits at one sender's queue."""

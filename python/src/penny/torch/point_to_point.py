@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from torch import Tensor
+from torch._C._distributed_c10d import Work
 from torch.distributed import DistBackendError
 
 from .._enums import DataType
@@ -25,7 +26,7 @@ from .completion import Completion, Flag
 from .errors import RendezvousError
 from .lanes import Lane
 from .tensors import Finish, source, target
-from .work import PennyWork
+from .work import DONE, PennyWork
 
 _BYTE = int(DataType.UINT8)
 _SHORTEST_NAP, _LONGEST_NAP = 0.0001, 0.01
@@ -47,8 +48,8 @@ class Channel:
         self._comm = 0
         self._closed = False
 
-    def transfer(self, tensor: Tensor, finish: Finish | None = None) -> Completion:
-        """Queues a transfer: a send at the sender, a receive at the receiver."""
+    def transfer(self, tensor: Tensor, finish: Finish | None, blocking: bool) -> Completion | None:
+        """A transfer: a send at the sender, a receive at the receiver. None if it is over, because the caller blocks."""
         # The sender is rank 0 of the channel's communicator, the receiver rank 1.
         function, peer = (lib.pennySend, 1) if self._sends else (lib.pennyRecv, 0)
 
@@ -59,6 +60,8 @@ class Channel:
             if finish is not None:
                 finish()
 
+        if blocking and self._lane.now(job):
+            return None
         return self._lane.submit(job)
 
     def close(self) -> None:
@@ -132,23 +135,23 @@ class Channels:
                 self._own_store = self._group_store if clone is None else clone()
             return self._own_store
 
-    def send(self, tensor: Tensor, peer: int, tag: int) -> PennyWork:
-        """Queues a send."""
+    def send(self, tensor: Tensor, peer: int, tag: int, blocking: bool) -> Work:
+        """Sends; the work of a caller who blocks is over."""
         tensor = source(tensor)
         if peer == self.rank:
-            completion = self._loopback(tag).send(tensor)
+            completion: Completion | None = self._loopback(tag).send(tensor)
         else:
-            completion = self._channel(self.rank, peer, tag).transfer(tensor)
-        return PennyWork("send", completion, [tensor])
+            completion = self._channel(self.rank, peer, tag).transfer(tensor, None, blocking)
+        return DONE if completion is None else PennyWork("send", completion, [tensor])
 
-    def receive(self, tensor: Tensor, peer: int, tag: int) -> PennyWork:
-        """Queues a receive."""
-        buffer, finish = target(tensor)
+    def receive(self, tensor: Tensor, peer: int, tag: int, blocking: bool) -> Work:
+        """Receives; the work of a caller who blocks is over."""
         if peer == self.rank:
-            completion = self._loopback(tag).receive(tensor)
+            completion: Completion | None = self._loopback(tag).receive(tensor)
         else:
-            completion = self._channel(peer, self.rank, tag).transfer(buffer, finish)
-        return PennyWork("recv", completion, [tensor], source=peer)
+            buffer, finish = target(tensor)
+            completion = self._channel(peer, self.rank, tag).transfer(buffer, finish, blocking)
+        return DONE if completion is None else PennyWork("recv", completion, [tensor], source=peer)
 
     def close(self) -> None:
         """Ends all channels."""

@@ -11,10 +11,14 @@ tensor subclasses, hooks) still does: then the call goes through the dispatcher,
 
 from __future__ import annotations
 
+import inspect
+import sys
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
 from torch._C._distributed_c10d import (
@@ -40,6 +44,10 @@ from .backend import PennyBackend
 
 _CPU = torch.device("cpu")
 _CUSTOM = ProcessGroup.BackendType.CUSTOM
+# The frontend's send and isend make the same call, as recv and irecv do, and only one of the two waits. What a caller who
+# waits wants is done in his own thread, which saves waking another; who he is tells his code.
+_WAITING = (inspect.unwrap(dist.send).__code__, inspect.unwrap(dist.recv).__code__)
+_NOT_WAITING = inspect.unwrap(dist.irecv).__code__
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -158,12 +166,12 @@ class PennyProcessGroup(ProcessGroup):
 
     def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
-            return self.backend.send(tensors, dstRank, tag)
+            return self.backend.send(tensors, dstRank, tag, _blocks(sys._getframe(1)))
         return super().send(tensors, dstRank, tag)
 
     def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
-            return self.backend.recv(tensors, srcRank, tag)
+            return self.backend.recv(tensors, srcRank, tag, _blocks(sys._getframe(1)))
         return super().recv(tensors, srcRank, tag)
 
     def barrier(self, opts: Any = None, **named: Any) -> Work:
@@ -198,6 +206,13 @@ class PennyProcessGroup(ProcessGroup):
     def register_post_hook(self, hook_id: int, hook: Any) -> None:
         self._watched += 1
         super().register_post_hook(hook_id, hook)
+
+
+def _blocks(caller: FrameType) -> bool:
+    """Is the caller torch's send or recv? The latter calls irecv."""
+    if caller.f_code is _NOT_WAITING and caller.f_back is not None:
+        caller = caller.f_back
+    return caller.f_code in _WAITING
 
 
 def _given(opts: Any) -> tuple[Any, ...]:
