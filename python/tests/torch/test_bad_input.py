@@ -252,14 +252,14 @@ def a_monitored_barrier_names_who_has_not_come(job: Job) -> None:
 
 @CASES
 def nobody_receives_a_message(job: Job) -> None:
-    """The sentence has the numbers of both ends in the group, and what was attempted."""
+    """The sentence says which rank of the group has not made which call."""
     group = dist.new_group(backend=BACKEND, timeout=PATIENCE / 20)
     if job.rank == job.size - 1:
-        for call, word in ((dist.recv, "recv"), (dist.send, "send")):
+        for call, awaited in ((dist.recv, "send"), (dist.send, "recv")):
             with pytest.raises(RuntimeError) as raised:
                 call(torch.ones(1 << 20), 0, group=group)
             if BACKEND == "penny":
-                assert word in str(raised.value) and "rank 0" in str(raised.value), str(raised.value)
+                assert awaited in str(raised.value) and "rank 0" in str(raised.value), str(raised.value)
     dist.barrier(group=job.tested)
 
 
