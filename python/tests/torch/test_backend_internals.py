@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import subprocess
 import sys
@@ -10,12 +11,12 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-import torch
 import torch.distributed as dist
 from torch.distributed.tensor.debug import CommDebugMode
 
 import penny.torch
-from penny.torch import allocation
+import torch
+from penny.torch import allocation, liveness
 from penny.torch.backend import PennyBackend
 from penny.torch.lanes import Lane
 from penny.torch.process_group import PennyProcessGroup
@@ -188,6 +189,38 @@ def test_a_lane_goes_on_while_nobody_waits() -> None:
     lane.close()
 
 
+def test_what_comes_while_somebody_helps_is_done_though_nobody_waits_for_it() -> None:
+    for _ in range(200):
+        lane, begun, go_on, done = Lane("test"), threading.Event(), threading.Event(), threading.Event()
+
+        def first(begun: threading.Event = begun, go_on: threading.Event = go_on) -> None:
+            begun.set()
+            go_on.wait()
+
+        ticket = lane.submit(first)
+        helper = threading.Thread(target=ticket.wait)
+        helper.start()
+        begun.wait()
+        lane.submit(done.set)
+        go_on.set()
+        assert done.wait(60)
+        helper.join()
+        lane.close()
+
+
+def test_a_process_is_dead_when_it_has_ended_and_not_before() -> None:
+    assert not liveness.is_dead(liveness.identity())
+    program = "from penny.torch import liveness; print(liveness.identity(), flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as it:
+        assert it.stdin and it.stdout
+        identity = it.stdout.readline().strip()
+        assert not liveness.is_dead(identity)
+        it.stdin.close()
+    assert liveness.is_dead(identity)
+
+
 # --- memory ---
 
 
@@ -198,6 +231,8 @@ def test_shareable_tensors_have_the_shapes_values_and_types_of_torch() -> None:
     assert penny.torch.full((2,), 7).dtype is torch.int64
     assert penny.torch.empty(0).numel() == 0
     like = penny.torch.clone(torch.arange(6).view(2, 3).t())
+    copied = copy.deepcopy(like)
+    assert torch.equal(copied, like) and not is_shareable(copied)
     assert like.tolist() == [[0, 3], [1, 4], [2, 5]] and like.is_contiguous() and is_shareable(like)
 
 
@@ -225,6 +260,9 @@ def test_a_heap_holds_what_torch_makes_and_uses_it_again() -> None:
             "clone": inside.clone(),
             "cast": inside.bfloat16(),
             "arange": torch.arange(PAGEFUL),
+            "new_full": inside.new_full((PAGEFUL,), 3),
+            "new_empty_strided": inside.new_empty_strided((64, 64), (1, 64)),
+            "full": torch.full((PAGEFUL,), 7),
             "to_empty": model.weight,
             "product": product,
             "linear": torch.nn.functional.linear(inside, inside),
@@ -232,6 +270,8 @@ def test_a_heap_holds_what_torch_makes_and_uses_it_again() -> None:
         assert [name for name, tensor in made.items() if not is_shareable(tensor)] == []
         assert not is_shareable(torch.zeros(10))
         assert made["empty_like"].stride() == (1, 100)
+        assert made["new_empty_strided"].stride() == (1, 64)
+        assert made["new_full"][-1] == 3 and made["full"][-1] == 7 and made["full"].dtype is torch.int64
         addresses = {torch.empty(3 * PAGEFUL).data_ptr() for _ in range(50)}
         assert len(addresses) == 1
     assert torch.equal(inside, outside)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from torch import Tensor
 from torch._C._autograd import _profiler_enabled as _profiling
 from torch._C._distributed_c10d import Work
+
+from torch import Tensor
 
 from .._library import lib
 from .calls import Call

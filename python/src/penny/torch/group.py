@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import atexit
 import threading
-import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
 from torch._C._autograd import _profiler_enabled
 from torch._C._distributed_c10d import Backend, Work
+
+import torch
+from torch import Tensor
 
 from .. import _structs
 from .._library import lib
@@ -251,6 +251,7 @@ class Group(Backend):
 
     def shutdown(self) -> None:
         """Ends the group after what is queued."""
+        _groups.discard(self)
         comm, self._comm = self._comm, 0
         if comm:
             self._stream.close()
@@ -259,6 +260,7 @@ class Group(Backend):
 
     def abort(self) -> None:
         """Ends what is under way on every rank with an error, and the group here."""
+        _groups.discard(self)
         comm, self._comm = self._comm, 0
         if comm:
             check(lib.pennyCommAbort(comm))
@@ -271,7 +273,8 @@ class Group(Backend):
             self.abort()
 
 
-_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+# Torch keeps a backend's part in C++ only, if it is wrapped, so that its part in Python has to be kept here.
+_groups: set[Group] = set()
 
 
 @atexit.register

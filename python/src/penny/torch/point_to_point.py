@@ -14,16 +14,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from torch import Tensor
 from torch._C._distributed_c10d import Work
 from torch.distributed import DistBackendError
 
+from torch import Tensor
+
 from .._enums import DataType
 from .._library import lib
-from . import rendezvous
+from . import liveness, rendezvous
 from .calls import run
 from .completion import Completion, Flag
-from .errors import RendezvousError
+from .errors import RemoteError, RendezvousError
 from .lanes import Lane
 from .tensors import Finish, source, target
 from .work import DONE, PennyWork
@@ -92,15 +93,18 @@ class Channel:
         if self._sends:
             unique_id = rendezvous.new_id()
             store.set(offer, unique_id)
-            self._await(answer, f"{name}: rank {self._receiver} has not called recv or irecv")
+            self._await(
+                answer, f"send on rank {self._sender}, {name}: rank {self._receiver} has not received"
+            )
         else:
-            self._await(offer, f"{name}: rank {self._sender} has not called send or isend")
+            self._await(offer, f"recv on rank {self._receiver}, {name}: rank {self._sender} has not sent")
             unique_id = store.get(offer)
             store.set(answer, b"here")
         return rendezvous.connect(unique_id, 0 if self._sends else 1, 2, self._channels.timeout, name)
 
     def _await(self, key: str, complaint: str) -> None:
-        """Waits for a key, without holding the store's connection meanwhile."""
+        """Waits for a key of the other end, without holding the store's connection meanwhile."""
+        peer = self._receiver if self._sends else self._sender
         store, seconds = self._channels.store, self._channels.timeout.total_seconds()
         deadline = time.monotonic() + seconds
         nap = _SHORTEST_NAP
@@ -109,6 +113,8 @@ class Channel:
                 raise Closed(f"{complaint}, and the process group is over")
             if time.monotonic() > deadline:
                 raise RendezvousError(f"{complaint} in {seconds:g} s")
+            if self._channels.is_dead(peer):
+                raise RemoteError(f"{complaint}, and will not: its process has died")
             time.sleep(nap)
             nap = min(2 * nap, _LONGEST_NAP)
 
@@ -121,6 +127,8 @@ class Channels:
         self.timeout = timeout
         self.name = name
         self._group_store = store
+        self._processes: dict[int, str] = {}
+        store.set(f"process/{rank}", liveness.identity())
         self._own_store: Any = None
         self._lock = threading.Lock()
         self._channels: dict[tuple[int, int, int], Channel] = {}
@@ -134,6 +142,16 @@ class Channels:
                 clone = getattr(self._group_store, "clone", None)
                 self._own_store = self._group_store if clone is None else clone()
             return self._own_store
+
+    def is_dead(self, rank: int) -> bool:
+        """Has a rank's process ended?"""
+        process = self._processes.get(rank)
+        if process is None:
+            key = f"process/{rank}"
+            if not self.store.check([key]):
+                return False
+            process = self._processes[rank] = self.store.get(key).decode()
+        return liveness.is_dead(process)
 
     def send(self, tensor: Tensor, peer: int, tag: int, blocking: bool) -> Work:
         """Sends; the work of a caller who blocks is over."""

@@ -17,9 +17,7 @@ from datetime import timedelta
 from types import FrameType
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
 from torch._C._distributed_c10d import (
     AllgatherOptions,
@@ -39,6 +37,9 @@ from torch._C._distributed_c10d import (
     Work,
     get_debug_level,
 )
+
+import torch
+from torch import Tensor
 
 from .backend import PennyBackend
 

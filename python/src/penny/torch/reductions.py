@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch.distributed import ReduceOp
+
+import torch
 
 from .._enums import RedOp
 from .tensors import REDUCED
