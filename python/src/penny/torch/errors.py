@@ -37,9 +37,13 @@ _CLASSES: dict[int, type[_errors.PennyError]] = {
 }
 
 
+# What the sentences about a communicator are followed by: whom its ranks are in the whole job, if they are not all of it.
+members: dict[int, str] = {}
+
+
 def error_of(result: int, comm: int | None = None) -> _errors.PennyError:
     """The exception of a result that the calling thread has just been given."""
-    sentence = last_error(comm) or lib.pennyGetErrorString(result).decode()
+    sentence = (last_error(comm) or lib.pennyGetErrorString(result).decode()) + members.get(comm or 0, "")
     error = _CLASSES.get(result, BackendError)(sentence)
     error.result = Result(result)
     return error

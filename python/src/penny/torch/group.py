@@ -19,7 +19,7 @@ from .._library import lib
 from . import allocation, rendezvous
 from .arguments import Arguments
 from .calls import Call, run
-from .errors import check
+from .errors import check, members
 from .monitored_barrier import Gathering
 from .point_to_point import Channels
 from .streams import Stream
@@ -67,6 +67,10 @@ class Group(Backend):
         self._global_ranks = list(global_ranks) or list(range(size))
         self._options.global_ranks_in_group = self._global_ranks
         self._comm = rendezvous.join(store, rank, size, timeout, name) if comm is None else comm
+        if self._global_ranks != list(range(size)):
+            members[self._comm] = (
+                f" (ranks 0 to {size - 1} of this group are the ranks {self._global_ranks} of the job)"
+            )
         self._stream = Stream()
         self._lock = threading.Lock()
         self._batch: Batch | None = None
@@ -251,8 +255,7 @@ class Group(Backend):
 
     def shutdown(self) -> None:
         """Ends the group after what is queued."""
-        _groups.discard(self)
-        comm, self._comm = self._comm, 0
+        comm = self._end()
         if comm:
             self._stream.close()
             self._channels.close()
@@ -260,12 +263,18 @@ class Group(Backend):
 
     def abort(self) -> None:
         """Ends what is under way on every rank with an error, and the group here."""
-        _groups.discard(self)
-        comm, self._comm = self._comm, 0
+        comm = self._end()
         if comm:
             check(lib.pennyCommAbort(comm))
             self._channels.close()
             self._stream.close()
+
+    def _end(self) -> int:
+        """From here on the group refuses calls. Returns its communicator, if it had not been ended before."""
+        _groups.discard(self)
+        members.pop(self._comm, None)
+        comm, self._comm = self._comm, 0
+        return comm
 
     def leave(self) -> None:
         """The program ends without having ended the group: nothing may be under way when the interpreter is gone."""

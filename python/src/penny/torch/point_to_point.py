@@ -94,10 +94,12 @@ class Channel:
             unique_id = rendezvous.new_id()
             store.set(offer, unique_id)
             self._await(
-                answer, f"send on rank {self._sender}, {name}: rank {self._receiver} has not received"
+                answer, f"send on rank {self._sender}, {name}: rank {self._receiver} has not called recv"
             )
         else:
-            self._await(offer, f"recv on rank {self._receiver}, {name}: rank {self._sender} has not sent")
+            self._await(
+                offer, f"recv on rank {self._receiver}, {name}: rank {self._sender} has not called send"
+            )
             unique_id = store.get(offer)
             store.set(answer, b"here")
         return rendezvous.connect(unique_id, 0 if self._sends else 1, 2, self._channels.timeout, name)

@@ -38,9 +38,9 @@ class Stream:
         while self._under_way and self._under_way[0].done():
             self._under_way.popleft()
         run(calls, comm, self._handle)
-        completion = EventCompletion(self, self._recorded(), keep)
+        completion = EventCompletion(self, self._recorded(), comm, keep)
         if finishes:
-            completion = FinishedCompletion(self, self._after(completion, finishes), completion)
+            completion = FinishedCompletion(self, self._after(completion, finishes), comm, completion)
         self._under_way.append(completion)
         self._newest = completion
         return completion
@@ -102,9 +102,10 @@ class Stream:
 class EventCompletion(Completion):
     """A completion that an event of the library tells."""
 
-    def __init__(self, stream: Stream, event: int, keep: object) -> None:
+    def __init__(self, stream: Stream, event: int, comm: int, keep: object) -> None:
         self._stream = stream
         self._event = event
+        self._comm = comm
         self._keep = keep
         self._over = False
 
@@ -135,7 +136,7 @@ class EventCompletion(Completion):
             in_a_thread(self, future, outputs)
 
     def _settle(self, result: int) -> None:
-        error = error_of(result) if result else None
+        error = error_of(result, self._comm) if result else None
         if not self._over:
             self.error = error
             self._over = True
@@ -145,8 +146,8 @@ class EventCompletion(Completion):
 class FinishedCompletion(EventCompletion):
     """The completion of calls behind which something is done in Python; they say how it went."""
 
-    def __init__(self, stream: Stream, event: int, calls: EventCompletion) -> None:
-        super().__init__(stream, event, calls)
+    def __init__(self, stream: Stream, event: int, comm: int, calls: EventCompletion) -> None:
+        super().__init__(stream, event, comm, calls)
         self._calls = calls
 
     def _settle(self, result: int) -> None:
