@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -132,10 +133,15 @@ def test_a_callback_of_a_future_may_wait_for_another_collective(alone: PennyProc
     assert [future.wait() for future in futures] == [1.0] * 20
 
 
-def test_a_future_that_is_asked_for_late_completes(alone: PennyProcessGroup) -> None:
+def test_a_future_that_is_asked_for_late_does_not_wait_for_what_came_after(alone: PennyProcessGroup) -> None:
     first = dist.all_reduce(torch.ones(5), async_op=True)
-    second = dist.all_reduce(torch.ones(7), async_op=True)
-    assert [len(future.wait()[0]) for future in (first.get_future(), second.get_future())] == [5, 7]
+    go_on, came = threading.Event(), list[bool]()
+    # Stands for a call behind the first that does not end before the program goes on.
+    alone.backend._stream.submit([], alone.backend._comm, [lambda: came.append(go_on.wait(30))], None)
+    assert len(first.get_future().wait()[0]) == 5
+    go_on.set()
+    alone.backend._stream.synchronize()
+    assert came == [True]
 
 
 def test_a_call_that_nobody_waits_for_keeps_its_tensors(alone: PennyProcessGroup) -> None:
@@ -218,6 +224,9 @@ def test_a_process_is_dead_when_it_has_ended_and_not_before() -> None:
         identity = it.stdout.readline().strip()
         assert not liveness.is_dead(identity)
         it.stdin.close()
+        # It has ended, and its parent has not asked for its exit code yet.
+        os.waitid(os.P_PID, it.pid, os.WEXITED | os.WNOWAIT)
+        assert liveness.is_dead(identity)
     assert liveness.is_dead(identity)
 
 
