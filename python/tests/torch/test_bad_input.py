@@ -252,14 +252,14 @@ def a_monitored_barrier_names_who_has_not_come(job: Job) -> None:
 
 @CASES
 def nobody_receives_a_message(job: Job) -> None:
-    """The sentence says which rank of the group has not made which call."""
+    """The sentence has the call that waits and the number, in the group, of the rank that does not come."""
     group = dist.new_group(backend=BACKEND, timeout=PATIENCE / 20)
     if job.rank == job.size - 1:
-        for call, awaited in ((dist.recv, "send"), (dist.send, "recv")):
+        for call, named in ((dist.recv, "recv"), (dist.send, "send")):
             with pytest.raises(RuntimeError) as raised:
                 call(torch.ones(1 << 20), 0, group=group)
             if BACKEND == "penny":
-                assert awaited in str(raised.value) and "rank 0" in str(raised.value), str(raised.value)
+                assert named in str(raised.value) and "rank 0" in str(raised.value), str(raised.value)
     dist.barrier(group=job.tested)
 
 
