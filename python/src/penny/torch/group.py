@@ -41,7 +41,6 @@ class Batch:
         self.finishes: list[Finish] = []
         self.outputs: list[Tensor] = []
         self.keep: list[Any] = []
-        self.works: list[Work] = []
 
 
 class Group(Backend):
