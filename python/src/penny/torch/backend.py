@@ -1,0 +1,400 @@
+"""The backend `penny` of torch.distributed: each of torch's collectives as calls of the C interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from torch._C._autograd import _profiler_enabled as _profiling
+from torch._C._distributed_c10d import Work
+
+from torch import Tensor
+
+from .._library import lib
+from .calls import Call
+from .errors import error_of
+from .group import Group
+from .reductions import SUM, factor, reduction
+from .tensors import (
+    REDUCED,
+    Finish,
+    joined,
+    moved_as,
+    reduced_as,
+    source,
+    split_back,
+    target,
+)
+from .work import DONE
+
+_all_reduce = lib.pennyAllReduce
+_SUM_NUMBER = 0
+
+
+class PennyBackend(Group):
+    """Collectives over Penny for the tensors of the CPU."""
+
+    # --- reductions ---
+
+    def allreduce(self, tensors: list[Tensor], opts: Any) -> Work:
+        """Every rank's tensor becomes the reduction of all."""
+        tensor = tensors[0]
+        # Most calls of most programs: one tensor, in one piece, is summed.
+        number = REDUCED.get(tensor.dtype)
+        if number is None or opts.reduceOp != SUM or len(tensors) > 1 or self._batch or _profiling():
+            return self._all_reduce("all_reduce", tensors, opts)
+        try:
+            count = tensor.numel()
+            address = tensor.data_ptr() if tensor.is_contiguous() and tensor.is_cpu and count > 1 else None
+        except RuntimeError:
+            # Sparse tensors have neither of these; what is wrong with them is said in one place.
+            address = None
+        if address is None:
+            return self._all_reduce("all_reduce", tensors, opts)
+        if opts.asyncOp:
+            call = (_all_reduce, (address, address, count, number, _SUM_NUMBER))
+            return self.queue("all_reduce", [call], tensors, opts, (), None)
+        with self._lock:
+            result = _all_reduce(address, address, count, number, _SUM_NUMBER, self._comm, None)
+        if result:
+            raise error_of(result, self._comm)
+        return DONE
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any) -> Work:
+        """allreduce of several tensors."""
+        return self._all_reduce("all_reduce_coalesced", tensors, opts)
+
+    def _all_reduce(self, operation: str, tensors: list[Tensor], opts: Any) -> Work:
+        self._arguments.refuse(operation, "tensor", tensors)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        op = opts.reduceOp
+        for tensor in tensors:
+            number = reduction(operation, op, tensor.dtype)
+            datatype, count = reduced_as(operation, tensor)
+            buffer, finish = target(tensor)
+            _scale(buffer, op)
+            address = buffer.data_ptr()
+            calls.append((_all_reduce, (address, address, count, datatype, number)))
+            keep.append(buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit(operation, calls, tensors, opts, finishes, keep)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Work:
+        """The root's tensor becomes the reduction of all; the others' stay as they are."""
+        self._arguments.refuse("reduce", "tensor", tensors)
+        root = self._arguments.root("reduce", opts)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        op = opts.reduceOp
+        for tensor in tensors:
+            number = reduction("reduce", op, tensor.dtype)
+            datatype, count = reduced_as("reduce", tensor)
+            if self._rank == root:
+                buffer, finish = target(tensor)
+                _scale(buffer, op)
+                if finish is not None:
+                    finishes.append(finish)
+                receive = buffer.data_ptr()
+            else:
+                buffer, receive = _scaled(source(tensor), op), None
+            calls.append((lib.pennyReduce, (buffer.data_ptr(), receive, count, datatype, number, root)))
+            keep.append(buffer)
+        return self.submit("reduce", calls, tensors, opts, finishes, keep)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
+        """Each rank gets the reduction of what all ranks have in its place of their lists."""
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        for output, pieces in zip(outputs, inputs, strict=True):
+            self._arguments.refuse("reduce_scatter", "output", [output])
+            self._arguments.refuse("reduce_scatter", "input_list", pieces)
+            self._arguments.check_list("reduce_scatter", "input_list", pieces, output)
+            if len({piece.numel() for piece in pieces}) == 1:
+                whole, _ = joined(pieces, fill=True)
+                self._reduce_scatter("reduce_scatter", output, whole, opts, calls, finishes, keep)
+            else:
+                self._reduce_scatter_uneven(output, pieces, opts, calls, finishes, keep)
+        return self.submit("reduce_scatter", calls, outputs, opts, finishes, keep)
+
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any) -> Work:
+        """Each rank gets its piece of the reduction of all inputs."""
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """reduce_scatter_single of several tensors."""
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self._arguments.refuse("reduce_scatter_tensor", "output", outputs)
+        self._arguments.refuse("reduce_scatter_tensor", "input", inputs)
+        for output, whole in zip(outputs, inputs, strict=True):
+            self._arguments.check_sizes("reduce_scatter_tensor", "input", whole, "output", output)
+            self._reduce_scatter("reduce_scatter_tensor", output, source(whole), opts, calls, finishes, keep)
+        return self.submit("reduce_scatter_tensor", calls, outputs, opts, finishes, keep)
+
+    def _reduce_scatter(
+        self,
+        operation: str,
+        output: Tensor,
+        whole: Tensor,
+        opts: Any,
+        calls: list[Call],
+        finishes: list[Finish],
+        keep: list[Any],
+    ) -> None:
+        number = reduction(operation, opts.reduceOp, output.dtype)
+        datatype, count = reduced_as(operation, output)
+        whole = _scaled(whole, opts.reduceOp)
+        buffer, finish = target(output)
+        calls.append((lib.pennyReduceScatter, (whole.data_ptr(), buffer.data_ptr(), count, datatype, number)))
+        keep += (whole, buffer)
+        if finish is not None:
+            finishes.append(finish)
+
+    def _reduce_scatter_uneven(
+        self,
+        output: Tensor,
+        pieces: list[Tensor],
+        opts: Any,
+        calls: list[Call],
+        finishes: list[Finish],
+        keep: list[Any],
+    ) -> None:
+        number = reduction("reduce_scatter", opts.reduceOp, output.dtype)
+        buffer, finish = target(output)
+        for root, piece in enumerate(pieces):
+            piece = _scaled(source(piece), opts.reduceOp)
+            datatype, count = reduced_as("reduce_scatter", piece)
+            receive = buffer.data_ptr() if root == self._rank else None
+            calls.append((lib.pennyReduce, (piece.data_ptr(), receive, count, datatype, number, root)))
+            keep.append(piece)
+        keep.append(buffer)
+        if finish is not None:
+            finishes.append(finish)
+
+    # --- from one to all, from all to one ---
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Work:
+        """Every rank's tensor becomes the root's."""
+        self._arguments.refuse("broadcast", "tensor", tensors)
+        root = self._arguments.root("broadcast", opts)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        for tensor in tensors:
+            datatype, count = moved_as(tensor)
+            buffer, finish = target(tensor)
+            calls.append((lib.pennyBcast, (buffer.data_ptr(), count, datatype, root)))
+            keep.append(buffer)
+            if finish is not None and self._rank != root:
+                finishes.append(finish)
+        return self.submit("broadcast", calls, tensors, opts, finishes, keep)
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """The root's list gets the input of each rank."""
+        root = self._arguments.root("gather", opts)
+        self._arguments.refuse("gather", "tensor", inputs)
+        mine = source(inputs[0])
+        datatype, count = moved_as(mine)
+        finishes: list[Finish] = []
+        whole, receive, pieces = None, None, []
+        if self._rank == root:
+            pieces = self._arguments.list_of("gather", "gather_list", outputs)
+            self._arguments.check_list("gather", "gather_list", pieces, mine, equal=True)
+            whole, direct = joined(pieces, fill=False)
+            receive = whole.data_ptr()
+            if not direct:
+                finishes.append(partial(split_back, pieces, whole))
+        calls = [(lib.pennyGather, (mine.data_ptr(), receive, count, datatype, root))]
+        return self.submit("gather", calls, pieces, opts, finishes, (mine, whole))
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
+        """Each rank gets its place of the root's list."""
+        root = self._arguments.root("scatter", opts)
+        self._arguments.refuse("scatter", "tensor", outputs)
+        buffer, finish = target(outputs[0])
+        datatype, count = moved_as(buffer)
+        whole, send = None, None
+        if self._rank == root:
+            pieces = self._arguments.list_of("scatter", "scatter_list", inputs)
+            self._arguments.check_list("scatter", "scatter_list", pieces, buffer, equal=True)
+            whole, _ = joined(pieces, fill=True)
+            send = whole.data_ptr()
+        calls = [(lib.pennyScatter, (send, buffer.data_ptr(), count, datatype, root))]
+        finishes = [] if finish is None else [finish]
+        return self.submit("scatter", calls, outputs, opts, finishes, (whole, buffer))
+
+    # --- from all to all ---
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """Every rank's list gets the input of each rank."""
+        return self._all_gather_lists("all_gather", outputs, inputs, opts)
+
+    def allgather_coalesced(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """allgather of several tensors: the lists are by rank here, then by tensor."""
+        by_tensor = [list(pieces) for pieces in zip(*outputs, strict=True)]
+        return self._all_gather_lists("all_gather_coalesced", by_tensor, inputs, opts)
+
+    def _all_gather_lists(
+        self, operation: str, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any
+    ) -> Work:
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self._arguments.refuse(operation, "tensor", inputs)
+        for pieces, mine in zip(outputs, inputs, strict=True):
+            self._arguments.refuse(operation, "tensor_list", pieces)
+            self._arguments.check_list(operation, "tensor_list", pieces, mine)
+            mine = source(mine)
+            if len({piece.numel() for piece in pieces}) == 1:
+                whole, direct = joined(pieces, fill=False)
+                datatype, count = moved_as(mine)
+                calls.append((lib.pennyAllGather, (mine.data_ptr(), whole.data_ptr(), count, datatype)))
+                keep += (mine, whole)
+                if not direct:
+                    finishes.append(partial(split_back, pieces, whole))
+                continue
+            for root, piece in enumerate(pieces):
+                datatype, count = moved_as(piece)
+                buffer, finish = target(piece)
+                arguments = (mine.data_ptr(), buffer.data_ptr(), count, datatype, root)
+                calls.append((lib.pennyBroadcast, arguments))
+                keep += (mine, buffer)
+                if finish is not None:
+                    finishes.append(finish)
+        return self.submit(
+            operation, calls, [each for pieces in outputs for each in pieces], opts, finishes, keep
+        )
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any) -> Work:
+        """The output gets the inputs of all ranks, one behind the other."""
+        return self.all_gather_single_coalesced([output], [input], opts)
+
+    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """all_gather_single of several tensors."""
+        operation = "all_gather_into_tensor"
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self._arguments.refuse(operation, "output", outputs)
+        self._arguments.refuse(operation, "input", inputs)
+        for whole, mine in zip(outputs, inputs, strict=True):
+            self._arguments.check_sizes(operation, "output", whole, "input", mine)
+            mine = source(mine)
+            datatype, count = moved_as(mine)
+            buffer, finish = target(whole)
+            calls.append((lib.pennyAllGather, (mine.data_ptr(), buffer.data_ptr(), count, datatype)))
+            keep += (mine, buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit(operation, calls, outputs, opts, finishes, keep)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """Each rank sends the tensor at place r of its list to rank r."""
+        self._arguments.refuse("all_to_all", "output_tensor_list", outputs)
+        self._arguments.refuse("all_to_all", "input_tensor_list", inputs)
+        self._arguments.check_length("all_to_all", "output_tensor_list", outputs)
+        self._arguments.check_length("all_to_all", "input_tensor_list", inputs)
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        calls: list[Call] = []
+        for peer, (output, mine) in enumerate(zip(outputs, inputs, strict=True)):
+            mine = source(mine)
+            buffer, finish = target(output)
+            calls += _exchange(peer, mine.data_ptr(), moved_as(mine), buffer.data_ptr(), moved_as(buffer))
+            keep += (mine, buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit("all_to_all", calls, outputs, opts, finishes, keep)
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_splits: Sequence[int],
+        input_splits: Sequence[int],
+        opts: Any,
+    ) -> Work:
+        """Each rank sends the r-th part of its input to rank r; the splits say how many rows each part has."""
+        operation = "all_to_all_single"
+        self._arguments.refuse(operation, "output", [output])
+        self._arguments.refuse(operation, "input", [input])
+        mine = source(input)
+        buffer, finish = target(output)
+        if not output_splits and not input_splits:
+            self._arguments.check_divisible(operation, "input", mine)
+            self._arguments.check_equal(operation, "input", mine, "output", buffer)
+            datatype, count = moved_as(mine)
+            arguments = (mine.data_ptr(), buffer.data_ptr(), count // self._size, datatype)
+            calls: list[Call] = [(lib.pennyAlltoAll, arguments)]
+        else:
+            sent = self._arguments.parts(operation, "input", mine, input_splits)
+            received = self._arguments.parts(operation, "output", buffer, output_splits)
+            calls = []
+            for peer in range(self._size):
+                calls += _exchange(peer, *sent[peer], *received[peer])
+        finishes = [] if finish is None else [finish]
+        return self.submit(operation, calls, [output], opts, finishes, (mine, buffer))
+
+    def barrier(self, opts: Any) -> Work:
+        """Every rank has come here."""
+        if opts.timeout.total_seconds() > 0 and not opts.asyncOp:
+            opts.asyncOp = True
+            self.submit("barrier", [(lib.pennyBarrier, ())], [], opts).wait()
+            return DONE
+        return self.submit("barrier", [(lib.pennyBarrier, ())], [], opts)
+
+    # --- between two ranks ---
+
+    def send(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
+        """Sends a tensor; the work is over when it may be written again."""
+        self._arguments.refuse("send", "tensor", tensors)
+        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag, blocking)
+
+    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
+        """Receives a tensor."""
+        self._arguments.refuse("recv", "tensor", tensors)
+        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag, blocking)
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
+        """Not served: a receive waits at one sender's queue."""
+        raise ValueError(
+            f"recv on rank {self._rank}: the backend penny receives from one rank at a time; pass src, "
+            "or post an irecv for each rank that may send"
+        )
+
+    # Names that other versions of torch call the same operations by.
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+
+
+def _exchange(
+    peer: int, send: int, sent: tuple[int, int], receive: int, received: tuple[int, int]
+) -> list[Call]:
+    """A send to a rank and a receive from it."""
+    return [
+        (lib.pennySend, (send, sent[1], sent[0], peer)),
+        (lib.pennyRecv, (receive, received[1], received[0], peer)),
+    ]
+
+
+def _scale(tensor: Tensor, op: Any) -> None:
+    """Multiplies with PREMUL_SUM's factor, in place."""
+    by = None if op == SUM else factor(op)
+    if by is not None:
+        tensor.mul_(by)
+
+
+def _scaled(tensor: Tensor, op: Any) -> Tensor:
+    """The tensor, times PREMUL_SUM's factor."""
+    by = None if op == SUM else factor(op)
+    return tensor if by is None else (tensor * by).to(tensor.dtype)
