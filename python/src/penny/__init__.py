@@ -1,0 +1,1 @@
+"""Collective communication between processes of one machine over shared memory."""

@@ -1,0 +1,190 @@
+"""The structs of the C interface, each with the initializer that its header gives it."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+UNIQUE_ID_BYTES = 128
+CONFIG_UNDEF_INT = -(2**31)
+MESH_DIMS = 4
+SPLIT_NOCOLOR = -1
+MAILBOX_FLIT_BYTES = 16
+# The version of the header that these declarations follow, as PENNY_VERSION_CODE counts.
+HEADER_VERSION = (0, 1, 0)
+_VERSION_CODE = HEADER_VERSION[0] * 10000 + HEADER_VERSION[1] * 100 + HEADER_VERSION[2]
+
+
+class _Versioned(ctypes.Structure):
+    """A struct that begins with its size, a magic number and the version of the header it was declared by."""
+
+    MAGIC = 0
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(size=ctypes.sizeof(self), magic=self.MAGIC, version=_VERSION_CODE, **values)
+
+
+_HEAD = [("size", c_size_t), ("magic", c_uint), ("version", c_uint)]
+
+
+class UniqueId(ctypes.Structure):
+    """pennyUniqueId."""
+
+    _fields_ = [("internal", c_char * UNIQUE_ID_BYTES)]
+
+
+class Config(_Versioned):
+    """pennyConfig_t. What is not given is left to the environment, then to Penny."""
+
+    MAGIC = 0x50454E59
+    _fields_ = [
+        *_HEAD,
+        ("blocking", c_int),
+        ("timeoutMs", c_int),
+        ("commName", c_char_p),
+        ("algo", c_char_p),
+        ("fabric", c_char_p),
+        ("fabricClock", c_char_p),
+    ]
+
+    def __init__(self, **values: object) -> None:
+        super().__init__(**{"blocking": CONFIG_UNDEF_INT, "timeoutMs": CONFIG_UNDEF_INT, **values})
+
+
+class WaitSignalDesc(ctypes.Structure):
+    """pennyWaitSignalDesc_t."""
+
+    _fields_ = [("opCnt", c_int), ("peer", c_int), ("sigIdx", c_int), ("ctx", c_int)]
+
+
+class FabricInfo(_Versioned):
+    """pennyFabricInfo_t."""
+
+    MAGIC = 0x50454649
+    _fields_ = [
+        *_HEAD,
+        ("name", c_char * 128),
+        ("hash", c_uint64),
+        ("places", c_uint),
+        ("ports", c_uint),
+        ("nowPs", c_uint64),
+        ("calls", c_uint64),
+        ("trace", c_uint64),
+        ("late", c_uint64),
+        ("dilation", c_double),
+        ("slip", c_double),
+        ("neededDilation", c_double),
+        ("valid", c_int),
+        ("lateNs", c_uint64),
+        ("askedNs", c_uint64),
+        ("workedNs", c_uint64),
+        ("fabricPs", c_uint64),
+    ]
+
+
+class FabricPort(ctypes.Structure):
+    """pennyFabricPort_t."""
+
+    _fields_ = [
+        ("name", c_char * 64),
+        ("bytes", c_uint64),
+        ("messages", c_uint64),
+        ("busyPs", c_uint64),
+        ("queueHigh", c_uint64),
+        ("errors", c_uint64),
+        ("resends", c_uint64),
+        ("downPs", c_uint64),
+        ("reserved", c_uint64 * 8),
+    ]
+
+
+class SimInfo(_Versioned):
+    """pennySimInfo_t."""
+
+    MAGIC = 0x50455349
+    _fields_ = [*_HEAD, ("estimatedTime", c_float), ("estimatedPs", c_uint64)]
+
+
+class ShmemStats(_Versioned):
+    """pennyShmemStats_t."""
+
+    MAGIC = 0x50455348
+    _fields_ = [
+        *_HEAD,
+        ("bytes", c_uint64),
+        ("used", c_uint64),
+        ("free", c_uint64),
+        ("largestFree", c_uint64),
+        ("peakUsed", c_uint64),
+        ("blocks", c_uint64),
+        ("allocations", c_uint64),
+        ("frees", c_uint64),
+        ("segments", c_uint64),
+        ("fragmentation", c_double),
+    ]
+
+
+class MailboxConfig(_Versioned):
+    """pennyMailboxConfig_t. What is not given is left to Penny."""
+
+    MAGIC = 0x50454D42
+    _fields_ = [*_HEAD, ("threads", c_int), ("slots", c_int), ("slotBytes", c_int)]
+
+    def __init__(self, **values: object) -> None:
+        undefined = dict.fromkeys(("threads", "slots", "slotBytes"), CONFIG_UNDEF_INT)
+        super().__init__(**{**undefined, **values})
+
+
+class MailboxMessage(ctypes.Structure):
+    """pennyMailboxMessage_t."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("flits", c_int),
+        ("sourceRank", c_int),
+        ("sourceThread", c_int),
+        ("localKey", c_uint),
+    ]
+
+
+class MailboxKeyEntry(ctypes.Structure):
+    """pennyMailboxKeyEntry_t."""
+
+    _fields_ = [("dest", c_int), ("maskHigh", c_uint), ("maskLow", c_uint), ("localKey", c_uint)]
+
+
+class MailboxStats(_Versioned):
+    """pennyMailboxStats_t."""
+
+    MAGIC = 0x50454D53
+    _fields_ = [
+        *_HEAD,
+        ("slots", c_uint64),
+        ("slotsFree", c_uint64),
+        ("sent", c_uint64),
+        ("received", c_uint64),
+        ("written", c_uint64),
+        ("delivered", c_uint64),
+        ("bytesWritten", c_uint64),
+    ]
+
+
+class Device(ctypes.Structure):
+    """pennyDevice_t."""
+
+    _fields_ = [("kind", c_int), ("coord", c_int * MESH_DIMS)]
+
+
+class RemoteCopy(ctypes.Structure):
+    """pennyRemoteCopy_t."""
+
+    _fields_ = [
+        ("src", c_void_p),
+        ("dst", c_void_p),
+        ("bytes", c_size_t),
+        ("sendSem", c_void_p),
+        ("sendIndex", c_int),
+        ("recvSem", c_void_p),
+        ("recvIndex", c_int),
+        ("device", Device),
+    ]
