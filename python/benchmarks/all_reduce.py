@@ -1,4 +1,4 @@
-"""All-reduce of small and large tensors: through torch.distributed by gloo and by Penny, and by the C function.
+"""All-reduce of small and large tensors: through torch.distributed by gloo and by Penny, and by C function.
 
     torchrun --nproc_per_node 2 all_reduce.py
     torchrun --nproc_per_node 4 all_reduce.py --json

@@ -1,4 +1,4 @@
-"""Measures ways of doing one thing in turns, so that whatever else the host does falls on all of them alike."""
+"""Measures ways of doing one thing in turns, so that whatever else the host does falls on all alike."""
 
 from __future__ import annotations
 

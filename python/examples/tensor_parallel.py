@@ -12,21 +12,39 @@ decoder layer all-reduces twice. Biases, which Llama does not have, are left out
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
 Allocate = Callable[[tuple[int, ...]], Tensor]
 
 
+@dataclass(frozen=True)
+class Team:
+    """The ranks that share a model: which one this is, and how they add up a tensor, in place."""
+
+    rank: int
+    ranks: int
+    all_reduce: Callable[[Tensor], object]
+
+    def part(self, whole: Tensor, dim: int) -> Tensor:
+        """This rank's part of a tensor that is divided along a dimension."""
+        if whole.shape[dim] % self.ranks:
+            raise ValueError(
+                f"{self.ranks} ranks cannot share {whole.shape[dim]} features evenly; "
+                "choose a size that they divide"
+            )
+        return whole.detach().chunk(self.ranks, dim)[self.rank].clone()
+
+
 class ColumnParallelLinear(nn.Module):
     """This rank's part of a linear layer's outputs."""
 
-    def __init__(self, whole: nn.Linear, group: dist.ProcessGroup | None) -> None:
+    def __init__(self, whole: nn.Linear, team: Team) -> None:
         super().__init__()
-        self.weight = nn.Parameter(_part(whole.weight, 0, group), requires_grad=False)
+        self.weight = nn.Parameter(team.part(whole.weight, 0), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return nn.functional.linear(x, self.weight)
@@ -39,12 +57,10 @@ class RowParallelLinear(nn.Module):
     call uses again.
     """
 
-    def __init__(
-        self, whole: nn.Linear, group: dist.ProcessGroup | None, allocate: Allocate | None = None
-    ) -> None:
+    def __init__(self, whole: nn.Linear, team: Team, allocate: Allocate | None = None) -> None:
         super().__init__()
-        self.weight = nn.Parameter(_part(whole.weight, 1, group), requires_grad=False)
-        self.group = group
+        self.weight = nn.Parameter(team.part(whole.weight, 1), requires_grad=False)
+        self.team = team
         self.allocate = allocate
         self.places: dict[tuple[int, ...], Tensor] = {}
 
@@ -52,34 +68,21 @@ class RowParallelLinear(nn.Module):
         if self.allocate is None:
             y = nn.functional.linear(x, self.weight)
         else:
-            y = self._place((*x.shape[:-1], self.weight.shape[0]), self.allocate)
+            shape = (*x.shape[:-1], self.weight.shape[0])
+            if shape not in self.places:
+                self.places[shape] = self.allocate(shape)
+            y = self.places[shape]
             torch.mm(x.flatten(0, -2), self.weight.t(), out=y.view(-1, y.shape[-1]))
-        dist.all_reduce(y, group=self.group)
+        self.team.all_reduce(y)
         return y
 
-    def _place(self, shape: tuple[int, ...], allocate: Allocate) -> Tensor:
-        if shape not in self.places:
-            self.places[shape] = allocate(shape)
-        return self.places[shape]
 
-
-def parallelise(
-    model: LlamaForCausalLM, group: dist.ProcessGroup | None = None, allocate: Allocate | None = None
-) -> None:
-    """Divides the decoder layers of a Llama among the ranks of `group`; embedding and scores stay whole."""
+def parallelise(model: LlamaForCausalLM, team: Team, allocate: Allocate | None = None) -> None:
+    """Divides the decoder layers of a Llama among the ranks of a team; embedding and scores stay whole."""
     for layer in model.model.layers:
         attention, mlp = layer.self_attn, layer.mlp
         for owner, names in [(attention, ("q_proj", "k_proj", "v_proj")), (mlp, ("gate_proj", "up_proj"))]:
             for name in names:
-                setattr(owner, name, ColumnParallelLinear(getattr(owner, name), group))
-        attention.o_proj = RowParallelLinear(attention.o_proj, group, allocate)
-        mlp.down_proj = RowParallelLinear(mlp.down_proj, group, allocate)
-
-
-def _part(whole: Tensor, dim: int, group: dist.ProcessGroup | None) -> Tensor:
-    ranks = dist.get_world_size(group)
-    if whole.shape[dim] % ranks:
-        raise ValueError(
-            f"{ranks} ranks cannot share {whole.shape[dim]} features evenly; choose a size that they divide"
-        )
-    return whole.detach().chunk(ranks, dim)[dist.get_rank(group)].clone()
+                setattr(owner, name, ColumnParallelLinear(getattr(owner, name), team))
+        attention.o_proj = RowParallelLinear(attention.o_proj, team, allocate)
+        mlp.down_proj = RowParallelLinear(mlp.down_proj, team, allocate)

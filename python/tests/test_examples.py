@@ -18,7 +18,7 @@ SMALL = ["--layers", "2", "--hidden", "64", "--tokens", "6"]
 
 
 def start(script: str, *options: str, ranks: int = 2) -> subprocess.CompletedProcess[str]:
-    """Runs a script of examples/ on so many ranks. The timeout only keeps a hanging job from hanging the tests."""
+    """Runs a script of examples/; the timeout only keeps a job that hangs from hanging the tests."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
     return subprocess.run(
         [*launch, str(PYTHON / "examples" / script), *options], capture_output=True, text=True, timeout=240
