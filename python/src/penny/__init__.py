@@ -1,1 +1,71 @@
-"""Collective communication between processes of one machine over shared memory."""
+"""Collective communication between processes of one machine over shared memory.
+
+    import numpy, penny
+
+    with penny.init() as comm:                       # under penny run, torchrun, mpirun, srun
+        values = numpy.full(3, comm.rank, "float32")
+        comm.all_reduce(values)                      # in place; the sum over all ranks
+        print(comm.rank, values)
+
+A newcomer's way through the files: communicator.py (who belongs together), collectives.py (what they do), buffers.py (with what),
+streams.py and groups.py (when), memory.py (where), and one file for each further model of communication.
+"""
+
+from ._enums import Cmp, DataType, GroupKind, RedOp, Result, SemaphoreKind, SignalOp
+from ._errors import (
+    InProgressError,
+    InternalError,
+    InvalidArgumentError,
+    InvalidUsageError,
+    PennyError,
+    RemoteError,
+    SystemError,
+    TimeoutError,
+)
+from ._library import lib, version
+from .buffers import Buffer
+from .communicator import Communicator, init, init_all, unique_id
+from .fabric import Account, Fabric, Port
+from .groups import group, simulate
+from .memory import Registration, allocate, empty, zeros
+from .streams import Event, Stream
+from .windows import Signals, Window
+
+__version__ = "0.1.0"
+__all__ = [
+    "Account",
+    "Buffer",
+    "Cmp",
+    "Communicator",
+    "DataType",
+    "Event",
+    "Fabric",
+    "GroupKind",
+    "InProgressError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidUsageError",
+    "PennyError",
+    "Port",
+    "RedOp",
+    "Registration",
+    "RemoteError",
+    "Result",
+    "SemaphoreKind",
+    "SignalOp",
+    "Signals",
+    "Stream",
+    "SystemError",
+    "TimeoutError",
+    "Window",
+    "allocate",
+    "empty",
+    "group",
+    "init",
+    "init_all",
+    "lib",
+    "simulate",
+    "unique_id",
+    "version",
+    "zeros",
+]

@@ -1,0 +1,229 @@
+"""Communicators: who belongs together, how ranks meet and part, and communicators made of others."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from types import TracebackType
+from typing import Any
+
+from . import groups
+from ._enums import GroupKind, Result
+from ._errors import InvalidArgumentError, PennyError, error_for
+from ._library import check, lib
+from ._structs import SPLIT_NOCOLOR, UNIQUE_ID_BYTES, Config, UniqueId
+from .collectives import Collectives
+from .fabric import Fabric
+from .memory import Registration
+from .windows import Window
+
+
+class Communicator(Collectives):
+    """A communicator, as one rank holds it: see `init`. Used in a `with` statement it is destroyed at the end of the block.
+
+    Distinct communicators may be used by distinct threads at once, one communicator by one thread at a time.
+    """
+
+    def __init__(self, out: ctypes.c_void_p) -> None:
+        self._out = out
+        self._alive = True
+        if groups.is_open():
+            groups.at_end(self._begin)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """The handle is there: outside of a group at once, in a group at its end."""
+        number = ctypes.c_int()
+        self._handle = self._out.value
+        check(lib.pennyCommUserRank(self._handle, number), self._handle)
+        self._rank = number.value
+        check(lib.pennyCommCount(self._handle, number), self._handle)
+        self._size = number.value
+
+    @property
+    def handle(self) -> int:
+        """The pennyComm_t, for calls through `penny.lib`."""
+        assert self._handle is not None
+        return self._handle
+
+    @property
+    def rank(self) -> int:
+        """This rank's number, 0 to size - 1."""
+        return self._rank
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self._size
+
+    @property
+    def device(self) -> int:
+        """This rank's place among the ranks of its machine, from 0."""
+        number = ctypes.c_int()
+        check(lib.pennyCommDevice(self._handle, number), self._handle)
+        return number.value
+
+    @property
+    def fabric(self) -> Fabric:
+        """The declared machine that the ranks stand on, its clock and its counters."""
+        return Fabric(self)
+
+    def split(self, color: int | None, key: int = 0, **settings: Any) -> Communicator | None:
+        """Makes a communicator of the ranks that pass the same color, ordered by key, then by rank. Every rank calls.
+
+        None for a color: this rank joins none, and gets None. Settings as for `init`; without any, they are this one's.
+        """
+        out = ctypes.c_void_p()
+        config = _config(**settings) if settings else None
+        number = SPLIT_NOCOLOR if color is None else color
+        check(lib.pennyCommSplit(self._handle, number, key, out, config), self._handle)
+        return Communicator(out) if number != SPLIT_NOCOLOR else None
+
+    def group(self, kind: GroupKind | str, size: int = 0) -> Communicator:
+        """Divides the ranks into groups of one size, and makes a communicator of this rank's. Every rank calls.
+
+        "consecutive": {0, 1}, {2, 3}; "orthogonal": {0, 2}, {1, 3}; "all": one group. The size must divide the ranks.
+        """
+        if not isinstance(kind, int):
+            try:
+                kind = GroupKind[kind.upper()]
+            except KeyError:
+                kinds = ", ".join(known.name.lower() for known in GroupKind)
+                raise InvalidArgumentError(f"group: kind {kind!r} is not one of {kinds} ({self})") from None
+        out = ctypes.c_void_p()
+        check(lib.pennyCommGroup(self._handle, kind, size, out), self._handle)
+        return Communicator(out)
+
+    def register(self, buffer: Any) -> Registration:
+        """Lets the other ranks reach ordinary memory where it lies, so that large calls on it copy less."""
+        return Registration(self, buffer)
+
+    def window(self, buffer: Any = None) -> Window:
+        """Opens memory of `penny.empty`, or none, to the puts of the other ranks. Every rank calls."""
+        return Window(self, buffer)
+
+    def async_error(self) -> PennyError | None:
+        """The failure that the communicator cannot recover from, if there was one. Waits for nothing; any thread may ask."""
+        state = ctypes.c_int()
+        check(lib.pennyCommGetAsyncError(self._handle, state), self._handle)
+        if state.value in (Result.SUCCESS, Result.IN_PROGRESS):
+            return None
+        return error_for(state.value, f"{self} has failed: {lib.pennyGetErrorString(state.value).decode()}")
+
+    def finalize(self) -> None:
+        """Finishes what is under way on all ranks. Afterwards only `destroy` and `abort` are left."""
+        check(lib.pennyCommFinalize(self._handle), self._handle)
+
+    def destroy(self) -> None:
+        """Frees the communicator and tells the other ranks that this one has left. Does nothing after the first time."""
+        if self._alive:
+            check(lib.pennyCommDestroy(self._handle), self._handle)
+            self._alive = False
+
+    def abort(self) -> None:
+        """Makes present and future calls on the communicator fail, on every rank, and frees it here."""
+        if self._alive:
+            self._alive = False
+            check(lib.pennyCommAbort(self._handle), self._handle)
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Who leaves by an exception will not make the calls that the others wait for.
+        if kind is None:
+            self.destroy()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        if getattr(self, "_alive", False) and getattr(self, "_handle", None) is not None:
+            warnings.warn(f"{self} was not destroyed", ResourceWarning, stacklevel=2)
+            lib.pennyCommDestroy(self._handle)
+
+    def __repr__(self) -> str:
+        return f"<penny.Communicator: {self}>"
+
+    def __str__(self) -> str:
+        if not hasattr(self, "_size"):
+            return "a rank that has not joined yet"
+        return f"rank {self._rank} of {self._size}"
+
+
+def unique_id() -> bytes:
+    """Makes an id for one future communicator. One rank calls this and gives the bytes to the others.
+
+    It admits to the communicator, so it is a secret. The process must live until all ranks have joined.
+    """
+    made = UniqueId()
+    check(lib.pennyGetUniqueId(made))
+    return bytes(memoryview(made))
+
+
+def init(
+    nranks: int | None = None,
+    rank: int | None = None,
+    unique_id: bytes | None = None,
+    *,
+    timeout: float | None = None,
+    name: str | None = None,
+    algo: str | None = None,
+    fabric: str | None = None,
+    fabric_clock: str | None = None,
+) -> Communicator:
+    """Joins a communicator, and returns when all ranks have.
+
+    Without arguments it is that of all processes of this launch: `penny run`, torchrun, mpirun, srun. Else all three of
+    `nranks`, this one's `rank`, and the `unique_id` that one of them made.
+
+    timeout: seconds after which a waiting call gives up; 0: never. name: for sentences. algo, fabric, fabric_clock: as the
+    variables PENNY_ALGO, PENNY_FABRIC, PENNY_FABRIC_CLOCK. What is not given is left to the environment.
+    """
+    out = ctypes.c_void_p()
+    config = _config(timeout=timeout, name=name, algo=algo, fabric=fabric, fabric_clock=fabric_clock)
+    if nranks is None and rank is None and unique_id is None:
+        check(lib.pennyCommInitFromEnv(out, config))
+        return Communicator(out)
+    if nranks is None or rank is None or unique_id is None:
+        raise InvalidArgumentError(
+            "init: pass all of nranks, rank and unique_id, or none of them to ask the launcher's environment"
+        )
+    if len(unique_id) != UNIQUE_ID_BYTES:
+        raise InvalidArgumentError(
+            f"init: unique_id has {len(unique_id)} bytes, but must have {UNIQUE_ID_BYTES}: "
+            "pass what penny.unique_id() gave on one rank"
+        )
+    check(lib.pennyCommInitRankConfig(out, nranks, UniqueId.from_buffer_copy(unique_id), rank, config))
+    return Communicator(out)
+
+
+def init_all(nranks: int) -> list[Communicator]:
+    """Makes all ranks of a communicator in this process. Use each in a thread of its own, or all in one group."""
+    outs = (ctypes.c_void_p * max(nranks, 1))()
+    check(lib.pennyCommInitAll(outs, nranks, None))
+    return [Communicator(ctypes.c_void_p(handle)) for handle in outs]
+
+
+def _config(
+    timeout: float | None = None,
+    name: str | None = None,
+    algo: str | None = None,
+    fabric: str | None = None,
+    fabric_clock: str | None = None,
+) -> Config:
+    values: dict[str, object] = {
+        "commName": name,
+        "algo": algo,
+        "fabric": fabric,
+        "fabricClock": fabric_clock,
+    }
+    given: dict[str, object] = {
+        key: str(value).encode() for key, value in values.items() if value is not None
+    }
+    if timeout is not None:
+        # A deadline that is short is not none.
+        given["timeoutMs"] = 0 if timeout == 0 else max(1, round(timeout * 1000))
+    return Config(**given)

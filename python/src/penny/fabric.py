@@ -1,0 +1,105 @@
+"""The declared machine that ranks stand on: its clock, what passed its ports, and how its time stands."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ._library import check, lib
+from ._structs import FabricInfo, FabricPort
+
+if TYPE_CHECKING:
+    from .communicator import Communicator
+
+
+@dataclass(frozen=True)
+class Port:
+    """What passed one port of the machine, for all ranks."""
+
+    name: str
+    bytes: int
+    messages: int
+    busy_picoseconds: int
+    queue_high: int
+    errors: int
+    resends: int
+    down_picoseconds: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """The machine, and how this rank's time on it stands. `trace` is equal for equal runs."""
+
+    name: str
+    hash: int
+    places: int
+    ports: int
+    now_picoseconds: int
+    calls: int
+    trace: int
+    late: int
+    dilation: float
+    slip: float
+    needed_dilation: float
+    valid: bool
+
+
+class Fabric:
+    """The machine under a communicator: `comm.fabric`. Without a declared one every question is InvalidUsageError."""
+
+    def __init__(self, comm: Communicator) -> None:
+        self._comm = comm.handle
+
+    def now(self) -> int:
+        """This rank's clock in picoseconds: when its last call was done there, and what it declared since."""
+        time = ctypes.c_uint64()
+        check(lib.pennyFabricNow(self._comm, time), self._comm)
+        return time.value
+
+    def advance(self, nanoseconds: int) -> None:
+        """Declares that this rank computes for so long: its clock moves on."""
+        check(lib.pennyFabricAdvance(self._comm, nanoseconds), self._comm)
+
+    def advance_to(self, picoseconds: int) -> None:
+        """Moves this rank's clock on to a time; does nothing if it is past it."""
+        check(lib.pennyFabricAdvanceTo(self._comm, picoseconds), self._comm)
+
+    def account(self) -> Account:
+        """What machine is declared, and how its time stands."""
+        info = FabricInfo()
+        check(lib.pennyFabricInfo(self._comm, info), self._comm)
+        return Account(
+            info.name.decode(),
+            info.hash,
+            info.places,
+            info.ports,
+            info.nowPs,
+            info.calls,
+            info.trace,
+            info.late,
+            info.dilation,
+            info.slip,
+            info.neededDilation,
+            bool(info.valid),
+        )
+
+    def counters(self) -> list[Port]:
+        """What passed each port, as of the last moment at which nothing was under way."""
+        count = ctypes.c_size_t()
+        check(lib.pennyFabricCounters(self._comm, None, count), self._comm)
+        ports = (FabricPort * count.value)()
+        check(lib.pennyFabricCounters(self._comm, ports, count), self._comm)
+        return [
+            Port(
+                port.name.decode(),
+                port.bytes,
+                port.messages,
+                port.busyPs,
+                port.queueHigh,
+                port.errors,
+                port.resends,
+                port.downPs,
+            )
+            for port in ports
+        ]
