@@ -30,12 +30,11 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
+from small_llama import decode, prompt, small_llama, whole
+from tensor_parallel import Team, parallelise
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.distributed import DistributedConfig
 from transformers.utils import logging
-
-from small_llama import decode, prompt, small_llama, whole
-from tensor_parallel import Team, parallelise
 
 
 def by_plan(config: LlamaConfig) -> LlamaForCausalLM:
