@@ -13,20 +13,15 @@ import pytest
 
 pytest.importorskip("torch", reason="the examples need torch: pip install 'penny[torch]'")
 
-PYTHON = Path(__file__).resolve().parents[1]
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SMALL = ["--layers", "2", "--hidden", "64", "--tokens", "6"]
 
 
-def start(script: str, *options: str, ranks: int = 2) -> subprocess.CompletedProcess[str]:
-    """Runs a script of examples/; the timeout only keeps a job that hangs from hanging the tests."""
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-    return subprocess.run(
-        [*launch, str(PYTHON / "examples" / script), *options], capture_output=True, text=True, timeout=240
-    )
-
-
 def printed(script: str, *options: str) -> str:
-    done = start(script, *options)
+    """What an example prints on two ranks; the timeout only keeps one that hangs from hanging the tests."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    command = [*launch, str(EXAMPLES / script), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -38,33 +33,41 @@ def decoded(*options: str) -> dict[str, Any]:
     return report
 
 
-def test_digits_are_learnt_and_both_backends_learn_the_same_bits() -> None:
-    fingerprints = []
-    for backend in ("penny", "gloo"):
-        text = printed("ddp_digits.py", "--backend", backend)
+def test_digits_are_learnt_and_shareable_memory_and_gloo_learn_the_same_bits() -> None:
+    fingerprints = set()
+    for options in (["--heap"], ["--backend", "gloo"]):
+        text = printed("ddp_digits.py", *options)
         right = re.search(r"held out: \d+ of 359 right \(([\d.]+) %\)", text)
         assert right and float(right[1]) > 95, text
         assert "the networks of all ranks are the same" in text
-        fingerprints.append(re.search(r"fingerprint: (\w{16})", text))
-    penny, gloo = fingerprints
-    assert penny and gloo and penny[1] == gloo[1]
-
-
-def test_digits_are_learnt_with_gradients_in_shareable_memory() -> None:
-    assert "the networks of all ranks are the same" in printed("ddp_digits.py", "--heap")
+        fingerprints.update(re.findall(r"fingerprint: (\w{16})", text))
+    assert len(fingerprints) == 1, fingerprints
 
 
 def test_a_llama_decodes_the_same_tokens_by_plan_by_hand_in_shareable_memory_and_by_gloo() -> None:
-    by_plan = decoded()
-    by_hand, on_heap = decoded("--hand-written"), decoded("--hand-written", "--heap")
-    by_gloo = decoded("--backend", "gloo")
+    by_plan, by_hand, by_gloo = decoded(), decoded("--hand-written", "--heap"), decoded("--backend", "gloo")
     assert by_plan["same"] and len(by_plan["ids"]) == 6
-    assert by_plan["ids"] == by_hand["ids"] == on_heap["ids"] == by_gloo["ids"]
+    assert by_plan["ids"] == by_hand["ids"] == by_gloo["ids"]
     # Each of the two layers all-reduces twice a token.
     assert by_plan["all_reduces_per_token"] == by_hand["all_reduces_per_token"] == 4
 
 
 def test_shareable_memory_is_refused_where_nothing_would_lie_in_it() -> None:
-    done = start("tp_llama.py", "--heap", ranks=1)
+    pytest.importorskip("transformers", reason="the Llama needs transformers")
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "tp_llama.py"), "--heap"], capture_output=True, text=True, timeout=240
+    )
     assert done.returncode != 0
     assert "--heap needs --hand-written and --backend penny" in done.stderr
+
+
+def test_machines_that_are_not_here_are_compared_and_equal_runs_tell_equal_times() -> None:
+    pytest.importorskip("transformers", reason="the Llama needs transformers")
+    text = printed("fabric_what_if.py", *SMALL, "--machines", "dgx-h100", "dgx-h100", "t3000")
+    assert "a token on 2 ranks: 4 all-reduces, 1024 bytes" in text
+    assert "ids on all machines the same" in text
+    times = re.findall(
+        r"^(.*): ([\d.]+) us a token, [\d.]+ us an all-reduce, [\d.]+ times dgx-h100$", text, re.M
+    )
+    assert [machine for machine, _ in times] == ["dgx-h100", "dgx-h100", "t3000"]
+    assert times[0] == times[1] and 0 < float(times[0][1]) != float(times[2][1])
