@@ -282,6 +282,9 @@ typedef enum {
 // What a pennyComm_t pretends to point at.
 typedef struct pennyComm pennyComm;
 
+// What a pennyEvent_t pretends to point at.
+typedef struct pennyEvent pennyEvent;
+
 // What a pennyMailbox_t pretends to point at.
 typedef struct pennyMailbox pennyMailbox;
 
@@ -328,9 +331,16 @@ typedef struct {
     const char *fabricClock;
 } pennyConfig_t;
 
-// An ordered queue of calls. NULL is the only one in this version: the call runs in the caller's thread and is done
-// when it returns. Anything else is pennyInvalidUsage.
+// An ordered queue of calls with a thread of its own that makes them; see pennyStreamCreate. NULL: the call runs in the
+// caller's thread and is done when it returns.
 typedef pennyStream *pennyStream_t;
+
+// A point in a stream's work. Copy it freely; it is good until pennyEventDestroy, and refused with pennyInvalidArgument
+// ever after.
+typedef pennyEvent *pennyEvent_t;
+
+// A function that a stream calls.
+typedef void (*pennyHostFn_t)(void *userData);
 
 // A window, as one rank holds it. Copy it freely; it is good until pennyCommWindowDeregister or the end of its
 // communicator, and refused with pennyInvalidArgument ever after.
@@ -930,6 +940,57 @@ pennyResult_t pennyGroupStart(void);
 // If a queued call was refused for its arguments, that is returned here again, and nothing of the group is run.
 // Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
+
+// Makes a stream: calls that name it are checked, queued, and return at once; its own thread makes them in order.
+// Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
+//
+// Calls of one communicator run in the order in which they were queued, over all its streams, and a call on it
+// without a stream first waits for them. What fails after it was queued is told by the next event of the stream, by the
+// next pennyStreamSynchronize, and by pennyCommGetAsyncError of the communicator; calls behind it are made all the same.
+//
+// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have come to it, and
+// they go on when it is over. If it also has calls without a stream, pennyGroupEnd returns when it is over.
+pennyResult_t pennyStreamCreate(pennyStream_t *stream);
+
+// Ends a stream when all that is queued on it is over, and tells its first failure that was not told before.
+pennyResult_t pennyStreamDestroy(pennyStream_t stream);
+
+// Waits until all that is queued on the stream is over, and tells the first failure since it was last asked.
+pennyResult_t pennyStreamSynchronize(pennyStream_t stream);
+
+// The same without waiting: pennyInProgress if something is not over, which leaves the last error as it is.
+pennyResult_t pennyStreamQuery(pennyStream_t stream);
+
+// Whatever is queued on the stream from now on waits for the event, as it was last recorded before this call; not at
+// all if it never was. stream NULL: the caller waits.
+pennyResult_t pennyStreamWaitEvent(pennyStream_t stream,
+                                   pennyEvent_t event);
+
+// Has the stream's thread call fn(userData) when it comes to it; stream NULL: it is called here. It must not wait for
+// streams, or for calls that are queued on them: pennyInvalidUsage there.
+pennyResult_t pennyStreamLaunchHostFunc(pennyStream_t stream,
+                                        pennyHostFn_t hostFn,
+                                        void *userData);
+
+// Makes an event, which counts as over until it is recorded. Destroy it with pennyEventDestroy.
+pennyResult_t pennyEventCreate(pennyEvent_t *event);
+
+// Gives an event back, even before a stream has come to it.
+pennyResult_t pennyEventDestroy(pennyEvent_t event);
+
+// The event is over when all is that was queued on the stream before. It may be recorded again: the last time counts.
+pennyResult_t pennyEventRecord(pennyEvent_t event,
+                               pennyStream_t stream);
+
+// pennySuccess if the event is over, pennyInProgress if not (which leaves the last error as it is), or the first failure of
+// what its stream ran since the event recorded before it there: an event after each call tells how that call went.
+pennyResult_t pennyEventQuery(pennyEvent_t event);
+
+// Waits until the event is over; then as pennyEventQuery.
+pennyResult_t pennyEventSynchronize(pennyEvent_t event);
+
+// Milliseconds between two events that are over, by this machine's clock (not a declared machine's).
+pennyResult_t pennyEventElapsedTime(float *ms, pennyEvent_t start, pennyEvent_t end);
 
 // Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal. Every
 // rank of comm calls, with the same winFlags and each with its own buff and size; 0 bytes, where buff is not looked

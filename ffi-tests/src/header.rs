@@ -23,6 +23,7 @@ pub const FILES: &[&str] = &[
     "collectives.rs",
     "point_to_point.rs",
     "group.rs",
+    "stream.rs",
     "window.rs",
     "fabric.rs",
     "shmem/heap.rs",

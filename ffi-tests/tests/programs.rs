@@ -53,6 +53,12 @@ fn groups_do_what_they_say() {
 }
 
 #[test]
+fn streams_do_what_they_say() {
+    holds("stream", &[1, 2, 3]);
+    holds_with("stream", &[2], &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
 fn the_declared_machine_does_what_it_says() {
     holds("fabric", &[1, 2, 4]);
 }

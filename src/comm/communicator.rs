@@ -1,29 +1,28 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::call::{Call, Checked};
-use super::config::Config;
 use super::registered::Registrations;
 use super::registry::Handle;
-use super::semaphore::Shelf;
+use super::shared::{Origin, Shared};
 use super::signals::Counters;
 use super::symmetric::Symmetric;
 use super::window::Windows;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, Job, Ledger, direct};
-use crate::fabric::live::{Party, Seat, Standing};
+use crate::fabric::live::{Party, Standing};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::view::View;
-use crate::onesided::{Domain, Races};
+use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sync::prim::Ordering;
-use crate::sys::{cpu, fork};
+use crate::sys::cpu;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, DataType, Rank, RedOp};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 /// One rank's membership in a communicator.
 pub struct Communicator {
@@ -61,51 +60,6 @@ pub struct Communicator {
     pub(super) windows: Windows,
 }
 
-/// How a communicator came to be, which its children take after.
-pub(super) struct Origin {
-    /// Its caller's settings.
-    pub config: Config,
-    /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
-    pub parent_ranks: Option<Vec<Rank>>,
-    /// The communicator of this rank that all its ancestry goes back to, which tells members of different children apart.
-    pub root: Handle,
-    /// Its members' ranks there, by rank.
-    pub world: Vec<Rank>,
-}
-
-/// What other threads may see and do while one is inside a call.
-pub struct Shared {
-    pub(super) handle: Handle,
-    pub(super) transport: Arc<Transport>,
-    /// The caller's index on its machine.
-    pub(super) device: u32,
-    /// This rank's clock on the declared machine.
-    pub(super) seat: Option<Arc<Seat>>,
-    /// How it came to be.
-    pub(super) origin: Origin,
-    /// Its symmetric heap, between init and finalize, for threads that do not enter.
-    pub(super) domain: Mutex<Option<Arc<Domain>>>,
-    /// Its semaphores, as long as there is a symmetric heap.
-    pub(super) semaphores: Mutex<Option<Shelf>>,
-    /// The failure that ended the communicator's usefulness.
-    pub(super) broken: OnceLock<Error>,
-    /// The process that made it.
-    generation: u32,
-}
-
-impl Shared {
-    /// A forked child would speak in its parent's name.
-    #[inline]
-    pub(super) fn refuse_forked(&self) -> Result<()> {
-        if self.generation == fork::generation() {
-            return Ok(());
-        }
-        Err(Error::usage(
-            "this process was forked from a rank; only the parent may use the communicator: make a new one here",
-        ))
-    }
-}
-
 /// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival. That takes a
 /// second synchronisation, which is dear where ranks must take turns on a core.
 fn shared_from(nranks: u32) -> usize {
@@ -122,17 +76,8 @@ impl Communicator {
         party: Option<Party>,
         origin: Origin,
     ) -> Communicator {
-        let shared = Arc::new(Shared {
-            handle,
-            transport: transport.clone(),
-            device,
-            seat: party.as_ref().map(|party| party.seat().clone()),
-            origin,
-            domain: Mutex::new(None),
-            semaphores: Mutex::new(None),
-            broken: OnceLock::new(),
-            generation: fork::generation(),
-        });
+        let seat = party.as_ref().map(|party| party.seat().clone());
+        let shared = Arc::new(Shared::new(handle, transport.clone(), device, seat, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());

@@ -1,43 +1,18 @@
-//! Groups of calls: queued on this thread between start and end, then run together.
-//!
-//! At the end a communicator's puts and signals are made, then all its transfers run side by side, then its collectives in
-//! their order, then it waits for the signals that it was to wait for: the same order on every rank, whatever order the
-//! calls were made in; and nobody waits for a signal before it has given its own. A group that spans several communicators of this process (its ranks
-//! are threads to each other) runs each on a thread of its own, because they wait for one another.
+//! Groups of calls: queued on this thread between start and end, then run together (`batch.rs`), here or on a stream.
 
-use super::call::Call;
+use super::batch::{self, Batch, Queued};
 use super::joining::{self, Joining};
-use super::registry::{self, Handle};
-use super::signals::{Awaited, Signal};
-use super::{Permute, Transfer, transfer};
+use super::registry::{Entry, Handle};
+use super::stream::{self, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
-use crate::fabric::live::Seat;
-use crate::memory::board::TICKETS;
-use crate::sync::prim::{AtomicU32, Ordering};
 use std::cell::RefCell;
-use std::sync::Arc;
-
-/// Something to be done at the end of the group.
-enum Queued {
-    Collective(Handle, Call),
-    Permute(Handle, Permute),
-    Transfer(Handle, Transfer),
-    Signal(Handle, Signal),
-    Awaited(Handle, Vec<Awaited>),
-}
-
-/// A call that all ranks make in the same order.
-pub(super) enum Joint {
-    Collective(Call),
-    Permute(Permute),
-}
 
 #[derive(Default)]
 struct Group {
     depth: u32,
     joining: Vec<Joining>,
-    queue: Vec<Queued>,
+    queue: Vec<(Queued, Option<StreamHandle>)>,
     failure: Option<Error>,
 }
 
@@ -71,35 +46,23 @@ pub(super) fn add_joining(joining: Joining) -> Option<Handle> {
     handle
 }
 
-/// Queue a collective whose arguments are right.
-pub(super) fn add_collective(handle: Handle, call: &Call) {
-    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Collective(handle, *call)));
-}
-
-/// Queue a permutation whose arguments are right.
-pub(super) fn add_permute(handle: Handle, permute: Permute) {
-    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Permute(handle, permute)));
-}
-
-/// Queue a transfer whose arguments are right.
-pub(super) fn add_transfer(handle: Handle, transfer: &Transfer) {
-    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Transfer(handle, *transfer)));
-}
-
-/// Queue a signal, with its data, whose arguments are right.
-pub(super) fn add_signal(handle: Handle, signal: &Signal) {
-    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Signal(handle, *signal)));
-}
-
-/// Queue the wait for signals that there can be.
-pub(super) fn add_awaited(handle: Handle, awaited: Vec<Awaited>) {
-    GROUP.with_borrow_mut(|g| g.queue.push(Queued::Awaited(handle, awaited)));
+/// Make a call at the end of the group, on a stream if one is given.
+pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
+    GROUP.with_borrow_mut(|g| g.queue.push((queued, stream)));
 }
 
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
-    side_by_side(&mut joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
-    run(queue)
+    batch::side_by_side(&mut joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
+    if queue.is_empty() {
+        return Ok(());
+    }
+    let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
+    let batch = Batch { calls, grouped: true };
+    match streams.iter().all(Option::is_none) {
+        true => batch.run(Entry::Caller),
+        false => stream::queue(batch, &streams),
+    }
 }
 
 /// Close the group; tell what the outermost would take, instead of running it.
@@ -111,13 +74,11 @@ pub(super) fn simulate_end() -> Result<u64> {
             "a group that makes communicators cannot be simulated; close it with pennyGroupEnd",
         ));
     }
-    // Shares run side by side, so the group takes as long as its longest.
-    let shares = divide(queue);
-    shares.iter().try_fold(0, |longest: u64, share| Ok(longest.max(share.estimate()?)))
+    batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
 }
 
 /// What the outermost group holds, when it ends.
-fn close() -> Result<(Vec<Joining>, Vec<Queued>)> {
+fn close() -> Result<(Vec<Joining>, Vec<(Queued, Option<StreamHandle>)>)> {
     let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
@@ -133,162 +94,6 @@ fn close() -> Result<(Vec<Joining>, Vec<Queued>)> {
         return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
     }
     Ok((joining, queue))
-}
-
-/// Do the same for each, all at once because they wait for one another; the first failure counts.
-fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
-    let Some((last, others)) = all.split_last_mut() else { return Ok(()) };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = others.iter_mut().map(|one| scope.spawn(move || work(one))).collect();
-        let mut ended = work(last);
-        for thread in threads {
-            let theirs =
-                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
-            ended = ended.and(theirs);
-        }
-        ended
-    })
-}
-
-/// One communicator's share of a group.
-struct Share {
-    handle: Handle,
-    signals: Vec<Signal>,
-    transfers: Vec<Transfer>,
-    joint: Vec<Joint>,
-    awaited: Vec<Awaited>,
-    /// Its rank's clock on a declared machine, where the rank has other shares in the group.
-    clock_ps: Option<u64>,
-    activity: Option<Activity>,
-}
-
-/// One share for each communicator.
-fn divide(queue: Vec<Queued>) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
-    for queued in queue {
-        let handle = match &queued {
-            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
-            Queued::Signal(h, _) | Queued::Awaited(h, _) => *h,
-        };
-        let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share {
-                handle,
-                signals: Vec::new(),
-                transfers: Vec::new(),
-                joint: Vec::new(),
-                awaited: Vec::new(),
-                clock_ps: None,
-                activity: None,
-            });
-            shares.len() - 1
-        });
-        match queued {
-            Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
-            Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
-            Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
-            Queued::Signal(_, signal) => shares[at].signals.push(signal),
-            Queued::Awaited(_, awaited) => shares[at].awaited.extend(awaited),
-        }
-    }
-    shares
-}
-
-fn run(queue: Vec<Queued>) -> Result<()> {
-    let mut shares = divide(queue);
-    // One communicator alone is the caller's own activity; the common case.
-    if shares.len() > 1 {
-        share_seats(&mut shares)?;
-    }
-    side_by_side(&mut shares, |share| {
-        let ended = share.run();
-        share.activity = None;
-        ended
-    })
-}
-
-/// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
-fn share_seats(shares: &mut [Share]) -> Result<()> {
-    let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
-    let seats: Vec<Option<Arc<Seat>>> = shares.iter().map(seat_of).collect();
-    for (at, seat) in seats.iter().enumerate() {
-        let Some(seat) = seat else { continue };
-        let is_same =
-            |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
-        let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
-        if of_seat[0] != at || of_seat.len() == 1 {
-            continue;
-        }
-        let activities = Activities::begin(seat, of_seat.len() as u32)?;
-        for i in of_seat {
-            shares[i].clock_ps = Some(seat.clock_ps());
-            shares[i].activity = Some(Activity(activities.clone()));
-        }
-    }
-    Ok(())
-}
-
-/// What the shares of one rank are to its clock: each an activity that may wait, the last of which is the rank's own.
-struct Activities {
-    seat: Arc<Seat>,
-    left: AtomicU32,
-}
-
-/// One of them; over when it is dropped.
-struct Activity(Arc<Activities>);
-
-impl Activities {
-    fn begin(seat: &Arc<Seat>, count: u32) -> Result<Arc<Activities>> {
-        if count as usize > TICKETS {
-            return Err(Error::usage(format!(
-                "a group over {count} communicators of one rank on a declared machine, where {TICKETS} fit; divide the group"
-            )));
-        }
-        seat.begin_activities(count - 1);
-        Ok(Arc::new(Activities { seat: seat.clone(), left: AtomicU32::new(count) }))
-    }
-}
-
-impl Drop for Activity {
-    fn drop(&mut self) {
-        if self.0.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            self.0.seat.end_activity();
-        }
-    }
-}
-
-impl Share {
-    /// What it would take on the declared machine, if all ranks entered it together. Signals that are waited for have come
-    /// by then, if the others give as many as this rank.
-    fn estimate(&self) -> Result<u64> {
-        registry::enter(self.handle, |communicator| {
-            let other_ps = communicator.estimate(&self.transfers, &self.joint)?;
-            Ok(other_ps.saturating_add(communicator.estimate_signals(&self.signals)?))
-        })
-    }
-
-    fn run(&self) -> Result<()> {
-        registry::enter(self.handle, |communicator| {
-            communicator.group_clock = self.clock_ps;
-            let mut ended = Ok(());
-            for signal in &self.signals {
-                // A later one would say that those before it have come.
-                ended = ended.and_then(|()| communicator.signal(signal));
-            }
-            ended = ended.and(transfer::run(communicator, &self.transfers, true));
-            for call in &self.joint {
-                ended = ended.and(match call {
-                    Joint::Collective(call) => communicator.collective(call),
-                    Joint::Permute(permute) => communicator.permute(permute),
-                });
-            }
-            if !self.awaited.is_empty() {
-                ended = ended.and(communicator.await_signals(&self.awaited));
-            }
-            communicator.group_clock = None;
-            ended
-        })
-    }
 }
 
 /// An id is all zeros before `pennyGetUniqueId` has filled it.

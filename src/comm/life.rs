@@ -1,11 +1,12 @@
 //! How a communicator begins and ends.
 
-use super::communicator::{Communicator, Origin};
+use super::communicator::Communicator;
 use super::config::{Config, Settings};
 use super::declared;
 use super::lease::Lease;
 use super::mailbox;
 use super::registry::{self, Handle};
+use super::shared::Origin;
 use super::shmem;
 use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
@@ -300,6 +301,7 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 
 /// Free a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: Handle) -> Result<()> {
+    // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let (mut communicator, semaphores) = part(handle)?;
     if communicator.broken().is_err() {

@@ -2,6 +2,7 @@
 //!
 //! This is Penny's Rust interface; `ffi` is a thin C coat over it.
 
+mod batch;
 mod call;
 mod child;
 mod communicator;
@@ -18,8 +19,10 @@ mod registered;
 mod registry;
 mod remote_copy;
 mod semaphore;
+mod shared;
 mod shmem;
 mod signals;
+mod stream;
 mod symmetric;
 mod table;
 mod team;
@@ -39,13 +42,20 @@ pub use shmem::*;
 pub use signals::{
     Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals,
 };
+pub use stream::{
+    EventHandle, StreamHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_record,
+    event_synchronize, stream_create, stream_destroy, stream_host_function, stream_query, stream_synchronize,
+    stream_wait_event,
+};
 pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
 pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
 
+use batch::{Batch, Queued};
 use child::{Birth, Wish};
 use joining::{Joining, Newcomer};
+use registry::Entry;
 
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
@@ -124,17 +134,23 @@ pub fn destroy(comm: Handle) -> Result<()> {
 pub fn abort(comm: Handle) -> Result<()> {
     life::abort(comm)
 }
-/// The communicator's state: `Success`, or the failure that broke it.
+/// The communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
 pub fn async_error(comm: Handle) -> Result<Code> {
     let shared = registry::shared(comm)?;
     if let Some(e) = shared.broken.get() {
         return Ok(e.code);
     }
+    if let Some(code) = shared.turns.failure() {
+        return Ok(code);
+    }
     Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: Handle, message: &str) {
-    let _ = registry::enter(comm, |c| {
+    poison_as(comm, Entry::Caller, message);
+}
+fn poison_as(comm: Handle, entry: Entry, message: &str) {
+    let _ = registry::enter_as(comm, entry, |c| {
         c.break_with(&Error::internal(message));
         Ok(())
     });
@@ -151,32 +167,42 @@ pub fn user_rank(comm: Handle) -> Result<Rank> {
 pub fn device(comm: Handle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
-/// Run a collective, or queue it if a group is open on this thread.
+/// Is a call not to be made now: is a group open on this thread, or a stream given?
 #[inline]
-pub fn collective(comm: Handle, call: &Call) -> Result<()> {
+fn is_for_later(stream: Option<StreamHandle>) -> bool {
+    stream.is_some() || group::is_open()
+}
+/// Make a call whose arguments are right at the end of the open group, or when its stream comes to it.
+fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     if group::is_open() {
+        group::add(queued, stream);
+        return Ok(());
+    }
+    stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
+}
+/// Run a collective; or queue it, if a stream is given or a group is open on this thread.
+#[inline]
+pub fn collective(comm: Handle, call: &Call, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
         let (rank, nranks) = (user_rank(comm)?, count(comm)?);
         call.check(rank, nranks)?;
-        group::add_collective(comm, call);
-        return Ok(());
+        return later(stream, Queued::Collective(comm, *call));
     }
     registry::enter(comm, |c| c.collective(call))
 }
-/// Run one half of a transfer, or queue it if a group is open on this thread.
-pub fn transfer(comm: Handle, transfer: &Transfer) -> Result<()> {
-    if group::is_open() {
+/// Run one half of a transfer, or queue it as [`collective`] does.
+pub fn transfer(comm: Handle, transfer: &Transfer, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
-        group::add_transfer(comm, transfer);
-        return Ok(());
+        return later(stream, Queued::Transfer(comm, *transfer));
     }
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
-/// Run a permutation, or queue it if a group is open on this thread.
-pub fn permute(comm: Handle, permute: Permute) -> Result<()> {
-    if group::is_open() {
+/// Run a permutation, or queue it as [`collective`] does.
+pub fn permute(comm: Handle, permute: Permute, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
         permute.check(user_rank(comm)?, count(comm)?)?;
-        group::add_permute(comm, permute);
-        return Ok(());
+        return later(stream, Queued::Permute(comm, permute));
     }
     registry::enter(comm, |c| c.permute(&permute))
 }

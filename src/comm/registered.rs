@@ -249,7 +249,7 @@ mod tests {
                         let output = vec![0f32; bytes / 4];
                         comm::register(comm, address(&input), bytes).unwrap();
                         comm::register(comm, address(&output), bytes).unwrap();
-                        comm::collective(comm, &all_reduce(&input, &output)).unwrap();
+                        comm::collective(comm, &all_reduce(&input, &output), None).unwrap();
                         comm::destroy(comm).unwrap();
                         let right = |(i, &x): (usize, &f32)| x == (3 + 3 * (i % 10)) as f32;
                         assert!(output.iter().enumerate().all(right));

@@ -4,7 +4,8 @@
 //! communicators one after another cost the memory of one. Entering a communicator takes its lock without waiting:
 //! whoever finds it taken is a second thread in the same communicator, which is a misuse that we name.
 
-use super::communicator::{Communicator, Shared};
+use super::communicator::Communicator;
+use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
@@ -96,24 +97,65 @@ pub(super) fn release(handle: Handle) {
     ignore_poison(&FREE).list.push(((handle.0 & 0xffff) as usize, handle.0 >> 16));
 }
 
+/// Who enters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// A thread of the program: what it has queued on streams comes first.
+    Caller,
+    /// A stream's worker, whose turn has come.
+    Worker,
+}
+
 /// Be the one thread inside.
 #[inline]
 pub(super) fn enter<T>(handle: Handle, inside: impl FnOnce(&mut Communicator) -> Result<T>) -> Result<T> {
+    enter_as(handle, Entry::Caller, inside)
+}
+
+/// The same, for whoever it is.
+#[inline]
+pub(super) fn enter_as<T>(
+    handle: Handle,
+    entry: Entry,
+    inside: impl FnOnce(&mut Communicator) -> Result<T>,
+) -> Result<T> {
     let slot = live(handle)?;
-    let mut body = match slot.body.try_lock() {
-        Ok(body) => body,
-        Err(TryLockError::Poisoned(e)) => e.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            return Err(Error::usage(
-                "another thread is inside a call on this communicator; one thread at a time, or one communicator a thread",
-            ));
+    // BOUND: it is tried again only after calls that were queued before have ended.
+    loop {
+        let mut body = match slot.body.try_lock() {
+            Ok(body) => body,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let shared = shared(handle)?;
+                if entry == Entry::Worker || shared.turns.are_over() {
+                    return Err(occupied());
+                }
+                shared.refuse_forked()?;
+                shared.turns.await_all()?;
+                continue;
+            }
+        };
+        match body.as_mut() {
+            // The handle may have been destroyed, and even given out again, between the look and the lock.
+            Some(communicator) if communicator.handle() == handle => {
+                if entry == Entry::Worker || communicator.shared.turns.are_over() {
+                    return inside(communicator);
+                }
+                let shared = communicator.shared.clone();
+                drop(body);
+                shared.refuse_forked()?;
+                shared.turns.await_all()?;
+            }
+            _ => return Err(stale()),
         }
-    };
-    match body.as_mut() {
-        // The handle may have been destroyed, and even given out again, between the look and the lock.
-        Some(communicator) if communicator.handle() == handle => inside(communicator),
-        _ => Err(stale()),
     }
+}
+
+#[cold]
+fn occupied() -> Error {
+    Error::usage(
+        "another thread is inside a call on this communicator; one thread at a time, or one communicator a thread",
+    )
 }
 
 /// What any thread may see at any time.

@@ -10,10 +10,11 @@
 //! data, then adds with Release. So the order that NCCL promises within a context holds across them, too; what contexts
 //! keep apart is the counting.
 
+use super::batch::Queued;
 use super::call::MOST_BYTES;
 use super::communicator::Communicator;
-use super::group;
 use super::registry::{self, Handle};
+use super::stream::StreamHandle;
 use super::window::{self, WindowHandle};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Spec, What};
@@ -351,23 +352,21 @@ impl Communicator {
     }
 }
 
-/// Give a rank a signal, after the data if there is some; or queue it if a group is open on this thread. The peer need not
-/// be in any call.
-pub fn signal(comm: Handle, signal: &Signal) -> Result<()> {
-    if group::is_open() {
+/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
+/// thread. The peer need not be in any call.
+pub fn signal(comm: Handle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
+    if super::is_for_later(stream) {
         signal.check(comm, super::user_rank(comm)?, super::count(comm)?)?;
-        group::add_signal(comm, signal);
-        return Ok(());
+        return super::later(stream, Queued::Signal(comm, *signal));
     }
     registry::enter(comm, |c| c.signal(signal))
 }
 
-/// Wait for signals and take them off, or queue that if a group is open on this thread.
-pub fn wait_signals(comm: Handle, awaited: Vec<Awaited>) -> Result<()> {
-    if group::is_open() {
+/// Wait for signals and take them off, or queue that as [`signal`] does.
+pub fn wait_signals(comm: Handle, awaited: Vec<Awaited>, stream: Option<StreamHandle>) -> Result<()> {
+    if super::is_for_later(stream) {
         check_all(&awaited, super::count(comm)?)?;
-        group::add_awaited(comm, awaited);
-        return Ok(());
+        return super::later(stream, Queued::Awaited(comm, awaited));
     }
     registry::enter(comm, |c| c.await_signals(&awaited))
 }

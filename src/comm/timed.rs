@@ -1,8 +1,8 @@
 //! Calls of ranks that stand on a declared machine: posted before their bytes move, and done when the machine would be.
 
+use super::batch::Joint;
 use super::call::{Call, Checked};
 use super::communicator::Communicator;
-use super::group::Joint;
 use super::registry::{self, Handle};
 use super::transfer::Transfer;
 use crate::error::{Code, Error, Result};

@@ -42,7 +42,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, ..of(Collective::AllReduce) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Reduces count elements over all ranks and gives root the result.
@@ -60,7 +60,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, root, ..of(Collective::Reduce) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Copies count elements of root's sendbuff to every rank's recvbuff.
@@ -77,7 +77,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Broadcast) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// pennyBroadcast in place: buff is the input at root and the output elsewhere.
@@ -90,7 +90,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: buff, recv: buff, count, dtype: datatype, root, ..of(Collective::Broadcast) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Collects sendcount elements of each rank on every rank, in rank order.
@@ -111,7 +111,7 @@ c_api! {
     ) {
         let call =
             Call { send: sendbuff, recv: recvbuff, count: sendcount, dtype: datatype, ..of(Collective::AllGather) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Reduces ranks * recvcount elements over all ranks and gives each rank one block of the result.
@@ -132,7 +132,8 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let (send, recv, count) = (sendbuff, recvbuff, recvcount);
-        comm::collective(comm, &Call { send, recv, count, dtype: datatype, op, ..of(Collective::ReduceScatter) })
+        let call = Call { send, recv, count, dtype: datatype, op, ..of(Collective::ReduceScatter) };
+        comm::collective(comm, &call, stream)
     }
 
     /// pennyReduceScatter of an input of any length: each rank gets b = ceil(count / ranks) elements.
@@ -152,7 +153,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let (send, recv, dtype, padded) = (sendbuff, recvbuff, datatype, true);
-        comm::collective(comm, &Call { send, recv, count, dtype, op, padded, ..of(Collective::ReduceScatter) })
+        comm::collective(comm, &Call { send, recv, count, dtype, op, padded, ..of(Collective::ReduceScatter) }, stream)
     }
 
     /// Sends block j of each rank's sendbuff to rank j.
@@ -171,7 +172,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, ..of(Collective::AlltoAll) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Collects count elements of each rank at root, in rank order.
@@ -188,7 +189,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Gather) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Gives rank r the block r of root's sendbuff.
@@ -205,7 +206,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Scatter) };
-        comm::collective(comm, &call)
+        comm::collective(comm, &call, stream)
     }
 
     /// Sends count elements from each rank to the one that perm names, as JAX's lax.ppermute does.
@@ -238,11 +239,11 @@ c_api! {
         }
         // SAFETY: the caller's promise: one entry for each rank. C may have aligned them badly.
         let perm = (0..ranks).map(|rank| unsafe { perm.add(rank).read_unaligned() }).collect();
-        comm::permute(comm, Permute { send: sendbuff, recv: recvbuff, count, dtype: datatype, perm })
+        comm::permute(comm, Permute { send: sendbuff, recv: recvbuff, count, dtype: datatype, perm }, stream)
     }
 
     /// Returns when every rank has called it.
     fn pennyBarrier(comm: pennyComm_t, stream: pennyStream_t) {
-        comm::collective(comm, &of(Collective::Barrier))
+        comm::collective(comm, &of(Collective::Barrier), stream)
     }
 }

@@ -23,7 +23,7 @@ use std::thread;
 
 use super::types::pennyResult_t;
 use crate::comm::{self, Handle};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
 
 /// Defines exported functions. See the head of this file.
@@ -215,6 +215,8 @@ impl Site {
     pub fn fail(self, failure: thread::Result<Result<()>>) -> pennyResult_t {
         let error = match failure {
             Ok(Ok(())) => return super::types::pennySuccess,
+            // No failure: whoever asks again and again keeps the sentence of the last one.
+            Ok(Err(Error { code: Code::InProgress, .. })) => return super::types::pennyInProgress,
             Ok(Err(error)) => Error { message: format!("{}: {}", self.function, error.message), ..error },
             Err(panic) => {
                 let error = Error::internal(format!("{}: {}", self.function, sentence_of(&*panic)));

@@ -3,7 +3,7 @@
 //! A handle's bits are [`comm::Handle`]: an index and a generation. So a stale, foreign or invented one is recognised and
 //! refused, and C still gets a type of its own that its compiler tells from any other.
 
-use crate::comm::Handle;
+use crate::comm::{Handle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::{OrNull, Parameter, Site};
 
@@ -21,8 +21,8 @@ pub struct pennyStream {
     _opaque: [u8; 0],
 }
 
-/// An ordered queue of calls. NULL is the only one in this version: the call runs in the caller's thread and is done
-/// when it returns. Anything else is pennyInvalidUsage.
+/// An ordered queue of calls with a thread of its own that makes them; see pennyStreamCreate. NULL: the call runs in the
+/// caller's thread and is done when it returns.
 pub type pennyStream_t = *mut pennyStream;
 
 // LAYOUT: a handle's 64 bits fit a pointer.
@@ -36,6 +36,10 @@ pub(super) fn to_c(handle: Handle) -> pennyComm_t {
 /// The communicator that C means; `None` for NULL.
 pub(super) fn from_c(comm: pennyComm_t) -> Option<Handle> {
     (!comm.is_null()).then(|| Handle(comm.addr() as u64))
+}
+
+fn stream_from_c(stream: pennyStream_t) -> Option<StreamHandle> {
+    (!stream.is_null()).then(|| StreamHandle(Handle(stream.addr() as u64)))
 }
 
 impl Parameter for pennyComm_t {
@@ -59,17 +63,20 @@ impl Parameter for OrNull<pennyComm_t> {
 }
 
 impl Parameter for pennyStream_t {
-    type Admitted = ();
-    unsafe fn admit(self, name: &'static str) -> Result<()> {
-        match self.is_null() {
-            true => Ok(()),
-            false => Err(Error::usage(format!(
-                "{name} is not NULL, and this version has no other stream; pass NULL"
-            ))),
-        }
+    type Admitted = Option<StreamHandle>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Option<StreamHandle>> {
+        Ok(stream_from_c(self))
     }
-    /// Every call that takes a stream, and no other, is one that a group queues.
+    /// Every call that takes a stream in this way is one that a group queues.
     fn describe(&self, site: &mut Site) {
         site.queued = true;
+    }
+}
+
+/// The stream of a function that a group does not queue.
+impl Parameter for OrNull<pennyStream_t> {
+    type Admitted = Option<StreamHandle>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Option<StreamHandle>> {
+        Ok(stream_from_c(self.0))
     }
 }

@@ -4,8 +4,8 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, window, fabric, shmem,
-//!                        semaphore, remote_copy, mailbox:
+//!                    '-- library, communicator, memory, collectives, point_to_point, group, stream, window, fabric,
+//!                        shmem, semaphore, remote_copy, mailbox:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -33,6 +33,7 @@ mod point_to_point;
 mod remote_copy;
 mod semaphore;
 mod shmem;
+mod stream;
 mod window;
 
 pub use collectives::*;
@@ -47,5 +48,6 @@ pub use point_to_point::*;
 pub use remote_copy::*;
 pub use semaphore::*;
 pub use shmem::*;
+pub use stream::*;
 pub use types::*;
 pub use window::*;

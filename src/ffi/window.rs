@@ -130,7 +130,7 @@ c_api! {
     ) {
         let put = Put { source: localbuff, count, dtype: datatype, window: peerWin, offset: peerWinOffset };
         let counter = Counter { peer, index: sigIdx, context: ctx };
-        comm::signal(comm, &Signal { counter, flags, put: Some(put) })
+        comm::signal(comm, &Signal { counter, flags, put: Some(put) }, stream)
     }
 
     /// Gives peer the signal (sigIdx, ctx) without data: pennyPutSignal of nothing. It needs no window.
@@ -143,7 +143,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let counter = Counter { peer, index: sigIdx, context: ctx };
-        comm::signal(comm, &Signal { counter, flags, put: None })
+        comm::signal(comm, &Signal { counter, flags, put: None }, stream)
     }
 
     /// Waits until for each of nDesc descriptors opCnt signals have come from its peer on (sigIdx, ctx), then takes them off,
@@ -169,6 +169,6 @@ c_api! {
         }
         // SAFETY: the caller's promise: nDesc descriptors. C may have aligned them badly.
         let read = |i| unsafe { signalDescs.add(i).read_unaligned() };
-        comm::wait_signals(comm, (0..count).map(|i| read(i).awaited()).collect())
+        comm::wait_signals(comm, (0..count).map(|i| read(i).awaited()).collect(), stream)
     }
 }

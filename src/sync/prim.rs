@@ -5,15 +5,17 @@ pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Atomics that the model checker can see: what the protocols in this folder are written over.
+/// What the model checker can see: the protocols in this folder are written over it.
 #[cfg(not(loom))]
 pub mod model {
     pub use super::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use std::sync::{Condvar, Mutex};
 }
-/// Atomics that the model checker can see: what the protocols in this folder are written over.
+/// What the model checker can see: the protocols in this folder are written over it.
 #[cfg(loom)]
 pub mod model {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use loom::sync::{Condvar, Mutex};
 }
 
 /// Tell the core that this is a spin loop.

@@ -1,4 +1,4 @@
-//! The one waiting primitive. Nothing else in the library spins or sleeps.
+//! The one way to wait for another rank. Within a process, threads wait for each other's counts (`count.rs`).
 //!
 //! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), or on the deadline.
 //! It spins while a hand-off between cores is likely (0.1 us), then yields, because where ranks outnumber cores the

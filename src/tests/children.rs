@@ -16,7 +16,7 @@ fn gather(comm: Handle, mine: u32) -> Result<Vec<u32>> {
     let (dtype, op) = (DataType::Uint32, RedOp::Sum);
     let call =
         Call { collective: Collective::AllGather, send, recv, count: 1, dtype, op, root: 0, padded: false };
-    comm::collective(comm, &call)?;
+    comm::collective(comm, &call, None)?;
     Ok(all)
 }
 

@@ -137,7 +137,7 @@ fn run(case: &Case, n: u32, me: Rank, comm: Handle) {
         root: root as i32,
         padded: false,
     };
-    comm::collective(comm, &call).unwrap_or_else(|e| panic!("{c} on rank {me} of {n}: {e}"));
+    comm::collective(comm, &call, None).unwrap_or_else(|e| panic!("{c} on rank {me} of {n}: {e}"));
     let slice = buffer.slice();
     for b in 0..outs {
         for i in 0..count {
@@ -195,7 +195,7 @@ fn one_thread_makes_and_uses_several_ranks_in_groups() {
             root: 0,
             padded: false,
         };
-        comm::collective(rank, &call).unwrap();
+        comm::collective(rank, &call, None).unwrap();
     }
     comm::group_end().unwrap();
     for (rank, mut buffer) in ranks.into_iter().zip(buffers) {

@@ -69,7 +69,7 @@ impl Memory {
         let (send, recv) =
             unsafe { (Address::from_raw(self.send as *const u8), Address::from_raw(self.recv as *const u8)) };
         let Shape { collective, count, dtype, op, root } = *shape;
-        comm::collective(comm, &Call { collective, send, recv, count, dtype, op, root, padded: false })
+        comm::collective(comm, &Call { collective, send, recv, count, dtype, op, root, padded: false }, None)
     }
     fn untouched(&mut self) -> bool {
         self.bytes(self.recv).iter().all(|&b| b == SENTINEL)
@@ -305,13 +305,13 @@ fn halves_of_a_transfer_that_do_not_fit_are_refused_and_the_next_are_right() {
                 let receives = format!("(count {received}, type {received_type})");
                 // A small message is on its way before anybody can refuse it, and its sender told only at the next.
                 let first = match me {
-                    0 => comm::transfer(comm, &half(&memory, true, 1, sent, sent_type)),
-                    _ => comm::transfer(comm, &half(&memory, false, 0, received, received_type)),
+                    0 => comm::transfer(comm, &half(&memory, true, 1, sent, sent_type), None),
+                    _ => comm::transfer(comm, &half(&memory, false, 0, received, received_type), None),
                 };
                 assert!(memory.untouched(), "{sends}, {receives}");
                 memory.all_reduce_is_right(comm, 2, 3).expect("transfers do not disturb collectives");
                 memory.bytes(memory.send).fill(7);
-                let next = comm::transfer(comm, &half(&memory, me == 0, 1 - me, 100, Int8));
+                let next = comm::transfer(comm, &half(&memory, me == 0, 1 - me, 100, Int8), None);
                 if me == 1 {
                     assert!(next.is_ok(), "{next:?}");
                     assert!(

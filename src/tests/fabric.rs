@@ -74,7 +74,7 @@ fn timed(rank: Rank, n: u32, comm: Handle, collective: Collective, count: usize)
         padded: false,
     };
     let before = comm::fabric_now(comm).unwrap();
-    comm::collective(comm, &call).unwrap();
+    comm::collective(comm, &call, None).unwrap();
     let after = comm::fabric_now(comm).unwrap();
     let of = |rank: u32, i: usize| rank * 1_000_003 + i as u32;
     for (i, &word) in recv.iter().enumerate() {
@@ -125,8 +125,8 @@ fn shift(rank: Rank, n: u32, comm: Handle, by: u32, count: usize) {
     let (mut out, mut into) = (vec![rank; count], vec![0; count]);
     let (to, from) = ((rank + by) % n, (rank + n - by) % n);
     comm::group_start().unwrap();
-    comm::transfer(comm, &half(true, &mut out, to)).unwrap();
-    comm::transfer(comm, &half(false, &mut into, from)).unwrap();
+    comm::transfer(comm, &half(true, &mut out, to), None).unwrap();
+    comm::transfer(comm, &half(false, &mut into, from), None).unwrap();
     comm::group_end().unwrap();
     assert!(into.iter().all(|&word| word == from));
 }
@@ -145,5 +145,6 @@ fn barrier(comm: Handle) -> Result<()> {
             root: 0,
             padded: false,
         },
+        None,
     )
 }

@@ -12,5 +12,6 @@ mod mailbox;
 mod permute;
 mod readme;
 mod semaphores;
+mod streams;
 mod symmetric;
 mod windows;

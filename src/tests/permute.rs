@@ -26,7 +26,11 @@ fn permuted(comm: Handle, me: Rank, count: usize, perm: &[i32]) -> Result<Vec<u3
     let mut send: Vec<u32> = (0..count).map(|i| value(me, i)).collect();
     let mut recv = vec![SENTINEL; count];
     let (send, to) = (at(&mut send), at(&mut recv));
-    comm::permute(comm, Permute { send, recv: to, count, dtype: DataType::Uint32, perm: perm.to_vec() })?;
+    comm::permute(
+        comm,
+        Permute { send, recv: to, count, dtype: DataType::Uint32, perm: perm.to_vec() },
+        None,
+    )?;
     Ok(recv)
 }
 
@@ -62,7 +66,8 @@ fn a_right_permute_turns_the_shards_of_the_pallas_guide_by_one() {
         let mut out = [SENTINEL; 8 * 128];
         let (send, recv) = (at(&mut shard), at(&mut out));
         let perm = vec![1, 2, 3, 0];
-        comm::permute(comm, Permute { send, recv, count: 8 * 128, dtype: DataType::Float32, perm }).unwrap();
+        comm::permute(comm, Permute { send, recv, count: 8 * 128, dtype: DataType::Float32, perm }, None)
+            .unwrap();
         assert_eq!(out, [result[me as usize].to_bits(); 8 * 128]);
     });
 }
@@ -105,7 +110,7 @@ fn shared_memory_is_permuted_where_it_lies() {
             (0..count).for_each(|i| input[i] = value(me, i) ^ round);
             let perm = (0..3).map(|r| next(r) as i32).collect();
             let (send, recv) = (at(input), at(output));
-            comm::permute(comm, Permute { send, recv, count, dtype: DataType::Uint32, perm }).unwrap();
+            comm::permute(comm, Permute { send, recv, count, dtype: DataType::Uint32, perm }, None).unwrap();
             let from = (0..3).find(|&r| next(r) == me).unwrap();
             assert!((0..count).all(|i| output[i] == value(from, i) ^ round), "round {round}");
         }
@@ -135,7 +140,7 @@ fn tables_that_cannot_be_are_refused_with_both_ranks_or_the_entry() {
             dtype: DataType::Int64,
             perm: vec![0, 1, 2],
         };
-        assert!(comm::permute(comm, none).unwrap_err().message.contains("more than memory can hold"));
+        assert!(comm::permute(comm, none, None).unwrap_err().message.contains("more than memory can hold"));
         holds(comm, me, 4, &[1, 2, 0]);
     });
 }
@@ -153,7 +158,7 @@ fn tables_that_differ_are_found_before_anything_is_moved() {
             let (from, to) = (at(&mut send), at(&mut recv));
             let permute =
                 Permute { send: from, recv: to, count: 3, dtype: DataType::Uint32, perm: mine.to_vec() };
-            let e = comm::permute(comm, permute).unwrap_err();
+            let e = comm::permute(comm, permute, None).unwrap_err();
             assert!(e.code == Code::InvalidUsage, "{e}");
             if told.starts_with("rank") && me != 2 {
                 assert!(e.message.contains(&format!("perm of rank {me} and of {told}")), "{e}");
@@ -176,7 +181,7 @@ fn in_place_is_refused_save_to_oneself_or_where_nothing_is_sent() {
         let mut call = |offset: usize, perm: &[i32]| {
             let (send, recv) = (at(&mut words), at(&mut words[offset..]));
             let permute = Permute { send, recv, count: 4, dtype: DataType::Uint32, perm: perm.to_vec() };
-            comm::permute(comm, permute).map(|()| words.clone())
+            comm::permute(comm, permute, None).map(|()| words.clone())
         };
         for (offset, perm) in [(0, [1, 0]), (3, [1, 0]), (3, [0, 1])] {
             let e = call(offset, &perm).unwrap_err();
@@ -199,13 +204,14 @@ fn permutations_of_a_group_run_in_their_order_after_its_transfers() {
             comm::permute(
                 comm,
                 Permute { send, recv, count: 10, dtype: DataType::Uint32, perm: right.clone() },
+                None,
             )
         };
         permute(at(&mut a), at(&mut b)).unwrap();
         permute(at(&mut b), at(&mut c)).unwrap();
         for (send, buffer, peer) in [(true, at(&mut a), next), (false, at(&mut d), previous)] {
             let half = Transfer { send, buffer, count: 10, dtype: DataType::Uint32, peer, of_permute: false };
-            comm::transfer(comm, &half).unwrap();
+            comm::transfer(comm, &half, None).unwrap();
         }
         comm::group_end().unwrap();
         assert_eq!((b, c, d), ([previous as u32; 10], [next as u32; 10], [previous as u32; 10]));
@@ -225,7 +231,7 @@ fn a_send_that_is_still_to_be_received_is_not_taken_for_a_part_of_a_permutation(
             of_permute: false,
         };
         if me == 0 {
-            comm::transfer(comm, &half(true, at(&mut words), 1)).unwrap();
+            comm::transfer(comm, &half(true, at(&mut words), 1), None).unwrap();
         }
         let ended = permuted(comm, me, 4, &[1, 0]);
         if me == 1 {

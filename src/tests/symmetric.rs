@@ -14,7 +14,11 @@ fn call(comm: Handle, collective: Collective, buffer: &mut [u32]) -> Result<()> 
     let at = unsafe { Address::from_raw(buffer.as_mut_ptr().cast()) };
     let (dtype, op) = (DataType::Uint32, RedOp::Sum);
     let count = buffer.len();
-    comm::collective(comm, &Call { collective, send: at, recv: at, count, dtype, op, root: 0, padded: false })
+    comm::collective(
+        comm,
+        &Call { collective, send: at, recv: at, count, dtype, op, root: 0, padded: false },
+        None,
+    )
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn put_word(comm: Handle, counter: Counter, window: WindowHandle, at: usize, wor
     // SAFETY: the word outlives the call.
     let source = unsafe { Address::from_raw((&raw const word).cast()) };
     let put = Put { source, count: 1, dtype: DataType::Uint64, window, offset: at * 8 };
-    comm::signal(comm, &Signal { counter, flags: 0, put: Some(put) }).unwrap();
+    comm::signal(comm, &Signal { counter, flags: 0, put: Some(put) }, None).unwrap();
 }
 
 fn meet(comm: Handle) {
@@ -52,7 +52,7 @@ fn meet(comm: Handle) {
         root: 0,
         padded: false,
     };
-    comm::collective(comm, &call).unwrap();
+    comm::collective(comm, &call, None).unwrap();
 }
 
 fn counter(peer: Rank, index: u64, context: u64) -> Counter {
@@ -115,7 +115,7 @@ fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
                 let most = left.iter().filter(|x| same(x)).count() as u64;
                 let count = 1 + dice.below(most.min(20));
                 let awaited = Awaited { count: count as i32, counter: counter(from, index, context) };
-                comm::wait_signals(comm, vec![awaited]).unwrap();
+                comm::wait_signals(comm, vec![awaited], None).unwrap();
                 for _ in 0..count {
                     let at = left.iter().position(same).unwrap();
                     left.swap_remove(at);
@@ -142,7 +142,8 @@ fn at_the_deadline_the_sentence_says_what_was_missing() {
         let config = Config { timeout_ms: Some(200), ..Config::default() };
         let impatient = comm::split(comm, Some(0), 0, Some(config)).unwrap().unwrap();
         if me == 1 {
-            comm::signal(impatient, &Signal { counter: counter(0, 5, 2), flags: 0, put: None }).unwrap();
+            comm::signal(impatient, &Signal { counter: counter(0, 5, 2), flags: 0, put: None }, None)
+                .unwrap();
         }
         meet(comm);
         if me == 0 {
@@ -150,7 +151,7 @@ fn at_the_deadline_the_sentence_says_what_was_missing() {
                 Awaited { count: 3, counter: counter(1, 5, 2) },
                 Awaited { count: 1, counter: counter(2, 0, 0) },
             ];
-            let e = comm::wait_signals(impatient, awaited).unwrap_err();
+            let e = comm::wait_signals(impatient, awaited, None).unwrap_err();
             assert_eq!(e.code, Code::Timeout, "{e}");
             let parts = [
                 "rank 0 waited 0.2 s for 3 signals from rank 1 with sigIdx 5 and ctx 2, of which 1 came",
@@ -161,7 +162,8 @@ fn at_the_deadline_the_sentence_says_what_was_missing() {
             for part in parts {
                 assert!(e.message.contains(part), "{e}");
             }
-            let e = comm::wait_signals(impatient, vec![Awaited { count: 1, counter: counter(1, 5, 2) }]);
+            let e =
+                comm::wait_signals(impatient, vec![Awaited { count: 1, counter: counter(1, 5, 2) }], None);
             assert_eq!(e.unwrap_err().code, Code::Timeout, "broken for good");
         }
         meet(comm);

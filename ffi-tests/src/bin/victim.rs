@@ -151,7 +151,7 @@ impl Part {
             padded: false,
         };
         self.entered = now_ns();
-        comm::collective(self.comm(), &call)?;
+        comm::collective(self.comm(), &call, None)?;
         for (i, &got) in output.words().iter().enumerate() {
             let want = self.expected(c, root, i / count, i % count);
             if got != want {
@@ -216,8 +216,8 @@ impl Part {
         };
         self.entered = now_ns();
         comm::group_start()?;
-        comm::transfer(self.comm(), &half(true, input.address(), (self.rank + 1) % self.nranks))?;
-        comm::transfer(self.comm(), &half(false, output.address(), before))?;
+        comm::transfer(self.comm(), &half(true, input.address(), (self.rank + 1) % self.nranks), None)?;
+        comm::transfer(self.comm(), &half(false, output.address(), before), None)?;
         comm::group_end()?;
         for (i, &got) in output.words().iter().enumerate() {
             if got != value(self.call, before, 0, i) {
@@ -247,8 +247,8 @@ impl Part {
         let (source, dtype) = (input.address(), DataType::Uint32);
         let put = Put { source, count, dtype, window: *window, offset: place * 4 };
         let with = |peer: u32| Counter { peer: peer as i32, index: 5, context: 1 };
-        comm::signal(comm, &Signal { counter: with(next), flags: 0, put: Some(put) })?;
-        comm::wait_signals(comm, vec![Awaited { count: 1, counter: with(before) }])?;
+        comm::signal(comm, &Signal { counter: with(next), flags: 0, put: Some(put) }, None)?;
+        comm::wait_signals(comm, vec![Awaited { count: 1, counter: with(before) }], None)?;
         for (i, &got) in own.words()[place..][..count].iter().enumerate() {
             if got != value(self.call, before, 0, i) {
                 say(&format!("wrong put, call {}, element {i}: {got}", self.call));

@@ -33,7 +33,7 @@ fn all_reduce(n: u32, rank: u32, comm: Handle, count: usize, shift: usize) {
         (Address::from_raw(input[shift..].as_ptr()), Address::from_raw(output[shift..].as_mut_ptr()))
     };
     let (collective, dtype, op) = (Collective::AllReduce, DataType::Uint32, RedOp::Sum);
-    comm::collective(comm, &Call { collective, send, recv, count, dtype, op, root: 0, padded: false })
+    comm::collective(comm, &Call { collective, send, recv, count, dtype, op, root: 0, padded: false }, None)
         .unwrap();
     for (i, word) in output[shift..].chunks_exact(4).enumerate() {
         let got = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
@@ -122,7 +122,7 @@ fn more_than_two_to_the_31_elements() {
             unsafe { (Address::from_raw(input.as_ptr()), Address::from_raw(output.as_mut_ptr())) };
         let (collective, dtype, op) = (Collective::AllReduce, DataType::Int8, RedOp::Sum);
         let call = Call { collective, send, recv, count: COUNT, dtype, op, root: 0, padded: false };
-        comm::collective(comm, &call).unwrap();
+        comm::collective(comm, &call, None).unwrap();
         assert!(output.iter().all(|&b| b == 3));
     });
 }

@@ -27,8 +27,11 @@ from .buffers import Buffer
 from .communicator import Communicator, init, init_all, unique_id
 from .fabric import Account, Fabric, Port
 from .groups import group, simulate
+from .mailbox import Idle, Key, Mailbox, MailboxAccount, Message, Receivers
 from .memory import Registration, allocate, empty, zeros
+from .semaphores import Copy, Semaphore, declare_mesh
 from .streams import Event, Stream
+from .symmetric_heap import HeapAccount, SymmetricArray, SymmetricHeap
 from .windows import Signals, Window
 
 __version__ = "0.1.0"
@@ -37,28 +40,40 @@ __all__ = [
     "Buffer",
     "Cmp",
     "Communicator",
+    "Copy",
     "DataType",
     "Event",
     "Fabric",
     "GroupKind",
+    "HeapAccount",
+    "Idle",
     "InProgressError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidUsageError",
+    "Key",
+    "Mailbox",
+    "MailboxAccount",
+    "Message",
     "PennyError",
     "Port",
+    "Receivers",
     "RedOp",
     "Registration",
     "RemoteError",
     "Result",
+    "Semaphore",
     "SemaphoreKind",
     "SignalOp",
     "Signals",
     "Stream",
+    "SymmetricArray",
+    "SymmetricHeap",
     "SystemError",
     "TimeoutError",
     "Window",
     "allocate",
+    "declare_mesh",
     "empty",
     "group",
     "init",

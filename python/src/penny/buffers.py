@@ -30,7 +30,8 @@ from ._errors import InvalidArgumentError
 Resolved = tuple[int, int, "DataType | None", bool, object]
 Resolver = Callable[[Any], Resolved]
 
-_RESOLVERS: dict[type, Resolver] = {}
+# How to look at objects of a type, by the type.
+RESOLVERS: dict[type, Resolver] = {}
 
 
 class Buffer:
@@ -52,7 +53,7 @@ class Buffer:
 
 def resolve(owner: Any) -> Resolved:
     """Where the elements lie. Raises a sentence about what stands in the way."""
-    return (_RESOLVERS.get(type(owner)) or _resolver_for(owner))(owner)
+    return (RESOLVERS.get(type(owner)) or _resolver_for(owner))(owner)
 
 
 def _resolver_for(owner: Any) -> Resolver:
@@ -74,11 +75,11 @@ def _resolver_for(owner: Any) -> Resolver:
             f"{type(owner).__name__} is no buffer: pass a bytearray, array.array, memoryview, ctypes array, "
             "numpy array, torch tensor, or what has __dlpack__ or __array_interface__"
         )
-    _RESOLVERS[type(owner)] = resolver
+    RESOLVERS[type(owner)] = resolver
     return resolver
 
 
-_RESOLVERS[Buffer] = lambda buffer: buffer.resolved
+RESOLVERS[Buffer] = lambda buffer: buffer.resolved
 
 
 def _has_buffer_protocol(owner: Any) -> bool:

@@ -47,7 +47,7 @@ def prepare(
     """
     try:
         source = resolve(send) if send_blocks else NOTHING
-        target = (source if recv is send else resolve(recv)) if recv_blocks else NOTHING
+        target = (source if send_blocks and recv is send else resolve(recv)) if recv_blocks else NOTHING
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{call}: {error} ({where})") from None
     except TypeError as error:

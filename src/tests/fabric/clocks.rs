@@ -47,7 +47,7 @@ fn a_clock_stands_at_its_end_and_says_so() {
             assert_eq!(comm::fabric_now(comm).unwrap(), u64::MAX);
         }
         let peer = 1 - rank;
-        let ended = comm::transfer(comm, &half(rank == 0, &mut [3], peer));
+        let ended = comm::transfer(comm, &half(rank == 0, &mut [3], peer), None);
         let error = ended.unwrap_err();
         assert!(!error.message.contains("panicked"), "{error}");
         assert!(barrier(comm).is_err());

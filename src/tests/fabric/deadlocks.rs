@@ -30,7 +30,7 @@ fn a_missing_receive_names_both_ranks() {
         ["rank 0 in a send to rank 1 waits for rank 1", "rank 1 in barrier (call #1) waits for rank 0"];
     told(2, &parts, |rank, comm| {
         let ended = match rank {
-            0 => comm::transfer(comm, &half(true, &mut [7], 1)),
+            0 => comm::transfer(comm, &half(true, &mut [7], 1), None),
             _ => barrier(comm),
         };
         assert!(barrier(comm).is_err(), "nothing can end on this machine any more");
@@ -42,7 +42,7 @@ fn a_missing_receive_names_both_ranks() {
 fn sends_that_cross_without_a_group() {
     let parts =
         ["rank 0 in a send to rank 1 waits for rank 1", "rank 1 in a send to rank 0 waits for rank 0"];
-    told(2, &parts, |rank, comm| comm::transfer(comm, &half(true, &mut [rank], 1 - rank)).err());
+    told(2, &parts, |rank, comm| comm::transfer(comm, &half(true, &mut [rank], 1 - rank), None).err());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn three_ranks_that_receive_in_a_ring() {
         "rank 1 in a receive from rank 2 waits for rank 2",
         "rank 2 in a receive from rank 0 waits for rank 0",
     ];
-    told(3, &parts, |rank, comm| comm::transfer(comm, &half(false, &mut [0], (rank + 1) % 3)).err());
+    told(3, &parts, |rank, comm| comm::transfer(comm, &half(false, &mut [0], (rank + 1) % 3), None).err());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_call_that_one_rank_leaves_out() {
     told(3, &["in barrier (call #2) waits for rank 2", "rank 2 in a receive from rank 0"], |rank, comm| {
         barrier(comm).unwrap();
         match rank {
-            2 => comm::transfer(comm, &half(false, &mut [0], 0)).err(),
+            2 => comm::transfer(comm, &half(false, &mut [0], 0), None).err(),
             // The others do not need its bytes, but its being there.
             _ => barrier(comm).err(),
         }
@@ -109,13 +109,13 @@ fn ranks_that_disagree_are_told_as_ever_and_the_next_call_works() {
             root: 0,
             padded: false,
         };
-        let error = comm::collective(comm, &call).unwrap_err();
+        let error = comm::collective(comm, &call, None).unwrap_err();
         assert_eq!(error.code, Code::InvalidUsage, "{error}");
         assert!(error.message.contains("ranks disagree in call #1"), "{error}");
         timed(rank, 3, comm, Collective::AllReduce, 5);
         assert!(comm::fabric_now(comm).unwrap() > before);
         let call = comm::Call { collective: Collective::Broadcast, root: rank as i32, count: 3, ..call };
-        let _ = comm::collective(comm, &call);
+        let _ = comm::collective(comm, &call, None);
         barrier(comm).unwrap_or_else(|error| assert!(error.message.contains("disagree"), "{error}"));
         timed(rank, 3, comm, Collective::AllReduce, 5);
     });

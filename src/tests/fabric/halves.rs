@@ -68,7 +68,7 @@ fn a_group_over_a_parent_and_its_children_runs_all_of_them() {
                     root: 0,
                     padded: false,
                 };
-                comm::collective(comm, &call).unwrap();
+                comm::collective(comm, &call, None).unwrap();
             }
             comm::group_end().unwrap();
             let first = rank / 2 * 2;

@@ -22,7 +22,8 @@ pub(super) fn price(comm: Handle, send: bool, peer: Rank, bytes: usize) -> u64 {
     let buffer = at(buffer.as_mut_ptr() as usize);
     let (dtype, peer) = (DataType::Uint8, peer as i32);
     comm::group_start().unwrap();
-    comm::transfer(comm, &Transfer { send, buffer, count: bytes, dtype, peer, of_permute: false }).unwrap();
+    comm::transfer(comm, &Transfer { send, buffer, count: bytes, dtype, peer, of_permute: false }, None)
+        .unwrap();
     comm::group_simulate_end().unwrap()
 }
 

@@ -37,11 +37,11 @@ fn a_group_that_is_simulated_takes_what_it_then_takes() {
             padded: false,
         };
         comm::group_start().unwrap();
-        comm::collective(comm, &call).unwrap();
+        comm::collective(comm, &call, None).unwrap();
         let estimated = comm::group_simulate_end().unwrap();
         assert!(b.iter().all(|&word| word == 0), "nothing was run");
         let before = comm::fabric_now(comm).unwrap();
-        comm::collective(comm, &call).unwrap();
+        comm::collective(comm, &call, None).unwrap();
         let took = comm::fabric_now(comm).unwrap() - before;
         assert!(took <= estimated, "rank {rank}: {took} of {estimated}");
         assert_eq!(b[4999], 4);
@@ -105,7 +105,7 @@ fn a_permutation_takes_its_time_and_moves_its_blocks() {
             perm,
         };
         let before = comm::fabric_now(comm).unwrap();
-        comm::permute(comm, permute).unwrap();
+        comm::permute(comm, permute, None).unwrap();
         let took = comm::fabric_now(comm).unwrap() - before;
         assert!(recv.iter().all(|&word| word == [2, 1, 0, 3][rank as usize]));
         assert_eq!(took > 0, rank != 3 || recv[0] == 3, "rank {rank}: {took}");

@@ -33,7 +33,7 @@ fn a_put_takes_what_its_group_is_priced_at_and_who_waits_goes_on_with_it() {
         on_machine(3, "dgx-h100", clock, "", |rank, comm| {
             let now = || comm::fabric_now(comm).unwrap();
             let await_one = || {
-                comm::wait_signals(comm, vec![Awaited { count: 1, counter: from(0) }]).unwrap();
+                comm::wait_signals(comm, vec![Awaited { count: 1, counter: from(0) }], None).unwrap();
             };
             let (memory, window) = window(comm);
             let mut data = vec![rank + 7; COUNT];
@@ -43,13 +43,13 @@ fn a_put_takes_what_its_group_is_priced_at_and_who_waits_goes_on_with_it() {
                 if rank == 0 {
                     let put = to(2, address(&mut data), count, window);
                     comm::group_start().unwrap();
-                    comm::signal(comm, &put).unwrap();
+                    comm::signal(comm, &put, None).unwrap();
                     let estimated = comm::group_simulate_end().unwrap();
                     assert!(estimated > 0);
-                    comm::signal(comm, &put).unwrap();
+                    comm::signal(comm, &put, None).unwrap();
                     assert_eq!(now() - before, estimated, "{count} words, {clock}");
                     // What is put to oneself goes nowhere.
-                    comm::signal(comm, &to(0, address(&mut data), count, window)).unwrap();
+                    comm::signal(comm, &to(0, address(&mut data), count, window), None).unwrap();
                     await_one();
                     assert_eq!(now() - before, estimated, "{count} words, {clock}");
                 }

@@ -153,7 +153,7 @@ fn collectives_and_transfers_order_writers() {
             let (collective, dtype, op) = (Collective::AllReduce, DataType::Uint64, RedOp::Sum);
             let call =
                 Call { collective, send: buffer, recv: buffer, count: 1, dtype, op, root: 0, padded: false };
-            comm::collective(comm, &call).unwrap();
+            comm::collective(comm, &call, None).unwrap();
         };
         for writer in 0..3 {
             if me == writer {
@@ -166,7 +166,7 @@ fn collectives_and_transfers_order_writers() {
             let buffer: Address = at(token.as_mut_ptr() as usize);
             let transfer =
                 Transfer { send, buffer, count: 4, dtype: DataType::Uint8, peer, of_permute: false };
-            comm::transfer(comm, &transfer).unwrap();
+            comm::transfer(comm, &transfer, None).unwrap();
         };
         match me {
             0 => {

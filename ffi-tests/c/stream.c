@@ -1,0 +1,184 @@
+/* src/ffi/stream.rs: calls on streams, events, functions that streams call. */
+#include "check.h"
+
+#include <semaphore.h>
+
+enum { COUNT = 3000 };
+static pennyComm_t comm;
+static pennyStream_t stream;
+static int total; /* 1 + 2 + ... + ranks */
+
+/* What keeps a stream back until it is let go. */
+static sem_t go;
+static void wait_for_go(void *unused) {
+    (void)unused;
+    while (sem_wait(&go) != 0) {}
+}
+
+static void fill(int *data, int value) {
+    for (int i = 0; i < COUNT; i++) data[i] = value;
+}
+
+static void all_are(const int *data, int value) {
+    for (int i = 0; i < COUNT; i++) CHECK_INT(data[i], value);
+}
+
+static void calls_return_before_they_are_made(void) {
+    static int in[COUNT], out[COUNT];
+    pennyEvent_t event;
+    fill(in, rank + 1);
+    fill(out, -1);
+    OK(pennyEventCreate(&event));
+    OK(pennyEventQuery(event));
+    OK(pennyStreamLaunchHostFunc(stream, wait_for_go, NULL));
+    OK(pennyAllReduce(in, out, COUNT, pennyInt, pennySum, comm, stream));
+    OK(pennyEventRecord(event, stream));
+    CHECK_INT(pennyStreamQuery(stream), pennyInProgress);
+    CHECK_INT(pennyEventQuery(event), pennyInProgress);
+    all_are(out, -1);
+    CHECK(sem_post(&go) == 0);
+    OK(pennyEventSynchronize(event));
+    all_are(out, total);
+    OK(pennyStreamSynchronize(stream));
+    OK(pennyStreamQuery(stream));
+    OK(pennyEventDestroy(event));
+    FAILS(pennyInvalidArgument, "not a live event", pennyEventQuery(event));
+}
+
+static void a_call_without_a_stream_comes_after_those_with_one(void) {
+    static int data[COUNT];
+    fill(data, 1);
+    for (int i = 0; i < 5; i++) OK(pennyAllReduce(data, data, COUNT, pennyInt, pennyMax, comm, stream));
+    OK(pennyBroadcast(data, data, COUNT, pennyInt, 0, comm, stream));
+    OK(pennyAllReduce(data, data, COUNT, pennyInt, pennySum, comm, NULL));
+    all_are(data, ranks);
+}
+
+/* Each collective, and a transfer round the ring in a group, on two streams of which one waits for the other. */
+static void everything_that_takes_a_stream_does_the_same_there(void) {
+    static int in[64][8], out[64][8], got[8], own[8];
+    pennyStream_t other;
+    pennyEvent_t done;
+    int next = (rank + 1) % ranks, prev = (rank + ranks - 1) % ranks, perm[64];
+    OK(pennyStreamCreate(&other));
+    OK(pennyEventCreate(&done));
+    for (int to = 0; to < ranks; to++) {
+        perm[to] = (to + 1) % ranks;
+        for (int i = 0; i < 8; i++) in[to][i] = 100 * rank + to;
+    }
+    OK(pennyAlltoAll(in, out, 8, pennyInt, comm, stream));
+    OK(pennyEventRecord(done, stream));
+    OK(pennyStreamWaitEvent(other, done));
+    OK(pennyReduceScatter(out, own, 8, pennyInt, pennySum, comm, other));
+    OK(pennyPermute(own, got, 8, pennyInt, perm, comm, other));
+    OK(pennyBarrier(comm, other));
+    OK(pennyStreamSynchronize(other));
+    for (int from = 0; from < ranks; from++) CHECK_INT(out[from][7], 100 * from + rank);
+    /* own[i] of rank r = the sum over ranks q of out[r] there = 100 r + q */
+    CHECK_INT(own[3], 100 * rank * ranks + ranks * (ranks - 1) / 2);
+    CHECK_INT(got[3], 100 * prev * ranks + ranks * (ranks - 1) / 2);
+    OK(pennyGroupStart());
+    OK(pennySend(own, 8, pennyInt, next, comm, stream));
+    OK(pennyRecv(got, 8, pennyInt, prev, comm, other));
+    OK(pennyAllGather(in, out, 8, pennyInt, comm, stream));
+    OK(pennyGroupEnd());
+    OK(pennyStreamDestroy(other));
+    CHECK_INT(out[prev][0], 100 * prev);
+    OK(pennyStreamSynchronize(stream));
+    OK(pennyEventDestroy(done));
+}
+
+static void failures_are_told_by_events_and_at_synchronisation(void) {
+    static int data[COUNT];
+    pennyEvent_t first, second;
+    pennyResult_t state;
+    if (ranks == 1) return;
+    OK(pennyEventCreate(&first));
+    OK(pennyEventCreate(&second));
+    OK(pennyAllReduce(data, data, 5 + (size_t)rank, pennyInt, pennySum, comm, stream));
+    OK(pennyEventRecord(first, stream));
+    OK(pennyAllReduce(data, data, 5, pennyInt, pennySum, comm, stream));
+    OK(pennyEventRecord(second, stream));
+    OK(pennyEventSynchronize(second));
+    FAILS(pennyInvalidUsage, "all_reduce on a stream: ranks disagree", pennyEventQuery(first));
+    OK(pennyCommGetAsyncError(comm, &state));
+    CHECK_INT(state, pennyInvalidUsage);
+    FAILS(pennyInvalidUsage, "ranks disagree", pennyStreamSynchronize(stream));
+    OK(pennyStreamSynchronize(stream));
+    OK(pennyEventDestroy(first));
+    OK(pennyEventDestroy(second));
+}
+
+static void times_are_told_between_events_that_are_over(void) {
+    pennyEvent_t start, end;
+    float ms = -1;
+    OK(pennyEventCreate(&start));
+    OK(pennyEventCreate(&end));
+    FAILS(pennyInvalidUsage, "start was never recorded", pennyEventElapsedTime(&ms, start, end));
+    OK(pennyEventRecord(start, stream));
+    OK(pennyStreamLaunchHostFunc(stream, wait_for_go, NULL));
+    OK(pennyEventRecord(end, stream));
+    OK(pennyEventSynchronize(start));
+    CHECK_INT(pennyEventElapsedTime(&ms, start, end), pennyInProgress);
+    CHECK(ms == -1 && sem_post(&go) == 0);
+    OK(pennyStreamWaitEvent(NULL, end));
+    OK(pennyEventElapsedTime(&ms, start, end));
+    CHECK(ms >= 0);
+    OK(pennyEventDestroy(start));
+    OK(pennyEventDestroy(end));
+}
+
+static void set(void *flag) { *(int *)flag = 1; }
+
+static void null_is_the_callers_own_stream(void) {
+    pennyEvent_t event;
+    int called = 0;
+    OK(pennyStreamSynchronize(NULL));
+    OK(pennyStreamQuery(NULL));
+    OK(pennyStreamDestroy(NULL));
+    OK(pennyStreamLaunchHostFunc(NULL, set, &called));
+    CHECK(called);
+    OK(pennyEventCreate(&event));
+    OK(pennyEventRecord(event, NULL));
+    OK(pennyEventQuery(event));
+    OK(pennyStreamWaitEvent(NULL, event));
+    OK(pennyEventDestroy(event));
+}
+
+static void wrong_arguments_are_refused_at_once(void) {
+    int word = 0;
+    pennyStream_t invented = (pennyStream_t)(uintptr_t)12345, gone;
+    OK(pennyStreamCreate(&gone));
+    OK(pennyStreamDestroy(gone));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyStreamDestroy(gone));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyBarrier(comm, gone));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyStreamSynchronize(invented));
+    FAILS(pennyInvalidArgument, "stream is NULL", pennyStreamCreate(NULL));
+    FAILS(pennyInvalidArgument, "event is NULL", pennyEventCreate(NULL));
+    FAILS(pennyInvalidArgument, "event is NULL", pennyEventRecord(NULL, stream));
+    FAILS(pennyInvalidArgument, "hostFn is NULL", pennyStreamLaunchHostFunc(stream, NULL, NULL));
+    FAILS(pennyInvalidArgument, "root 99", pennyBroadcast(&word, &word, 1, pennyInt, 99, comm, stream));
+    OK(pennyStreamSynchronize(stream));
+}
+
+int main(void) {
+    CHECK(sem_init(&go, 0, 0) == 0);
+    begin();
+    comm = join();
+    for (int r = 0; r < ranks; r++) total += r + 1;
+    OK(pennyStreamCreate(&stream));
+    RUN(calls_return_before_they_are_made);
+    RUN(a_call_without_a_stream_comes_after_those_with_one);
+    RUN(everything_that_takes_a_stream_does_the_same_there);
+    RUN(failures_are_told_by_events_and_at_synchronisation);
+    RUN(times_are_told_between_events_that_are_over);
+    RUN(null_is_the_callers_own_stream);
+    RUN(wrong_arguments_are_refused_at_once);
+    /* What is still queued is made before the communicator ends. */
+    int last = rank + 1;
+    OK(pennyAllReduce(&last, &last, 1, pennyInt, pennySum, comm, stream));
+    OK(pennyCommDestroy(comm));
+    CHECK_INT(last, total);
+    OK(pennyStreamDestroy(stream));
+    return 0;
+}

@@ -1,0 +1,29 @@
+"""Penny as a backend of torch.distributed: `dist.init_process_group("penny")`.
+
+Importing this module registers the backend. Where the package is installed torch finds it by itself.
+"""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+
+from .errors import BackendError, InvalidUsageError, RemoteError, RendezvousError, TimeoutError
+from .process_group import create
+
+
+def register() -> None:
+    """Makes the backend known to torch under the name `penny`. Calling it again does nothing."""
+    if "PENNY" not in dist.Backend._plugins:
+        dist.Backend.register_backend("penny", create, extended_api=True, devices=["cpu"])
+
+
+register()
+
+__all__ = [
+    "BackendError",
+    "InvalidUsageError",
+    "RemoteError",
+    "RendezvousError",
+    "TimeoutError",
+    "register",
+]

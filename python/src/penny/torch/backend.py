@@ -1,0 +1,480 @@
+"""The backend `penny` of torch.distributed: each of torch's collectives as calls of the C interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import Work
+
+from .._library import lib
+from .calls import Call
+from .errors import error_of
+from .group import Group
+from .reductions import SUM, factor, reduction
+from .tensors import (
+    REDUCED,
+    Finish,
+    joined,
+    moved_as,
+    reduced_as,
+    source,
+    split_back,
+    target,
+)
+from .work import DONE
+
+_all_reduce = lib.pennyAllReduce
+_profiling = torch.autograd._profiler_enabled
+_SUM_NUMBER = 0
+
+
+class PennyBackend(Group):
+    """Collectives over Penny for the tensors of the CPU."""
+
+    # --- reductions ---
+
+    def allreduce(self, tensors: list[Tensor], opts: Any) -> Work:
+        """Every rank's tensor becomes the reduction of all."""
+        tensor = tensors[0]
+        # Most calls of most programs: one tensor, in one piece, is summed while the caller waits.
+        number = REDUCED.get(tensor.dtype)
+        if (
+            number is not None
+            and not opts.asyncOp
+            and opts.reduceOp == SUM
+            and len(tensors) == 1
+            and tensor.is_cpu
+            and self._batch is None
+            and (count := tensor.numel()) > 1
+            and not _profiling()
+            and tensor.layout is torch.strided
+            and tensor.is_contiguous()
+        ):
+            address = tensor.data_ptr()
+            with self._lock:
+                if not self._stream.is_idle():
+                    self._stream.synchronize()
+                result = _all_reduce(address, address, count, number, _SUM_NUMBER, self._comm, None)
+            if result:
+                raise error_of(result, self._comm)
+            return DONE
+        return self._all_reduce("all_reduce", tensors, opts)
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any) -> Work:
+        """allreduce of several tensors."""
+        return self._all_reduce("all_reduce_coalesced", tensors, opts)
+
+    def _all_reduce(self, operation: str, tensors: list[Tensor], opts: Any) -> Work:
+        self.refuse(operation, "tensor", tensors)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        op = opts.reduceOp
+        for tensor in tensors:
+            number = reduction(operation, op, tensor.dtype)
+            datatype, count = reduced_as(operation, tensor)
+            buffer, finish = target(tensor)
+            _scale(buffer, op)
+            address = buffer.data_ptr()
+            calls.append((_all_reduce, (address, address, count, datatype, number)))
+            keep.append(buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit(operation, calls, tensors, opts, finishes, keep)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Work:
+        """The root's tensor becomes the reduction of all; the others' stay as they are."""
+        self.refuse("reduce", "tensor", tensors)
+        root = self._root("reduce", opts)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        op = opts.reduceOp
+        for tensor in tensors:
+            number = reduction("reduce", op, tensor.dtype)
+            datatype, count = reduced_as("reduce", tensor)
+            if self._rank == root:
+                buffer, finish = target(tensor)
+                _scale(buffer, op)
+                if finish is not None:
+                    finishes.append(finish)
+                receive = buffer.data_ptr()
+            else:
+                buffer, receive = _scaled(source(tensor), op), None
+            calls.append((lib.pennyReduce, (buffer.data_ptr(), receive, count, datatype, number, root)))
+            keep.append(buffer)
+        return self.submit("reduce", calls, tensors, opts, finishes, keep)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
+        """Each rank gets the reduction of what all ranks have in its place of their lists."""
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        for output, pieces in zip(outputs, inputs, strict=True):
+            self.refuse("reduce_scatter", "output", [output])
+            self.refuse("reduce_scatter", "input_list", pieces)
+            self._check_list("reduce_scatter", "input_list", pieces, output)
+            if len({piece.numel() for piece in pieces}) == 1:
+                whole, _ = joined(pieces, fill=True)
+                self._reduce_scatter("reduce_scatter", output, whole, opts, calls, finishes, keep)
+            else:
+                self._reduce_scatter_uneven(output, pieces, opts, calls, finishes, keep)
+        return self.submit("reduce_scatter", calls, outputs, opts, finishes, keep)
+
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any) -> Work:
+        """Each rank gets its piece of the reduction of all inputs."""
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """reduce_scatter_single of several tensors."""
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self.refuse("reduce_scatter_tensor", "output", outputs)
+        self.refuse("reduce_scatter_tensor", "input", inputs)
+        for output, whole in zip(outputs, inputs, strict=True):
+            self._check_sizes("reduce_scatter_tensor", "input", whole, "output", output)
+            self._reduce_scatter("reduce_scatter_tensor", output, source(whole), opts, calls, finishes, keep)
+        return self.submit("reduce_scatter_tensor", calls, outputs, opts, finishes, keep)
+
+    def _reduce_scatter(
+        self,
+        operation: str,
+        output: Tensor,
+        whole: Tensor,
+        opts: Any,
+        calls: list[Call],
+        finishes: list[Finish],
+        keep: list[Any],
+    ) -> None:
+        number = reduction(operation, opts.reduceOp, output.dtype)
+        datatype, count = reduced_as(operation, output)
+        whole = _scaled(whole, opts.reduceOp)
+        buffer, finish = target(output)
+        calls.append((lib.pennyReduceScatter, (whole.data_ptr(), buffer.data_ptr(), count, datatype, number)))
+        keep += (whole, buffer)
+        if finish is not None:
+            finishes.append(finish)
+
+    def _reduce_scatter_uneven(
+        self,
+        output: Tensor,
+        pieces: list[Tensor],
+        opts: Any,
+        calls: list[Call],
+        finishes: list[Finish],
+        keep: list[Any],
+    ) -> None:
+        number = reduction("reduce_scatter", opts.reduceOp, output.dtype)
+        buffer, finish = target(output)
+        for root, piece in enumerate(pieces):
+            piece = _scaled(source(piece), opts.reduceOp)
+            datatype, count = reduced_as("reduce_scatter", piece)
+            receive = buffer.data_ptr() if root == self._rank else None
+            calls.append((lib.pennyReduce, (piece.data_ptr(), receive, count, datatype, number, root)))
+            keep.append(piece)
+        keep.append(buffer)
+        if finish is not None:
+            finishes.append(finish)
+
+    # --- from one to all, from all to one ---
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Work:
+        """Every rank's tensor becomes the root's."""
+        self.refuse("broadcast", "tensor", tensors)
+        root = self._root("broadcast", opts)
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep = []
+        for tensor in tensors:
+            datatype, count = moved_as(tensor)
+            buffer, finish = target(tensor)
+            calls.append((lib.pennyBcast, (buffer.data_ptr(), count, datatype, root)))
+            keep.append(buffer)
+            if finish is not None and self._rank != root:
+                finishes.append(finish)
+        return self.submit("broadcast", calls, tensors, opts, finishes, keep)
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """The root's list gets the input of each rank."""
+        root = self._root("gather", opts)
+        self.refuse("gather", "tensor", inputs)
+        mine = source(inputs[0])
+        datatype, count = moved_as(mine)
+        finishes: list[Finish] = []
+        whole, receive, pieces = None, None, []
+        if self._rank == root:
+            pieces = self._list_of("gather", "gather_list", outputs)
+            self._check_list("gather", "gather_list", pieces, mine, equal=True)
+            whole, direct = joined(pieces, fill=False)
+            receive = whole.data_ptr()
+            if not direct:
+                finishes.append(lambda: split_back(pieces, whole))
+        calls = [(lib.pennyGather, (mine.data_ptr(), receive, count, datatype, root))]
+        return self.submit("gather", calls, pieces, opts, finishes, (mine, whole))
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
+        """Each rank gets its place of the root's list."""
+        root = self._root("scatter", opts)
+        self.refuse("scatter", "tensor", outputs)
+        buffer, finish = target(outputs[0])
+        datatype, count = moved_as(buffer)
+        whole, send = None, None
+        if self._rank == root:
+            pieces = self._list_of("scatter", "scatter_list", inputs)
+            self._check_list("scatter", "scatter_list", pieces, buffer, equal=True)
+            whole, _ = joined(pieces, fill=True)
+            send = whole.data_ptr()
+        calls = [(lib.pennyScatter, (send, buffer.data_ptr(), count, datatype, root))]
+        finishes = [] if finish is None else [finish]
+        return self.submit("scatter", calls, outputs, opts, finishes, (whole, buffer))
+
+    # --- from all to all ---
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """Every rank's list gets the input of each rank."""
+        return self._all_gather_lists("all_gather", outputs, inputs, opts)
+
+    def allgather_coalesced(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
+        """allgather of several tensors: the lists are by rank here, then by tensor."""
+        by_tensor = [list(pieces) for pieces in zip(*outputs, strict=True)]
+        return self._all_gather_lists("all_gather_coalesced", by_tensor, inputs, opts)
+
+    def _all_gather_lists(
+        self, operation: str, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any
+    ) -> Work:
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self.refuse(operation, "tensor", inputs)
+        for pieces, mine in zip(outputs, inputs, strict=True):
+            self.refuse(operation, "tensor_list", pieces)
+            self._check_list(operation, "tensor_list", pieces, mine)
+            mine = source(mine)
+            if len({piece.numel() for piece in pieces}) == 1:
+                whole, direct = joined(pieces, fill=False)
+                datatype, count = moved_as(mine)
+                calls.append((lib.pennyAllGather, (mine.data_ptr(), whole.data_ptr(), count, datatype)))
+                keep += (mine, whole)
+                if not direct:
+                    finishes.append(lambda pieces=pieces, whole=whole: split_back(pieces, whole))
+                continue
+            for root, piece in enumerate(pieces):
+                datatype, count = moved_as(piece)
+                buffer, finish = target(piece)
+                arguments = (mine.data_ptr(), buffer.data_ptr(), count, datatype, root)
+                calls.append((lib.pennyBroadcast, arguments))
+                keep += (mine, buffer)
+                if finish is not None:
+                    finishes.append(finish)
+        return self.submit(operation, calls, [each for pieces in outputs for each in pieces], opts, finishes, keep)
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any) -> Work:
+        """The output gets the inputs of all ranks, one behind the other."""
+        return self.all_gather_single_coalesced([output], [input], opts)
+
+    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """all_gather_single of several tensors."""
+        operation = "all_gather_into_tensor"
+        calls: list[Call] = []
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        self.refuse(operation, "output", outputs)
+        self.refuse(operation, "input", inputs)
+        for whole, mine in zip(outputs, inputs, strict=True):
+            self._check_sizes(operation, "output", whole, "input", mine)
+            mine = source(mine)
+            datatype, count = moved_as(mine)
+            buffer, finish = target(whole)
+            calls.append((lib.pennyAllGather, (mine.data_ptr(), buffer.data_ptr(), count, datatype)))
+            keep += (mine, buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit(operation, calls, outputs, opts, finishes, keep)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
+        """Each rank sends the tensor at place r of its list to rank r."""
+        self.refuse("all_to_all", "output_tensor_list", outputs)
+        self.refuse("all_to_all", "input_tensor_list", inputs)
+        for name, tensors in (("output_tensor_list", outputs), ("input_tensor_list", inputs)):
+            if len(tensors) != self._size:
+                raise ValueError(
+                    f"all_to_all on rank {self._rank}: {name} has {len(tensors)} tensors, but there are {self._size} ranks"
+                )
+        finishes: list[Finish] = []
+        keep: list[Any] = []
+        calls: list[Call] = []
+        for peer, (output, mine) in enumerate(zip(outputs, inputs, strict=True)):
+            mine = source(mine)
+            buffer, finish = target(output)
+            calls += _exchange(peer, mine.data_ptr(), moved_as(mine), buffer.data_ptr(), moved_as(buffer))
+            keep += (mine, buffer)
+            if finish is not None:
+                finishes.append(finish)
+        return self.submit("all_to_all", calls, outputs, opts, finishes, keep)
+
+    def all_to_all_single(
+        self, output: Tensor, input: Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
+    ) -> Work:
+        """Each rank sends the r-th part of its input to rank r; the splits say how many rows each part has."""
+        operation = "all_to_all_single"
+        self.refuse(operation, "output", [output])
+        self.refuse(operation, "input", [input])
+        mine = source(input)
+        buffer, finish = target(output)
+        if not output_splits and not input_splits:
+            self._check_divisible(operation, "input", mine)
+            self._check_equal(operation, "input", mine, "output", buffer)
+            datatype, count = moved_as(mine)
+            arguments = (mine.data_ptr(), buffer.data_ptr(), count // self._size, datatype)
+            calls: list[Call] = [(lib.pennyAlltoAll, arguments)]
+        else:
+            sent = self._parts(operation, "input", mine, input_splits)
+            received = self._parts(operation, "output", buffer, output_splits)
+            calls = []
+            for peer in range(self._size):
+                calls += _exchange(peer, *sent[peer], *received[peer])
+        finishes = [] if finish is None else [finish]
+        return self.submit(operation, calls, [output], opts, finishes, (mine, buffer))
+
+    def barrier(self, opts: Any) -> Work:
+        """Every rank has come here."""
+        if opts.timeout.total_seconds() > 0 and not opts.asyncOp:
+            opts.asyncOp = True
+            self.submit("barrier", [(lib.pennyBarrier, ())], [], opts).wait()
+            return DONE
+        return self.submit("barrier", [(lib.pennyBarrier, ())], [], opts)
+
+    # --- between two ranks ---
+
+    def send(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+        """Sends a tensor; the work is over when it may be written again."""
+        self.refuse("send", "tensor", tensors)
+        return self._channels.send(tensors[0], peer, tag)
+
+    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+        """Receives a tensor."""
+        self.refuse("recv", "tensor", tensors)
+        return self._channels.receive(tensors[0], peer, tag)
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
+        """Not served: a receive waits at one sender's queue."""
+        raise ValueError(
+            f"recv on rank {self._rank}: the backend penny receives from one rank at a time; pass src, "
+            "or post an irecv for each rank that may send"
+        )
+
+    # --- arguments ---
+
+    def _root(self, operation: str, opts: Any) -> int:
+        root = opts.rootRank
+        if 0 <= root < self._size:
+            return root
+        raise ValueError(
+            f"{operation} on rank {self._rank}: the root is {root}, but {self._name} has the ranks 0 to {self._size - 1}"
+        )
+
+    def _list_of(self, operation: str, name: str, lists: list[list[Tensor]]) -> list[Tensor]:
+        if len(lists) != 1:
+            raise ValueError(f"{operation} on rank {self._rank}: the root has to pass {name}")
+        self.refuse(operation, name, lists[0])
+        return lists[0]
+
+    def _check_list(
+        self, operation: str, name: str, tensors: list[Tensor], mine: Tensor, equal: bool = False
+    ) -> None:
+        where = f"{operation} on rank {self._rank}: {name}"
+        if len(tensors) != self._size:
+            raise ValueError(f"{where} has {len(tensors)} tensors, but there are {self._size} ranks")
+        for place, tensor in enumerate(tensors):
+            if tensor.dtype is not mine.dtype:
+                raise TypeError(f"{where}[{place}] is of {tensor.dtype}, but the rank's own tensor of {mine.dtype}")
+            if (equal or place == self._rank) and tensor.numel() != mine.numel():
+                raise ValueError(
+                    f"{where}[{place}] has {tensor.numel()} elements, but the rank's own tensor {mine.numel()}"
+                )
+
+    def _check_sizes(self, operation: str, large: str, whole: Tensor, small: str, part: Tensor) -> None:
+        if whole.dtype is not part.dtype:
+            raise TypeError(
+                f"{operation} on rank {self._rank}: {large} is of {whole.dtype}, but {small} of {part.dtype}"
+            )
+        if whole.numel() != part.numel() * self._size:
+            raise ValueError(
+                f"{operation} on rank {self._rank}: {large} has {whole.numel()} elements, but {small} has {part.numel()} "
+                f"and there are {self._size} ranks, so {large} must have {part.numel() * self._size}"
+            )
+
+    def _check_equal(self, operation: str, name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+        if tensor.dtype is not other.dtype:
+            raise TypeError(
+                f"{operation} on rank {self._rank}: {name} is of {tensor.dtype}, but {other_name} of {other.dtype}"
+            )
+        if tensor.numel() != other.numel():
+            raise ValueError(
+                f"{operation} on rank {self._rank}: {name} has {tensor.numel()} elements, but {other_name} {other.numel()}"
+            )
+
+    def _check_divisible(self, operation: str, name: str, tensor: Tensor) -> None:
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if rows % self._size:
+            raise ValueError(
+                f"{operation} on rank {self._rank}: {name} has {rows} rows, which {self._size} ranks cannot share "
+                "equally; pass the split sizes"
+            )
+
+    def _parts(
+        self, operation: str, name: str, tensor: Tensor, splits: Sequence[int]
+    ) -> list[tuple[int, tuple[int, int]]]:
+        """Address, type and count of each rank's rows of a tensor."""
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if not splits:
+            self._check_divisible(operation, name, tensor)
+            splits = [rows // self._size] * self._size
+        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
+            raise ValueError(
+                f"{operation} on rank {self._rank}: the split sizes {list(splits)} of {name} must be {self._size}, "
+                f"one for each rank, and add up to its {rows} rows"
+            )
+        datatype, count = moved_as(tensor)
+        row = count // rows if rows else 0
+        row_bytes = tensor.nbytes // rows if rows else 0
+        starts = accumulate(splits, initial=0)
+        return [
+            (tensor.data_ptr() + start * row_bytes, (datatype, length * row))
+            for start, length in zip(starts, splits, strict=False)
+        ]
+
+    # Names that other versions of torch call the same operations by.
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+
+
+def _exchange(
+    peer: int, send: int, sent: tuple[int, int], receive: int, received: tuple[int, int]
+) -> list[Call]:
+    """A send to a rank and a receive from it."""
+    return [
+        (lib.pennySend, (send, sent[1], sent[0], peer)),
+        (lib.pennyRecv, (receive, received[1], received[0], peer)),
+    ]
+
+
+def _scale(tensor: Tensor, op: Any) -> None:
+    """Multiplies with PREMUL_SUM's factor, in place."""
+    by = factor(op)
+    if by is not None:
+        tensor.mul_(by)
+
+
+def _scaled(tensor: Tensor, op: Any) -> Tensor:
+    """The tensor, times PREMUL_SUM's factor."""
+    by = factor(op)
+    return tensor if by is None else (tensor * by).to(tensor.dtype)

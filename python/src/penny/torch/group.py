@@ -1,0 +1,184 @@
+"""What every operation of a process group goes through: its communicator, its stream, and who may use them when."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import Backend, Work
+
+from .._library import lib
+from . import rendezvous
+from .calls import Call, run
+from .errors import check
+from .point_to_point import Channels
+from .streams import Stream
+from .tensors import Finish, refuse
+from .work import DONE, PennyWork
+
+_UNSET_TIMEOUT = timedelta(milliseconds=-1)
+
+
+class Batch:
+    """Operations between start_coalescing and end_coalescing: they become one group of calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.finishes: list[Finish] = []
+        self.outputs: list[Tensor] = []
+        self.keep: list[Any] = []
+        self.works: list[Work] = []
+
+
+class Group(Backend):
+    """A process group's communicator with its queue; the operations are those of its subclass."""
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        name: str,
+        comm: int | None = None,
+        global_ranks: Sequence[int] = (),
+    ) -> None:
+        super().__init__(rank, size)
+        self._rank = rank
+        self._size = size
+        self._timeout = timeout
+        self._name = name
+        self._store = store
+        self._options = Backend.Options("penny", timeout)
+        self._options.global_ranks_in_group = list(global_ranks)
+        self._comm = rendezvous.join(store, rank, size, timeout, name) if comm is None else comm
+        self._stream = Stream(name)
+        self._lock = threading.Lock()
+        self._batch: Batch | None = None
+        self._channels = Channels(store, rank, size, timeout, name)
+
+    def getBackendName(self) -> str:
+        """The name under which torch knows the backend."""
+        return "penny"
+
+    @property
+    def options(self) -> Backend.Options:
+        """The settings that torch passes on to groups that are split off."""
+        return self._options
+
+    # --- doing it ---
+
+    def submit(
+        self,
+        operation: str,
+        calls: Sequence[Call],
+        outputs: Sequence[Tensor],
+        opts: Any,
+        finishes: Sequence[Finish] = (),
+        keep: object = None,
+    ) -> Work:
+        """Makes the calls: at once if `opts` says that the caller blocks, else on the stream.
+
+        finishes: what is done after them. keep: what must live until then, besides the outputs."""
+        batch = self._batch
+        if batch is not None:
+            batch.calls += calls
+            batch.finishes += finishes
+            batch.outputs += outputs
+            batch.keep.append(keep)
+            return DONE
+        if torch.autograd._profiler_enabled():
+            with torch.profiler.record_function(f"penny:{operation}"):
+                return self._submit(operation, calls, outputs, opts, finishes, keep)
+        return self._submit(operation, calls, outputs, opts, finishes, keep)
+
+    def _submit(
+        self,
+        operation: str,
+        calls: Sequence[Call],
+        outputs: Sequence[Tensor],
+        opts: Any,
+        finishes: Sequence[Finish],
+        keep: object,
+    ) -> Work:
+        if not opts.asyncOp:
+            with self._lock:
+                self._stream.synchronize()
+                run(calls, self._comm)
+            for finish in finishes:
+                finish()
+            return DONE
+
+        def job(_keep: object = (outputs, keep)) -> None:
+            run(calls, self._comm)
+            for finish in finishes:
+                finish()
+
+        timeout = opts.timeout
+        with self._lock:
+            completion = self._stream.submit(job)
+        return PennyWork(operation, completion, outputs, None if timeout == _UNSET_TIMEOUT else timeout)
+
+    # --- several at once ---
+
+    def start_coalescing(self) -> None:
+        """Collects operations until end_coalescing, which runs them together."""
+        if self._batch is not None:
+            raise RuntimeError(f"start_coalescing on rank {self._rank}: it has been called before; call end_coalescing first")
+        self._batch = Batch()
+
+    def end_coalescing(self) -> Work:
+        """Runs what was collected, and returns the work of all of it."""
+        batch, self._batch = self._batch, None
+        if batch is None:
+            raise RuntimeError(f"end_coalescing on rank {self._rank}: start_coalescing has not been called")
+        return self._submit("coalesced", batch.calls, batch.outputs, _Queued, batch.finishes, batch.keep)
+
+    # --- its life ---
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Takes the timeout for groups that are made of this one; a communicator keeps the one that it began with."""
+        self._timeout = timeout
+
+    def _set_default_timeout(self, timeout: timedelta) -> None:
+        self.set_timeout(timeout)
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Nothing to do: Penny numbers its calls itself, and finds out where ranks differ."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+    def shutdown(self) -> None:
+        """Ends the group after what is queued."""
+        comm, self._comm = self._comm, 0
+        if comm:
+            self._stream.close()
+            self._channels.close()
+            check(lib.pennyCommDestroy(comm))
+
+    def abort(self) -> None:
+        """Ends what is under way on every rank with an error, and the group here."""
+        comm, self._comm = self._comm, 0
+        if comm:
+            self._channels.abort()
+            check(lib.pennyCommAbort(comm))
+
+    def refuse(self, operation: str, name: str, tensors: Sequence[Tensor]) -> None:
+        """Raises if one of the tensors is not in memory that Penny can reach."""
+        for tensor in tensors:
+            refuse(operation, self._rank, name, tensor)
+
+
+class _Queued:
+    """Options of a call that does not block."""
+
+    asyncOp = True
+    timeout = _UNSET_TIMEOUT
+
+
+Operation = Callable[..., Work]

@@ -1,0 +1,175 @@
+"""The process group in front of the backend: Python's collectives reach it directly, without torch's dispatcher.
+
+Torch's own ProcessGroup hands each call to its dispatcher, which finds the backend and wraps the work that it returns
+in one that cannot tell whether it is completed. A group whose only backend is Penny does without: its methods call the
+backend, and what they return is the backend's own work. Whoever has to see collectives on their way (dispatch modes,
+tensor subclasses, hooks) still does: then the call goes through the dispatcher, to the same backend.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C import _len_torch_dispatch_stack
+from torch._C._distributed_c10d import (
+    AllgatherOptions,
+    AllreduceCoalescedOptions,
+    AllreduceOptions,
+    AllToAllOptions,
+    BarrierOptions,
+    BroadcastOptions,
+    GatherOptions,
+    ProcessGroup,
+    ReduceOptions,
+    ReduceScatterOptions,
+    ScatterOptions,
+    Work,
+)
+
+from .backend import PennyBackend
+
+_CPU = torch.device("cpu")
+_CUSTOM = ProcessGroup.BackendType.CUSTOM
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+class PennyProcessGroup(ProcessGroup):
+    """A process group whose only backend is Penny."""
+
+    def __init__(self, store: Any, backend: PennyBackend) -> None:
+        super().__init__(store, backend.rank(), backend.size())
+        self.backend = backend
+        self._watched = 0
+        self._set_default_backend(_CUSTOM)
+        self._register_backend(_CPU, _CUSTOM, backend)
+
+    def _goes_directly(self, tensors: Any, opts: Any, kind: type) -> bool:
+        """May a call skip the dispatcher? Not in another form than the frontend's, nor if anybody watches."""
+        return (
+            type(opts) is kind
+            and not _len_torch_dispatch_stack()
+            and not self._watched
+            and all(type(tensor) in _PLAIN for tensor in tensors)
+        )
+
+    def allreduce(self, tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(tensors) is list and self._goes_directly(tensors, opts, AllreduceOptions):
+            return self.backend.allreduce(tensors, opts)
+        return super().allreduce(tensors, *_given(opts), *rest, **named)
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Work:
+        if self._goes_directly(tensors, opts, AllreduceCoalescedOptions):
+            return self.backend.allreduce_coalesced(tensors, opts)
+        return super().allreduce_coalesced(tensors, *_given(opts))
+
+    def broadcast(self, tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(tensors) is list and self._goes_directly(tensors, opts, BroadcastOptions):
+            return self.backend.broadcast(tensors, opts)
+        return super().broadcast(tensors, *_given(opts), *rest, **named)
+
+    def reduce(self, tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(tensors) is list and self._goes_directly(tensors, opts, ReduceOptions):
+            return self.backend.reduce(tensors, opts)
+        return super().reduce(tensors, *_given(opts), *rest, **named)
+
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, **named: Any) -> Work:
+        if type(input_tensors) is list and self._goes_directly(input_tensors, opts, AllgatherOptions):
+            return self.backend.allgather(output_tensors, input_tensors, opts)
+        return super().allgather(output_tensors, input_tensors, *_given(opts), **named)
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        if self._goes_directly((output, input), opts, AllgatherOptions):
+            return self.backend.all_gather_single(output, input, opts)
+        return super().all_gather_single(output, input, *_given(opts))
+
+    def _allgather_base(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
+        if self._goes_directly((output, input), opts, AllgatherOptions):
+            return self.backend.all_gather_single(output, input, opts)
+        return super()._allgather_base(output, input, *_given(opts))
+
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(output_tensors) is list and self._goes_directly(output_tensors, opts, ReduceScatterOptions):
+            return self.backend.reduce_scatter(output_tensors, input_tensors, opts)
+        return super().reduce_scatter(output_tensors, input_tensors, *_given(opts), *rest, **named)
+
+    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:  # noqa: N803
+        if self._goes_directly((outputTensor, inputTensor), opts, ReduceScatterOptions):
+            return self.backend.reduce_scatter_single(outputTensor, inputTensor, opts)
+        return super().reduce_scatter_single(outputTensor, inputTensor, *_given(opts))
+
+    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:  # noqa: N803
+        if self._goes_directly((outputTensor, inputTensor), opts, ReduceScatterOptions):
+            return self.backend.reduce_scatter_single(outputTensor, inputTensor, opts)
+        return super()._reduce_scatter_base(outputTensor, inputTensor, *_given(opts))
+
+    def all_to_all_single(
+        self, output: Tensor, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None, **named: Any
+    ) -> Work:
+        if self._goes_directly((output, input), opts, AllToAllOptions):
+            return self.backend.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
+        return super().all_to_all_single(output, input, output_split_sizes, input_split_sizes, *_given(opts), **named)
+
+    def alltoall(self, output: Any, input: Any, opts: Any = None, **named: Any) -> Work:
+        if self._goes_directly((*output, *input), opts, AllToAllOptions):
+            return self.backend.alltoall(output, input, opts)
+        return super().alltoall(output, input, *_given(opts), **named)
+
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(input_tensors) is list and self._goes_directly(input_tensors, opts, GatherOptions):
+            return self.backend.gather(output_tensors, input_tensors, opts)
+        return super().gather(output_tensors, input_tensors, *_given(opts), *rest, **named)
+
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+        if type(output_tensors) is list and self._goes_directly(output_tensors, opts, ScatterOptions):
+            return self.backend.scatter(output_tensors, input_tensors, opts)
+        return super().scatter(output_tensors, input_tensors, *_given(opts), *rest, **named)
+
+    def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Work:  # noqa: N803
+        if self._goes_directly(tensors, None, type(None)):
+            return self.backend.send(tensors, dstRank, tag)
+        return super().send(tensors, dstRank, tag)
+
+    def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Work:  # noqa: N803
+        if self._goes_directly(tensors, None, type(None)):
+            return self.backend.recv(tensors, srcRank, tag)
+        return super().recv(tensors, srcRank, tag)
+
+    def barrier(self, opts: Any = None, **named: Any) -> Work:
+        if self._goes_directly((), opts, BarrierOptions):
+            return self.backend.barrier(opts)
+        return super().barrier(*_given(opts), **named)
+
+    def register_pre_hook(self, hook_id: int, hook: Any) -> None:
+        self._watched += 1
+        super().register_pre_hook(hook_id, hook)
+
+    def register_post_hook(self, hook_id: int, hook: Any) -> None:
+        self._watched += 1
+        super().register_post_hook(hook_id, hook)
+
+
+def _given(opts: Any) -> tuple[Any, ...]:
+    """The options as arguments: none where the caller has passed none."""
+    return () if opts is None else (opts,)
+
+
+def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
+    """What torch calls to make the process group, or its part for the CPU."""
+    timeout = opts.timeout if isinstance(opts.timeout, timedelta) else timedelta(seconds=opts.timeout)
+    name = f"the process group {opts.group_id}"
+    backend = PennyBackend(
+        opts.store, opts.group_rank, opts.group_size, timeout, name, global_ranks=opts.global_ranks_in_group
+    )
+    return PennyProcessGroup(opts.store, backend) if _is_alone(opts) else backend
+
+
+def _is_alone(opts: Any) -> bool:
+    """Is Penny the group's only backend, and does nobody want to see each call on its way?"""
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return False
+    # Torch has told the group which backend its barriers use: that of an accelerator, if the group has one.
+    return opts.process_group is None or opts.process_group._get_backend_name() == "custom"

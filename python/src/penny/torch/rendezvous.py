@@ -1,0 +1,75 @@
+"""How the ranks of a process group become a communicator: an id that rank 0 makes travels through torch's store."""
+
+from __future__ import annotations
+
+import ctypes
+from datetime import timedelta
+
+from torch.distributed import DistStoreError, Store
+
+from .. import _structs
+from .._enums import Result
+from .._library import last_error, lib
+from .errors import RendezvousError, check
+
+# The library takes its deadline as an int of milliseconds.
+_MOST_MILLISECONDS = 2**31 - 1
+
+
+def milliseconds(timeout: timedelta) -> int:
+    """A timeout as the C interface takes it."""
+    return max(1, min(int(timeout.total_seconds() * 1000), _MOST_MILLISECONDS))
+
+
+def join(store: Store, rank: int, size: int, timeout: timedelta, name: str) -> int:
+    """Makes the communicator of a process group and returns its handle. Every rank of the group calls."""
+    # A store may outlive the group and its next incarnation, so a rank counts how often it has come here.
+    turn = store.add(f"turns/{rank}", 1)
+    return connect(_exchanged_id(store, f"id/{turn}", rank, name, timeout), rank, size, timeout, name)
+
+
+def new_id() -> bytes:
+    """The id of a future communicator."""
+    unique = _structs.UniqueId()
+    check(lib.pennyGetUniqueId(ctypes.byref(unique)))
+    return bytes(unique)
+
+
+def connect(unique_id: bytes, rank: int, size: int, timeout: timedelta, name: str) -> int:
+    """Joins the communicator of an id, or says who has not come."""
+    config = configuration(timeout, name)
+    unique = _structs.UniqueId.from_buffer_copy(unique_id)
+    comm = ctypes.c_void_p()
+    result = lib.pennyCommInitRankConfig(ctypes.byref(comm), size, unique, rank, ctypes.byref(config))
+    if result == Result.TIMEOUT:
+        raise RendezvousError(last_error())
+    check(result)
+    return comm.value or 0
+
+
+def split(comm: int, color: int, key: int, timeout: timedelta, name: str) -> int:
+    """Makes a communicator of the ranks of another that pass the same color; 0 for a rank that joins none."""
+    config = configuration(timeout, name)
+    child = ctypes.c_void_p()
+    check(lib.pennyCommSplit(comm, color, key, ctypes.byref(child), ctypes.byref(config)), comm)
+    return child.value or 0
+
+
+def configuration(timeout: timedelta, name: str) -> _structs.Config:
+    """The settings of a group's communicator."""
+    return _structs.Config(timeoutMs=milliseconds(timeout), commName=name.encode())
+
+
+def _exchanged_id(store: Store, key: str, rank: int, name: str, timeout: timedelta) -> bytes:
+    if rank == 0:
+        unique_id = new_id()
+        store.set(key, unique_id)
+        return unique_id
+    try:
+        store.wait([key], timeout)
+        return store.get(key)
+    except DistStoreError as error:
+        raise RendezvousError(
+            f"rank {rank} of {name} waited {timeout.total_seconds():g} s for rank 0, which has not come: "
+            "start it, or pass a longer timeout to init_process_group"
+        ) from error

@@ -1,0 +1,126 @@
+"""Handles of what a process group is doing: a completed one for calls that block, and one per call that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import Work
+
+from .._enums import Result
+from .errors import TimeoutError
+from .streams import Completion
+
+_NO_TIMEOUT = timedelta(0)
+
+
+class PennyWork(Work):
+    """A call that was queued, with the tensors that it uses."""
+
+    def __init__(
+        self,
+        operation: str,
+        completion: Completion,
+        outputs: Sequence[Tensor],
+        timeout: timedelta | None = None,
+        source: int = -1,
+    ) -> None:
+        super().__init__()
+        self._operation = operation
+        self._completion = completion
+        self._outputs = list(outputs)
+        self._timeout = timeout
+        self._source = source
+        self._future: torch.futures.Future[Any] | None = None
+
+    def is_completed(self) -> bool:
+        """Is it over, well or not? Waits for nothing."""
+        return self._completion.done()
+
+    def is_success(self) -> bool:
+        """Is it over, and did it do what it should?"""
+        return self._completion.done() and self._completion.error is None
+
+    def exception(self) -> Exception | None:
+        """What went wrong, if it is over and did not succeed."""
+        return self._completion.error if self._completion.done() else None
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Waits until it is over; raises what went wrong, or that it takes longer than it may."""
+        limit = timeout or self._timeout
+        if not self._completion.wait(limit.total_seconds() if limit else None):
+            error = TimeoutError(
+                f"{self._operation} is not done after {limit.total_seconds():g} s; it goes on, "
+                "and its tensors must not be touched until wait() has returned"
+            )
+            error.result = Result.TIMEOUT
+            raise error
+        if self._completion.error is not None:
+            raise self._completion.error
+        return True
+
+    def synchronize(self) -> None:
+        """Waits until it is over, as for all tensors of the CPU."""
+        self.wait()
+
+    def result(self) -> list[Tensor]:
+        """The tensors that it writes."""
+        return self._outputs
+
+    def source_rank(self) -> int:
+        """The rank that a receive is from."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future of the tensors that it writes."""
+        if self._future is None:
+            self._future = torch.futures.Future()
+            self._completion.then(self._settle)
+        return self._future
+
+    def _settle(self) -> None:
+        assert self._future is not None
+        if self._completion.error is None:
+            self._future.set_result(self._outputs)
+        else:
+            self._future.set_exception(self._completion.error)
+
+
+class CompletedWork(Work):
+    """What a call that blocks gives back. It is over, so one serves all of them."""
+
+    def is_completed(self) -> bool:
+        """It is."""
+        return True
+
+    def is_success(self) -> bool:
+        """It is; a call that fails raises."""
+        return True
+
+    def exception(self) -> None:
+        """Nothing went wrong."""
+
+    def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
+        """Returns at once."""
+        return True
+
+    def synchronize(self) -> None:
+        """Returns at once."""
+
+    def result(self) -> list[Tensor]:
+        """Nothing: the caller has the tensors."""
+        return []
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future that is over."""
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        future.set_result([])
+        return future
+
+
+DONE = CompletedWork()

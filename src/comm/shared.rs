@@ -1,0 +1,81 @@
+//! What a communicator shows to threads that are not inside: its ancestry, its rank's clock, its failures.
+
+use super::config::Config;
+use super::registry::Handle;
+use super::semaphore::Shelf;
+use super::stream::Turns;
+use crate::error::{Error, Result};
+use crate::fabric::live::Seat;
+use crate::onesided::Domain;
+use crate::sys::fork;
+use crate::transport::Transport;
+use crate::types::Rank;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// How a communicator came to be, which its children take after.
+pub(super) struct Origin {
+    /// Its caller's settings.
+    pub config: Config,
+    /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
+    pub parent_ranks: Option<Vec<Rank>>,
+    /// The communicator of this rank that all its ancestry goes back to, which tells members of different children apart.
+    pub root: Handle,
+    /// Its members' ranks there, by rank.
+    pub world: Vec<Rank>,
+}
+
+/// What other threads may see and do while one is inside a call.
+pub struct Shared {
+    pub(super) handle: Handle,
+    pub(super) transport: Arc<Transport>,
+    /// The caller's index on its machine.
+    pub(super) device: u32,
+    /// This rank's clock on the declared machine.
+    pub(super) seat: Option<Arc<Seat>>,
+    /// How it came to be.
+    pub(super) origin: Origin,
+    /// Its symmetric heap, between init and finalize, for threads that do not enter.
+    pub(super) domain: Mutex<Option<Arc<Domain>>>,
+    /// Its semaphores, as long as there is a symmetric heap.
+    pub(super) semaphores: Mutex<Option<Shelf>>,
+    /// The order of its calls on streams.
+    pub(super) turns: Turns,
+    /// The failure that ended the communicator's usefulness.
+    pub(super) broken: OnceLock<Error>,
+    /// The process that made it.
+    generation: u32,
+}
+
+impl Shared {
+    pub(super) fn new(
+        handle: Handle,
+        transport: Arc<Transport>,
+        device: u32,
+        seat: Option<Arc<Seat>>,
+        origin: Origin,
+    ) -> Shared {
+        Shared {
+            handle,
+            transport,
+            device,
+            seat,
+            origin,
+            domain: Mutex::new(None),
+            semaphores: Mutex::new(None),
+            turns: Turns::default(),
+            broken: OnceLock::new(),
+            generation: fork::generation(),
+        }
+    }
+
+    /// A forked child would speak in its parent's name.
+    #[inline]
+    pub(super) fn refuse_forked(&self) -> Result<()> {
+        if self.generation == fork::generation() {
+            return Ok(());
+        }
+        Err(Error::usage(
+            "this process was forked from a rank; only the parent may use the communicator: make a new one here",
+        ))
+    }
+}

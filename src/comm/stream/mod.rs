@@ -1,0 +1,297 @@
+//! Streams: queues of calls, each with a worker thread that makes them in order.
+//!
+//! ```text
+//!     caller                     stream A                         stream B
+//!     all_reduce(c, A)  ----->   all_reduce: turn 0 of c
+//!     record(e, A)      ----->   e := done, and how it went
+//!     wait_event(B, e)  ----->                                    until e is done
+//!     broadcast(c, B)   ----->                                    broadcast: turn 1 of c, after turn 0 (`turn.rs`)
+//!     synchronize(B)    <-------------------------------------    done
+//! ```
+//!
+//! Arguments are checked when a call is queued; whatever fails later is told three times: by the next event of the stream
+//! (`event.rs`), by the next [`stream_synchronize`], and by the communicator's state. A failure does not keep back what is
+//! queued behind it: whether that can still succeed is for its communicator to say, and its other ranks wait for it.
+//!
+//! Queuing is one at a time in the whole process: so that the order of the queues and the order of each communicator's turns
+//! are one order, and no circle of streams can wait for one another.
+
+mod event;
+mod turn;
+mod worker;
+
+pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
+pub(super) use turn::Turns;
+
+use super::batch::Batch;
+use super::registry::{self, Handle};
+use super::table::{Remembered, Table};
+use crate::error::{Code, Error, Result};
+use crate::sync::count::Count;
+use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sys::fork;
+use event::Event;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use worker::{Job, is_worker};
+
+/// Names a stream of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamHandle(pub Handle);
+
+struct Stream {
+    jobs: Mutex<VecDeque<Job>>,
+    /// Jobs that have been queued.
+    queued: Count,
+    /// Jobs that are over.
+    done: Count,
+    failures: Mutex<Failures>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+    /// The process that made it: a forked child has no worker.
+    generation: u32,
+}
+
+/// The first failures that nobody has been told of.
+#[derive(Default)]
+struct Failures {
+    /// Since the last synchronisation.
+    unsynchronized: Option<Error>,
+    /// Since the last event.
+    unrecorded: Option<Error>,
+}
+
+thread_local! {
+    static LAST: Remembered<Stream> = const { RefCell::new(None) };
+}
+static STREAMS: Table<Stream> = Table::new(&LAST);
+
+/// Held while something is queued; see the head of this file.
+static QUEUING: Mutex<()> = Mutex::new(());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Stream {
+    /// Queue a job. The caller holds [`QUEUING`].
+    fn push(&self, job: Job) {
+        let mut jobs = lock(&self.jobs);
+        jobs.push_back(job);
+        self.queued.raise(self.queued.get() + 1);
+    }
+
+    /// The next job, and its number; waits until there is one.
+    fn next(&self) -> (Job, u64) {
+        let number = self.done.get() + 1;
+        self.queued.reach(number);
+        let job = lock(&self.jobs).pop_front().expect("as many jobs as were counted");
+        (job, number)
+    }
+
+    /// Wait until everything is over that has been queued so far.
+    fn settle(&self) {
+        self.done.reach(self.queued.get());
+    }
+
+    /// The first failure that no synchronisation has told.
+    fn untold(&self) -> Result<()> {
+        lock(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
+    }
+
+    fn failed(&self, error: &Error) {
+        let mut failures = lock(&self.failures);
+        failures.unsynchronized.get_or_insert_with(|| error.clone());
+        failures.unrecorded.get_or_insert_with(|| error.clone());
+    }
+}
+
+fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
+    let found = STREAMS.get(stream.0).ok_or_else(|| {
+        Error::argument(
+            "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass NULL to \
+             run the call here",
+        )
+    })?;
+    if found.generation != fork::generation() {
+        return Err(Error::usage(
+            "this process was forked from the one that made the stream, whose worker it lacks; create a stream here",
+        ));
+    }
+    Ok(found)
+}
+
+/// An error on the worker threads themselves, which would wait for their own end.
+fn refuse_worker() -> Result<()> {
+    if is_worker() {
+        return Err(Error::usage(
+            "a function that a stream has called may not wait for streams, nor for calls that are queued on them; wait in \
+             another thread",
+        ));
+    }
+    Ok(())
+}
+
+/// Make a stream, whose worker thread runs until [`stream_destroy`].
+pub fn stream_create() -> Result<StreamHandle> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    fork::watch();
+    let stream = Arc::new(Stream {
+        jobs: Mutex::default(),
+        queued: Count::default(),
+        done: Count::default(),
+        failures: Mutex::default(),
+        worker: Mutex::default(),
+        generation: fork::generation(),
+    });
+    let theirs = stream.clone();
+    let name = format!("penny stream {}", MADE.fetch_add(1, Ordering::Relaxed));
+    let thread = std::thread::Builder::new().name(name).spawn(move || worker::work(&theirs));
+    let thread = thread.map_err(|e| Error::system(format!("no thread for a stream ({e}); destroy some")))?;
+    *lock(&stream.worker) = Some(thread);
+    let inserted = STREAMS.insert(stream.clone());
+    inserted.map(StreamHandle).ok_or_else(|| {
+        end(&stream);
+        Error::system("this process has as many streams as it can have; destroy some")
+    })
+}
+
+/// End a stream when everything that is queued on it is over; its first failure that nobody has been told of.
+pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
+    refuse_worker()?;
+    let found = find(stream)?;
+    // Whoever comes second finds it gone.
+    STREAMS
+        .remove(stream.0)
+        .ok_or_else(|| Error::argument("stream was destroyed by another thread just now"))?;
+    end(&found);
+    found.untold()
+}
+
+fn end(stream: &Stream) {
+    {
+        let _order = lock(&QUEUING);
+        stream.push(Job::End);
+    }
+    if let Some(worker) = lock(&stream.worker).take() {
+        let _ = worker.join();
+    }
+}
+
+/// Wait until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
+pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
+    let Some(stream) = stream else { return Ok(()) };
+    refuse_worker()?;
+    let stream = find(stream)?;
+    stream.settle();
+    stream.untold()
+}
+
+/// The same without waiting: an error of code `InProgress` where something is not over.
+pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
+    let Some(stream) = stream else { return Ok(()) };
+    let stream = find(stream)?;
+    if stream.done.get() < stream.queued.get() {
+        return Err(in_progress());
+    }
+    stream.untold()
+}
+
+fn in_progress() -> Error {
+    Error::new(Code::InProgress, String::new())
+}
+
+/// An event will tell when everything is over that has been queued on a stream so far, and how it went.
+pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
+    let event = event::find(event)?;
+    let stream = stream.map(find).transpose()?;
+    let _order = lock(&QUEUING);
+    let number = event.announce();
+    match stream {
+        None => event.complete(number, None),
+        Some(stream) => stream.push(Job::Record { event, number }),
+    }
+    Ok(())
+}
+
+/// What is queued on a stream from now on waits for an event as it is recorded now; without a stream the caller does.
+pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Result<()> {
+    let event = event::find(event)?;
+    let Some(stream) = stream.map(find).transpose()? else {
+        refuse_worker()?;
+        event.reach(event.announced());
+        return Ok(());
+    };
+    let _order = lock(&QUEUING);
+    let number = event.announced();
+    stream.push(Job::Await { event, number });
+    Ok(())
+}
+
+/// Have a stream call a function when it comes to it; without a stream it is called here.
+pub fn stream_host_function(
+    stream: Option<StreamHandle>,
+    function: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let Some(stream) = stream else {
+        function();
+        return Ok(());
+    };
+    let stream = find(stream)?;
+    let _order = lock(&QUEUING);
+    stream.push(Job::Call(Box::new(function)));
+    Ok(())
+}
+
+/// Queue calls whose arguments are right on the first of these streams, so that they begin when all of them have come so far
+/// and all of them go on when they are over. Where one is `None` the caller waits for that, too, and is told how it went.
+pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    let waits = streams.contains(&None);
+    if waits {
+        refuse_worker()?;
+    }
+    let streams = streams.iter().flatten().map(|stream| find(*stream)).collect::<Result<Vec<_>>>()?;
+    let streams = distinct(streams);
+    let Some((first, others)) = streams.split_first() else {
+        return Err(Error::internal("calls were queued on no stream"));
+    };
+    let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
+    let comms = distinct(comms);
+    comms.iter().try_for_each(|comm| comm.refuse_forked())?;
+    let over = Arc::new(Event::default());
+    {
+        let _order = lock(&QUEUING);
+        for other in others {
+            let come = Arc::new(Event::default());
+            let number = come.announce();
+            other.push(Job::Record { event: come.clone(), number });
+            first.push(Job::Await { event: come, number });
+        }
+        let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
+        first.push(Job::Calls { batch, turns });
+        if waits || !others.is_empty() {
+            let number = over.announce();
+            first.push(Job::Record { event: over.clone(), number });
+            for other in others {
+                other.push(Job::Await { event: over.clone(), number });
+            }
+        }
+    }
+    if waits {
+        over.reach(over.announced());
+        return over.outcome();
+    }
+    Ok(())
+}
+
+/// Each once, in the order in which they come first.
+fn distinct<T>(all: Vec<Arc<T>>) -> Vec<Arc<T>> {
+    let mut once: Vec<Arc<T>> = Vec::new();
+    for one in all {
+        if !once.iter().any(|known| Arc::ptr_eq(known, &one)) {
+            once.push(one);
+        }
+    }
+    once
+}

@@ -1,0 +1,61 @@
+//! The order of one communicator's calls on streams.
+//!
+//! A communicator's calls are made in the order in which they were queued, on whichever streams, because that is the order
+//! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
+//! it are over. A call that is made without a stream waits for those that are queued.
+
+use super::{lock, refuse_worker};
+use crate::error::{Code, Error, Result};
+use crate::sync::count::Count;
+use crate::sync::prim::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(in super::super) struct Turns {
+    /// Turns that have been taken.
+    taken: AtomicU64,
+    /// Turns that are over.
+    over: Count,
+    /// The first failure that nobody has asked for.
+    failure: Mutex<Option<Code>>,
+}
+
+impl Turns {
+    /// Take the next turn. One thread at a time.
+    pub(super) fn take(&self) -> u64 {
+        self.taken.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Wait for a turn. What is before it is under way on other streams.
+    pub(super) fn await_turn(&self, turn: u64) {
+        self.over.reach(turn);
+    }
+
+    /// A turn is over.
+    pub(super) fn end(&self, turn: u64, failure: Option<&Error>) {
+        if let Some(error) = failure {
+            lock(&self.failure).get_or_insert(error.code);
+        }
+        self.over.raise(turn + 1);
+    }
+
+    /// Is nothing queued?
+    #[inline]
+    pub(in super::super) fn are_over(&self) -> bool {
+        // Whoever has queued something sees it; that another thread just does so is no order.
+        self.taken.load(Ordering::Relaxed) == self.over.get()
+    }
+
+    /// Wait for what is queued now.
+    pub(in super::super) fn await_all(&self) -> Result<()> {
+        refuse_worker()?;
+        self.over.reach(self.taken.load(Ordering::Relaxed));
+        Ok(())
+    }
+
+    /// The first failure that nobody has asked for.
+    pub(in super::super) fn failure(&self) -> Option<Code> {
+        lock(&self.failure).take()
+    }
+}

@@ -1,0 +1,124 @@
+//! A number that only goes up, and threads of one process that wait for it.
+//!
+//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `bell.rs` do:
+//!
+//! ```text
+//!     raise                            reach
+//!     value = to (Release)             waiting += 1
+//!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
+//!     waiting == 0 ? done              under the lock: value there ? done, else sleep
+//!     wake all, under the lock
+//! ```
+//!
+//! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
+//! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
+
+use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
+#[cfg(not(loom))]
+use crate::sys::cpu;
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Count {
+    value: AtomicU64,
+    waiting: AtomicU32,
+    lock: Mutex<()>,
+    raised: Condvar,
+}
+
+/// Looks before sleeping, with a yield after each: the thread that raises it may need this core.
+#[cfg(not(loom))]
+const YIELDS: u32 = 64;
+
+impl Count {
+    /// What it is now; what was done before it was raised so far is visible.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        // ORDER: partner of the store in `raise`.
+        self.value.load(Ordering::Acquire)
+    }
+
+    /// Raise it. One thread at a time does, and never to less.
+    pub fn raise(&self, to: u64) {
+        // ORDER: publishes what was done before; partner: `get`.
+        self.value.store(to, Ordering::Release);
+        // ORDER: fence (A) of the file's drawing; partner: `sleep`.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            // Who was seen and does not sleep yet holds the lock until it does.
+            drop(self.lock.lock());
+            self.raised.notify_all();
+        }
+    }
+
+    /// Wait until it is at least so much. What it counts must be bounded: nothing else ends the wait.
+    pub fn reach(&self, value: u64) {
+        // BOUND: `YIELDS` looks.
+        #[cfg(not(loom))]
+        for _ in 0..YIELDS {
+            if self.get() >= value {
+                return;
+            }
+            cpu::yield_now();
+        }
+        self.sleep(value);
+    }
+
+    fn sleep(&self, value: u64) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // ORDER: fence (B) of the file's drawing; partner: `raise`.
+        fence(Ordering::SeqCst);
+        let mut held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        // BOUND: the count is raised.
+        while self.get() < value {
+            held = self.raised.wait(held).unwrap_or_else(|e| e.into_inner());
+        }
+        drop(held);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(loom, test))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn who_waits_for_a_count_is_woken_by_it() {
+        loom::model(|| {
+            let count = Arc::new(Count::default());
+            let theirs = count.clone();
+            let waiter = loom::thread::spawn(move || {
+                theirs.reach(2);
+                theirs.get()
+            });
+            count.raise(1);
+            count.raise(2);
+            assert_eq!(waiter.join().unwrap(), 2);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn threads_that_follow_each_other_all_come_through() {
+        let counts: Arc<[Count; 3]> = Arc::default();
+        let threads: Vec<_> = (0..3)
+            .map(|me| {
+                let counts = counts.clone();
+                std::thread::spawn(move || {
+                    for round in 1..=2000 {
+                        counts[me].raise(round);
+                        counts[(me + 1) % 3].reach(round);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it came through"));
+        assert!(counts.iter().all(|count| count.get() == 2000));
+    }
+}

@@ -1,0 +1,273 @@
+//! Calls on streams, ranks as threads.
+#![allow(unsafe_code)]
+
+use super::collectives::on_ranks;
+use crate::comm::{
+    self, Call, StreamHandle, Transfer, event_create, event_destroy, event_elapsed_ms, event_query,
+    event_record, event_synchronize, stream_create, stream_destroy, stream_host_function, stream_query,
+    stream_synchronize, stream_wait_event,
+};
+use crate::error::Code;
+use crate::memory::view::Address;
+use crate::types::{Collective, DataType, Rank, RedOp};
+use std::sync::{Arc, Mutex, mpsc};
+
+fn address(buffer: &mut [u32]) -> Address {
+    // SAFETY: every test waits for its calls before it lets go of what they use.
+    unsafe { Address::from_raw(buffer.as_mut_ptr().cast()) }
+}
+
+fn sum(buffer: &mut [u32]) -> Call {
+    let (count, buffer) = (buffer.len(), address(buffer));
+    Call {
+        collective: Collective::AllReduce,
+        send: buffer,
+        recv: buffer,
+        count,
+        dtype: DataType::Uint32,
+        op: RedOp::Sum,
+        root: 0,
+        padded: false,
+    }
+}
+
+fn transfer(send: bool, buffer: &mut [u32], peer: Rank) -> Transfer {
+    let (count, buffer) = (buffer.len(), address(buffer));
+    Transfer { send, buffer, count, dtype: DataType::Uint32, peer: peer as i32, of_permute: false }
+}
+
+/// A stream that waits until the sender says so, or is dropped.
+fn held(stream: StreamHandle) -> mpsc::Sender<()> {
+    let (go, come) = mpsc::channel::<()>();
+    stream_host_function(Some(stream), move || {
+        let _ = come.recv();
+    })
+    .unwrap();
+    go
+}
+
+#[test]
+fn a_call_on_a_stream_returns_before_it_is_made() {
+    on_ranks(3, |rank, comm| {
+        let stream = stream_create().unwrap();
+        let event = event_create().unwrap();
+        event_query(event).unwrap();
+        let go = held(stream);
+        let mut data = [rank + 1; 1000];
+        comm::collective(comm, &sum(&mut data), Some(stream)).unwrap();
+        event_record(event, Some(stream)).unwrap();
+        assert_eq!(stream_query(Some(stream)).unwrap_err().code, Code::InProgress);
+        assert_eq!(event_query(event).unwrap_err().code, Code::InProgress);
+        assert_eq!(data, [rank + 1; 1000]);
+        drop(go);
+        event_synchronize(event).unwrap();
+        assert_eq!(data, [6; 1000]);
+        stream_query(Some(stream)).unwrap();
+        stream_destroy(stream).unwrap();
+        event_destroy(event).unwrap();
+    });
+}
+
+#[test]
+fn a_communicators_calls_keep_their_order_over_streams_and_without() {
+    on_ranks(2, |rank, comm| {
+        let streams = [0; 3].map(|_| stream_create().unwrap());
+        let go = held(streams[0]);
+        let mut data = [rank + 1; 10];
+        for stream in streams {
+            comm::collective(comm, &sum(&mut data), Some(stream)).unwrap();
+        }
+        // Rank 0 lets the first stream go on only now: the others had the time to overtake it.
+        if rank == 0 {
+            std::thread::yield_now();
+        }
+        drop(go);
+        comm::collective(comm, &sum(&mut data), None).unwrap();
+        assert_eq!(data, [3 * 2 * 2 * 2; 10]);
+        streams.into_iter().for_each(|stream| stream_destroy(stream).unwrap());
+    });
+}
+
+#[test]
+fn streams_wait_for_events_of_others() {
+    on_ranks(1, |_, _| {
+        let (a, b) = (stream_create().unwrap(), stream_create().unwrap());
+        let event = event_create().unwrap();
+        stream_wait_event(Some(b), event).unwrap();
+        stream_synchronize(Some(b)).unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let say = |stream, word| {
+            let order = order.clone();
+            stream_host_function(Some(stream), move || order.lock().unwrap().push(word)).unwrap();
+        };
+        let go = held(a);
+        say(a, "first");
+        event_record(event, Some(a)).unwrap();
+        stream_wait_event(Some(b), event).unwrap();
+        say(b, "second");
+        drop(go);
+        stream_synchronize(Some(b)).unwrap();
+        assert_eq!(*order.lock().unwrap(), ["first", "second"]);
+        stream_destroy(a).unwrap();
+        stream_destroy(b).unwrap();
+        event_destroy(event).unwrap();
+    });
+}
+
+#[test]
+fn a_group_on_streams_is_one_job_and_all_its_streams_wait_for_it() {
+    on_ranks(2, |rank, comm| {
+        let (a, b) = (stream_create().unwrap(), stream_create().unwrap());
+        let peer = 1 - rank;
+        let (mut out, mut into, mut data) = ([rank; 5000], [9; 5000], [rank + 1; 7]);
+        let go = held(b);
+        comm::group_start().unwrap();
+        comm::transfer(comm, &transfer(true, &mut out, peer), Some(a)).unwrap();
+        comm::transfer(comm, &transfer(false, &mut into, peer), Some(b)).unwrap();
+        comm::collective(comm, &sum(&mut data), Some(a)).unwrap();
+        comm::group_end().unwrap();
+        assert_eq!(stream_query(Some(a)).unwrap_err().code, Code::InProgress);
+        assert_eq!(into, [9; 5000]);
+        drop(go);
+        stream_synchronize(Some(b)).unwrap();
+        assert_eq!((into, data), ([peer; 5000], [3; 7]));
+        // With a call of the caller's own it is over when the group is closed.
+        comm::group_start().unwrap();
+        comm::collective(comm, &sum(&mut data), Some(a)).unwrap();
+        comm::collective(comm, &sum(&mut data), None).unwrap();
+        comm::group_end().unwrap();
+        assert_eq!(data, [12; 7]);
+        stream_destroy(a).unwrap();
+        stream_destroy(b).unwrap();
+    });
+}
+
+#[test]
+fn a_failure_is_told_by_the_event_after_it_and_at_synchronisation_once() {
+    on_ranks(2, |rank, comm| {
+        let stream = stream_create().unwrap();
+        let events = [0; 3].map(|_| event_create().unwrap());
+        let mut data = [1; 4];
+        for (event, count) in events.into_iter().zip([4, 3 + rank as usize, 4]) {
+            comm::collective(comm, &sum(&mut data[..count]), Some(stream)).unwrap();
+            event_record(event, Some(stream)).unwrap();
+        }
+        event_synchronize(events[0]).unwrap();
+        let failure = event_synchronize(events[1]).unwrap_err();
+        assert_eq!(failure.code, Code::InvalidUsage);
+        assert!(failure.message.starts_with("all_reduce on a stream: ranks disagree"), "{failure}");
+        event_synchronize(events[2]).unwrap();
+        assert_eq!(event_query(events[1]).unwrap_err(), failure);
+        assert_eq!(comm::async_error(comm).unwrap(), Code::InvalidUsage);
+        assert_eq!(comm::async_error(comm).unwrap(), Code::Success);
+        assert_eq!(stream_synchronize(Some(stream)).unwrap_err(), failure);
+        stream_synchronize(Some(stream)).unwrap();
+        assert_eq!(data, [4; 4]);
+        events.into_iter().for_each(|event| event_destroy(event).unwrap());
+        stream_destroy(stream).unwrap();
+    });
+}
+
+#[test]
+fn wrong_arguments_are_refused_when_the_call_is_queued() {
+    on_ranks(1, |_, comm| {
+        let stream = stream_create().unwrap();
+        let mut data = [1; 4];
+        let wrong = Call { root: 7, collective: Collective::Broadcast, ..sum(&mut data) };
+        assert!(comm::collective(comm, &wrong, Some(stream)).unwrap_err().message.contains("root 7"));
+        stream_synchronize(Some(stream)).unwrap();
+        stream_destroy(stream).unwrap();
+        let gone = comm::collective(comm, &sum(&mut data), Some(stream)).unwrap_err();
+        assert!(gone.message.contains("not a live stream"), "{gone}");
+        assert!(stream_destroy(stream).unwrap_err().message.contains("not a live stream"));
+        let event = event_create().unwrap();
+        assert!(event_elapsed_ms(event, event).unwrap_err().message.contains("start was never recorded"));
+        event_record(event, None).unwrap();
+        assert_eq!(event_elapsed_ms(event, event), Ok(0.0));
+        event_destroy(event).unwrap();
+        assert!(event_record(event, None).unwrap_err().message.contains("not a live event"));
+    });
+}
+
+#[test]
+fn who_destroys_a_communicator_waits_for_its_calls_on_streams() {
+    on_ranks(2, |rank, comm| {
+        let child = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
+        let stream = stream_create().unwrap();
+        let mut data = [rank + 1; 100];
+        let go = held(stream);
+        comm::collective(child, &sum(&mut data), Some(stream)).unwrap();
+        drop(go);
+        comm::destroy(child).unwrap();
+        assert_eq!(data, [3; 100]);
+        stream_destroy(stream).unwrap();
+    });
+}
+
+#[test]
+fn an_abort_ends_what_is_queued() {
+    on_ranks(2, |rank, comm| {
+        let child = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
+        let stream = stream_create().unwrap();
+        let mut data = [[1; 100]; 3];
+        if rank == 0 {
+            // Rank 1 makes none of these calls.
+            data.iter_mut().for_each(|data| comm::collective(child, &sum(data), Some(stream)).unwrap());
+        }
+        comm::abort(child).unwrap();
+        let ended = stream_destroy(stream);
+        assert_eq!(ended.is_err(), rank == 0, "{ended:?}");
+    });
+}
+
+#[test]
+fn a_streams_own_thread_may_not_wait_for_itself() {
+    on_ranks(1, |_, comm| {
+        let stream = stream_create().unwrap();
+        let mut data = vec![1; 4];
+        let go = held(stream);
+        let (tell, told) = mpsc::channel();
+        stream_host_function(Some(stream), move || {
+            let mut own = [1; 4];
+            let ended = [
+                stream_synchronize(Some(stream)),
+                stream_destroy(stream),
+                comm::collective(comm, &sum(&mut own), None),
+            ];
+            tell.send(ended).unwrap();
+        })
+        .unwrap();
+        comm::collective(comm, &sum(&mut data), Some(stream)).unwrap();
+        drop(go);
+        for ended in told.recv().unwrap() {
+            assert!(ended.unwrap_err().message.contains("may not wait for streams"));
+        }
+        stream_destroy(stream).unwrap();
+    });
+}
+
+#[test]
+fn a_function_that_panics_is_a_failure_of_its_stream() {
+    let stream = stream_create().unwrap();
+    stream_host_function(Some(stream), || panic!("planted")).unwrap();
+    assert!(stream_synchronize(Some(stream)).unwrap_err().message.contains("panicked"));
+    stream_destroy(stream).unwrap();
+}
+
+#[test]
+fn many_streams_over_two_communicators_end() {
+    const ROUNDS: usize = 300;
+    on_ranks(2, |rank, comm| {
+        let child = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
+        let streams = [0; 4].map(|_| stream_create().unwrap());
+        let mut data = vec![[1; 8]; ROUNDS];
+        for (round, data) in data.iter_mut().enumerate() {
+            // The same order on both ranks, on streams that are not.
+            let stream = streams[(round * (3 + rank as usize * 2)) % 4];
+            comm::collective([comm, child][round % 2], &sum(data), Some(stream)).unwrap();
+        }
+        streams.into_iter().for_each(|stream| stream_destroy(stream).unwrap());
+        assert!(data.iter().all(|data| *data == [2; 8]));
+        comm::destroy(child).unwrap();
+    });
+}
