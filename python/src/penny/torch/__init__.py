@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
+from .allocation import clone, empty, empty_like, full, ones, zeros
 from .errors import BackendError, InvalidUsageError, RemoteError, RendezvousError, TimeoutError
+from .heap import heap
 from .process_group import create
 
 
@@ -25,5 +27,12 @@ __all__ = [
     "RemoteError",
     "RendezvousError",
     "TimeoutError",
+    "clone",
+    "empty",
+    "empty_like",
+    "full",
+    "heap",
+    "ones",
     "register",
+    "zeros",
 ]

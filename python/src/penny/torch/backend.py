@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -69,7 +68,7 @@ class PennyBackend(Group):
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
 
     def _all_reduce(self, operation: str, tensors: list[Tensor], opts: Any) -> Work:
-        self.refuse(operation, "tensor", tensors)
+        self._arguments.refuse(operation, "tensor", tensors)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -88,8 +87,8 @@ class PennyBackend(Group):
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Work:
         """The root's tensor becomes the reduction of all; the others' stay as they are."""
-        self.refuse("reduce", "tensor", tensors)
-        root = self._root("reduce", opts)
+        self._arguments.refuse("reduce", "tensor", tensors)
+        root = self._arguments.root("reduce", opts)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -115,9 +114,9 @@ class PennyBackend(Group):
         finishes: list[Finish] = []
         keep: list[Any] = []
         for output, pieces in zip(outputs, inputs, strict=True):
-            self.refuse("reduce_scatter", "output", [output])
-            self.refuse("reduce_scatter", "input_list", pieces)
-            self._check_list("reduce_scatter", "input_list", pieces, output)
+            self._arguments.refuse("reduce_scatter", "output", [output])
+            self._arguments.refuse("reduce_scatter", "input_list", pieces)
+            self._arguments.check_list("reduce_scatter", "input_list", pieces, output)
             if len({piece.numel() for piece in pieces}) == 1:
                 whole, _ = joined(pieces, fill=True)
                 self._reduce_scatter("reduce_scatter", output, whole, opts, calls, finishes, keep)
@@ -134,10 +133,10 @@ class PennyBackend(Group):
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
-        self.refuse("reduce_scatter_tensor", "output", outputs)
-        self.refuse("reduce_scatter_tensor", "input", inputs)
+        self._arguments.refuse("reduce_scatter_tensor", "output", outputs)
+        self._arguments.refuse("reduce_scatter_tensor", "input", inputs)
         for output, whole in zip(outputs, inputs, strict=True):
-            self._check_sizes("reduce_scatter_tensor", "input", whole, "output", output)
+            self._arguments.check_sizes("reduce_scatter_tensor", "input", whole, "output", output)
             self._reduce_scatter("reduce_scatter_tensor", output, source(whole), opts, calls, finishes, keep)
         return self.submit("reduce_scatter_tensor", calls, outputs, opts, finishes, keep)
 
@@ -185,8 +184,8 @@ class PennyBackend(Group):
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Work:
         """Every rank's tensor becomes the root's."""
-        self.refuse("broadcast", "tensor", tensors)
-        root = self._root("broadcast", opts)
+        self._arguments.refuse("broadcast", "tensor", tensors)
+        root = self._arguments.root("broadcast", opts)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
@@ -201,15 +200,15 @@ class PennyBackend(Group):
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Work:
         """The root's list gets the input of each rank."""
-        root = self._root("gather", opts)
-        self.refuse("gather", "tensor", inputs)
+        root = self._arguments.root("gather", opts)
+        self._arguments.refuse("gather", "tensor", inputs)
         mine = source(inputs[0])
         datatype, count = moved_as(mine)
         finishes: list[Finish] = []
         whole, receive, pieces = None, None, []
         if self._rank == root:
-            pieces = self._list_of("gather", "gather_list", outputs)
-            self._check_list("gather", "gather_list", pieces, mine, equal=True)
+            pieces = self._arguments.list_of("gather", "gather_list", outputs)
+            self._arguments.check_list("gather", "gather_list", pieces, mine, equal=True)
             whole, direct = joined(pieces, fill=False)
             receive = whole.data_ptr()
             if not direct:
@@ -219,14 +218,14 @@ class PennyBackend(Group):
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
         """Each rank gets its place of the root's list."""
-        root = self._root("scatter", opts)
-        self.refuse("scatter", "tensor", outputs)
+        root = self._arguments.root("scatter", opts)
+        self._arguments.refuse("scatter", "tensor", outputs)
         buffer, finish = target(outputs[0])
         datatype, count = moved_as(buffer)
         whole, send = None, None
         if self._rank == root:
-            pieces = self._list_of("scatter", "scatter_list", inputs)
-            self._check_list("scatter", "scatter_list", pieces, buffer, equal=True)
+            pieces = self._arguments.list_of("scatter", "scatter_list", inputs)
+            self._arguments.check_list("scatter", "scatter_list", pieces, buffer, equal=True)
             whole, _ = joined(pieces, fill=True)
             send = whole.data_ptr()
         calls = [(lib.pennyScatter, (send, buffer.data_ptr(), count, datatype, root))]
@@ -250,10 +249,10 @@ class PennyBackend(Group):
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
-        self.refuse(operation, "tensor", inputs)
+        self._arguments.refuse(operation, "tensor", inputs)
         for pieces, mine in zip(outputs, inputs, strict=True):
-            self.refuse(operation, "tensor_list", pieces)
-            self._check_list(operation, "tensor_list", pieces, mine)
+            self._arguments.refuse(operation, "tensor_list", pieces)
+            self._arguments.check_list(operation, "tensor_list", pieces, mine)
             mine = source(mine)
             if len({piece.numel() for piece in pieces}) == 1:
                 whole, direct = joined(pieces, fill=False)
@@ -271,7 +270,9 @@ class PennyBackend(Group):
                 keep += (mine, buffer)
                 if finish is not None:
                     finishes.append(finish)
-        return self.submit(operation, calls, [each for pieces in outputs for each in pieces], opts, finishes, keep)
+        return self.submit(
+            operation, calls, [each for pieces in outputs for each in pieces], opts, finishes, keep
+        )
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any) -> Work:
         """The output gets the inputs of all ranks, one behind the other."""
@@ -283,10 +284,10 @@ class PennyBackend(Group):
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
-        self.refuse(operation, "output", outputs)
-        self.refuse(operation, "input", inputs)
+        self._arguments.refuse(operation, "output", outputs)
+        self._arguments.refuse(operation, "input", inputs)
         for whole, mine in zip(outputs, inputs, strict=True):
-            self._check_sizes(operation, "output", whole, "input", mine)
+            self._arguments.check_sizes(operation, "output", whole, "input", mine)
             mine = source(mine)
             datatype, count = moved_as(mine)
             buffer, finish = target(whole)
@@ -298,13 +299,10 @@ class PennyBackend(Group):
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Work:
         """Each rank sends the tensor at place r of its list to rank r."""
-        self.refuse("all_to_all", "output_tensor_list", outputs)
-        self.refuse("all_to_all", "input_tensor_list", inputs)
-        for name, tensors in (("output_tensor_list", outputs), ("input_tensor_list", inputs)):
-            if len(tensors) != self._size:
-                raise ValueError(
-                    f"all_to_all on rank {self._rank}: {name} has {len(tensors)} tensors, but there are {self._size} ranks"
-                )
+        self._arguments.refuse("all_to_all", "output_tensor_list", outputs)
+        self._arguments.refuse("all_to_all", "input_tensor_list", inputs)
+        self._arguments.check_length("all_to_all", "output_tensor_list", outputs)
+        self._arguments.check_length("all_to_all", "input_tensor_list", inputs)
         finishes: list[Finish] = []
         keep: list[Any] = []
         calls: list[Call] = []
@@ -318,23 +316,28 @@ class PennyBackend(Group):
         return self.submit("all_to_all", calls, outputs, opts, finishes, keep)
 
     def all_to_all_single(
-        self, output: Tensor, input: Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_splits: Sequence[int],
+        input_splits: Sequence[int],
+        opts: Any,
     ) -> Work:
         """Each rank sends the r-th part of its input to rank r; the splits say how many rows each part has."""
         operation = "all_to_all_single"
-        self.refuse(operation, "output", [output])
-        self.refuse(operation, "input", [input])
+        self._arguments.refuse(operation, "output", [output])
+        self._arguments.refuse(operation, "input", [input])
         mine = source(input)
         buffer, finish = target(output)
         if not output_splits and not input_splits:
-            self._check_divisible(operation, "input", mine)
-            self._check_equal(operation, "input", mine, "output", buffer)
+            self._arguments.check_divisible(operation, "input", mine)
+            self._arguments.check_equal(operation, "input", mine, "output", buffer)
             datatype, count = moved_as(mine)
             arguments = (mine.data_ptr(), buffer.data_ptr(), count // self._size, datatype)
             calls: list[Call] = [(lib.pennyAlltoAll, arguments)]
         else:
-            sent = self._parts(operation, "input", mine, input_splits)
-            received = self._parts(operation, "output", buffer, output_splits)
+            sent = self._arguments.parts(operation, "input", mine, input_splits)
+            received = self._arguments.parts(operation, "output", buffer, output_splits)
             calls = []
             for peer in range(self._size):
                 calls += _exchange(peer, *sent[peer], *received[peer])
@@ -353,13 +356,13 @@ class PennyBackend(Group):
 
     def send(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
         """Sends a tensor; the work is over when it may be written again."""
-        self.refuse("send", "tensor", tensors)
-        return self._channels.send(tensors[0], peer, tag)
+        self._arguments.refuse("send", "tensor", tensors)
+        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag)
 
     def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
         """Receives a tensor."""
-        self.refuse("recv", "tensor", tensors)
-        return self._channels.receive(tensors[0], peer, tag)
+        self._arguments.refuse("recv", "tensor", tensors)
+        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
         """Not served: a receive waits at one sender's queue."""
@@ -367,87 +370,6 @@ class PennyBackend(Group):
             f"recv on rank {self._rank}: the backend penny receives from one rank at a time; pass src, "
             "or post an irecv for each rank that may send"
         )
-
-    # --- arguments ---
-
-    def _root(self, operation: str, opts: Any) -> int:
-        root = opts.rootRank
-        if 0 <= root < self._size:
-            return root
-        raise ValueError(
-            f"{operation} on rank {self._rank}: the root is {root}, but {self._name} has the ranks 0 to {self._size - 1}"
-        )
-
-    def _list_of(self, operation: str, name: str, lists: list[list[Tensor]]) -> list[Tensor]:
-        if len(lists) != 1:
-            raise ValueError(f"{operation} on rank {self._rank}: the root has to pass {name}")
-        self.refuse(operation, name, lists[0])
-        return lists[0]
-
-    def _check_list(
-        self, operation: str, name: str, tensors: list[Tensor], mine: Tensor, equal: bool = False
-    ) -> None:
-        where = f"{operation} on rank {self._rank}: {name}"
-        if len(tensors) != self._size:
-            raise ValueError(f"{where} has {len(tensors)} tensors, but there are {self._size} ranks")
-        for place, tensor in enumerate(tensors):
-            if tensor.dtype is not mine.dtype:
-                raise TypeError(f"{where}[{place}] is of {tensor.dtype}, but the rank's own tensor of {mine.dtype}")
-            if (equal or place == self._rank) and tensor.numel() != mine.numel():
-                raise ValueError(
-                    f"{where}[{place}] has {tensor.numel()} elements, but the rank's own tensor {mine.numel()}"
-                )
-
-    def _check_sizes(self, operation: str, large: str, whole: Tensor, small: str, part: Tensor) -> None:
-        if whole.dtype is not part.dtype:
-            raise TypeError(
-                f"{operation} on rank {self._rank}: {large} is of {whole.dtype}, but {small} of {part.dtype}"
-            )
-        if whole.numel() != part.numel() * self._size:
-            raise ValueError(
-                f"{operation} on rank {self._rank}: {large} has {whole.numel()} elements, but {small} has {part.numel()} "
-                f"and there are {self._size} ranks, so {large} must have {part.numel() * self._size}"
-            )
-
-    def _check_equal(self, operation: str, name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
-        if tensor.dtype is not other.dtype:
-            raise TypeError(
-                f"{operation} on rank {self._rank}: {name} is of {tensor.dtype}, but {other_name} of {other.dtype}"
-            )
-        if tensor.numel() != other.numel():
-            raise ValueError(
-                f"{operation} on rank {self._rank}: {name} has {tensor.numel()} elements, but {other_name} {other.numel()}"
-            )
-
-    def _check_divisible(self, operation: str, name: str, tensor: Tensor) -> None:
-        rows = tensor.shape[0] if tensor.dim() else 1
-        if rows % self._size:
-            raise ValueError(
-                f"{operation} on rank {self._rank}: {name} has {rows} rows, which {self._size} ranks cannot share "
-                "equally; pass the split sizes"
-            )
-
-    def _parts(
-        self, operation: str, name: str, tensor: Tensor, splits: Sequence[int]
-    ) -> list[tuple[int, tuple[int, int]]]:
-        """Address, type and count of each rank's rows of a tensor."""
-        rows = tensor.shape[0] if tensor.dim() else 1
-        if not splits:
-            self._check_divisible(operation, name, tensor)
-            splits = [rows // self._size] * self._size
-        if len(splits) != self._size or sum(splits) != rows or min(splits) < 0:
-            raise ValueError(
-                f"{operation} on rank {self._rank}: the split sizes {list(splits)} of {name} must be {self._size}, "
-                f"one for each rank, and add up to its {rows} rows"
-            )
-        datatype, count = moved_as(tensor)
-        row = count // rows if rows else 0
-        row_bytes = tensor.nbytes // rows if rows else 0
-        starts = accumulate(splits, initial=0)
-        return [
-            (tensor.data_ptr() + start * row_bytes, (datatype, length * row))
-            for start, length in zip(starts, splits, strict=False)
-        ]
 
     # Names that other versions of torch call the same operations by.
     _allgather_base = all_gather_single

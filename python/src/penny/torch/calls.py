@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._errors import PennyError
 from .._library import lib
 from .errors import check
 
@@ -25,7 +26,7 @@ def run(calls: Sequence[Call], comm: int, stream: int | None = None) -> None:
     for function, arguments in calls:
         try:
             check(function(*arguments, comm, stream), comm)
-        except Exception as error:
+        except PennyError as error:
             first_failure = error
             break
     # Where a call was refused the group runs nothing, and says so again; the first sentence is the better one.

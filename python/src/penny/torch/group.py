@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,15 +11,19 @@ import torch
 from torch import Tensor
 from torch._C._distributed_c10d import Backend, Work
 
+from .. import _structs
 from .._library import lib
 from . import rendezvous
+from .arguments import Arguments
 from .calls import Call, run
 from .errors import check
+from .monitored_barrier import Gathering
 from .point_to_point import Channels
 from .streams import Stream
-from .tensors import Finish, refuse
+from .tensors import Finish
 from .work import DONE, PennyWork
 
+_NO_TIME = timedelta(0)
 _UNSET_TIMEOUT = timedelta(milliseconds=-1)
 
 
@@ -54,12 +58,16 @@ class Group(Backend):
         self._name = name
         self._store = store
         self._options = Backend.Options("penny", timeout)
-        self._options.global_ranks_in_group = list(global_ranks)
+        self._global_ranks = list(global_ranks) or list(range(size))
+        self._options.global_ranks_in_group = self._global_ranks
         self._comm = rendezvous.join(store, rank, size, timeout, name) if comm is None else comm
         self._stream = Stream(name)
         self._lock = threading.Lock()
         self._batch: Batch | None = None
-        self._channels = Channels(store, rank, size, timeout, name)
+        self._arguments = Arguments(rank, size, name)
+        self._channels = Channels(store, rank, timeout, name)
+        self._gathering = Gathering(store, rank, size, name)
+        self._splits = 0
 
     def getBackendName(self) -> str:
         """The name under which torch knows the backend."""
@@ -123,12 +131,40 @@ class Group(Backend):
             completion = self._stream.submit(job)
         return PennyWork(operation, completion, outputs, None if timeout == _UNSET_TIMEOUT else timeout)
 
+    # --- what torch asks a backend about itself; what a subclass does not answer torch asks it again and again ---
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Batches of sends and receives need no bracket around them: each has a queue of its own."""
+        return False
+
+    @property
+    def supports_shrinking(self) -> bool:
+        """A group without its dead ranks is made anew."""
+        return False
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        """The ranks of a group are for good."""
+        return False
+
+    @property
+    def supports_window(self) -> bool:
+        """One-sided access is in `penny`, not behind torch's windows."""
+        return False
+
+    @property
+    def _supports_time_estimate(self) -> bool:
+        return False
+
     # --- several at once ---
 
     def start_coalescing(self) -> None:
         """Collects operations until end_coalescing, which runs them together."""
         if self._batch is not None:
-            raise RuntimeError(f"start_coalescing on rank {self._rank}: it has been called before; call end_coalescing first")
+            raise RuntimeError(
+                f"start_coalescing on rank {self._rank}: it has been called before; call end_coalescing first"
+            )
         self._batch = Batch()
 
     def end_coalescing(self) -> Work:
@@ -137,6 +173,47 @@ class Group(Backend):
         if batch is None:
             raise RuntimeError(f"end_coalescing on rank {self._rank}: start_coalescing has not been called")
         return self._submit("coalesced", batch.calls, batch.outputs, _Queued, batch.finishes, batch.keep)
+
+    # --- meeting over the store, and groups of its ranks ---
+
+    def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
+        """A barrier at which rank 0 says who has not come; the group survives it."""
+        self._gathering.meet(self._timeout if opts.timeout <= _NO_TIME else opts.timeout, wait_all_ranks)
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Groups of its ranks are split off its communicator."""
+        return True
+
+    def comm_split_count(self) -> int:
+        """How many groups were split off so far."""
+        return self._splits
+
+    def split(self, store: Any, ranks: Sequence[int], opts: Any) -> Group | None:
+        """Makes the group of some of its ranks, in the order of the list. Every rank calls, with its own group's list."""
+        timeout = self._timeout if opts is None else opts._timeout
+        members = list(ranks)
+        if self._rank not in members:
+            self.perform_nocolor_split(None)
+            return None
+        place = members.index(self._rank)
+        names = [self._global_ranks[rank] for rank in members]
+        name = f"the process group of the ranks {', '.join(map(str, names))}"
+        with self._lock:
+            self._stream.synchronize()
+            comm = rendezvous.split(self._comm, min(members), place, timeout, name)
+        self._splits += 1
+        return type(self)(store, place, len(members), timeout, name, comm, names)
+
+    def perform_nocolor_split(self, device: Any) -> None:
+        """This rank's part of a split that makes a group without it."""
+        with self._lock:
+            self._stream.synchronize()
+            rendezvous.split(self._comm, _structs.SPLIT_NOCOLOR, 0, self._timeout, self._name)
+        self._splits += 1
+
+    def eager_connect_single_device(self, device: Any) -> None:
+        """Nothing to do: a group is connected when it is made."""
 
     # --- its life ---
 
@@ -168,17 +245,9 @@ class Group(Backend):
             self._channels.abort()
             check(lib.pennyCommAbort(comm))
 
-    def refuse(self, operation: str, name: str, tensors: Sequence[Tensor]) -> None:
-        """Raises if one of the tensors is not in memory that Penny can reach."""
-        for tensor in tensors:
-            refuse(operation, self._rank, name, tensor)
-
 
 class _Queued:
     """Options of a call that does not block."""
 
     asyncOp = True
     timeout = _UNSET_TIMEOUT
-
-
-Operation = Callable[..., Work]

@@ -6,6 +6,9 @@ backend, and what they return is the backend's own work. Whoever has to see coll
 tensor subclasses, hooks) still does: then the call goes through the dispatcher, to the same backend.
 """
 
+# The signatures take every form that torch's overloads have, and leave those that they do not know to them.
+# mypy: disable-error-code="override"
+
 from __future__ import annotations
 
 from datetime import timedelta
@@ -20,9 +23,11 @@ from torch._C._distributed_c10d import (
     AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
+    Backend,
     BarrierOptions,
     BroadcastOptions,
     GatherOptions,
+    PrefixStore,
     ProcessGroup,
     ReduceOptions,
     ReduceScatterOptions,
@@ -91,49 +96,63 @@ class PennyProcessGroup(ProcessGroup):
             return self.backend.all_gather_single(output, input, opts)
         return super()._allgather_base(output, input, *_given(opts))
 
-    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+    def reduce_scatter(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any
+    ) -> Work:
         if type(output_tensors) is list and self._goes_directly(output_tensors, opts, ReduceScatterOptions):
             return self.backend.reduce_scatter(output_tensors, input_tensors, opts)
         return super().reduce_scatter(output_tensors, input_tensors, *_given(opts), *rest, **named)
 
-    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:  # noqa: N803
+    def reduce_scatter_single(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
         if self._goes_directly((outputTensor, inputTensor), opts, ReduceScatterOptions):
             return self.backend.reduce_scatter_single(outputTensor, inputTensor, opts)
         return super().reduce_scatter_single(outputTensor, inputTensor, *_given(opts))
 
-    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:  # noqa: N803
+    def _reduce_scatter_base(self, outputTensor: Tensor, inputTensor: Tensor, opts: Any = None) -> Work:
         if self._goes_directly((outputTensor, inputTensor), opts, ReduceScatterOptions):
             return self.backend.reduce_scatter_single(outputTensor, inputTensor, opts)
         return super()._reduce_scatter_base(outputTensor, inputTensor, *_given(opts))
 
     def all_to_all_single(
-        self, output: Tensor, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None, **named: Any
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_split_sizes: Any,
+        input_split_sizes: Any,
+        opts: Any = None,
+        **named: Any,
     ) -> Work:
         if self._goes_directly((output, input), opts, AllToAllOptions):
             return self.backend.all_to_all_single(output, input, output_split_sizes, input_split_sizes, opts)
-        return super().all_to_all_single(output, input, output_split_sizes, input_split_sizes, *_given(opts), **named)
+        return super().all_to_all_single(
+            output, input, output_split_sizes, input_split_sizes, *_given(opts), **named
+        )
 
     def alltoall(self, output: Any, input: Any, opts: Any = None, **named: Any) -> Work:
         if self._goes_directly((*output, *input), opts, AllToAllOptions):
             return self.backend.alltoall(output, input, opts)
         return super().alltoall(output, input, *_given(opts), **named)
 
-    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+    def gather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any
+    ) -> Work:
         if type(input_tensors) is list and self._goes_directly(input_tensors, opts, GatherOptions):
             return self.backend.gather(output_tensors, input_tensors, opts)
         return super().gather(output_tensors, input_tensors, *_given(opts), *rest, **named)
 
-    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
+    def scatter(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *rest: Any, **named: Any
+    ) -> Work:
         if type(output_tensors) is list and self._goes_directly(output_tensors, opts, ScatterOptions):
             return self.backend.scatter(output_tensors, input_tensors, opts)
         return super().scatter(output_tensors, input_tensors, *_given(opts), *rest, **named)
 
-    def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Work:  # noqa: N803
+    def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
             return self.backend.send(tensors, dstRank, tag)
         return super().send(tensors, dstRank, tag)
 
-    def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Work:  # noqa: N803
+    def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
             return self.backend.recv(tensors, srcRank, tag)
         return super().recv(tensors, srcRank, tag)
@@ -142,6 +161,26 @@ class PennyProcessGroup(ProcessGroup):
         if self._goes_directly((), opts, BarrierOptions):
             return self.backend.barrier(opts)
         return super().barrier(*_given(opts), **named)
+
+    def split_group(
+        self,
+        new_ranks: list[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Any = None,
+    ) -> PennyProcessGroup | None:
+        options = Backend.Options("penny", self.backend.options._timeout if timeout is None else timeout)
+        name = group_name or f"{self.group_name}:split:{self.backend.comm_split_count()}"
+        store = PrefixStore(f"{name}/", self.get_group_store())
+        backend = self.backend.split(store, new_ranks, options)
+        if backend is None:
+            return None
+        group = PennyProcessGroup(store, backend)
+        group._set_group_name(name)
+        group._set_group_desc(group_desc or f"{self.group_desc}:split")
+        return group
 
     def register_pre_hook(self, hook_id: int, hook: Any) -> None:
         self._watched += 1
@@ -160,10 +199,15 @@ def _given(opts: Any) -> tuple[Any, ...]:
 def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
     """What torch calls to make the process group, or its part for the CPU."""
     timeout = opts.timeout if isinstance(opts.timeout, timedelta) else timedelta(seconds=opts.timeout)
-    name = f"the process group {opts.group_id}"
-    backend = PennyBackend(
-        opts.store, opts.group_rank, opts.group_size, timeout, name, global_ranks=opts.global_ranks_in_group
-    )
+    global_ranks = list(opts.global_ranks_in_group)
+    if opts.split_from is not None:
+        backend = opts.split_from.split(opts.store, global_ranks, Backend.Options("penny", timeout))
+    else:
+        who = f"of the ranks {', '.join(map(str, global_ranks))}" if global_ranks else "of all ranks"
+        name = f"the process group {who}"
+        backend = PennyBackend(
+            opts.store, opts.group_rank, opts.group_size, timeout, name, None, global_ranks
+        )
     return PennyProcessGroup(opts.store, backend) if _is_alone(opts) else backend
 
 

@@ -84,7 +84,7 @@ class Stream:
             error = None
             try:
                 job()
-            except Exception as failure:
+            except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
                 error = failure
             del entry, job
             completion.end(error)

@@ -44,7 +44,9 @@ def reduced_as(operation: str, tensor: Tensor) -> tuple[int, int]:
     """Penny's type of a tensor's elements and how many there are, for a reduction."""
     found = _REDUCED_AS.get(tensor.dtype)
     if found is None:
-        raise TypeError(f"{operation}: Penny does not reduce elements of {tensor.dtype}; convert the tensor first")
+        raise TypeError(
+            f"{operation}: Penny does not reduce elements of {tensor.dtype}; convert the tensor first"
+        )
     return found[0], tensor.numel() * found[1]
 
 
@@ -54,22 +56,6 @@ def moved_as(tensor: Tensor) -> tuple[int, int]:
     if found is None:
         return _BYTE, tensor.numel() * tensor.element_size()
     return found[0], tensor.numel() * found[1]
-
-
-def refuse(operation: str, rank: int, name: str, tensor: object) -> None:
-    """Raises if Penny cannot reach the memory of what was passed, with what to do about it."""
-    where = f"{operation} on rank {rank}: {name}"
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{where} is {type(tensor).__name__}, but must be a tensor")
-    if tensor.layout is not torch.strided:
-        raise TypeError(f"{where} has the layout {tensor.layout}; pass a dense tensor, such as {name}.to_dense()")
-    if not tensor.is_cpu:
-        raise ValueError(
-            f"{where} is on {tensor.device}, but the backend penny serves the memory of the CPU; pass {name}.cpu(), "
-            "or make the process group with a backend for each device, such as 'cpu:penny,cuda:nccl'"
-        )
-    if tensor.is_quantized:
-        raise TypeError(f"{where} is quantized; pass {name}.int_repr()")
 
 
 def is_plain(tensor: Tensor) -> bool:
