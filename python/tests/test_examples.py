@@ -52,15 +52,6 @@ def test_a_llama_decodes_the_same_tokens_by_plan_by_hand_in_shareable_memory_and
     assert by_plan["all_reduces_per_token"] == by_hand["all_reduces_per_token"] == 4
 
 
-def test_shareable_memory_is_refused_where_nothing_would_lie_in_it() -> None:
-    pytest.importorskip("transformers", reason="the Llama needs transformers")
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "tp_llama.py"), "--heap"], capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode != 0
-    assert "--heap needs --hand-written and --backend penny" in done.stderr
-
-
 def test_machines_that_are_not_here_are_compared_and_equal_runs_tell_equal_times() -> None:
     pytest.importorskip("transformers", reason="the Llama needs transformers")
     text = printed("fabric_what_if.py", *SMALL, "--machines", "dgx-h100", "dgx-h100", "t3000")
