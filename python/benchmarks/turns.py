@@ -13,20 +13,20 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times longer one way took than another: the median over the rounds, with its quartiles."""
+    """How many times as large one series is as another."""
 
-    median: float
-    low: float
+    median: float  # of the rounds' ratios: a round in which the host was busy counts no more than another
+    low: float  # their quartiles
     high: float
+    least: float  # of the least of each: on a host that is never quiet, what comes closest to quiet
 
     @classmethod
-    def of(cls, slow: Sequence[float], fast: Sequence[float]) -> Ratio:
-        """Round by round, so that a round in which the host was busy counts no more than another."""
-        ratios = [s / f for s, f in zip(slow, fast, strict=True)]
-        if len(ratios) == 1:
-            return cls(ratios[0], ratios[0], ratios[0])
-        low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
-        return cls(median, low, high)
+    def of(cls, one: Sequence[float], other: Sequence[float]) -> Ratio:
+        ratios = [a / b for a, b in zip(one, other, strict=True)]
+        low, median, high = (
+            statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        )
+        return cls(median, low, high, min(one) / min(other))
 
     def __str__(self) -> str:
         return f"{self.median:.2f} ({self.low:.2f}-{self.high:.2f})"
