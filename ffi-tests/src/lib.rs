@@ -6,6 +6,7 @@
 //!     tests/programs.rs    ffi-tests/c/*.c on several ranks: one program per file of src/ffi
 //!     tests/examples.rs    c-examples/*: each prints what its README promises
 //!     tests/readme.rs      the program in the repository's README does so too
+//!     tests/python.rs      the Python package: pytest, formatting, types
 //!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim.rs) and real signals
 //! ```
 

@@ -1,4 +1,4 @@
-//! ffi-tests/c: one C program per file of src/ffi, each as one rank and as several.
+//! ffi-tests/c: a C program or two per family of src/ffi, each as one rank and as several.
 
 use penny_ffi_tests::{compiler, ranks, root};
 
@@ -74,6 +74,11 @@ fn the_symmetric_heap_does_what_it_says() {
 }
 
 #[test]
+fn words_of_the_symmetric_heap_do_what_they_say() {
+    holds("shmem_words", &[1, 2, 3]);
+}
+
+#[test]
 fn windows_and_signals_do_what_they_say() {
     holds("window", &[1, 2, 3]);
     holds_with("window", &[1, 3], &[("PENNY_FABRIC", "dgx-h100")]);
@@ -89,4 +94,5 @@ fn programs_without_a_race_are_told_of_none() {
     // But for the one that is planted.
     holds_with("semaphore", &[1, 4], &[("PENNY_CHECK", "race")]);
     holds_with("shmem", &[3], &[("PENNY_CHECK", "race")]);
+    holds_with("shmem_words", &[3], &[("PENNY_CHECK", "race")]);
 }

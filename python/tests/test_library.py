@@ -23,6 +23,7 @@ NUMBERS = {
     "float": ctypes.c_float,
     "double": ctypes.c_double,
     "char": ctypes.c_char,
+    "pennyHostFn_t": _prototypes.HOST_FUNCTION,
     **{
         f"penny{name}_t": ctypes.c_int
         for name in (
@@ -93,14 +94,8 @@ def functions():
     ):
         taken = []
         for argument in arguments.split(","):
-            pointer_to_function = re.search(r"\(\s*\*", argument)
-            if argument.strip() == "void":
-                continue
-            if pointer_to_function:
-                taken.append(_prototypes.HOST_FUNCTION)
-                continue
-            text = re.sub(r"\w+\s*$", "", argument.strip())
-            taken.append(in_python(text))
+            if argument.strip() != "void":
+                taken.append(in_python(re.sub(r"\w+\s*$", "", argument.strip())))
         yield name, returned, tuple(taken)
 
 
@@ -124,9 +119,9 @@ def test_functions_return_what_the_header_says():
 
 
 def test_structs_have_the_headers_fields():
-    found = dict(
-        (name, body) for body, name in re.findall(r"typedef struct \{(.*?)\} (penny\w+);", HEADER, re.DOTALL)
-    )
+    found = {
+        name: body for body, name in re.findall(r"typedef struct \{(.*?)\} (penny\w+);", HEADER, re.DOTALL)
+    }
     assert set(found) == set(STRUCTS)
     lengths = {"PENNY_UNIQUE_ID_BYTES": 128, "PENNY_MESH_DIMS": 4}
     for name, body in found.items():
@@ -143,9 +138,9 @@ def test_structs_have_the_headers_fields():
 
 
 def test_enums_have_the_headers_numbers():
-    found = dict(
-        (name, body) for body, name in re.findall(r"typedef enum \{(.*?)\} (penny\w+);", HEADER, re.DOTALL)
-    )
+    found = {
+        name: body for body, name in re.findall(r"typedef enum \{(.*?)\} (penny\w+);", HEADER, re.DOTALL)
+    }
     assert set(found) == set(ENUMS)
     for name, body in found.items():
         numbers = {int(number) for number in re.findall(r"= (\d+)", body)}

@@ -8,11 +8,14 @@ use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 
+/// A call, and the stream that it is to be made on.
+type Placed = (Queued, Option<StreamHandle>);
+
 #[derive(Default)]
 struct Group {
     depth: u32,
     joining: Vec<Joining>,
-    queue: Vec<(Queued, Option<StreamHandle>)>,
+    queue: Vec<Placed>,
     failure: Option<Error>,
 }
 
@@ -78,7 +81,7 @@ pub(super) fn simulate_end() -> Result<u64> {
 }
 
 /// What the outermost group holds, when it ends.
-fn close() -> Result<(Vec<Joining>, Vec<(Queued, Option<StreamHandle>)>)> {
+fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
     let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));

@@ -14,6 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle(pub u64);
 
+impl Handle {
+    /// Its place in its table.
+    #[inline]
+    pub(super) fn index(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+}
+
 #[derive(Default)]
 struct Slot {
     /// The live handle, 0 if none.
@@ -27,12 +35,45 @@ const CHUNK: usize = 64;
 const CHUNKS: usize = 1024;
 
 static TABLE: [OnceLock<Box<[Slot; CHUNK]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static FREE: Mutex<Free> = Mutex::new(Free { list: Vec::new(), fresh: 0 });
+static NUMBERS: Numbers = Numbers::up_to(CHUNK * CHUNKS);
 
-/// Indices and their last generation, ready to be used again.
-struct Free {
-    list: Vec<(usize, u64)>,
+/// The handles of one table. No two that are taken have the same index, and none is ever given twice.
+pub(super) struct Numbers {
+    most: usize,
+    unused: Mutex<Unused>,
+}
+
+struct Unused {
+    /// Given back, under the generation that it had.
+    again: Vec<Handle>,
+    /// Indices below this one have been used.
     fresh: usize,
+}
+
+impl Numbers {
+    /// For a table with so many places.
+    pub const fn up_to(most: usize) -> Numbers {
+        assert!(most <= 1 << 16, "an index has 16 bits");
+        Numbers { most, unused: Mutex::new(Unused { again: Vec::new(), fresh: 0 }) }
+    }
+
+    /// One that nobody has. `None`: the table is full.
+    pub fn take(&self) -> Option<Handle> {
+        let mut unused = ignore_poison(&self.unused);
+        if let Some(last) = unused.again.pop() {
+            return Some(Handle(last.0 + (1 << 16)));
+        }
+        let index = unused.fresh;
+        (index < self.most).then(|| {
+            unused.fresh += 1;
+            Handle(1 << 16 | index as u64)
+        })
+    }
+
+    /// By whoever took it, when nobody finds anything behind it any more.
+    pub fn give_back(&self, handle: Handle) {
+        ignore_poison(&self.unused).again.push(handle);
+    }
 }
 
 fn slot(index: usize) -> Option<&'static Slot> {
@@ -47,7 +88,7 @@ pub(super) fn is_live(handle: Handle) -> bool {
 
 #[inline]
 fn live(handle: Handle) -> Result<&'static Slot> {
-    slot((handle.0 & 0xffff) as usize)
+    slot(handle.index())
         .filter(|s| handle.0 != 0 && s.handle.load(Ordering::Acquire) == handle.0)
         .ok_or_else(stale)
 }
@@ -57,36 +98,23 @@ fn stale() -> Error {
     Error::argument("comm is not a live communicator: it was destroyed already, or never created by Penny")
 }
 
-fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// A handle whose communicator is still to be made; until [`fill`] it is stale to everybody else.
 pub(super) fn reserve() -> Result<Handle> {
-    let (index, generation) = {
-        let mut free = ignore_poison(&FREE);
-        match free.list.pop() {
-            Some(reused) => reused,
-            None if free.fresh < CHUNK * CHUNKS => {
-                free.fresh += 1;
-                (free.fresh - 1, 0)
-            }
-            None => {
-                return Err(Error::system(format!(
-                    "this process has {} communicators already; destroy some",
-                    CHUNK * CHUNKS
-                )));
-            }
-        }
-    };
-    TABLE[index / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
-    Ok(Handle((generation + 1) << 16 | index as u64))
+    let handle = NUMBERS.take().ok_or_else(|| {
+        Error::system(format!("this process has {} communicators already; destroy some", CHUNK * CHUNKS))
+    })?;
+    TABLE[handle.index() / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
+    Ok(handle)
 }
 
 /// Put the communicator behind its reserved handle.
 pub(super) fn fill(communicator: Communicator) {
     let handle = communicator.handle();
-    let slot = slot((handle.0 & 0xffff) as usize).expect("reserved");
+    let slot = slot(handle.index()).expect("reserved");
     *ignore_poison(&slot.shared) = Some(communicator.shared.clone());
     *ignore_poison(&slot.body) = Some(communicator);
     slot.handle.store(handle.0, Ordering::Release);
@@ -94,7 +122,7 @@ pub(super) fn fill(communicator: Communicator) {
 
 /// Give a handle back: it was reserved and not filled, or its communicator has been removed.
 pub(super) fn release(handle: Handle) {
-    ignore_poison(&FREE).list.push(((handle.0 & 0xffff) as usize, handle.0 >> 16));
+    NUMBERS.give_back(handle);
 }
 
 /// Who enters.
@@ -177,4 +205,42 @@ pub(super) fn remove(handle: Handle) -> Result<Communicator> {
     drop(body);
     release(handle);
     Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_number_is_never_given_twice_and_its_place_has_one_owner() {
+        let numbers = Numbers::up_to(3);
+        let mut ever = BTreeSet::new();
+        for _ in 0..100 {
+            let taken: Vec<Handle> = std::iter::from_fn(|| numbers.take()).collect();
+            let places: BTreeSet<usize> = taken.iter().map(|handle| handle.index()).collect();
+            assert_eq!(places, BTreeSet::from([0, 1, 2]));
+            assert!(taken.iter().all(|handle| handle.0 != 0 && ever.insert(handle.0)), "{taken:?}");
+            taken.into_iter().for_each(|handle| numbers.give_back(handle));
+        }
+    }
+
+    #[test]
+    fn threads_that_take_numbers_and_give_them_back_have_places_apart() {
+        let numbers = Numbers::up_to(4);
+        let owners = [const { AtomicU64::new(0) }; 4];
+        std::thread::scope(|scope| {
+            for me in 1..=4 {
+                let (numbers, owners) = (&numbers, &owners);
+                scope.spawn(move || {
+                    for _ in 0..1000 {
+                        let handle = numbers.take().expect("as many places as threads");
+                        assert_eq!(owners[handle.index()].swap(me, Ordering::Relaxed), 0);
+                        assert_eq!(owners[handle.index()].swap(0, Ordering::Relaxed), me);
+                        numbers.give_back(handle);
+                    }
+                });
+            }
+        });
+    }
 }

@@ -4,10 +4,10 @@
 //! changes, because each thread remembers what it used last. An object that is taken out lives on until the threads that
 //! remember it use another one, or end; so it must do no harm by that.
 
-use super::registry::Handle;
+use super::registry::{Handle, Numbers, ignore_poison};
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::LocalKey;
 
 const CHUNK: usize = 64;
@@ -16,7 +16,7 @@ const CHUNKS: usize = 256;
 /// Objects of one kind, by handle.
 pub(super) struct Table<T: 'static> {
     chunks: [OnceLock<Box<[Slot<T>; CHUNK]>>; CHUNKS],
-    free: Mutex<Free>,
+    numbers: Numbers,
     remembered: &'static LocalKey<Remembered<T>>,
 }
 
@@ -29,25 +29,15 @@ struct Slot<T> {
     body: Mutex<Option<Arc<T>>>,
 }
 
-struct Free {
-    /// Indices and their last generation.
-    list: Vec<(usize, u64)>,
-    fresh: usize,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 impl<T> Table<T> {
     /// Empty. `remembered` is a thread-local of this table alone.
     pub const fn new(remembered: &'static LocalKey<Remembered<T>>) -> Table<T> {
-        let free = Mutex::new(Free { list: Vec::new(), fresh: 0 });
-        Table { chunks: [const { OnceLock::new() }; CHUNKS], free, remembered }
+        let numbers = Numbers::up_to(CHUNK * CHUNKS);
+        Table { chunks: [const { OnceLock::new() }; CHUNKS], numbers, remembered }
     }
 
     fn slot(&self, handle: Handle) -> Option<&Slot<T>> {
-        let index = (handle.0 & 0xffff) as usize;
+        let index = handle.index();
         self.chunks.get(index / CHUNK)?.get().map(|chunk| &chunk[index % CHUNK])
     }
 
@@ -59,21 +49,11 @@ impl<T> Table<T> {
 
     /// Put an object in. `None`: the table is full.
     pub fn insert(&self, object: Arc<T>) -> Option<Handle> {
-        let (index, generation) = {
-            let mut free = lock(&self.free);
-            match free.list.pop() {
-                Some(reused) => reused,
-                None if free.fresh < CHUNK * CHUNKS => {
-                    free.fresh += 1;
-                    (free.fresh - 1, 0)
-                }
-                None => return None,
-            }
-        };
-        let handle = Handle((generation + 1) << 16 | index as u64);
+        let handle = self.numbers.take()?;
+        let index = handle.index();
         let empty = || Slot { handle: AtomicU64::new(0), body: Mutex::new(None) };
         let chunk = self.chunks[index / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| empty())));
-        *lock(&chunk[index % CHUNK].body) = Some(object);
+        *ignore_poison(&chunk[index % CHUNK].body) = Some(object);
         // ORDER: publishes the object; partner: the load in `is_live`.
         chunk[index % CHUNK].handle.store(handle.0, Ordering::Release);
         Some(handle)
@@ -82,14 +62,14 @@ impl<T> Table<T> {
     /// Take an object out; from now on its handle is stale.
     pub fn remove(&self, handle: Handle) -> Option<Arc<T>> {
         let slot = self.slot(handle)?;
-        let mut body = lock(&slot.body);
+        let mut body = ignore_poison(&slot.body);
         if handle.0 == 0 || slot.handle.load(Ordering::Acquire) != handle.0 {
             return None;
         }
         slot.handle.store(0, Ordering::Release);
         let object = body.take();
         drop(body);
-        lock(&self.free).list.push(((handle.0 & 0xffff) as usize, handle.0 >> 16));
+        self.numbers.give_back(handle);
         self.remembered.with(|remembered| {
             if let Ok(mut last) = remembered.try_borrow_mut() {
                 last.take_if(|(of, _)| *of == handle);
@@ -122,7 +102,7 @@ impl<T> Table<T> {
     /// The object itself, for longer than a call.
     pub fn get(&self, handle: Handle) -> Option<Arc<T>> {
         let slot = self.slot(handle)?;
-        let body = lock(&slot.body);
+        let body = ignore_poison(&slot.body);
         // Looked at under the lock: another object may be here by now.
         (handle.0 != 0 && slot.handle.load(Ordering::Acquire) == handle.0).then(|| body.clone()).flatten()
     }
@@ -131,7 +111,7 @@ impl<T> Table<T> {
     pub fn all(&self) -> Vec<(Handle, Arc<T>)> {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
         let live = |slot: &Slot<T>| {
-            let body = lock(&slot.body);
+            let body = ignore_poison(&slot.body);
             body.clone().map(|object| (Handle(slot.handle.load(Ordering::Acquire)), object))
         };
         chunks.flat_map(|chunk| chunk.iter()).filter_map(live).collect()

@@ -142,28 +142,30 @@ impl Domain {
     /// Put one element, of 4 or 8 bytes in one piece.
     #[inline]
     pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
-        let rank = self.peer(pe)?;
-        self.usable()?;
-        let bits = kernels::bits(given("value", value, dtype.size())?);
-        if dtype.size() >= 4 {
-            let place = self.place("dest", dest.get(), dtype.size())?;
-            self.about_to_write(Operation::Put, rank, place, dtype.size())?;
+        let size = dtype.size();
+        if size < 4 {
+            return self.put(dest, value, size, pe);
         }
+        self.usable()?;
+        let rank = self.peer(pe)?;
+        let bits = kernels::bits(given("value", value, size)?);
+        let place = self.place("dest", dest.get(), size)?;
         // ORDER: as a put; whoever waits for the element looks at it with Acquire.
-        match dtype.size() {
-            8 => {
-                let word = self.word64("dest", dest.get(), rank)?;
-                let _carried = self.carry(self.my_pe(), rank, 8)?;
-                word.store(bits, Ordering::Release);
-                self.stored(rank);
-            }
-            4 => {
-                let word = self.word32("dest", dest.get(), rank)?;
-                let _carried = self.carry(self.my_pe(), rank, 4)?;
-                word.store(bits as u32, Ordering::Release);
-                self.stored(rank);
-            }
-            size => return self.put(dest, value, size, pe),
+        if size == 8 {
+            let word = place.region.word64(&self.transport, rank, place.offset);
+            // Where there is none, the same question by its address says why.
+            let word = word.map_or_else(|| self.word64("dest", dest.get(), rank), Ok)?;
+            self.about_to_write(Operation::Put, rank, place, size)?;
+            let _carried = self.carry(self.my_pe(), rank, size)?;
+            word.store(bits, Ordering::Release);
+            self.stored(rank);
+        } else {
+            let word = place.region.word32(&self.transport, rank, place.offset);
+            let word = word.map_or_else(|| self.word32("dest", dest.get(), rank), Ok)?;
+            self.about_to_write(Operation::Put, rank, place, size)?;
+            let _carried = self.carry(self.my_pe(), rank, size)?;
+            word.store(bits as u32, Ordering::Release);
+            self.stored(rank);
         }
         Ok(())
     }

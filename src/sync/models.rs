@@ -147,7 +147,9 @@ fn semaphore(add: Ordering, take: Ordering) {
             // SAFETY: loom checks that nobody writes meanwhile.
             assert_eq!(cell.with(|p| unsafe { *p }), 1);
         }
-        signallers.map(|signaller| signaller.join().unwrap());
+        for signaller in signallers {
+            signaller.join().unwrap();
+        }
     });
 }
 

@@ -10,7 +10,7 @@ import ctypes
 import os
 from ctypes import c_char_p, c_int
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _prototypes
 from ._enums import Result
@@ -40,15 +40,16 @@ class Library:
                 try:
                     function = getattr(quick if name in _prototypes.QUICK else waiting, name)
                 except AttributeError:
-                    continue
+                    raise ImportError(
+                        f"{path} has no {name}: it is older than this package. Build it from the same checkout"
+                    ) from None
                 function.argtypes = argtypes
                 function.restype = restype
                 setattr(self, name, function)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"{self.path} has no function {name}: it is not the library that this package was made for"
-        )
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def load() -> Library:

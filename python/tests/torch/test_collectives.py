@@ -122,10 +122,28 @@ def every_rank_has_the_same_bits_of_a_sum(job: Job) -> None:
 
 
 @CASES
-def barrier_and_monitored_barrier_return(job: Job) -> None:
+def barriers_return(job: Job) -> None:
     for _ in range(3):
         dist.barrier(group=job.tested)
+
+
+@CASES
+def monitored_barriers_return(job: Job) -> None:
+    """Torch calls them gloo's own, but passes them on to whatever serves the CPU."""
+    for _ in range(3):
         dist.monitored_barrier(group=job.tested)
+        dist.monitored_barrier(group=job.tested, wait_all_ranks=True)
+
+
+@CASES
+def a_barrier_holds_back_until_all_have_come(job: Job) -> None:
+    """Nobody leaves before the last rank, which says so in the store just before it comes, has come."""
+    for number in range(2 * job.size):
+        late = number % job.size
+        if job.rank == late:
+            job.store.set(f"late {number}", "comes")
+        dist.barrier(group=job.tested)
+        assert job.store.check([f"late {number}"])
 
 
 @CASES

@@ -58,7 +58,7 @@ for source in PLACEMENTS:
     for target in PLACEMENTS:
         for rows in (8, 5):
             CASES.add(
-                f"{rows} rows from {source} to {target}".replace("(dim=", " ").replace(")", ""),
+                f"{rows} rows from {source} to {target}",
                 partial(redistribute, source, target, rows),
             )
 

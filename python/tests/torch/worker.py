@@ -47,6 +47,7 @@ class Ranks:
                 BACKEND, store=store, rank=self.rank, world_size=self.size, timeout=PATIENCE
             )
         self._meetings += 1
+        sys.excepthook = sys.__excepthook__  # each meeting puts another "[rank0]:" before each line
         gloo = dist.new_group(backend="gloo", timeout=PATIENCE)
         store = dist.PrefixStore(f"cases{self._meetings}", self._store)
         return Job(self.rank, self.size, dist.group.WORLD, gloo, store)
@@ -62,7 +63,7 @@ class Ranks:
         """Whether case `number` went well on every rank."""
         store = dist.PrefixStore(f"outcome{number}", self._store)
         store.set(str(self.rank), "well" if well else "failed")
-        return all(store.get(str(peer)) == b"well" for peer in range(self.size))
+        return [store.get(str(peer)) for peer in range(self.size)] == [b"well"] * self.size
 
 
 def run(case: Case, job: Job) -> tuple[str, str]:

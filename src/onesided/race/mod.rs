@@ -8,18 +8,21 @@
 //! communicator. A rank's threads count as one.
 
 mod ledger;
+mod lock;
 
 pub(super) use ledger::Operation;
 
 use super::domain::{Domain, Place};
 use super::region::{Region, Word};
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::prim::Ordering;
+use crate::sync::prim::model::AtomicU64;
 use crate::sync::wait::eagerly;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
 use ledger::{Cells, Ledger};
+use lock::Lock;
 use std::sync::Arc;
 
 /// The check of one rank.
@@ -43,8 +46,35 @@ impl Cells for Shared<'_> {
     }
 }
 
-/// Words before the ledger: the lock's next number, and the number whose turn it is.
-const LOCK: usize = 2;
+/// Threads that may wait for the ledger in line; more take what place they find.
+const IN_LINE: usize = 1024;
+/// Words before the ledger.
+const LOCK: usize = Lock::words(IN_LINE);
+
+/// A place in line for the ledger, given back whatever becomes of the wait and of what is done there.
+struct InLine<'a> {
+    transport: &'a Transport,
+    lock: Lock<'a>,
+    number: Option<u64>,
+}
+
+impl InLine<'_> {
+    /// Has this one's turn come?
+    fn comes(&mut self) -> bool {
+        self.number = self.number.or_else(|| self.lock.draw(self.transport.rank()));
+        self.number.is_some_and(|number| self.lock.is_held(number))
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.lock.give_up(number);
+            self.transport.after_post();
+            self.transport.after_post_to(self.transport.rank());
+        }
+    }
+}
 
 impl Races {
     /// Bytes that it takes.
@@ -72,28 +102,28 @@ impl Races {
 
     /// Be the one who uses the ledger. Everybody's turn comes: whoever holds it longest would else keep the others out.
     fn locked<T>(&self, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
+        self.locked_by(self.transport.deadline(), body)
+    }
+
+    /// The same with a deadline of its own. Whoever gives up stands in nobody's way.
+    fn locked_by<T>(&self, deadline_ns: u64, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
         let t = &*self.transport;
         let (lock, ledger) = self.words()?.split_at(LOCK);
-        let (next, turn) = (&lock[0], &lock[1]);
-        let mine = next.fetch_add(1, Ordering::Relaxed);
-        // ORDER: partner of the store below, by whoever held it before.
-        let come = || turn.load(Ordering::Acquire) == mine;
-        if !eagerly(come) {
+        let lock = Lock::new(lock);
+        let mut in_line = InLine { transport: t, lock, number: None };
+        if !eagerly(|| in_line.comes()) {
             let expired = || {
+                let holder = lock.holder().filter(|&rank| rank < t.nranks());
+                let holder = holder.map_or(String::new(), |rank| format!(", which {} has", t.who(&[rank])));
                 Error::timeout(format!(
-                    "rank {} waited {} for the lock of PENNY_CHECK=race; raise PENNY_TIMEOUT or timeoutMs",
+                    "rank {} waited {} for the lock of PENNY_CHECK=race{holder}; raise PENNY_TIMEOUT or timeoutMs",
                     t.rank(),
                     seconds(t.timeout_ns())
                 ))
             };
-            t.wait_watching(t.deadline(), come, || t.check_hope(), expired)?;
+            t.wait_watching(deadline_ns, || in_line.comes(), || t.check_hope(), expired)?;
         }
-        let done = body(&Ledger::new(Shared(ledger), t.nranks()));
-        // ORDER: publishes what was changed; partner: `come`.
-        turn.store(mine + 1, Ordering::Release);
-        t.after_post();
-        t.after_post_to(t.rank());
-        Ok(done)
+        Ok(body(&Ledger::new(Shared(ledger), t.nranks())))
     }
 
     /// This rank is about to write to a range of a rank's heap.
@@ -175,3 +205,6 @@ impl Domain {
         races.acquire(place.region.place(rank, place.offset))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

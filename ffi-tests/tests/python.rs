@@ -1,0 +1,72 @@
+//! The Python package: its tests, its formatting and its types, with the library and the launcher of this build.
+//!
+//! They need the environment that `.ci/python` makes. Without it they are skipped with a line that says so.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use penny_ffi_tests::{library, profile_dir, root};
+
+/// The interpreter of the environment that `.ci/python` has made, if it has.
+fn interpreter() -> Option<PathBuf> {
+    let found = Command::new(root().join(".ci/python")).arg("--find").output().expect(".ci/python runs");
+    if !found.status.success() {
+        // Not by println!, whose output a test that passes keeps to itself.
+        let told = writeln!(
+            std::io::stderr(),
+            "\nSKIPPED: the tests of the Python package have no environment: `.ci/python` makes it"
+        );
+        told.expect("stderr can be written to");
+        return None;
+    }
+    let place = String::from_utf8(found.stdout).expect("a path");
+    Some(Path::new(place.trim_end()).join("bin/python"))
+}
+
+/// Runs a module of Python in `python/`; its output is shown if it fails.
+#[track_caller]
+fn run(python: &Path, arguments: &[&str]) {
+    let done = Command::new(python)
+        .args(arguments)
+        .current_dir(root().join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PENNY_LIBRARY", library::dir().join("libpenny.so"))
+        .env("PENNY_COMMAND", launcher())
+        .output()
+        .expect("python runs");
+    let told = String::from_utf8_lossy(&done.stdout);
+    println!("{told}");
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "python {}:\n{told}\n{complaint}", arguments.join(" "));
+}
+
+/// `penny` as this build has it: `cargo test --workspace` builds it, a run of this package alone does not.
+fn launcher() -> PathBuf {
+    let target = profile_dir();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile(), "--target-dir"])
+        .arg(target.parent().expect("target/<profile>"))
+        .current_dir(root())
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "the launcher does not build");
+    target.join("penny")
+}
+
+#[test]
+fn the_python_package_passes_its_tests() {
+    if let Some(python) = interpreter() {
+        run(&python, &["-m", "pytest", "-q", "--tb=short"]);
+    }
+}
+
+#[test]
+fn the_python_package_is_formatted_and_typed() {
+    if let Some(python) = interpreter() {
+        run(&python, &["-m", "ruff", "format", "--check", "--no-cache", "."]);
+        run(&python, &["-m", "ruff", "check", "--no-cache", "."]);
+        run(&python, &["-m", "mypy", "--cache-dir=/dev/null"]);
+    }
+}
