@@ -48,6 +48,19 @@ _free = ctypes.cast(lib.pennyMemFree, c_void_p).value
 _warned = False
 
 
+class SharedStorage(torch.UntypedStorage):
+    """A storage in shareable memory, which keeps its size."""
+
+    def resize_(self, nbytes: int) -> SharedStorage:
+        """Does nothing if there is room, so that who frees a storage and allocates it again, as FSDP does, keeps it."""
+        if nbytes > self.nbytes():
+            raise RuntimeError(
+                f"penny: a storage in shareable memory has {self.nbytes()} bytes and cannot grow to {nbytes}; "
+                "allocate a larger tensor, or make this one outside of penny.torch.heap()"
+            )
+        return self
+
+
 def storage(nbytes: int) -> torch.UntypedStorage | None:
     """A storage in shareable memory, which is given back when the storage dies; None where there is no more."""
     block = c_void_p()
@@ -64,7 +77,10 @@ def storage(nbytes: int) -> torch.UntypedStorage | None:
     head.strides, head.byte_offset, head.manager_context = None, 0, None
     head.deleter = _free
     flat = torch.utils.dlpack.from_dlpack(_new_capsule(block, b"dltensor", None))
-    return flat.untyped_storage()
+    memory = flat.untyped_storage()
+    # The Python object lives as long as the storage, so whoever asks a tensor for its storage finds this class.
+    memory.__class__ = SharedStorage
+    return memory
 
 
 def bytes_of(size: Any, stride: Any, dtype: torch.dtype) -> int:

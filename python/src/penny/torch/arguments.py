@@ -23,20 +23,27 @@ class Arguments:
     def refuse(self, operation: str, name: str, tensors: Sequence[Tensor]) -> None:
         """Raises if the memory of one of the tensors is out of Penny's reach."""
         for tensor in tensors:
-            where = f"{operation} on rank {self._rank}: {name}"
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"{where} is of the type {type(tensor).__name__}; pass a tensor")
-            if tensor.layout is not torch.strided:
-                raise TypeError(
-                    f"{where} has the layout {tensor.layout}; pass a dense tensor, such as {name}.to_dense()"
-                )
-            if not tensor.is_cpu:
-                raise ValueError(
-                    f"{where} is on {tensor.device}, but the backend penny serves the memory of the CPU; pass "
-                    f"{name}.cpu(), or make the group with a backend for each device, such as 'cpu:penny,cuda:nccl'"
-                )
-            if tensor.is_quantized:
-                raise TypeError(f"{where} is quantized; pass {name}.int_repr()")
+            if not (
+                isinstance(tensor, Tensor)
+                and tensor.is_cpu
+                and tensor.layout is torch.strided
+                and not tensor.is_quantized
+            ):
+                self._say_what_is_wrong(f"{operation} on rank {self._rank}: {name}", name, tensor)
+
+    def _say_what_is_wrong(self, where: str, name: str, tensor: Any) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{where} is of the type {type(tensor).__name__}; pass a tensor")
+        if tensor.layout is not torch.strided:
+            raise TypeError(
+                f"{where} has the layout {tensor.layout}; pass a dense tensor, such as {name}.to_dense()"
+            )
+        if not tensor.is_cpu:
+            raise ValueError(
+                f"{where} is on {tensor.device}, but the backend penny serves the memory of the CPU; pass "
+                f"{name}.cpu(), or make the group with a backend for each device, such as 'cpu:penny,cuda:nccl'"
+            )
+        raise TypeError(f"{where} is quantized; pass {name}.int_repr()")
 
     def root(self, operation: str, opts: Any) -> int:
         """The root of an operation."""

@@ -39,29 +39,26 @@ class PennyBackend(Group):
     def allreduce(self, tensors: list[Tensor], opts: Any) -> Work:
         """Every rank's tensor becomes the reduction of all."""
         tensor = tensors[0]
-        # Most calls of most programs: one tensor, in one piece, is summed while the caller waits.
+        # Most calls of most programs: one tensor, in one piece, is summed.
         number = REDUCED.get(tensor.dtype)
-        if (
-            number is not None
-            and not opts.asyncOp
-            and opts.reduceOp == SUM
-            and len(tensors) == 1
-            and tensor.is_cpu
-            and self._batch is None
-            and (count := tensor.numel()) > 1
-            and not _profiling()
-            and tensor.layout is torch.strided
-            and tensor.is_contiguous()
-        ):
-            address = tensor.data_ptr()
-            with self._lock:
-                if not self._stream.is_idle():
-                    self._stream.synchronize()
-                result = _all_reduce(address, address, count, number, _SUM_NUMBER, self._comm, None)
-            if result:
-                raise error_of(result, self._comm)
-            return DONE
-        return self._all_reduce("all_reduce", tensors, opts)
+        if number is None or not opts.reduceOp == SUM or len(tensors) > 1 or self._batch or _profiling():
+            return self._all_reduce("all_reduce", tensors, opts)
+        try:
+            count = tensor.numel()
+            address = tensor.data_ptr() if tensor.is_contiguous() and tensor.is_cpu and count > 1 else None
+        except RuntimeError:
+            # Sparse tensors have neither of these; what is wrong with them is said in one place.
+            address = None
+        if address is None:
+            return self._all_reduce("all_reduce", tensors, opts)
+        if opts.asyncOp:
+            call = (_all_reduce, (address, address, count, number, _SUM_NUMBER))
+            return self.queue("all_reduce", [call], tensors, opts, (), None)
+        with self._lock:
+            result = _all_reduce(address, address, count, number, _SUM_NUMBER, self._comm, None)
+        if result:
+            raise error_of(result, self._comm)
+        return DONE
 
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any) -> Work:
         """allreduce of several tensors."""
@@ -391,12 +388,12 @@ def _exchange(
 
 def _scale(tensor: Tensor, op: Any) -> None:
     """Multiplies with PREMUL_SUM's factor, in place."""
-    by = factor(op)
+    by = None if op == SUM else factor(op)
     if by is not None:
         tensor.mul_(by)
 
 
 def _scaled(tensor: Tensor, op: Any) -> Tensor:
     """The tensor, times PREMUL_SUM's factor."""
-    by = factor(op)
+    by = None if op == SUM else factor(op)
     return tensor if by is None else (tensor * by).to(tensor.dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,7 +15,7 @@ from torch._C._distributed_c10d import Backend, Work
 
 from .. import _structs
 from .._library import lib
-from . import rendezvous
+from . import allocation, rendezvous
 from .arguments import Arguments
 from .calls import Call, run
 from .errors import check
@@ -61,10 +63,11 @@ class Group(Backend):
         self._global_ranks = list(global_ranks) or list(range(size))
         self._options.global_ranks_in_group = self._global_ranks
         self._comm = rendezvous.join(store, rank, size, timeout, name) if comm is None else comm
-        self._stream = Stream(name)
+        self._stream = Stream()
         self._lock = threading.Lock()
         self._batch: Batch | None = None
         self._arguments = Arguments(rank, size, name)
+        _groups.add(self)
         self._channels = Channels(store, rank, timeout, name)
         self._gathering = Gathering(store, rank, size, name)
         self._splits = 0
@@ -114,21 +117,27 @@ class Group(Backend):
         keep: object,
     ) -> Work:
         if not opts.asyncOp:
+            # The library makes a call without a stream after those that are queued.
             with self._lock:
-                self._stream.synchronize()
                 run(calls, self._comm)
             for finish in finishes:
                 finish()
             return DONE
+        return self.queue(operation, calls, outputs, opts, finishes, keep)
 
-        def job(_keep: object = (outputs, keep)) -> None:
-            run(calls, self._comm)
-            for finish in finishes:
-                finish()
-
+    def queue(
+        self,
+        operation: str,
+        calls: Sequence[Call],
+        outputs: Sequence[Tensor],
+        opts: Any,
+        finishes: Sequence[Finish],
+        keep: object,
+    ) -> Work:
+        """Queues the calls on the group's stream."""
         timeout = opts.timeout
         with self._lock:
-            completion = self._stream.submit(job)
+            completion = self._stream.submit(calls, self._comm, finishes, (outputs, keep))
         return PennyWork(operation, completion, outputs, None if timeout == _UNSET_TIMEOUT else timeout)
 
     # --- what torch asks a backend about itself; what a subclass does not answer torch asks it again and again ---
@@ -137,6 +146,14 @@ class Group(Backend):
     def supports_coalescing(self) -> bool:
         """Batches of sends and receives need no bracket around them: each has a queue of its own."""
         return False
+
+    def supports_tensor_alloc(self, device: object) -> bool:
+        """Tensors for collectives can be had in shareable memory."""
+        return True
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: object = None) -> Tensor:
+        """A flat tensor in shareable memory, on which collectives copy nothing."""
+        return allocation.empty(size, dtype=dtype)
 
     @property
     def supports_shrinking(self) -> bool:
@@ -200,7 +217,6 @@ class Group(Backend):
         names = [self._global_ranks[rank] for rank in members]
         name = f"the process group of the ranks {', '.join(map(str, names))}"
         with self._lock:
-            self._stream.synchronize()
             comm = rendezvous.split(self._comm, min(members), place, timeout, name)
         self._splits += 1
         return type(self)(store, place, len(members), timeout, name, comm, names)
@@ -208,7 +224,6 @@ class Group(Backend):
     def perform_nocolor_split(self, device: Any) -> None:
         """This rank's part of a split that makes a group without it."""
         with self._lock:
-            self._stream.synchronize()
             rendezvous.split(self._comm, _structs.SPLIT_NOCOLOR, 0, self._timeout, self._name)
         self._splits += 1
 
@@ -242,8 +257,23 @@ class Group(Backend):
         """Ends what is under way on every rank with an error, and the group here."""
         comm, self._comm = self._comm, 0
         if comm:
-            self._channels.abort()
             check(lib.pennyCommAbort(comm))
+            self._channels.abort()
+            self._stream.close()
+
+    def leave(self) -> None:
+        """The program ends without having ended the group: nothing may be under way when the interpreter is gone."""
+        if not self._stream.is_idle():
+            self.abort()
+
+
+_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    for group in list(_groups):
+        group.leave()
 
 
 class _Queued:

@@ -28,8 +28,9 @@ def heap(smallest: int = SMALLEST) -> Iterator[None]:
     """While it lasts, what torch makes in memory of the CPU lies in shareable memory, from `smallest` bytes on.
 
     That holds for this thread and for what torch does on its behalf: factory functions, module.to_empty, the buckets of
-    DistributedDataParallel, products of matrices, copies. Such memory cannot be resized, as FSDP does with its own: let
-    FSDP ask the process group for it (set_allocate_memory_from_process_group_for_comm)."""
+    DistributedDataParallel, products of matrices, copies. Memory that nobody has any more is used again, and given back at
+    the end. It is not given back by resizing a storage to 0, as FSDP does with the parameters that it has gathered: let
+    FSDP ask the process group for its buffers (set_allocate_memory_from_process_group_for_comm) where memory is short."""
     with _HeapMode(smallest):
         yield
 

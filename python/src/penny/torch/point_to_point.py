@@ -21,8 +21,9 @@ from .._enums import DataType
 from .._library import lib
 from . import rendezvous
 from .calls import run
+from .completion import Completion, Flag
 from .errors import RendezvousError
-from .streams import Completion, Stream
+from .lanes import Lane
 from .tensors import Finish, source, target
 from .work import PennyWork
 
@@ -41,7 +42,7 @@ class Channel:
         self._channels = channels
         self._sender, self._receiver, self._tag = sender, receiver, tag
         self._comm = 0
-        self._stream = Stream(f"{sender}>{receiver}/{tag}")
+        self._lane = Lane(f"{sender}>{receiver}/{tag}")
 
     def transfer(self, tensor: Tensor, finish: Finish | None = None) -> Completion:
         """Queues a transfer: a send at the sender, a receive at the receiver."""
@@ -54,11 +55,11 @@ class Channel:
             if finish is not None:
                 finish()
 
-        return self._stream.submit(job)
+        return self._lane.submit(job)
 
     def close(self) -> None:
         """Ends the channel after what is queued."""
-        self._stream.close()
+        self._lane.close()
         if self._comm:
             lib.pennyCommDestroy(self._comm)
 
@@ -165,7 +166,7 @@ class Loopback:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[str, Tensor, Completion]] = deque()
+        self._waiting: deque[tuple[str, Tensor, Flag]] = deque()
 
     def send(self, tensor: Tensor) -> Completion:
         """Meets the oldest receive, or waits for one."""
@@ -176,7 +177,7 @@ class Loopback:
         return self._meet("recv", tensor, lambda other: tensor.copy_(other))
 
     def _meet(self, half: str, tensor: Tensor, copy: Callable[[Tensor], object]) -> Completion:
-        mine = Completion()
+        mine = Flag()
         with self._lock:
             if not self._waiting or self._waiting[0][0] == half:
                 self._waiting.append((half, tensor, mine))

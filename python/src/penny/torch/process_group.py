@@ -62,7 +62,15 @@ class PennyProcessGroup(ProcessGroup):
         )
 
     def allreduce(self, tensors: Any, opts: Any = None, *rest: Any, **named: Any) -> Work:
-        if type(tensors) is list and self._goes_directly(tensors, opts, AllreduceOptions):
+        # The same question as elsewhere, without a function call: this is the collective that programs call most.
+        if (
+            type(opts) is AllreduceOptions
+            and type(tensors) is list
+            and len(tensors) == 1
+            and type(tensors[0]) in _PLAIN
+            and not _len_torch_dispatch_stack()
+            and not self._watched
+        ):
             return self.backend.allreduce(tensors, opts)
         return super().allreduce(tensors, *_given(opts), *rest, **named)
 

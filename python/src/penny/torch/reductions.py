@@ -6,6 +6,7 @@ import torch
 from torch.distributed import ReduceOp
 
 from .._enums import RedOp
+from .tensors import REDUCED
 
 SUM = ReduceOp.SUM
 _KINDS = ReduceOp.RedOpType
@@ -43,6 +44,8 @@ _BY_PARTS: dict[int, int] = {
 
 def reduction(operation: str, op: ReduceOp, dtype: torch.dtype) -> int:
     """Penny's number for a reduction of elements of a type, or the sentence that says why there is none."""
+    if op == SUM and dtype in REDUCED:
+        return int(RedOp.SUM)
     if dtype is torch.bool:
         table = _LOGICAL
     elif dtype.is_complex:

@@ -1,90 +1,183 @@
-"""A group's queue of calls that do not wait: a worker thread makes them in order, each with a completion of its own."""
+"""A group's stream: calls are queued on it, and an event behind each call says when it is over and how it went."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+import ctypes
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from .._enums import Result
+from .._library import lib
+from .._prototypes import HOST_FUNCTION
+from .calls import Call, run
+from .completion import Completion, Future, in_a_thread
+from .errors import check, error_of
+from .tensors import Finish
 
-class Completion:
-    """Whether something that was queued is over, and how it ended."""
-
-    __slots__ = ("_callbacks", "_done", "_lock", "error")
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self._done = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] | None = []
-
-    def done(self) -> bool:
-        """Is it over? Waits for nothing."""
-        return self._done.is_set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Waits until it is over, at most for so long; False if it is not."""
-        return self._done.wait(seconds)
-
-    def then(self, callback: Callable[[], None]) -> None:
-        """Calls back when it is over: at once if it is, else in the thread that ends it."""
-        with self._lock:
-            if self._callbacks is not None:
-                self._callbacks.append(callback)
-                return
-        callback()
-
-    def end(self, error: Exception | None = None) -> None:
-        """It is over; called once, by the thread that did it."""
-        self.error = error
-        with self._lock:
-            callbacks, self._callbacks = self._callbacks or [], None
-        self._done.set()
-        for callback in callbacks:
-            callback()
+_query = lib.pennyEventQuery
+_synchronize = lib.pennyEventSynchronize
 
 
 class Stream:
-    """A worker thread that does one job after the other."""
+    """The stream of a process group. It keeps what its calls use until they are over."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: SimpleQueue[tuple[Callable[[], None], Completion] | None] = SimpleQueue()
-        self._last: Completion | None = None
-        self._thread: threading.Thread | None = None
+    def __init__(self) -> None:
+        self._handle = 0
+        self._unused_events: list[int] = []
+        self._under_way: deque[EventCompletion] = deque()
+        self._newest: EventCompletion | None = None
 
-    def submit(self, job: Callable[[], None]) -> Completion:
-        """Queues a job. What it refers to is kept until it is over."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
-        completion = self._last = Completion()
-        self._jobs.put((job, completion))
+    def submit(
+        self, calls: Sequence[Call], comm: int, finishes: Sequence[Finish], keep: object
+    ) -> Completion:
+        """Queues calls, then what is to be done after them. Raises what is wrong with their arguments."""
+        if not self._handle:
+            self._handle = _made(lib.pennyStreamCreate)
+        while self._under_way and self._under_way[0].done():
+            self._under_way.popleft()
+        run(calls, comm, self._handle)
+        completion = EventCompletion(self, self._recorded(), keep)
+        if finishes:
+            completion = FinishedCompletion(self, self._after(completion, finishes), completion)
+        self._under_way.append(completion)
+        self._newest = completion
         return completion
 
     def is_idle(self) -> bool:
         """Is all over that was queued?"""
-        return self._last is None or self._last.done()
+        return self._newest is None or self._newest.done()
 
     def synchronize(self) -> None:
-        """Waits until all is over that was queued."""
-        if self._last is not None:
-            self._last.wait()
+        """Waits until all is over that was queued. How it went is told by each work."""
+        if self._newest is not None:
+            self._newest.wait()
 
     def close(self) -> None:
-        """Ends the worker after what is queued."""
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join()
-            self._thread = None
+        """Ends the stream after what is queued."""
+        self.synchronize()
+        handle, self._handle = self._handle, 0
+        if handle:
+            # What failed has been told by the works.
+            lib.pennyStreamDestroy(handle)
+        self._under_way.clear()
+        self._newest = None
+        while self._unused_events:
+            lib.pennyEventDestroy(self._unused_events.pop())
 
-    def _work(self) -> None:
-        while (entry := self._jobs.get()) is not None:
-            job, completion = entry
-            error = None
-            try:
-                job()
-            except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
-                error = failure
-            del entry, job
-            completion.end(error)
+    def call_back(self, completion: Completion, callback: Callable[[], None]) -> bool:
+        """Has the stream's thread call back when something is over; False where it would come too late for that."""
+        if completion is not self._newest or not self._handle:
+            return False
+        _call_back(self._handle, callback)
+        return True
+
+    def give_back(self, event: int) -> None:
+        """Takes an event that nobody looks at any more."""
+        if self._handle:
+            self._unused_events.append(event)
+        else:
+            lib.pennyEventDestroy(event)
+
+    def _recorded(self) -> int:
+        event = self._unused_events.pop() if self._unused_events else _made(lib.pennyEventCreate)
+        check(lib.pennyEventRecord(event, self._handle))
+        return event
+
+    def _after(self, calls: EventCompletion, finishes: Sequence[Finish]) -> int:
+        def finish() -> None:
+            # The calls are over when the stream comes here; what failed has nothing to be finished.
+            if calls.done() and calls.error is None:
+                try:
+                    for each in finishes:
+                        each()
+                except RuntimeError as error:
+                    calls.error = error
+
+        _call_back(self._handle, finish)
+        return self._recorded()
+
+
+class EventCompletion(Completion):
+    """A completion that an event of the library tells."""
+
+    def __init__(self, stream: Stream, event: int, keep: object) -> None:
+        self._stream = stream
+        self._event = event
+        self._keep = keep
+        self._over = False
+
+    def __del__(self) -> None:
+        self._stream.give_back(self._event)
+
+    def done(self) -> bool:
+        if not self._over:
+            result = _query(self._event)
+            if result != Result.IN_PROGRESS:
+                self._settle(result)
+        return self._over
+
+    def wait(self) -> None:
+        if not self._over:
+            self._settle(_synchronize(self._event))
+
+    def complete(self, future: Future, outputs: list[Any]) -> None:
+        if self.done():
+            future.end(self.error, outputs, may_wait=True)
+            return
+
+        def end() -> None:
+            self.wait()
+            future.end(self.error, outputs, may_wait=False)
+
+        if not self._stream.call_back(self, end):
+            in_a_thread(self, future, outputs)
+
+    def _settle(self, result: int) -> None:
+        error = error_of(result) if result else None
+        if not self._over:
+            self.error = error
+            self._over = True
+            self._keep = None
+
+
+class FinishedCompletion(EventCompletion):
+    """The completion of calls behind which something is done in Python; they say how it went."""
+
+    def __init__(self, stream: Stream, event: int, calls: EventCompletion) -> None:
+        super().__init__(stream, event, calls)
+        self._calls = calls
+
+    def _settle(self, result: int) -> None:
+        self._calls.wait()
+        if not self._over:
+            self.error = self._calls.error
+            self._over = True
+            self._keep = None
+
+
+# The one function that streams call, and what it calls in turn, by the number that it is given.
+_callbacks: dict[int, Callable[[], None]] = {}
+_numbers = itertools.count(1)
+
+
+@HOST_FUNCTION
+def _dispatch(number: int) -> None:
+    _callbacks.pop(number)()
+
+
+def _call_back(stream: int, callback: Callable[[], None]) -> None:
+    number = next(_numbers)
+    _callbacks[number] = callback
+    result = lib.pennyStreamLaunchHostFunc(stream, _dispatch, number)
+    if result:
+        del _callbacks[number]
+        check(result)
+
+
+def _made(make: Callable[..., int]) -> int:
+    handle = ctypes.c_void_p()
+    check(make(ctypes.byref(handle)))
+    assert handle.value is not None
+    return handle.value

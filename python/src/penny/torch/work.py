@@ -11,8 +11,8 @@ from torch import Tensor
 from torch._C._distributed_c10d import Work
 
 from .._enums import Result
+from .completion import Completion, Future
 from .errors import TimeoutError
-from .streams import Completion
 
 _NO_TIMEOUT = timedelta(0)
 
@@ -34,7 +34,7 @@ class PennyWork(Work):
         self._outputs = list(outputs)
         self._timeout = timeout
         self._source = source
-        self._future: torch.futures.Future[Any] | None = None
+        self._future: Future | None = None
 
     def is_completed(self) -> bool:
         """Is it over, well or not? Waits for nothing."""
@@ -51,7 +51,9 @@ class PennyWork(Work):
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
         """Waits until it is over; raises what went wrong, or that it takes longer than it may."""
         limit = timeout or self._timeout
-        if not self._completion.wait(limit.total_seconds() if limit else None):
+        if not limit:
+            self._completion.wait()
+        elif not self._completion.wait_for(limit.total_seconds()):
             error = TimeoutError(
                 f"{self._operation} is not done after {limit.total_seconds():g} s; it goes on, "
                 "and its tensors must not be touched until wait() has returned"
@@ -79,16 +81,9 @@ class PennyWork(Work):
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the tensors that it writes."""
         if self._future is None:
-            self._future = torch.futures.Future()
-            self._completion.then(self._settle)
+            self._future = Future()
+            self._completion.complete(self._future, self._outputs)
         return self._future
-
-    def _settle(self) -> None:
-        assert self._future is not None
-        if self._completion.error is None:
-            self._future.set_result(self._outputs)
-        else:
-            self._future.set_exception(self._completion.error)
 
 
 class CompletedWork(Work):

@@ -1,0 +1,116 @@
+"""Whether something that does not block its caller is over, and how it ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_SHORTEST_NAP, _LONGEST_NAP = 0.00002, 0.001
+
+
+class Completion:
+    """What a work asks whether it is over."""
+
+    error: Exception | None = None
+
+    def done(self) -> bool:
+        """Is it over? Waits for nothing."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Waits until it is over."""
+        raise NotImplementedError
+
+    def complete(self, future: Future, outputs: list[Any]) -> None:
+        """Completes a future when it is over: with the outputs, or with the error."""
+        raise NotImplementedError
+
+    def wait_for(self, seconds: float) -> bool:
+        """Waits until it is over, at most for so long; False if it is not."""
+        deadline = time.monotonic() + seconds
+        nap = _SHORTEST_NAP
+        while not self.done():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
+        return True
+
+
+class Future(torch.futures.Future[Any]):
+    """A future that knows whether the program has hung anything on it that could wait for other works."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._has_callbacks = False
+
+    def then(self, callback: Callable[[Any], Any]) -> Any:
+        """torch.futures.Future.then."""
+        with self._lock:
+            self._has_callbacks = True
+        return super().then(callback)
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """torch.futures.Future.add_done_callback."""
+        with self._lock:
+            self._has_callbacks = True
+        super().add_done_callback(callback)
+
+    def end(self, error: Exception | None, outputs: list[Any], may_wait: bool) -> None:
+        """Completes it here, unless the program's callbacks would run in a thread that may not wait."""
+        with self._lock:
+            elsewhere = self._has_callbacks and not may_wait
+            if not elsewhere:
+                self._end(error, outputs)
+        if elsewhere:
+            threading.Thread(
+                target=self._end, args=(error, outputs), name="penny future", daemon=True
+            ).start()
+
+    def _end(self, error: Exception | None, outputs: list[Any]) -> None:
+        if error is None:
+            self.set_result(outputs)
+        else:
+            self.set_exception(error)
+
+
+class Flag(Completion):
+    """A completion that some thread of this process declares."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self) -> None:
+        self._done.wait()
+
+    def wait_for(self, seconds: float) -> bool:
+        return self._done.wait(seconds)
+
+    def end(self, error: Exception | None = None) -> None:
+        """It is over; called once."""
+        self.error = error
+        self._done.set()
+
+    def complete(self, future: Future, outputs: list[Any]) -> None:
+        if self.done():
+            future.end(self.error, outputs, may_wait=True)
+        else:
+            in_a_thread(self, future, outputs)
+
+
+def in_a_thread(completion: Completion, future: Future, outputs: list[Any]) -> None:
+    """Completes a future from a thread that waits for nothing else."""
+
+    def wait() -> None:
+        completion.wait()
+        future.end(completion.error, outputs, may_wait=True)
+
+    threading.Thread(target=wait, name="penny future", daemon=True).start()

@@ -1,0 +1,77 @@
+"""Queues of jobs in Python, for what has to wait for more than the library: transfers, whose two ends first have to meet."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from .completion import Flag
+
+
+class Ticket(Flag):
+    """The completion of a job. Who waits for it helps."""
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__()
+        self._lane = lane
+
+    def wait(self) -> None:
+        self._lane.help(self)
+        super().wait()
+
+
+class Lane:
+    """Jobs that are done in order, by a thread of their own or by whoever waits for one of them, which is faster."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: deque[tuple[Callable[[], None], Ticket]] = deque()
+        self._arrived = threading.Semaphore(0)
+        self._working = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def submit(self, job: Callable[[], None]) -> Ticket:
+        """Queues a job. What it refers to is kept until it is over."""
+        ticket = Ticket(self)
+        self._jobs.append((job, ticket))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+        self._arrived.release()
+        return ticket
+
+    def help(self, ticket: Ticket) -> None:
+        """Does jobs in the calling thread until one of them is over, if nobody else is doing any."""
+        while not ticket.done() and self._working.acquire(blocking=False):
+            try:
+                self._do_next()
+            finally:
+                self._working.release()
+
+    def close(self) -> None:
+        """Ends the thread after what is queued."""
+        self._closed = True
+        if self._thread is not None:
+            self._arrived.release()
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            self._arrived.acquire()
+            with self._working:
+                if not self._do_next() and self._closed:
+                    return
+
+    def _do_next(self) -> bool:
+        if not self._jobs:
+            return False
+        job, ticket = self._jobs.popleft()
+        error = None
+        try:
+            job()
+        except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
+            error = failure
+        ticket.end(error)
+        return True
