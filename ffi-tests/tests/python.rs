@@ -24,15 +24,14 @@ fn interpreter() -> Option<PathBuf> {
     Some(Path::new(place.trim_end()).join("bin/python"))
 }
 
-/// Runs a module of Python in `python/`; its output is shown if it fails.
+/// Runs a module of Python in `python/` with further variables; its output is shown if it fails.
 #[track_caller]
-fn run(python: &Path, arguments: &[&str]) {
+fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
     let done = Command::new(python)
         .args(arguments)
         .current_dir(root().join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("PENNY_LIBRARY", library::dir().join("libpenny.so"))
-        .env("PENNY_COMMAND", launcher())
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .output()
         .expect("python runs");
     let told = String::from_utf8_lossy(&done.stdout);
@@ -46,7 +45,8 @@ fn launcher() -> PathBuf {
     let target = profile_dir();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile(), "--target-dir"])
+        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile()])
+        .arg("--target-dir")
         .arg(target.parent().expect("target/<profile>"))
         .current_dir(root())
         .status()
@@ -58,15 +58,16 @@ fn launcher() -> PathBuf {
 #[test]
 fn the_python_package_passes_its_tests() {
     if let Some(python) = interpreter() {
-        run(&python, &["-m", "pytest", "-q", "--tb=short"]);
+        let build = [("PENNY_LIBRARY", library::dir().join("libpenny.so")), ("PENNY_COMMAND", launcher())];
+        run(&python, &["-m", "pytest", "-q", "--tb=short"], &build);
     }
 }
 
 #[test]
 fn the_python_package_is_formatted_and_typed() {
     if let Some(python) = interpreter() {
-        run(&python, &["-m", "ruff", "format", "--check", "--no-cache", "."]);
-        run(&python, &["-m", "ruff", "check", "--no-cache", "."]);
-        run(&python, &["-m", "mypy", "--cache-dir=/dev/null"]);
+        run(&python, &["-m", "ruff", "format", "--check", "--no-cache", "."], &[]);
+        run(&python, &["-m", "ruff", "check", "--no-cache", "."], &[]);
+        run(&python, &["-m", "mypy", "--cache-dir=/dev/null"], &[]);
     }
 }

@@ -1,10 +1,10 @@
-"""Runs a test's body on several ranks, each a process of its own, and shows what they said if one of them fails.
+"""Runs a test's body on several ranks, each a process, and shows what they said if one of them fails.
 
     @on_ranks(2)
     def test_a_sum_is_the_same_on_all_ranks(comm): ...
 
-Pytest sees a function without arguments, which starts this file once for each rank; there the body is called with the
-communicator. A name left in /dev/shm is a failure too.
+Pytest sees a function without arguments, which starts this file once for each rank; there the body is called
+with the communicator. A name left in /dev/shm is a failure too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def names_in_shared_memory() -> set[str]:
 
 
 def start(rank: int, ranks: int, job: str, arguments: list[str], **variables: str) -> subprocess.Popen[str]:
-    """Starts one rank with the variables that `penny run` sets, for tests that do something to single ranks."""
+    """Starts one rank with the variables of `penny run`, for tests that do something to single ranks."""
     own = {
         "PENNY_JOB_ID": job,
         "PENNY_RANK": str(rank),

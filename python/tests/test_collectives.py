@@ -3,9 +3,10 @@
 from functools import reduce
 
 import numpy as np
-from on_ranks import on_ranks
+import pytest
 
 import penny
+from on_ranks import on_ranks
 
 TYPES = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
 OPS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -122,8 +123,13 @@ def test_a_padded_reduce_scatter_fills_up_with_zeros(comm):
 @on_ranks(3)
 def test_blocks_of_any_lengths_go_to_all_ranks(comm):
     n, me = comm.size, comm.rank
-    length = lambda source, target: (source + 2 * target) % 4
-    value = lambda source, target: 10 * source + target
+
+    def length(source, target):
+        return (source + 2 * target) % 4  # some of them are 0
+
+    def value(source, target):
+        return 10 * source + target
+
     out = [length(me, peer) for peer in range(n)]
     into = [length(peer, me) for peer in range(n)]
     send = np.concatenate([np.full(out[peer], value(me, peer), "f4") for peer in range(n)])
@@ -166,6 +172,24 @@ def test_a_count_uses_the_beginning_of_longer_buffers(comm):
     gathered = np.full(9, -1, "i4")
     comm.all_gather(np.full(5, comm.rank, "i4"), gathered, count=2)
     np.testing.assert_array_equal(gathered, [0, 0, 1, 1, -1, -1, -1, -1, -1])
+
+
+@on_ranks(2)
+def test_numbers_may_be_numpys(comm):
+    one = np.int64(1)
+    values = np.full(4, comm.rank + 1.0)
+    comm.broadcast(values, root=one, count=2 * one)
+    assert values.tolist() == [2, 2, comm.rank + 1, comm.rank + 1]
+    out = np.empty(4)
+    comm.permute(values, out, np.array([1, 0]))
+    counts = np.array([2, 2])
+    comm.all_to_all_v(values, counts, out, counts)
+    with penny.group():
+        comm.send(values, one - comm.rank)
+        comm.recv(out, one - comm.rank)
+    assert out.tolist() == [2, 2, 2 - comm.rank, 2 - comm.rank]
+    with pytest.raises(TypeError):
+        comm.all_reduce(values, count=1.5)
 
 
 @on_ranks(2)

@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 import pytest
-from on_ranks import environment, on_ranks, run
 
 import penny
+from on_ranks import environment, on_ranks, run
 
 FROM_THE_LAUNCHER = """
 import numpy, penny
@@ -49,7 +49,7 @@ def on_threads(comms, body):
         try:
             with comm:
                 body(comm)
-        except Exception as error:  # noqa: BLE001 - it is raised where the test is
+        except Exception as error:
             errors.append(error)
 
     threads = [threading.Thread(target=guarded, args=(comm,)) for comm in comms]
@@ -149,27 +149,29 @@ def test_buffers_of_a_group_live_until_it_ends(comm):
 
 @on_ranks(2)
 def test_threads_go_on_while_a_rank_waits(comm):
-    """The interpreter's lock is given up in a call that waits: else the thread that the wait depends on would never run."""
+    """A call that waits gives up the interpreter's lock: else the thread it depends on would never run."""
     part = comm.split(0)
     if comm.rank == 0:
-        steps = threading.Event()
+        about_to_wait = threading.Event()
 
-        def other():
-            # Rank 1 sends to `part` only when this has run, and `part` is waited for in the main thread meanwhile.
-            steps.set()
-            comm.send(np.ones(1), 1)
+        def answer():
+            about_to_wait.wait()
+            for _ in range(1000):
+                comm.recv(np.zeros(1), 1)
+                comm.send(np.ones(1), 1)
 
-        thread = threading.Thread(target=other)
-        waiting = np.zeros(1)
-        with penny.group():
-            pass
+        thread = threading.Thread(target=answer)
         thread.start()
-        part.recv(waiting, 1)
+        about_to_wait.set()
+        # Rank 1 sends this when the thread has given it a thousand answers.
+        assert part.recv(np.zeros(1), 1)[0] == 1000
         thread.join()
-        assert steps.is_set() and waiting[0] == 7
     else:
-        comm.recv(np.zeros(1), 0)
-        part.send(np.full(1, 7.0), 0)
+        answers = 0
+        for _ in range(1000):
+            comm.send(np.ones(1), 0)
+            answers += comm.recv(np.zeros(1), 0)
+        part.send(answers, 0)
     part.destroy()
 
 

@@ -4,9 +4,9 @@ import signal
 
 import numpy as np
 import pytest
-from on_ranks import new_job, on_ranks, start
 
 import penny
+from on_ranks import new_job, on_ranks, start
 
 
 def refused(call, *arguments, match, kind=penny.InvalidArgumentError, **named):
@@ -26,6 +26,7 @@ def test_bad_arguments_are_refused_before_anything_is_done(comm):
     refused(comm.reduce_scatter, np.zeros(5, "f4"), floats[:2], match="send has 5 elements, but must have 4")
     refused(comm.all_to_all, np.zeros(5, "f4"), match="send has 5 elements, but must have 4")
     refused(comm.all_reduce, floats, count=5, match="send has 4 elements, but must have 5")
+    refused(comm.all_reduce, floats, floats[:2].copy(), count=3, match="recv has 2 elements, but must have 3")
     refused(comm.all_reduce, floats, count=-1, match="count is -1")
     refused(comm.all_reduce, np.zeros((4, 4))[:, 0], match=f"all_reduce: the elements of this ndarray.*{me}")
     refused(comm.all_reduce, b"abc", match="recv is read-only")
@@ -84,7 +85,7 @@ def test_who_is_awaited_in_vain_is_named_at_the_deadline(comm):
         comm.abort()
 
 
-@on_ranks(2)
+@on_ranks(2, PENNY_TIMEOUT="10")
 def test_an_exception_aborts_so_that_the_others_do_not_wait(comm):
     part = comm.split(0)
     if comm.rank == 0:
@@ -94,6 +95,8 @@ def test_an_exception_aborts_so_that_the_others_do_not_wait(comm):
         with pytest.raises(penny.RemoteError, match="rank 0"):
             part.barrier()
         part.abort()
+    # Both live on: nothing but the abort has told rank 1.
+    comm.barrier()
     assert part.rank == comm.rank
 
 

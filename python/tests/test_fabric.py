@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from on_ranks import on_ranks
 
 import penny
+from on_ranks import on_ranks
 
 
 @on_ranks(2, PENNY_FABRIC="dgx-h100")

@@ -1,4 +1,4 @@
-"""The declarations in Python against include/penny.h, name by name and argument by argument, and how the library is found."""
+"""The declarations in Python against include/penny.h, argument by argument; how the library is found."""
 
 import ctypes
 import os
@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from on_ranks import ROOT, environment
 
 import penny
+from on_ranks import ROOT, environment
 from penny import _enums, _prototypes, _structs
 
 HEADER = re.sub(r"/\*.*?\*/|//[^\n]*", "", (ROOT / "include" / "penny.h").read_text(), flags=re.DOTALL)

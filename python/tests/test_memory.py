@@ -4,9 +4,9 @@ import gc
 
 import numpy as np
 import pytest
-from on_ranks import names_in_shared_memory, on_ranks
 
 import penny
+from on_ranks import names_in_shared_memory, on_ranks
 
 
 def test_arrays_in_shareable_memory_are_as_asked_for():

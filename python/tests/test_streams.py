@@ -4,8 +4,9 @@ import gc
 import weakref
 
 import numpy as np
-import penny
 import pytest
+
+import penny
 from on_ranks import on_ranks
 
 
@@ -25,7 +26,8 @@ def test_a_call_on_a_stream_returns_before_the_other_rank_has_come(comm):
         if comm.rank == 0:
             comm.all_reduce(values, stream=stream)
             event = penny.Event().record(stream)
-            # Rank 1 reduces only when this rank has come here: had the call waited for it, neither would go on.
+            # Rank 1 reduces only when this rank has come here: had the call waited for it, neither would go
+            # on.
             assert not event.query()
             assert not stream.query()
             meeting.barrier()

@@ -7,8 +7,9 @@
         comm.all_reduce(values)                      # in place; the sum over all ranks
         print(comm.rank, values)
 
-A newcomer's way through the files: communicator.py (who belongs together), collectives.py (what they do), buffers.py (with what),
-streams.py and groups.py (when), memory.py (where), and one file for each further model of communication.
+A newcomer's way through the files: communicator.py (who belongs together), collectives.py (what they do),
+buffers.py (with what), streams.py and groups.py (when), memory.py (where), and one file for each further
+model of communication.
 """
 
 from ._enums import Cmp, DataType, GroupKind, RedOp, Result, SemaphoreKind, SignalOp

@@ -1,4 +1,4 @@
-"""The numbers of the C interface by their names: results, element types, reductions, and what else is an enum there."""
+"""The numbers of the C interface by name: results, element types, reductions, and its other enums."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class SemaphoreKind(IntEnum):
 
 
 class DeviceKind(IntEnum):
-    """How a device names a rank: by coordinates if a mesh is declared and else by number, by number, by coordinates."""
+    """How a device names a rank: by coordinates where a mesh is declared, else by number; or as it says."""
 
     DEFAULT = 0
     LOGICAL = 1

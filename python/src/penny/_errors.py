@@ -8,7 +8,10 @@ from ._enums import Result
 
 
 class PennyError(RuntimeError):
-    """A call failed. The text says what is wrong, on which rank, and what to do; `result` is the C interface's number."""
+    """A call failed.
+
+    The text says what is wrong, on which rank, and what to do; `result` is the C interface's number.
+    """
 
     result: Result = Result.INTERNAL_ERROR
 
@@ -20,7 +23,10 @@ class InvalidArgumentError(PennyError, ValueError):
 
 
 class InvalidUsageError(PennyError):
-    """The arguments do not go together, not now, or not with what the other ranks passed. The communicator stays usable."""
+    """The arguments do not go together, not now, or not with what the other ranks passed.
+
+    The communicator stays usable.
+    """
 
     result = Result.INVALID_USAGE
 
@@ -32,7 +38,10 @@ class RemoteError(PennyError, ConnectionError):
 
 
 class TimeoutError(PennyError, builtins.TimeoutError):
-    """The deadline passed; the text names who was awaited. The communicator serves `abort` and `destroy` only."""
+    """The deadline passed; the text names who was awaited.
+
+    The communicator serves `abort` and `destroy` only.
+    """
 
     result = Result.TIMEOUT
 

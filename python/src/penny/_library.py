@@ -1,7 +1,8 @@
-"""Finds libpenny.so, loads it, and declares its functions: `lib.pennyAllReduce(...)`, then `check(result, comm)`.
+"""Finds, loads and declares libpenny.so: `lib.pennyAllReduce(...)`, then `check(result, comm)`.
 
-Calls through `lib` give up the interpreter's lock while they are in the library, except for the few that wait for nothing.
-The library is looked for in this order: the file that PENNY_LIBRARY names, beside this package, the system's loader.
+Calls through `lib` give up the interpreter's lock while they are in the library, except for the few that wait
+for nothing. The library is looked for in this order: the file that PENNY_LIBRARY names, beside this package,
+the system's loader.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Library:
                     function = getattr(quick if name in _prototypes.QUICK else waiting, name)
                 except AttributeError:
                     raise ImportError(
-                        f"{path} has no {name}: it is older than this package. Build it from the same checkout"
+                        f"{path} has no {name}: it is older than this package. Build both from one checkout"
                     ) from None
                 function.argtypes = argtypes
                 function.restype = restype
@@ -70,7 +71,7 @@ def load() -> Library:
 
 
 def _refuse_another_version(library: Library) -> None:
-    """Before 1.0 a minor version may change the interface, so the library's must be that of the declarations."""
+    """Before 1.0 a minor version may change the interface, so both must be of the same."""
     code = c_int()
     library.pennyGetVersion(code)
     major, minor = code.value // 10000, code.value // 100 % 100
@@ -92,7 +93,7 @@ def last_error(comm: int | None = None) -> str:
 
 
 def check(result: int, comm: int | None = None) -> None:
-    """Raises the exception of a result other than success, with the library's sentence about this communicator."""
+    """Raises the exception of a result, unless it is success, with the library's sentence about it."""
     if result:
         raise error_for(result, last_error(comm) or lib.pennyGetErrorString(result).decode())
 

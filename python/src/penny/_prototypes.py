@@ -226,8 +226,8 @@ RESULTS: dict[str, tuple[type, ...]] = {
     **STREAMS,
 }
 
-# Functions that wait for nobody and are over before another thread could have run: they keep the interpreter's lock,
-# which costs less than giving it up and asking for it again. All others give it up.
+# Functions that wait for nobody and are over before another thread could have run: they keep the
+# interpreter's lock, which costs less than giving it up and asking for it again. All others give it up.
 QUICK = frozenset(
     {
         "pennyGetVersion",

@@ -1,6 +1,7 @@
-"""Where the elements of an argument lie: anything with the buffer protocol, numpy arrays, torch tensors, DLPack tensors.
+"""Where an argument's elements lie: buffer protocol, numpy arrays, torch tensors, DLPack tensors.
 
-What is looked up for a type of object once is remembered, so that a call costs little more than reading the address.
+What is looked up for a type of object once is remembered, so that a call costs little more than reading the
+address.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from . import datatypes, dlpack
 from ._enums import DataType
 from ._errors import InvalidArgumentError
 
-# Address, bytes, element type (None: Penny has none such), may it be written, and what keeps the memory in place.
+# Address, bytes, element type (None: Penny has none such), may it be written, and what keeps the memory in
+# place.
 Resolved = tuple[int, int, "DataType | None", bool, object]
 Resolver = Callable[[Any], Resolved]
 
@@ -118,7 +120,7 @@ def _of_numpy(array: Any) -> Resolved:
 
 
 def _of_other_numpy(array: Any, element: DataType | None) -> Resolved:
-    """Arrays that are read-only, empty, or of a type that the buffer protocol has no letter for, such as bfloat16."""
+    """Arrays that are read-only, empty, or of a type without a letter in the buffer protocol."""
     if not array.flags.c_contiguous:
         raise _not_contiguous(array)
     address, read_only = array.__array_interface__["data"]

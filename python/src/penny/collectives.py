@@ -1,13 +1,14 @@
 """The calls that move data between the ranks of a communicator: collectives, send and receive.
 
-Each takes buffers of any kind (see buffers.py), finds the element type and the count in them, and returns the one that
-holds the result. On a stream, or in a group, it returns before it has run.
+Each takes buffers of any kind (see buffers.py), finds the element type and the count in them, and returns the
+one that holds the result. On a stream, or in a group, it returns before it has run.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from . import groups
@@ -22,7 +23,10 @@ _all_reduce = lib.pennyAllReduce
 
 
 class Collectives:
-    """What a communicator can do with data. Its number among the ranks and theirs are set by `Communicator`."""
+    """What a communicator can do with data.
+
+    Its number among the ranks and theirs are set by `Communicator`.
+    """
 
     _handle: int | None
     _rank: int
@@ -45,9 +49,13 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Reduces over all ranks and gives every rank the result, the same bits on each. In place without `recv`."""
+        """Reduces over all ranks and gives every rank the result, the same bits on each.
+
+        In place without `recv`.
+        """
         if recv is None and dtype is None and count is None:
-            # The shortest way for what programs do most: in place, all of one buffer. It is `prepare` without questions.
+            # The shortest way for what programs do most: in place, all of one buffer. It is `prepare` without
+            # questions.
             try:
                 source = target = RESOLVERS[type(send)](send)
             except (KeyError, InvalidArgumentError):
@@ -77,12 +85,17 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Reduces over all ranks and gives `root` the result: in `recv`, or in place. Elsewhere `recv` is not looked at."""
+        """Reduces over all ranks and gives `root` the result: in `recv`, or in place.
+
+        Elsewhere `recv` is not looked at.
+        """
         here = self._rank == root
         if here and recv is None:
             recv = send
         source, target, element, n = prepare(self, "reduce", send, recv, dtype, count, 1, int(here))
-        result = lib.pennyReduce(source[0], target[0], n, element, reduction(op), root, self._handle, stream)
+        result = lib.pennyReduce(
+            source[0], target[0], n, element, reduction(op), index(root), self._handle, stream
+        )
         self._finish(result, stream, source, target)
         return recv if here else None
 
@@ -96,7 +109,10 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Copies `send` of `root` to every rank's `recv`. Without `recv`, `send` is the input at root and the output elsewhere."""
+        """Copies `send` of `root` to every rank's `recv`.
+
+        Without `recv`, `send` is the input at root and the output elsewhere.
+        """
         if recv is None:
             recv = send
         here = int(self._rank == root)
@@ -104,7 +120,7 @@ class Collectives:
         written = int(recv is not send or not here)
         source, target, element, n = prepare(self, "broadcast", send, recv, dtype, count, here, written)
         address = target[0] if written else source[0]
-        result = lib.pennyBroadcast(source[0], address, n, element, root, self._handle, stream)
+        result = lib.pennyBroadcast(source[0], address, n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
 
@@ -117,7 +133,10 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Collects each rank's `send` in every rank's `recv`, in rank order. In place if `send` is this rank's block of it."""
+        """Collects each rank's `send` in every rank's `recv`, in rank order.
+
+        In place if `send` is this rank's block of it.
+        """
         source, target, element, n = prepare(self, "all_gather", send, recv, dtype, count, 1, self._size)
         result = lib.pennyAllGather(source[0], target[0], n, element, self._handle, stream)
         self._finish(result, stream, source, target)
@@ -133,7 +152,10 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Reduces over all ranks and gives rank r block r of the result. In place if `recv` is this rank's block of `send`."""
+        """Reduces over all ranks and gives rank r block r of the result.
+
+        In place if `recv` is this rank's block of `send`.
+        """
         source, target, element, n = prepare(self, "reduce_scatter", send, recv, dtype, count, self._size, 1)
         result = lib.pennyReduceScatter(source[0], target[0], n, element, reduction(op), self._handle, stream)
         self._finish(result, stream, source, target)
@@ -148,7 +170,7 @@ class Collectives:
         dtype: Any = None,
         stream: Stream | None = None,
     ) -> Any:
-        """As `reduce_scatter` of any length: each rank gets ceil(length / ranks) elements, zeros behind the last."""
+        """As `reduce_scatter`, of any length: a rank gets ceil(length / ranks) elements, at the end zeros."""
         source, _, element, n = prepare(self, "reduce_scatter_padded", send, None, dtype, None, 1, 0)
         block = -(-n // self._size)
         _, target, _, _ = prepare(self, "reduce_scatter_padded", None, recv, dtype, block, 0, 1)
@@ -189,10 +211,13 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Collects each rank's `send` in `recv` of `root`, in rank order. Elsewhere `recv` is not looked at."""
+        """Collects each rank's `send` in `recv` of `root`, in rank order.
+
+        Elsewhere `recv` is not looked at.
+        """
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "gather", send, recv, dtype, count, 1, blocks)
-        result = lib.pennyGather(source[0], target[0], n, element, root, self._handle, stream)
+        result = lib.pennyGather(source[0], target[0], n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv if blocks else None
 
@@ -209,7 +234,7 @@ class Collectives:
         """Gives rank r block r of `send` of `root`. Elsewhere `send` is not looked at and may be None."""
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "scatter", send, recv, dtype, count, blocks, 1)
-        result = lib.pennyScatter(source[0], target[0], n, element, root, self._handle, stream)
+        result = lib.pennyScatter(source[0], target[0], n, element, index(root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
 
@@ -223,15 +248,19 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Sends from each rank r to rank perm[r], or to nobody where that is -1. Who is sent nothing gets zeros."""
+        """Sends from each rank r to rank perm[r], or to nobody where that is -1.
+
+        Who is sent nothing gets zeros.
+        """
         if len(perm) != self._size:
             raise InvalidArgumentError(
-                f"permute: perm has {len(perm)} entries, but must have one for each rank: {self._size} ({self})"
+                f"permute: perm has {len(perm)} entries, but must have one for each rank: {self._size} "
+                f"({self})"
             )
         source, target, element, n = prepare(
             self, "permute", send, recv, dtype, count, int(perm[self._rank] != -1), 1
         )
-        table = (ctypes.c_int * self._size)(*perm)
+        table = (ctypes.c_int * self._size)(*map(index, perm))
         result = lib.pennyPermute(source[0], target[0], n, element, table, self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
@@ -245,9 +274,12 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> None:
-        """Sends to one rank, which must call `recv`. Two ranks that send to each other put both calls into a group."""
+        """Sends to one rank, which must call `recv`.
+
+        Two ranks that send to each other put both calls into a group.
+        """
         source, _, element, n = prepare(self, "send", buffer, None, dtype, count, 1, 0)
-        self._finish(lib.pennySend(source[0], n, element, peer, self._handle, stream), stream, source)
+        self._finish(lib.pennySend(source[0], n, element, index(peer), self._handle, stream), stream, source)
 
     def recv(
         self,
@@ -260,7 +292,7 @@ class Collectives:
     ) -> Any:
         """Receives from one rank, in the order of its sends."""
         _, target, element, n = prepare(self, "recv", None, buffer, dtype, count, 0, 1)
-        self._finish(lib.pennyRecv(target[0], n, element, peer, self._handle, stream), stream, target)
+        self._finish(lib.pennyRecv(target[0], n, element, index(peer), self._handle, stream), stream, target)
         return buffer
 
     def barrier(self, *, stream: Stream | None = None) -> None:
@@ -279,12 +311,14 @@ class Collectives:
     ) -> Any:
         """As `all_to_all` with blocks of any lengths, which lie one behind the other in both buffers.
 
-        Block j of `send` has send_counts[j] elements and goes to rank j; recv_counts[j] elements come from rank j.
+        Block j of `send` has send_counts[j] elements and goes to rank j; recv_counts[j] elements come from
+        rank j.
         """
+        send_counts, recv_counts = list(map(index, send_counts)), list(map(index, recv_counts))
         for name, counts in (("send_counts", send_counts), ("recv_counts", recv_counts)):
             if len(counts) != self._size or min(counts) < 0:
                 raise InvalidArgumentError(
-                    f"all_to_all_v: {name} is {list(counts)}, but must have a length for each of {self._size} ranks, "
+                    f"all_to_all_v: {name} is {counts}, but must have a length for each rank, "
                     f"none negative ({self})"
                 )
         call = "all_to_all_v"

@@ -19,7 +19,9 @@ from .windows import Window
 
 
 class Communicator(Collectives):
-    """A communicator, as one rank holds it: see `init`. Used in a `with` statement it is destroyed at the end of the block.
+    """A communicator, as one rank holds it: see `init`.
+
+    Used in a `with` statement it is destroyed at the end of the block.
 
     Distinct communicators may be used by distinct threads at once, one communicator by one thread at a time.
     """
@@ -70,9 +72,12 @@ class Communicator(Collectives):
         return Fabric(self)
 
     def split(self, color: int | None, key: int = 0, **settings: Any) -> Communicator | None:
-        """Makes a communicator of the ranks that pass the same color, ordered by key, then by rank. Every rank calls.
+        """Makes a communicator of the ranks that pass the same color, ordered by key, then by rank.
 
-        None for a color: this rank joins none, and gets None. Settings as for `init`; without any, they are this one's.
+        Every rank calls.
+
+        None for a color: this rank joins none, and gets None. Settings as for `init`; without any, they are
+        this one's.
         """
         out = ctypes.c_void_p()
         config = _config(**settings) if settings else None
@@ -81,9 +86,12 @@ class Communicator(Collectives):
         return Communicator(out) if number != SPLIT_NOCOLOR else None
 
     def group(self, kind: GroupKind | str, size: int = 0) -> Communicator:
-        """Divides the ranks into groups of one size, and makes a communicator of this rank's. Every rank calls.
+        """Divides the ranks into groups of one size, and makes a communicator of this rank's.
 
-        "consecutive": {0, 1}, {2, 3}; "orthogonal": {0, 2}, {1, 3}; "all": one group. The size must divide the ranks.
+        Every rank calls.
+
+        "consecutive": {0, 1}, {2, 3}; "orthogonal": {0, 2}, {1, 3}; "all": one group. The size must divide
+        the ranks.
         """
         if not isinstance(kind, int):
             try:
@@ -104,7 +112,10 @@ class Communicator(Collectives):
         return Window(self, buffer)
 
     def async_error(self) -> PennyError | None:
-        """The failure that the communicator cannot recover from, if there was one. Waits for nothing; any thread may ask."""
+        """The failure that the communicator cannot recover from, if there was one.
+
+        Waits for nothing; any thread may ask.
+        """
         state = ctypes.c_int()
         check(lib.pennyCommGetAsyncError(self._handle, state), self._handle)
         if state.value in (Result.SUCCESS, Result.IN_PROGRESS):
@@ -116,7 +127,10 @@ class Communicator(Collectives):
         check(lib.pennyCommFinalize(self._handle), self._handle)
 
     def destroy(self) -> None:
-        """Frees the communicator and tells the other ranks that this one has left. Does nothing after the first time."""
+        """Frees the communicator and tells the other ranks that this one has left.
+
+        Does nothing after the first time.
+        """
         if self._alive:
             check(lib.pennyCommDestroy(self._handle), self._handle)
             self._alive = False
@@ -176,11 +190,12 @@ def init(
 ) -> Communicator:
     """Joins a communicator, and returns when all ranks have.
 
-    Without arguments it is that of all processes of this launch: `penny run`, torchrun, mpirun, srun. Else all three of
-    `nranks`, this one's `rank`, and the `unique_id` that one of them made.
+    Without arguments it is that of all processes of this launch: `penny run`, torchrun, mpirun, srun. Else
+    all three of `nranks`, this one's `rank`, and the `unique_id` that one of them made.
 
-    timeout: seconds after which a waiting call gives up; 0: never. name: for sentences. algo, fabric, fabric_clock: as the
-    variables PENNY_ALGO, PENNY_FABRIC, PENNY_FABRIC_CLOCK. What is not given is left to the environment.
+    timeout: seconds after which a waiting call gives up; 0: never. name: for sentences. algo, fabric,
+    fabric_clock: as the variables PENNY_ALGO, PENNY_FABRIC, PENNY_FABRIC_CLOCK. What is not given is left to
+    the environment.
     """
     out = ctypes.c_void_p()
     config = _config(timeout=timeout, name=name, algo=algo, fabric=fabric, fabric_clock=fabric_clock)
@@ -201,7 +216,10 @@ def init(
 
 
 def init_all(nranks: int) -> list[Communicator]:
-    """Makes all ranks of a communicator in this process. Use each in a thread of its own, or all in one group."""
+    """Makes all ranks of a communicator in this process.
+
+    Use each in a thread of its own, or all in one group.
+    """
     outs = (ctypes.c_void_p * max(nranks, 1))()
     check(lib.pennyCommInitAll(outs, nranks, None))
     return [Communicator(ctypes.c_void_p(handle)) for handle in outs]

@@ -1,4 +1,4 @@
-"""Element types by whatever name a program has for them: Penny's, numpy's, torch's, the buffer protocol's, DLPack's."""
+"""Element types by any of their names: Penny's, numpy's, torch's, the buffer protocol's, DLPack's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SCALARS: dict[int, Any] = {
 
 
 def data_type(name: Any) -> DataType:
-    """The element type that a DataType, a name such as "bfloat16", a numpy dtype or a torch dtype stands for."""
+    """The element type that a DataType, a name like "bfloat16", or a dtype of numpy or torch stands for."""
     if isinstance(name, DataType):
         return name
     text = name if isinstance(name, str) else getattr(name, "name", None) or getattr(name, "__name__", None)

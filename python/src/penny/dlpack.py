@@ -1,4 +1,4 @@
-"""Tensors of other libraries in this machine's memory, by the DLPack protocol: where the elements lie, and of what type."""
+"""Tensors of other libraries by the DLPack protocol: where their elements lie, and of what type they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from . import datatypes
 from ._enums import DataType
 
-# Kinds of device whose memory a processor reads and writes: the processor's own, and pinned memory of CUDA and ROCm.
+# Kinds of device whose memory a processor reads and writes: the processor's own, and pinned memory of CUDA
+# and ROCm.
 _HOST_DEVICES = (1, 3, 11)
 _READ_ONLY = 1
 
@@ -61,7 +62,10 @@ class Layout(NamedTuple):
 
 
 def layout(tensor: Any) -> Layout:
-    """Asks a tensor for its memory. The capsule is never consumed: its own destructor gives the memory back."""
+    """Asks a tensor for its memory.
+
+    The capsule is never consumed: its own destructor gives the memory back.
+    """
     kind, _ = tensor.__dlpack_device__()
     if int(kind) not in _HOST_DEVICES:
         raise BufferError(f"it lies on a device of DLPack's kind {int(kind)}, not in this machine's memory")
@@ -88,7 +92,7 @@ def layout(tensor: Any) -> Layout:
 
 
 def is_contiguous(shape: list[int], strides: list[int], step: int = 1) -> bool:
-    """Do elements follow one another, the last dimension fastest? `step` is what strides count an element as."""
+    """Do elements follow one another, the last side fastest? `step` is what strides count an element as."""
     if 0 in shape:
         return True
     for side, stride in zip(reversed(shape), reversed(strides), strict=True):

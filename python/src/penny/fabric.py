@@ -46,7 +46,10 @@ class Account:
 
 
 class Fabric:
-    """The machine under a communicator: `comm.fabric`. Without a declared one every question is InvalidUsageError."""
+    """The machine under a communicator: `comm.fabric`.
+
+    Without a declared one every question is InvalidUsageError.
+    """
 
     def __init__(self, comm: Communicator) -> None:
         self._comm = comm.handle

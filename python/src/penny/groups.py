@@ -1,4 +1,4 @@
-"""Groups: calls that are queued and run together, or only priced; and what keeps their buffers in place until then."""
+"""Groups: calls that are queued and run together, or only priced; their buffers are kept until then."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_open() -> bool:
 
 
 def retain(stream: Stream | None, anchors: object) -> None:
-    """Keeps buffers in place until the group that is open has ended, and then until the stream has run the call."""
+    """Keeps buffers in place until the open group has ended, and then until the stream has run the call."""
     if _thread.depth:
         _thread.anchors.append((stream, anchors))
     elif stream is not None:
@@ -51,8 +51,8 @@ def at_end(ending: Callable[[], None]) -> None:
 class group:
     """The calls of the `with` block are checked and queued, and run together when it ends.
 
-    Calls to different peers run at the same time, so two ranks may send to each other. If the block raises, nothing of it is
-    run. Groups nest; the outermost runs.
+    Calls to different peers run at the same time, so two ranks may send to each other. If the block raises,
+    nothing of it is run. Groups nest; the outermost runs.
     """
 
     def __enter__(self) -> group:
@@ -91,7 +91,7 @@ class group:
 
 
 class simulate(group):
-    """A group that runs nothing and tells, after the `with` block, what it would take on the declared machine.
+    """A group that runs nothing, and tells afterwards what it would take on the declared machine.
 
     Needs a communicator with a declared machine (`fabric=`, or PENNY_FABRIC). It must be the outermost group.
     """

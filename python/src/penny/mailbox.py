@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Idle(IntEnum):
-    """How `Mailbox.idle` ends: a message is here; everybody is idle; everybody is, and all have voted for it."""
+    """How `Mailbox.idle` ends: a message is here; everybody is idle; and all have voted for it besides."""
 
     MESSAGE = 0
     ALL_IDLE = 1
@@ -51,7 +51,8 @@ class Receivers:
 class Message:
     """A message that was received. It lies in the mailbox until `free`, or the end of the `with` block.
 
-    `data` is as long as the message, a multiple of 16 bytes, and read by all its receivers: do not write to it.
+    `data` is as long as the message, a multiple of 16 bytes, and read by all its receivers: do not write to
+    it.
     """
 
     def __init__(self, mailbox: Mailbox, thread: int, found: MailboxMessage) -> None:
@@ -82,13 +83,16 @@ class Message:
 
 
 class Mailbox:
-    """This rank's mailbox, which serves up to 64 of its threads, and the way to the others'. Every rank makes one.
+    """This rank's mailbox, which serves up to 64 of its threads, and the way to the others'.
 
-    Each thread passes its own number; all may call at once. A thread that others wait for to receive should send with
-    `try_send`, and receive while that is False. In a `with` statement the mailboxes end with the block.
+    Every rank makes one.
 
-    threads: of this rank. slots: messages that it holds. slot_bytes: of a message at most, a multiple of 16, the same on
-    all ranks.
+    Each thread passes its own number; all may call at once. A thread that others wait for to receive should
+    send with `try_send`, and receive while that is False. In a `with` statement the mailboxes end with the
+    block.
+
+    threads: of this rank. slots: messages that it holds. slot_bytes: of a message at most, a multiple of 16,
+    the same on all ranks.
     """
 
     def __init__(
@@ -147,7 +151,7 @@ class Mailbox:
         return bool(can.value)
 
     def idle(self, vote: bool = False, *, thread: int = 0) -> Idle:
-        """The thread has nothing to do: waits for a message, or until no thread of any rank has, and no message is left."""
+        """Waits for a message, or until all threads of all ranks are in this call and no message is left."""
         state = ctypes.c_int()
         self._check(lib.pennyMailboxIdle(self._handle, thread, int(vote), state))
         return Idle(state.value)
@@ -205,7 +209,10 @@ class Mailbox:
 
 
 class Key:
-    """A list of receivers, made by `Mailbox.key`. It belongs to this rank's mailbox; all its threads may use it."""
+    """A list of receivers, made by `Mailbox.key`.
+
+    It belongs to this rank's mailbox; all its threads may use it.
+    """
 
     def __init__(self, mailbox: Mailbox, number: int) -> None:
         self._mailbox = mailbox

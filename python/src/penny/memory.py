@@ -1,4 +1,4 @@
-"""Memory that the other ranks reach where it lies, so that large calls on it copy less: arrays of it, and registrations."""
+"""Memory that the other ranks reach where it lies, so that calls on it copy less: arrays, registrations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ def empty(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray
 
     dtype: anything that numpy takes for one.
     """
-    import numpy
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            "penny.empty and penny.zeros make numpy arrays, and there is no numpy: pip install numpy, "
+            "or use penny.allocate"
+        ) from error
 
     element = numpy.dtype(dtype)
     sides = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -44,20 +50,25 @@ def zeros(shape: int | tuple[int, ...], dtype: Any = "float32") -> numpy.ndarray
 
 
 def allocate(nbytes: int) -> ctypes.Array[ctypes.c_char]:
-    """Shareable memory as a ctypes array, for those who do without numpy. It is freed when its last view is."""
+    """Shareable memory as a ctypes array, for those who do without numpy.
+
+    It is freed when its last view is.
+    """
     address = ctypes.c_void_p()
     check(lib.pennyMemAlloc(address, nbytes))
     assert address.value is not None
     memory = (ctypes.c_char * nbytes).from_address(address.value)
-    # At the end of the process nothing is freed: views may outlive this, and the memory goes with the process.
+    # At the end of the process nothing is freed: views may outlive this, and the memory goes with the
+    # process.
     weakref.finalize(memory, lib.pennyMemFree, address.value).atexit = False
     return memory
 
 
 class Registration:
-    """Ordinary memory that the other ranks reach where it lies, until `deregister` or the end of the `with` block.
+    """Ordinary memory that the other ranks reach where it lies, until `deregister` or the `with` block's end.
 
-    Made by `Communicator.register`. The memory must not be freed while it is registered, so this keeps the buffer.
+    Made by `Communicator.register`. The memory must not be freed while it is registered, so this keeps the
+    buffer.
     """
 
     def __init__(self, comm: Communicator, buffer: Any) -> None:

@@ -1,10 +1,12 @@
-"""What a call needs of its buffers: one element type, lengths that fit one another, outputs that may be written.
+"""What a call needs of its buffers: one element type, lengths that fit, outputs that may be written.
 
-Checked before the library is called, so that a mistake is told in the words of the Python call and nothing is touched.
+Checked before the library is called, so that a mistake is told in the words of the Python call and nothing is
+touched.
 """
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from ._enums import ITEMSIZE, DataType, RedOp
@@ -41,9 +43,10 @@ def prepare(
     send_blocks: int,
     recv_blocks: int,
 ) -> tuple[Resolved, Resolved, int, int]:
-    """Both buffers, the element type and the elements of a block, of a call that sends and receives so many blocks.
+    """Both buffers, the element type and a block's elements, of a call that moves so many blocks each way.
 
-    Zero blocks: the buffer means nothing on this rank and is not looked at. `where` is the communicator, for sentences.
+    Zero blocks: the buffer means nothing on this rank and is not looked at. `where` is the communicator, for
+    sentences.
     """
     try:
         source = resolve(send) if send_blocks else NOTHING
@@ -71,11 +74,12 @@ def prepare(
         if (send_blocks and source[1] != send_blocks * block) or (
             recv_blocks and target[1] != recv_blocks * block
         ):
-            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks)
+            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks, True)
     else:
+        count = index(count)
         block = count * size
         if block < 0 or source[1] < send_blocks * block or target[1] < recv_blocks * block:
-            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks)
+            raise _wrong_length(where, call, source, target, element, count, send_blocks, recv_blocks, False)
     return source, target, element, count
 
 
@@ -89,7 +93,8 @@ def _no_common_type(
                 f'dtype="uint8" to move bytes ({where})'
             )
     return InvalidArgumentError(
-        f"{call}: send is of {_name(source)} and recv of {_name(target)}: pass buffers of one type, or dtype= ({where})"
+        f"{call}: send is of {_name(source)} and recv of {_name(target)}: "
+        f"pass buffers of one type, or dtype= ({where})"
     )
 
 
@@ -106,18 +111,19 @@ def _wrong_length(
     count: int,
     send_blocks: int,
     recv_blocks: int,
+    exactly: bool,
 ) -> InvalidArgumentError:
-    """The sentence about the buffer that does not fit."""
+    """The sentence about the buffer that does not fit: exactly, or because it is too short."""
     dtype, size = DataType(element).name.lower(), ITEMSIZE[element]
     if count < 0:
         return InvalidArgumentError(f"{call}: count is {count}, but must not be negative ({where})")
     for name, resolved, blocks in (("send", source, send_blocks), ("recv", target, recv_blocks)):
         have, rest = divmod(resolved[1], size)
-        if blocks and (rest or have != blocks * count):
+        if blocks and (have < blocks * count or (exactly and (rest or have != blocks * count))):
             has = f"{resolved[1]} bytes" if rest else f"{have} elements"
             each = f" ({blocks} blocks of {count})" if blocks > 1 else ""
             return InvalidArgumentError(
-                f"{call}: {name} has {has}, but must have {blocks * count} elements of {dtype}{each} ({where}): "
-                "pass buffers of these lengths, or count= to use the beginning of longer ones"
+                f"{call}: {name} has {has}, but must have {blocks * count} elements of {dtype}{each} "
+                f"({where}): pass buffers of these lengths, or count= to use the beginning of longer ones"
             )
     raise AssertionError("both buffers fit")

@@ -1,4 +1,4 @@
-"""Semaphores and remote copies on a mesh of ranks: a copy counts its bytes here and there, and who waits takes them off."""
+"""Semaphores, and remote copies on a mesh of ranks, which count their bytes in them here and there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ DeviceId = int | Sequence[int]
 
 
 def declare_mesh(comm: Communicator, sides: Sequence[int]) -> None:
-    """Declares how the ranks lie: a mesh, row-major, of at most 4 dimensions. Every rank calls, with a symmetric heap made.
+    """Declares how the ranks lie: a mesh, row-major, of at most 4 dimensions.
+
+    Every rank calls, with a symmetric heap made.
 
     No sides: takes the mesh back.
     """
@@ -31,7 +33,9 @@ def declare_mesh(comm: Communicator, sides: Sequence[int]) -> None:
 
 
 class Semaphore:
-    """Counters on every rank, all 0 at first. Any rank adds to them; only their own rank waits for them and takes off.
+    """Counters on every rank, all 0 at first.
+
+    Any rank adds to them; only their own rank waits for them and takes off.
 
     Every rank makes them, with the same arguments, and closes them; what is not 0 then is reported by name.
     """
@@ -59,7 +63,10 @@ class Semaphore:
         return semaphore
 
     def signal(self, device: DeviceId, increment: int = 1, *, index: int = 0) -> None:
-        """Adds to a rank's semaphore. What this thread has put or copied before is visible to whoever waits for it."""
+        """Adds to a rank's semaphore.
+
+        What this thread has put or copied before is visible to whoever waits for it.
+        """
         check(lib.pennySemaphoreSignal(self, index, increment, _device(device)), self._comm)
 
     def wait(self, value: int = 1, *, index: int = 0) -> None:
@@ -89,7 +96,8 @@ class Semaphore:
 class Copy:
     """A copy from a buffer of this rank into another's part of a symmetric array.
 
-    `received` counts, over there, the bytes that have come, and `sent` here those that have left; both are of kind DMA.
+    `received` counts, over there, the bytes that have come, and `sent` here those that have left; both are of
+    kind DMA.
     """
 
     def __init__(
@@ -111,8 +119,8 @@ class Copy:
         room = (target.size - index) * target.dtype.itemsize
         if index < 0 or nbytes > room:
             raise InvalidArgumentError(
-                f"a copy of {nbytes} bytes does not fit into the {max(room, 0)} bytes behind index {index} of the "
-                f"target ({target.heap.comm})"
+                f"a copy of {nbytes} bytes does not fit into the {max(room, 0)} bytes behind index {index} "
+                f"of the target ({target.heap.comm})"
             )
         self._copy = RemoteCopy(
             src=address,
@@ -126,7 +134,10 @@ class Copy:
         )
 
     def start(self) -> Copy:
-        """Starts it. The source must stay as it is until `wait_sent`, the target may be read there after `wait_received`."""
+        """Starts it.
+
+        The source must stay as it is until `wait_sent`, the target may be read there after `wait_received`.
+        """
         check(lib.pennyRemoteCopyStart(self._comm, self._copy), self._comm)
         return self
 

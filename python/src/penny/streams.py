@@ -12,16 +12,19 @@ from ._library import check, lib
 
 
 class Stream:
-    """An ordered queue of calls. A call with `stream=` is checked, queued, and returns; a thread of the library runs it.
+    """An ordered queue of calls.
 
-    The stream keeps the buffers of its calls in place until it is known that they have run: until `synchronize`, a `query`
-    that says so, or the same of an event that was recorded behind them.
+    A call with `stream=` is checked, queued, and returns; a thread of the library runs it.
+
+    The stream keeps the buffers of its calls in place until it is known that they have run: until
+    `synchronize`, a `query` that says so, or the same of an event that was recorded behind them.
     """
 
     def __init__(self) -> None:
         handle = ctypes.c_void_p()
         check(lib.pennyStreamCreate(handle))
-        # After `destroy` it stays what it was, so that the library refuses it; None would be a call without a stream.
+        # After `destroy` it stays what it was, so that the library refuses it; None would be a call without a
+        # stream.
         self._as_parameter_ = handle.value
         self._alive = True
         self._held: deque[tuple[int, object]] = deque()
@@ -108,8 +111,8 @@ class Position:
 class Event:
     """A mark in a stream, which has happened when everything queued before it has run.
 
-    Its failure is that of the calls between the mark before it on the same stream and itself: a call and an event behind
-    it are one request with an outcome of its own.
+    Its failure is that of the calls between the mark before it on the same stream and itself: a call and an
+    event behind it are one request with an outcome of its own.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The symmetric heap: memory that all ranks allocate together, so that each names everybody's copy by its own."""
+"""The symmetric heap: memory that all ranks allocate together; each names everybody's copy by its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ._enums import ITEMSIZE, Cmp, SignalOp
+from ._enums import ITEMSIZE, Cmp, DataType, SignalOp
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import ShmemStats
@@ -96,10 +96,12 @@ def _calloc(out: ctypes.c_void_p, nbytes: int, comm: int) -> int:
 
 
 class SymmetricArray:
-    """An array that every rank has at the same place of the heap. Indices are of elements, in the order of memory.
+    """An array that every rank has at the same place of the heap.
 
-    `local` is this rank's copy. Whole arrays and parts go to and from a rank's copy by `put` and `get`; single elements of
-    4 and 8 bytes also by atomic operations, and this rank can wait for its own.
+    Indices are of elements, in the order of memory.
+
+    `local` is this rank's copy. Whole arrays and parts go to and from a rank's copy by `put` and `get`;
+    single elements of 4 and 8 bytes also by atomic operations, and this rank can wait for its own.
     """
 
     def __init__(self, heap: SymmetricHeap, shape: int | tuple[int, ...], dtype: Any, allocate: Any) -> None:
@@ -115,7 +117,7 @@ class SymmetricArray:
         self.local = self._view()
 
     def _view(self) -> memoryview | Any:
-        """This rank's copy: a numpy array if numpy is installed and has the type, else a flat memoryview of its bytes."""
+        """This rank's copy: a numpy array if numpy is there and has the type, else its bytes."""
         nbytes = self.size * self._itemsize
         memory = memoryview((ctypes.c_char * nbytes).from_address(self.address)).cast("B")
         try:
@@ -126,7 +128,10 @@ class SymmetricArray:
             return memory
 
     def put(self, data: Any, pe: int, index: int = 0) -> None:
-        """Writes data into a rank's copy, from an element on. Returns when `data` may be reused; see `SymmetricHeap.quiet`."""
+        """Writes data into a rank's copy, from an element on.
+
+        Returns when `data` may be reused; see `SymmetricHeap.quiet`.
+        """
         source, n = self._operand("put", data, index, False)
         check(lib.pennyShmemPut(self._at(index), source, n, self.dtype, pe, self._comm), self._comm)
 
@@ -149,7 +154,8 @@ class SymmetricArray:
     ) -> None:
         """`put`, and then a signal at the same rank: whoever sees the signal sees the data.
 
-        signal: an array of uint64; its element `signal_index` is set to the value, or the value is added to it.
+        signal: an array of uint64; its element `signal_index` is set to the value, or the value is added to
+        it.
         """
         source, n = self._operand("put_signal", data, index, False)
         result = lib.pennyShmemPutMemSignal(
@@ -219,7 +225,10 @@ class SymmetricArray:
         return self._fetching(lib.pennyShmemAtomicSwap, pe, value, index)
 
     def compare_swap(self, pe: int, expected: int, value: int, index: int = 0) -> int:
-        """Writes an element at a rank if it is what is expected. Tells what it was before: that, if it was written."""
+        """Writes an element at a rank if it is what is expected.
+
+        Tells what it was before: that, if it was written.
+        """
         fetched = self._scalar(0)
         result = lib.pennyShmemAtomicCompareSwap(
             ctypes.byref(fetched),
@@ -280,7 +289,7 @@ class SymmetricArray:
         )
         if element != self.dtype or index + n > self.size:
             raise InvalidArgumentError(
-                f"{call}: {n} elements of {type(self.dtype)(element).name.lower()} do not fit into an array of "
+                f"{call}: {n} elements of {DataType(element).name.lower()} do not fit into an array of "
                 f"{self.size} of {self.dtype.name.lower()} at index {index} ({self.heap.comm})"
             )
         return (target if written else source)[0], n

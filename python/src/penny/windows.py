@@ -54,7 +54,10 @@ class Window:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> None:
-        """Writes into a rank's part, `offset` bytes from its start, and then gives it a signal. It need not be in any call."""
+        """Writes into a rank's part, `offset` bytes from its start, and then gives it a signal.
+
+        It need not be in any call.
+        """
         source, _, element, n = prepare(self._comm, "put_signal", data, None, dtype, count, 1, 0)
         result = lib.pennyPutSignal(
             source[0], n, element, peer, self._handle, offset, index, context, 0, self._comm.handle, stream
@@ -78,7 +81,10 @@ class Window:
         self._finish(result, stream)
 
     def close(self) -> None:
-        """Closes the window. Every rank calls; afterwards no rank writes there. Does nothing after the first time."""
+        """Closes the window. Every rank calls; afterwards no rank writes there.
+
+        Does nothing after the first time.
+        """
         handle, self._handle = self._handle, ctypes.c_void_p()
         if handle:
             check(lib.pennyCommWindowDeregister(self._comm.handle, handle), self._comm.handle)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from launching import PACKAGE, CaseJob
-
-sys.path.insert(0, str(PACKAGE))
+from launching import CaseJob
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -20,18 +17,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("case", "ranks"), pairs, ids=ids)
 
 
-def _parameters(item: pytest.Item) -> dict[str, object]:
-    call = getattr(item, "callspec", None)
-    return call.params if call and {"case", "ranks"} <= set(call.params) else {}
+def _case(item: pytest.Item) -> tuple[str, int] | None:
+    """The case that a test runs and the number of ranks, if it runs one."""
+    parameters = (
+        item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    )
+    return (parameters["case"], parameters["ranks"]) if {"case", "ranks"} <= parameters.keys() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Cases first, fewest ranks first: then only one job is under way at a time."""
-    items.sort(key=lambda item: _parameters(item).get("ranks", float("inf")))
+    items.sort(key=lambda item: case[1] if (case := _case(item)) else sys.maxsize)
 
 
 @pytest.fixture(scope="session")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, CaseJob]]:
+def jobs() -> Iterator[dict[int, CaseJob]]:
+    """The jobs under way, by their number of ranks."""
     jobs: dict[int, CaseJob] = {}
     yield jobs
     for job in jobs.values():
@@ -51,9 +52,9 @@ def run_case(
     def run() -> None:
         if ranks not in jobs:
             chosen = [
-                (Path(item.path).stem, str(parameters["case"]))
+                (item.path.stem, its[0])
                 for item in request.session.items
-                if (parameters := _parameters(item)).get("ranks") == ranks
+                if (its := _case(item)) and its[1] == ranks
             ]
             jobs[ranks] = CaseJob(chosen, ranks, tmp_path_factory.mktemp(f"{ranks}ranks"))
         outcome = jobs[ranks].outcome(request.path.stem, case)

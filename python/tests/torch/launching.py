@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -54,6 +55,11 @@ class Torchrun:
     @property
     def output(self) -> str:
         return self._output.read_text(errors="replace")
+
+    def pause(self) -> None:
+        """Lets it work for a moment, or until it ends."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.05)
 
     def wait(self) -> int:
         """Its exit code; a job that hangs is ended and fails the test."""
@@ -132,7 +138,7 @@ class CaseJob:
                 self._open.remove((file, name))
                 return self._worst(told)
             if running:
-                self._pause()
+                self._run.pause()
                 continue
             self._open.remove((file, name))
             lost = self._run.output[-8000:]
@@ -157,12 +163,11 @@ class CaseJob:
                 )
         return Outcome("passed", "")
 
-    def _pause(self) -> None:
-        """Lets the ranks work; woken by their end at the latest."""
-        try:
-            self._run._process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            pass
-
     def end(self) -> None:
-        self._run.end()
+        """Ends the ranks; if they had nothing left to do, they have to end by themselves, and well."""
+        if self._open:
+            self._run.end()
+        elif code := self._run.wait():
+            raise AssertionError(
+                f"after its last case the job ended with {code}:\n{self._run.output[-8000:]}"
+            )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 import torch.distributed as dist
 
+import torch
 from samples import COMPLEX, GLOO_DTYPES, INTEGERS, wide
 
 Tensors = list[torch.Tensor]

@@ -45,6 +45,18 @@ def of_rank(rank: int, shape: tuple[int, ...], dtype: torch.dtype, about: str = 
     return torch.randint(low, 3, shape, generator=generator).to(dtype)
 
 
+def shareable(tensor: torch.Tensor) -> bool:
+    """Whether the kernel maps the tensor's memory as shared, which is what other ranks can reach."""
+    address = tensor.data_ptr()
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            span, flags = line.split(maxsplit=2)[:2]
+            first, last = (int(end, 16) for end in span.split("-"))
+            if first <= address < last:
+                return flags[3] == "s"
+    raise ValueError(f"no memory is mapped at {address:#x}")
+
+
 def wide(tensor: torch.Tensor) -> torch.Tensor:
     """The same values in the type in which torch computes them without loss."""
     if tensor.dtype == torch.bool:

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-import torch
 import torch.distributed as dist
 from torch.profiler import ProfilerActivity, profile
 
+import torch
 from cases import BACKEND, PATIENCE, Cases, Job, Skip
 from samples import assert_same
 

@@ -7,17 +7,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
+import torch
 from cases import BACKEND, PATIENCE, Cases, Job
 from samples import assert_same
+from torch import nn
 
 CASES = Cases()
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, Cases, Job, Skip
 from operations import MOVEMENTS, SUMS, Operation, Tensors, all_reduce, folded
 from samples import (
@@ -142,6 +142,7 @@ def a_barrier_holds_back_until_all_have_come(job: Job) -> None:
         late = number % job.size
         if job.rank == late:
             job.store.set(f"late {number}", "comes")
+            job.store.get(f"late {number}")  # set returns before it is done
         dist.barrier(group=job.tested)
         assert job.store.check([f"late {number}"])
 

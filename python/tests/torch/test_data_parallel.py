@@ -4,9 +4,7 @@ import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
 from torch.distributed.device_mesh import init_device_mesh
@@ -15,8 +13,10 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from cases import BACKEND, Cases, Job
-from samples import assert_close, assert_same
+import torch
+from cases import BACKEND, Cases, Job, Skip
+from samples import assert_close, assert_same, shareable
+from torch import nn
 
 CASES = Cases()
 WIDTH = 48
@@ -122,10 +122,20 @@ def heap() -> AbstractContextManager[object]:
 
 @CASES
 def ddp_with_buckets_in_shareable_memory(job: Job) -> None:
+    """What is reduced lies where the other ranks can reach it, once the buckets were rebuilt after the first step."""
     with heap():
-        model = ddp(network(), gradient_as_bucket_view=True)
+        model = DistributedDataParallel(network(), gradient_as_bucket_view=True)
+        reachable = []
+
+        def hook(state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+            reachable.append(shareable(bucket.buffer()))
+            return default_hooks.allreduce_hook(job.tested, bucket)
+
+        model.register_comm_hook(None, hook)
         train(model, job)
     assert_trained(model.module, job)
+    if BACKEND == "penny":
+        assert reachable[-1], f"the bucket of each step is shareable or not: {reachable}"
 
 
 @CASES
@@ -253,10 +263,13 @@ def fsdp_keeps_parameters_whole_after_forward(job: Job) -> None:
 
 
 @CASES
-def fsdp_in_shareable_memory(job: Job) -> None:
-    with heap():
-        model = sharded(job)
-        train(model, job)
+def fsdp_communicates_in_memory_of_the_process_group(job: Job) -> None:
+    """FSDP resizes its own memory, so it asks the group for what goes through collectives."""
+    if BACKEND == "gloo":
+        raise Skip("gloo has no memory of its own")
+    model = sharded(job)
+    model.set_allocate_memory_from_process_group_for_comm(True)
+    train(model, job)
     assert_trained(model, job)
 
 

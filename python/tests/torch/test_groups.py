@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, PATIENCE, Cases, Job
 from samples import assert_same
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, Cases, Job, Skip
 from operations import MOVEMENTS, SUMS, Operation
 from samples import assert_close, assert_same, of_rank
@@ -77,6 +77,12 @@ def transposed(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.t().contiguous().t()
 
 
+def negated(tensor: torch.Tensor) -> torch.Tensor:
+    """A view whose elements are those in memory with their signs changed: what `imag` of a conjugate is."""
+    needs_strides()
+    return torch.view_as_complex(torch.stack([tensor, -tensor], dim=-1)).conj().imag
+
+
 def odd_offset(tensor: torch.Tensor) -> torch.Tensor:
     """Contiguous, but begins one element into its storage, so that it is aligned to no cache line."""
     storage = torch.full((tensor.numel() + 2,), float("nan"))
@@ -96,6 +102,7 @@ FORMS: dict[
     "one element each": ((1,), torch.clone, nullcontext),
     "every second column": ((3, 5), every_second_column, nullcontext),
     "transposed": ((3, 5), transposed, nullcontext),
+    "negated": ((3, 5), negated, nullcontext),
     "at an odd offset": ((33, 31), odd_offset, nullcontext),
     "8 MiB": ((MEBI // 2, 1), torch.clone, nullcontext),
     "8 MiB in shareable memory": ((MEBI // 2, 1), in_heap, heap),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, Cases, Job, Skip
 from samples import DTYPES, assert_same, name, of_rank
 
@@ -170,6 +170,23 @@ def a_message_without_elements(job: Job) -> None:
     send = dist.isend(torch.empty(0, 3), job.right, group=job.tested)
     dist.recv(torch.empty(0, 3), job.left, group=job.tested)
     send.wait()
+
+
+@CASES
+def a_message_to_oneself(job: Job) -> None:
+    """isend allows it; with the receive before the send, and after it."""
+    for send_first in (True, False):
+        received = torch.empty(6, dtype=torch.float64)
+        mine = message(job.rank, job.rank)
+        if send_first:
+            works = [dist.isend(mine, job.rank, group=job.tested)]
+            works.append(dist.irecv(received, job.rank, group=job.tested))
+        else:
+            works = [dist.irecv(received, job.rank, group=job.tested)]
+            works.append(dist.isend(mine, job.rank, group=job.tested))
+        for work in works:
+            work.wait()
+        assert_same(received, mine, "my own message")
 
 
 @CASES

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
@@ -21,8 +19,10 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
+import torch
 from cases import BACKEND, Cases, Job
 from samples import assert_close, assert_same
+from torch import nn
 
 CASES = Cases()
 ROUNDING = 1000.0

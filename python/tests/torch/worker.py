@@ -18,9 +18,9 @@ import traceback
 import warnings
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
 
+import torch
 from cases import BACKEND, PATIENCE, Case, Job, Skip
 
 HANG_SECONDS = 90

@@ -51,6 +51,10 @@ _warned = False
 class SharedStorage(torch.UntypedStorage):
     """A storage in shareable memory, which keeps its size."""
 
+    def clone(self) -> torch.UntypedStorage:
+        """A copy in ordinary memory, as deepcopy wants one."""
+        return torch.UntypedStorage(self.nbytes()).copy_(self)  # type: ignore[no-untyped-call]
+
     def resize_(self, nbytes: int) -> SharedStorage:
         """Does nothing if there is room, so that who frees a storage and allocates it again, as FSDP does, keeps it."""
         if nbytes > self.nbytes():

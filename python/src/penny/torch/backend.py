@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch._C._autograd import _profiler_enabled as _profiling
 from torch._C._distributed_c10d import Work
+
+from torch import Tensor
 
 from .._library import lib
 from .calls import Call
@@ -27,7 +29,6 @@ from .tensors import (
 from .work import DONE
 
 _all_reduce = lib.pennyAllReduce
-_profiling = torch.autograd._profiler_enabled
 _SUM_NUMBER = 0
 
 
@@ -41,7 +42,7 @@ class PennyBackend(Group):
         tensor = tensors[0]
         # Most calls of most programs: one tensor, in one piece, is summed.
         number = REDUCED.get(tensor.dtype)
-        if number is None or not opts.reduceOp == SUM or len(tensors) > 1 or self._batch or _profiling():
+        if number is None or opts.reduceOp != SUM or len(tensors) > 1 or self._batch or _profiling():
             return self._all_reduce("all_reduce", tensors, opts)
         try:
             count = tensor.numel()
@@ -209,7 +210,7 @@ class PennyBackend(Group):
             whole, direct = joined(pieces, fill=False)
             receive = whole.data_ptr()
             if not direct:
-                finishes.append(lambda: split_back(pieces, whole))
+                finishes.append(partial(split_back, pieces, whole))
         calls = [(lib.pennyGather, (mine.data_ptr(), receive, count, datatype, root))]
         return self.submit("gather", calls, pieces, opts, finishes, (mine, whole))
 
@@ -257,7 +258,7 @@ class PennyBackend(Group):
                 calls.append((lib.pennyAllGather, (mine.data_ptr(), whole.data_ptr(), count, datatype)))
                 keep += (mine, whole)
                 if not direct:
-                    finishes.append(lambda pieces=pieces, whole=whole: split_back(pieces, whole))
+                    finishes.append(partial(split_back, pieces, whole))
                 continue
             for root, piece in enumerate(pieces):
                 datatype, count = moved_as(piece)
@@ -351,15 +352,15 @@ class PennyBackend(Group):
 
     # --- between two ranks ---
 
-    def send(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+    def send(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
         """Sends a tensor; the work is over when it may be written again."""
         self._arguments.refuse("send", "tensor", tensors)
-        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag)
+        return self._channels.send(tensors[0], self._arguments.peer("send", "dst", peer), tag, blocking)
 
-    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0) -> Work:
+    def recv(self, tensors: list[Tensor], peer: int, tag: int = 0, blocking: bool = False) -> Work:
         """Receives a tensor."""
         self._arguments.refuse("recv", "tensor", tensors)
-        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag)
+        return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag, blocking)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
         """Not served: a receive waits at one sender's queue."""

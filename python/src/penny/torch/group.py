@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import atexit
 import threading
-import weakref
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from torch._C._autograd import _profiler_enabled
+from torch._C._distributed_c10d import Backend, Work
 
 import torch
 from torch import Tensor
-from torch._C._distributed_c10d import Backend, Work
 
 from .. import _structs
 from .._library import lib
@@ -24,6 +25,9 @@ from .point_to_point import Channels
 from .streams import Stream
 from .tensors import Finish
 from .work import DONE, PennyWork
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _NO_TIME = timedelta(0)
 _UNSET_TIMEOUT = timedelta(milliseconds=-1)
@@ -102,7 +106,7 @@ class Group(Backend):
             batch.outputs += outputs
             batch.keep.append(keep)
             return DONE
-        if torch.autograd._profiler_enabled():
+        if _profiler_enabled():
             with torch.profiler.record_function(f"penny:{operation}"):
                 return self._submit(operation, calls, outputs, opts, finishes, keep)
         return self._submit(operation, calls, outputs, opts, finishes, keep)
@@ -206,7 +210,7 @@ class Group(Backend):
         """How many groups were split off so far."""
         return self._splits
 
-    def split(self, store: Any, ranks: Sequence[int], opts: Any) -> Group | None:
+    def split(self, store: Any, ranks: Sequence[int], opts: Any) -> Self | None:
         """Makes the group of some of its ranks, in the order of the list. Every rank calls, with its own group's list."""
         timeout = self._timeout if opts is None else opts._timeout
         members = list(ranks)
@@ -247,6 +251,7 @@ class Group(Backend):
 
     def shutdown(self) -> None:
         """Ends the group after what is queued."""
+        _groups.discard(self)
         comm, self._comm = self._comm, 0
         if comm:
             self._stream.close()
@@ -255,10 +260,11 @@ class Group(Backend):
 
     def abort(self) -> None:
         """Ends what is under way on every rank with an error, and the group here."""
+        _groups.discard(self)
         comm, self._comm = self._comm, 0
         if comm:
             check(lib.pennyCommAbort(comm))
-            self._channels.abort()
+            self._channels.close()
             self._stream.close()
 
     def leave(self) -> None:
@@ -267,7 +273,8 @@ class Group(Backend):
             self.abort()
 
 
-_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+# Torch keeps a backend's part in C++ only, if it is wrapped, so that its part in Python has to be kept here.
+_groups: set[Group] = set()
 
 
 @atexit.register

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .allocation import bytes_of, contiguous, storage
 
@@ -36,19 +37,25 @@ def heap(smallest: int = SMALLEST) -> Iterator[None]:
 
 
 _aten = torch.ops.aten
-# Functions that make a tensor of a size, with the place of what it is filled with among their arguments.
-_OF_A_SIZE = {
+_GIVEN = object()
+# Functions that make a tensor, with what they fill it with: nothing, a number, or the last of their arguments.
+_OF_A_SIZE: dict[Any, Any] = {
     _aten.empty.memory_format: None,
     _aten.zeros.default: 0,
     _aten.ones.default: 1,
-    _aten.full.default: 1,
+    _aten.full.default: _GIVEN,
 }
-# Functions that make a tensor like another.
-_LIKE = {
+_LIKE_ANOTHER: dict[Any, Any] = {
     _aten.empty_like.default: None,
     _aten.zeros_like.default: 0,
     _aten.ones_like.default: 1,
-    _aten.full_like.default: 1,
+    _aten.full_like.default: _GIVEN,
+}
+_OF_A_SIZE_AND_ANOTHERS_TYPE: dict[Any, Any] = {
+    _aten.new_empty.default: None,
+    _aten.new_zeros.default: 0,
+    _aten.new_ones.default: 1,
+    _aten.new_full.default: _GIVEN,
 }
 # Functions whose result is made anew, and which can write it where they are told.
 _INTO = {
@@ -101,11 +108,11 @@ def _is_unused(memory: torch.UntypedStorage) -> bool:
     return torch._C._storage_Use_Count(memory._cdata) == 1 and sys.getrefcount(memory) <= 3
 
 
-class _HeapMode(TorchDispatchMode):
+class _HeapMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Answers what makes tensors with tensors in shareable memory, and hands everything on that it cannot."""
 
     def __init__(self, smallest: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._smallest = smallest
         self._pool = _Pool()
 
@@ -114,11 +121,16 @@ class _HeapMode(TorchDispatchMode):
         made = None
         if function in _OF_A_SIZE:
             made = self._of_a_size(function, args, kwargs)
+        elif function in _LIKE_ANOTHER:
+            made = self._like(function, args, kwargs)
+        elif function in _OF_A_SIZE_AND_ANOTHERS_TYPE:
+            made = self._new(function, args, kwargs)
         elif function is _aten.empty_strided.default:
             if _is_for_the_cpu(kwargs):
                 made = self._make(args[0], args[1], kwargs.get("dtype"))
-        elif function in _LIKE:
-            made = self._like(function, args, kwargs)
+        elif function is _aten.new_empty_strided.default:
+            if _is_for_the_cpu(_of_device(args[0], kwargs)):
+                made = self._make(args[1], args[2], kwargs.get("dtype") or args[0].dtype)
         elif function is _aten.clone.default or function is _aten._to_copy.default:
             made = self._copy(args, kwargs)
         elif function in _INTO:
@@ -143,26 +155,28 @@ class _HeapMode(TorchDispatchMode):
         size, dtype = args[0], kwargs.get("dtype")
         if not _is_for_the_cpu(kwargs) or kwargs.get("memory_format") not in _ROW_MAJOR:
             return None
-        value: Any = {_aten.zeros.default: 0, _aten.ones.default: 1}.get(function)
         if function is _aten.full.default:
-            value = args[1]
-            dtype = dtype or torch.full((), value).dtype
-        made = self._make(size, contiguous(size), dtype)
-        return made if made is None or value is None else made.fill_(value)
+            dtype = dtype or torch.full((), args[1]).dtype
+        return _filled(self._make(size, contiguous(size), dtype), _OF_A_SIZE[function], args)
 
     def _like(self, function: Any, args: Any, kwargs: Any) -> Tensor | None:
-        like, dtype = args[0], kwargs.get("dtype")
-        if not (_is_ordinary(like) and _is_for_the_cpu({"device": like.device} | kwargs)):
+        like = args[0]
+        if not (_is_ordinary(like) and _is_for_the_cpu(_of_device(like, kwargs))):
             return None
-        value: Any = {_aten.zeros_like.default: 0, _aten.ones_like.default: 1}.get(function)
-        if function is _aten.full_like.default:
-            value = args[1]
-        made = self._make(like.shape, _stride_like(like, kwargs.get("memory_format")), dtype or like.dtype)
-        return made if made is None or value is None else made.fill_(value)
+        stride = _stride_like(like, kwargs.get("memory_format"))
+        made = self._make(like.shape, stride, kwargs.get("dtype") or like.dtype)
+        return _filled(made, _LIKE_ANOTHER[function], args)
+
+    def _new(self, function: Any, args: Any, kwargs: Any) -> Tensor | None:
+        like, size = args[:2]
+        if not (_is_ordinary(like) and _is_for_the_cpu(_of_device(like, kwargs))):
+            return None
+        made = self._make(size, contiguous(size), kwargs.get("dtype") or like.dtype)
+        return _filled(made, _OF_A_SIZE_AND_ANOTHERS_TYPE[function], args)
 
     def _copy(self, args: Any, kwargs: Any) -> Tensor | None:
         like = args[0]
-        if not (_is_ordinary(like) and _is_for_the_cpu({"device": like.device} | kwargs)):
+        if not (_is_ordinary(like) and _is_for_the_cpu(_of_device(like, kwargs))):
             return None
         stride = _stride_like(like, kwargs.get("memory_format"))
         made = self._make(like.shape, stride, kwargs.get("dtype") or like.dtype)
@@ -178,6 +192,17 @@ class _HeapMode(TorchDispatchMode):
 
 
 _ROW_MAJOR = (None, torch.contiguous_format)
+
+
+def _filled(made: Tensor | None, value: Any, args: Any) -> Tensor | None:
+    if made is None or value is None:
+        return made
+    return made.fill_(args[-1] if value is _GIVEN else value)
+
+
+def _of_device(like: Tensor, kwargs: Any) -> dict[str, Any]:
+    """The arguments, with the device that they mean: where they name none, that of the other tensor."""
+    return {**kwargs, "device": kwargs.get("device") or like.device}
 
 
 def _is_for_the_cpu(kwargs: Any) -> bool:

@@ -30,17 +30,22 @@ class Lane:
         self._arrived = threading.Semaphore(0)
         self._working = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._newest: Ticket | None = None
         self._closed = False
 
     def submit(self, job: Callable[[], None]) -> Ticket:
         """Queues a job. What it refers to is kept until it is over."""
-        ticket = Ticket(self)
+        ticket = self._newest = Ticket(self)
         self._jobs.append((job, ticket))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         self._arrived.release()
         return ticket
+
+    def is_idle(self) -> bool:
+        """Is all over that was queued?"""
+        return self._newest is None or self._newest.done()
 
     def help(self, ticket: Ticket) -> None:
         """Does jobs in the calling thread until one of them is over, if nobody else is doing any."""
@@ -49,6 +54,23 @@ class Lane:
                 self._do_next()
             finally:
                 self._working.release()
+        if self._jobs:
+            # The thread may have found the lane taken, and gone back to sleep.
+            self._arrived.release()
+
+    def now(self, job: Callable[[], None]) -> bool:
+        """Does a job in the calling thread, which raises what fails; False if others come before it."""
+        if not self._working.acquire(blocking=False):
+            return False
+        try:
+            if self._jobs:
+                return False
+            job()
+            return True
+        finally:
+            self._working.release()
+            if self._jobs:
+                self._arrived.release()
 
     def close(self) -> None:
         """Ends the thread after what is queued."""
@@ -58,15 +80,18 @@ class Lane:
             self._thread.join()
 
     def _work(self) -> None:
-        while True:
+        while not self._closed or self._jobs:
             self._arrived.acquire()
-            with self._working:
-                if not self._do_next() and self._closed:
-                    return
+            # Nobody waits for whoever is at work: he looks for what has come meanwhile when he is done.
+            while self._jobs and self._working.acquire(blocking=False):
+                try:
+                    self._do_next()
+                finally:
+                    self._working.release()
 
-    def _do_next(self) -> bool:
+    def _do_next(self) -> None:
         if not self._jobs:
-            return False
+            return
         job, ticket = self._jobs.popleft()
         error = None
         try:
@@ -74,4 +99,3 @@ class Lane:
         except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
             error = failure
         ticket.end(error)
-        return True

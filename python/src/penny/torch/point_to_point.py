@@ -7,7 +7,6 @@ thread, so that isend never waits.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import deque
@@ -15,23 +14,26 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from torch._C._distributed_c10d import Work
+from torch.distributed import DistBackendError
+
 from torch import Tensor
 
 from .._enums import DataType
 from .._library import lib
-from . import rendezvous
+from . import liveness, rendezvous
 from .calls import run
 from .completion import Completion, Flag
-from .errors import RendezvousError
+from .errors import RemoteError, RendezvousError
 from .lanes import Lane
 from .tensors import Finish, source, target
-from .work import PennyWork
+from .work import DONE, PennyWork
 
 _BYTE = int(DataType.UINT8)
 _SHORTEST_NAP, _LONGEST_NAP = 0.0001, 0.01
 
 
-class Closed(RuntimeError):
+class Closed(DistBackendError):
     """The group was shut down while a send or a receive was waiting for its peer."""
 
 
@@ -41,45 +43,80 @@ class Channel:
     def __init__(self, channels: Channels, sender: int, receiver: int, tag: int) -> None:
         self._channels = channels
         self._sender, self._receiver, self._tag = sender, receiver, tag
-        self._comm = 0
+        self._sends = channels.rank == sender
         self._lane = Lane(f"{sender}>{receiver}/{tag}")
+        self._lock = threading.Lock()
+        self._comm = 0
+        self._closed = False
 
-    def transfer(self, tensor: Tensor, finish: Finish | None = None) -> Completion:
-        """Queues a transfer: a send at the sender, a receive at the receiver."""
-        function, peer = (lib.pennySend, 1) if self._channels.rank == self._sender else (lib.pennyRecv, 0)
+    def transfer(self, tensor: Tensor, finish: Finish | None, blocking: bool) -> Completion | None:
+        """A transfer: a send at the sender, a receive at the receiver. None if it is over, because the caller blocks."""
+        # The sender is rank 0 of the channel's communicator, the receiver rank 1.
+        function, peer = (lib.pennySend, 1) if self._sends else (lib.pennyRecv, 0)
 
         def job() -> None:
             if not self._comm:
-                self._comm = self._meet()
+                self._open(self._meet())
             run([(function, (tensor.data_ptr(), tensor.nbytes, _BYTE, peer))], self._comm)
             if finish is not None:
                 finish()
 
+        if blocking and self._lane.now(job):
+            return None
         return self._lane.submit(job)
 
     def close(self) -> None:
-        """Ends the channel after what is queued."""
+        """Ends the channel. A transfer that is under way, because its other half has not come, fails."""
+        with self._lock:
+            self._closed = True
+            busy = self._comm if not self._lane.is_idle() else 0
+        if busy:
+            lib.pennyCommAbort(busy)
         self._lane.close()
-        if self._comm:
+        if self._comm and not busy:
             lib.pennyCommDestroy(self._comm)
 
-    def abort(self) -> None:
-        """Ends what is under way with an error."""
-        if self._comm:
-            lib.pennyCommAbort(self._comm)
+    def _open(self, comm: int) -> None:
+        with self._lock:
+            self._comm = comm
+            if self._closed:
+                raise Closed(f"{self._name()}: the process group is over")
+
+    def _name(self) -> str:
+        return f"{self._channels.name}, from rank {self._sender} to {self._receiver} under tag {self._tag}"
 
     def _meet(self) -> int:
-        channels = self._channels
-        key = f"channel/{self._sender}>{self._receiver}/{self._tag}"
-        name = f"{channels.name}, from rank {self._sender} to {self._receiver} under tag {self._tag}"
-        if channels.rank == self._sender:
+        """Both ends come to the store, then to the communicator: there none can be called back while it waits."""
+        store, name = self._channels.store, self._name()
+        offer = f"channel/{self._sender}>{self._receiver}/{self._tag}"
+        answer = f"{offer}/answer"
+        if self._sends:
             unique_id = rendezvous.new_id()
-            channels.store.set(key, unique_id)
+            store.set(offer, unique_id)
+            self._await(
+                answer, f"send on rank {self._sender}, {name}: rank {self._receiver} has not received"
+            )
         else:
-            channels.await_key(key, f"{name}: the sender has not sent")
-            unique_id = channels.store.get(key)
-        place = 0 if channels.rank == self._sender else 1
-        return rendezvous.connect(unique_id, place, 2, channels.timeout, name)
+            self._await(offer, f"recv on rank {self._receiver}, {name}: rank {self._sender} has not sent")
+            unique_id = store.get(offer)
+            store.set(answer, b"here")
+        return rendezvous.connect(unique_id, 0 if self._sends else 1, 2, self._channels.timeout, name)
+
+    def _await(self, key: str, complaint: str) -> None:
+        """Waits for a key of the other end, without holding the store's connection meanwhile."""
+        peer = self._receiver if self._sends else self._sender
+        store, seconds = self._channels.store, self._channels.timeout.total_seconds()
+        deadline = time.monotonic() + seconds
+        nap = _SHORTEST_NAP
+        while not store.check([key]):
+            if self._closed:
+                raise Closed(f"{complaint}, and the process group is over")
+            if time.monotonic() > deadline:
+                raise RendezvousError(f"{complaint} in {seconds:g} s")
+            if self._channels.is_dead(peer):
+                raise RemoteError(f"{complaint}, and will not: its process has died")
+            time.sleep(nap)
+            nap = min(2 * nap, _LONGEST_NAP)
 
 
 class Channels:
@@ -90,11 +127,12 @@ class Channels:
         self.timeout = timeout
         self.name = name
         self._group_store = store
+        self._processes: dict[int, str] = {}
+        store.set(f"process/{rank}", liveness.identity())
         self._own_store: Any = None
         self._lock = threading.Lock()
         self._channels: dict[tuple[int, int, int], Channel] = {}
         self._to_self: dict[int, Loopback] = {}
-        self._closed = False
 
     @property
     def store(self) -> Any:
@@ -105,48 +143,38 @@ class Channels:
                 self._own_store = self._group_store if clone is None else clone()
             return self._own_store
 
-    def send(self, tensor: Tensor, peer: int, tag: int) -> PennyWork:
-        """Queues a send."""
+    def is_dead(self, rank: int) -> bool:
+        """Has a rank's process ended?"""
+        process = self._processes.get(rank)
+        if process is None:
+            key = f"process/{rank}"
+            if not self.store.check([key]):
+                return False
+            process = self._processes[rank] = self.store.get(key).decode()
+        return liveness.is_dead(process)
+
+    def send(self, tensor: Tensor, peer: int, tag: int, blocking: bool) -> Work:
+        """Sends; the work of a caller who blocks is over."""
         tensor = source(tensor)
         if peer == self.rank:
-            completion = self._loopback(tag).send(tensor)
+            completion: Completion | None = self._loopback(tag).send(tensor)
         else:
-            completion = self._channel(self.rank, peer, tag).transfer(tensor)
-        return PennyWork("send", completion, [tensor])
+            completion = self._channel(self.rank, peer, tag).transfer(tensor, None, blocking)
+        return DONE if completion is None else PennyWork("send", completion, [tensor])
 
-    def receive(self, tensor: Tensor, peer: int, tag: int) -> PennyWork:
-        """Queues a receive."""
-        buffer, finish = target(tensor)
+    def receive(self, tensor: Tensor, peer: int, tag: int, blocking: bool) -> Work:
+        """Receives; the work of a caller who blocks is over."""
         if peer == self.rank:
-            completion = self._loopback(tag).receive(tensor)
+            completion: Completion | None = self._loopback(tag).receive(tensor)
         else:
-            completion = self._channel(peer, self.rank, tag).transfer(buffer, finish)
-        return PennyWork("recv", completion, [tensor], source=peer)
-
-    def await_key(self, key: str, complaint: str) -> None:
-        """Waits for a key of the store, without holding the store's connection meanwhile."""
-        deadline = time.monotonic() + self.timeout.total_seconds()
-        nap = _SHORTEST_NAP
-        while not self.store.check([key]):
-            if self._closed:
-                raise Closed(f"{complaint}, and the process group is over")
-            if time.monotonic() > deadline:
-                raise RendezvousError(f"{complaint} in {self.timeout.total_seconds():g} s")
-            time.sleep(nap)
-            nap = min(2 * nap, _LONGEST_NAP)
+            buffer, finish = target(tensor)
+            completion = self._channel(peer, self.rank, tag).transfer(buffer, finish, blocking)
+        return DONE if completion is None else PennyWork("recv", completion, [tensor], source=peer)
 
     def close(self) -> None:
-        """Ends all channels after what is queued."""
-        self._closed = True
+        """Ends all channels."""
         for channel in self._channels.values():
             channel.close()
-
-    def abort(self) -> None:
-        """Ends what is under way with an error."""
-        self._closed = True
-        for channel in self._channels.values():
-            with contextlib.suppress(RuntimeError):
-                channel.abort()
 
     def _channel(self, sender: int, receiver: int, tag: int) -> Channel:
         key = (sender, receiver, tag)

@@ -11,12 +11,13 @@ tensor subclasses, hooks) still does: then the call goes through the dispatcher,
 
 from __future__ import annotations
 
+import inspect
+import sys
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
 from torch._C._distributed_c10d import (
     AllgatherOptions,
@@ -26,6 +27,7 @@ from torch._C._distributed_c10d import (
     Backend,
     BarrierOptions,
     BroadcastOptions,
+    DebugLevel,
     GatherOptions,
     PrefixStore,
     ProcessGroup,
@@ -33,12 +35,20 @@ from torch._C._distributed_c10d import (
     ReduceScatterOptions,
     ScatterOptions,
     Work,
+    get_debug_level,
 )
+
+import torch
+from torch import Tensor
 
 from .backend import PennyBackend
 
 _CPU = torch.device("cpu")
 _CUSTOM = ProcessGroup.BackendType.CUSTOM
+# The frontend's send and isend make the same call, as recv and irecv do, and only one of the two waits. What a caller who
+# waits wants is done in his own thread, which saves waking another; who he is tells his code.
+_WAITING = (inspect.unwrap(dist.send).__code__, inspect.unwrap(dist.recv).__code__)
+_NOT_WAITING = inspect.unwrap(dist.irecv).__code__
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -157,12 +167,12 @@ class PennyProcessGroup(ProcessGroup):
 
     def send(self, tensors: list[Tensor], dstRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
-            return self.backend.send(tensors, dstRank, tag)
+            return self.backend.send(tensors, dstRank, tag, _blocks(sys._getframe(1)))
         return super().send(tensors, dstRank, tag)
 
     def recv(self, tensors: list[Tensor], srcRank: int, tag: int = 0) -> Work:
         if self._goes_directly(tensors, None, type(None)):
-            return self.backend.recv(tensors, srcRank, tag)
+            return self.backend.recv(tensors, srcRank, tag, _blocks(sys._getframe(1)))
         return super().recv(tensors, srcRank, tag)
 
     def barrier(self, opts: Any = None, **named: Any) -> Work:
@@ -175,12 +185,12 @@ class PennyProcessGroup(ProcessGroup):
         new_ranks: list[int],
         timeout: timedelta | None = None,
         opts: Any = None,
-        group_name: str | None = None,
+        group_name: Any = None,
         group_desc: str | None = None,
         device_types: Any = None,
     ) -> PennyProcessGroup | None:
         options = Backend.Options("penny", self.backend.options._timeout if timeout is None else timeout)
-        name = group_name or f"{self.group_name}:split:{self.backend.comm_split_count()}"
+        name: Any = group_name or f"{self.group_name}:split:{self.backend.comm_split_count()}"
         store = PrefixStore(f"{name}/", self.get_group_store())
         backend = self.backend.split(store, new_ranks, options)
         if backend is None:
@@ -197,6 +207,13 @@ class PennyProcessGroup(ProcessGroup):
     def register_post_hook(self, hook_id: int, hook: Any) -> None:
         self._watched += 1
         super().register_post_hook(hook_id, hook)
+
+
+def _blocks(caller: FrameType) -> bool:
+    """Is the caller torch's send or recv? The latter calls irecv."""
+    if caller.f_code is _NOT_WAITING and caller.f_back is not None:
+        caller = caller.f_back
+    return caller.f_code in _WAITING
 
 
 def _given(opts: Any) -> tuple[Any, ...]:
@@ -221,7 +238,7 @@ def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
 
 def _is_alone(opts: Any) -> bool:
     """Is Penny the group's only backend, and does nobody want to see each call on its way?"""
-    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+    if get_debug_level() == DebugLevel.DETAIL:
         return False
     # Torch has told the group which backend its barriers use: that of an accelerator, if the group has one.
     return opts.process_group is None or opts.process_group._get_backend_name() == "custom"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
 from torch.distributed import ReduceOp
+
+import torch
 
 from .._enums import RedOp
 from .tensors import REDUCED
 
-SUM = ReduceOp.SUM
-_KINDS = ReduceOp.RedOpType
+SUM: Any = ReduceOp.SUM
+# Torch's stubs know neither the members of the enum nor what is kept with a PREMUL_SUM.
+_KINDS: Any = ReduceOp.RedOpType
 
 _ARITHMETIC: dict[int, int] = {
     int(_KINDS.SUM): RedOp.SUM,
@@ -42,7 +46,7 @@ _BY_PARTS: dict[int, int] = {
 }
 
 
-def reduction(operation: str, op: ReduceOp, dtype: torch.dtype) -> int:
+def reduction(operation: str, op: Any, dtype: torch.dtype) -> int:
     """Penny's number for a reduction of elements of a type, or the sentence that says why there is none."""
     if op == SUM and dtype in REDUCED:
         return int(RedOp.SUM)
@@ -64,12 +68,12 @@ def reduction(operation: str, op: ReduceOp, dtype: torch.dtype) -> int:
     return number
 
 
-def factor(op: ReduceOp) -> float | torch.Tensor | None:
+def factor(op: Any) -> Any:
     """What PREMUL_SUM multiplies each rank's input with; None for all other reductions."""
     if _kind(op) != _KINDS.PREMUL_SUM:
         return None
     return op.factor if hasattr(op, "factor") else op.__getstate__()[1]
 
 
-def _kind(op: ReduceOp) -> ReduceOp.RedOpType:
+def _kind(op: Any) -> Any:
     return op.op if isinstance(op, ReduceOp) else op

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from datetime import timedelta
 
-from torch.distributed import DistStoreError, Store
+from torch._C._distributed_c10d import Store
+from torch.distributed import DistStoreError
 
 from .. import _structs
 from .._enums import Result
@@ -63,7 +64,7 @@ def configuration(timeout: timedelta, name: str) -> _structs.Config:
 def _exchanged_id(store: Store, key: str, rank: int, name: str, timeout: timedelta) -> bytes:
     if rank == 0:
         unique_id = new_id()
-        store.set(key, unique_id)
+        store.set(key, unique_id)  # type: ignore[arg-type]  # the stubs forget bytes
         return unique_id
     try:
         store.wait([key], timeout)

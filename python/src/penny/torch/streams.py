@@ -162,15 +162,17 @@ _callbacks: dict[int, Callable[[], None]] = {}
 _numbers = itertools.count(1)
 
 
-@HOST_FUNCTION
 def _dispatch(number: int) -> None:
     _callbacks.pop(number)()
+
+
+_dispatcher = HOST_FUNCTION(_dispatch)
 
 
 def _call_back(stream: int, callback: Callable[[], None]) -> None:
     number = next(_numbers)
     _callbacks[number] = callback
-    result = lib.pennyStreamLaunchHostFunc(stream, _dispatch, number)
+    result = lib.pennyStreamLaunchHostFunc(stream, _dispatcher, number)
     if result:
         del _callbacks[number]
         check(result)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from torch._C._distributed_c10d import Work
+
 import torch
 from torch import Tensor
-from torch._C._distributed_c10d import Work
 
 from .._enums import Result
 from .completion import Completion, Future
