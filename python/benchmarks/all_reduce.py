@@ -18,13 +18,13 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-import torch
 import torch.distributed as dist
-from turns import Ratio, in_turns, table
 
 import penny.torch
+import torch
 from penny._enums import DataType, RedOp
 from penny._library import check, lib
+from turns import Ratio, in_turns, table
 
 # Bytes, and how many rounds of how many calls.
 SIZES = {8: (201, 20), 4096: (201, 20), 65536: (101, 10), 1 << 20: (51, 4), 64 << 20: (7, 1)}

@@ -21,13 +21,13 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from turns import Ratio, in_turns, table
 
 import penny.torch
+import torch
+from torch import nn
+from turns import Ratio, in_turns, table
 
 BUCKET_MIB = 1
 HEAD = ["backend", "overlap", "after", "after/overlap", "gloo/this, overlap"]
@@ -132,7 +132,9 @@ def main() -> None:
     if dist.get_rank() == 0 and arguments.json:
         print(json.dumps({"ranks": ranks, "gradients_mib": mib, "rows": [asdict(row) for row in rows]}))
     elif dist.get_rank() == 0:
-        print(f"a step with {mib:.1f} MiB of gradients, {ranks} ranks, buckets of {BUCKET_MIB} MiB, ms: medians")
+        print(
+            f"a step with {mib:.1f} MiB of gradients in {BUCKET_MIB} MiB buckets, {ranks} ranks, ms: medians"
+        )
         print(table(HEAD, [medians(row) for row in rows]))
         print("\nthe least")
         print(table(HEAD, [leasts(row) for row in rows]))

@@ -18,10 +18,11 @@ import sys
 import time
 from pathlib import Path
 
-import torch
 import torch.distributed as dist
-from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+
+import torch
+from torch import Tensor, nn
 
 DIGITS = Path(__file__).resolve().parents[2] / "c-examples" / "05_data_parallel_digits" / "digits.csv"
 BATCH = 32

@@ -21,11 +21,10 @@ import statistics
 import sys
 from dataclasses import dataclass
 
+import penny
 import torch
 from small_llama import decode, prompt, small_llama, whole
 from tensor_parallel import Team, parallelise
-
-import penny
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from transformers import LlamaConfig, LlamaForCausalLM
+
 import torch
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 PROMPT = 16
 

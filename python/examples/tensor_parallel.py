@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from transformers import LlamaForCausalLM
+
 import torch
 from torch import Tensor, nn
-from transformers import LlamaForCausalLM
 
 Allocate = Callable[[tuple[int, ...]], Tensor]
 

@@ -28,13 +28,14 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from unittest import mock
 
-import torch
 import torch.distributed as dist
-from small_llama import decode, prompt, small_llama, whole
-from tensor_parallel import Team, parallelise
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.distributed import DistributedConfig
 from transformers.utils import logging
+
+import torch
+from small_llama import decode, prompt, small_llama, whole
+from tensor_parallel import Team, parallelise
 
 
 def by_plan(config: LlamaConfig) -> LlamaForCausalLM:
