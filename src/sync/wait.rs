@@ -8,6 +8,7 @@
 use super::bell::{Bell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::{clock, cpu, futex};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// How long to insist before giving way. It learns: where spinning found what it waited for it grows, and where a
@@ -37,6 +38,19 @@ impl Patience {
     fn yielding_paid(&self, spins: u32) {
         self.spins.store(spins / 2, Ordering::Relaxed);
     }
+}
+
+/// Yields before the first sleep of a thread that gives way.
+const YIELDS_BESIDE: u32 = 32;
+
+thread_local! {
+    static BESIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread works beside the program's own, which may need this core for something better than waiting: from now on
+/// it sleeps soon.
+pub fn give_way() {
+    BESIDE.set(true);
 }
 
 /// A sleeper looks up by itself this often: a killed peer rings no bell.
@@ -79,7 +93,9 @@ impl Waiter<'_> {
         mut watch: impl FnMut() -> Result<(), E>,
         expired: impl FnOnce() -> E,
     ) -> Result<(), E> {
-        let spins = self.patience.spins.load(Ordering::Relaxed);
+        let beside = BESIDE.get();
+        let spins = if beside { 0 } else { self.patience.spins.load(Ordering::Relaxed) };
+        let most_yields = if beside { YIELDS_BESIDE } else { self.patience.yields };
         // BOUND: `spins` polls.
         for _ in 0..spins {
             if ready() {
@@ -92,7 +108,7 @@ impl Waiter<'_> {
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
-                if yields <= PROMPT {
+                if yields <= PROMPT && !beside {
                     self.patience.yielding_paid(spins);
                 }
                 return Ok(());
@@ -106,14 +122,14 @@ impl Waiter<'_> {
                     return if ready() { Ok(()) } else { Err(expired()) };
                 }
             }
-            if yields < self.patience.yields {
+            if yields < most_yields {
                 yields += 1;
                 cpu::yield_now();
             } else {
                 if self.nap(&mut ready) {
                     return Ok(());
                 }
-                yields = self.patience.yields.next_multiple_of(YIELDS_A_LOOK);
+                yields = most_yields.next_multiple_of(YIELDS_A_LOOK);
             }
         }
     }

@@ -7,6 +7,7 @@ use super::super::shared::Shared;
 use super::event::Point;
 use super::{Stream, lock};
 use crate::error::{Error, Result};
+use crate::sync::wait::give_way;
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +52,7 @@ pub(super) fn is_worker() -> bool {
 /// Do what is queued until the end comes.
 pub(super) fn work(stream: &Stream) {
     IS_WORKER.set(true);
+    give_way();
     // BOUND: the job that ends it.
     loop {
         let (job, number) = stream.next();
