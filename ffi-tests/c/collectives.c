@@ -243,8 +243,8 @@ static void numbers_that_are_no_type_operation_or_root_are_refused_by_name(void)
         FAILS(pennyInvalidArgument, "root", pennyGather(in, out, 1, pennyInt, no_root[i], comm, NULL));
         FAILS(pennyInvalidArgument, "root", pennyScatter(in, out, 1, pennyInt, no_root[i], comm, NULL));
     }
-    FAILS(pennyInvalidUsage, "stream", pennyAllReduce(in, out, 1, pennyInt, pennySum, comm, stream));
-    FAILS(pennyInvalidUsage, "stream", pennyBarrier(comm, stream));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyAllReduce(in, out, 1, pennyInt, pennySum, comm, stream));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyBarrier(comm, stream));
 }
 
 static void what_is_not_in_the_table_of_types_and_operations_is_refused(void) {

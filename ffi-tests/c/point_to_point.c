@@ -92,7 +92,7 @@ static void wrong_arguments_are_refused_by_name(void) {
     FAILS(pennyInvalidArgument, "recvbuff", pennyRecv(NULL, 1, pennyInt, other, comm, NULL));
     FAILS(pennyInvalidArgument, "count", pennySend(in, SIZE_MAX, pennyInt, other, comm, NULL));
     FAILS(pennyInvalidArgument, "datatype", pennySend(in, 1, (pennyDataType_t)77, other, comm, NULL));
-    FAILS(pennyInvalidUsage, "stream", pennyRecv(out, 1, pennyInt, other, comm, (pennyStream_t)(uintptr_t)8));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyRecv(out, 1, pennyInt, other, comm, (pennyStream_t)(uintptr_t)8));
     FAILS(pennyInvalidArgument, "comm", pennySend(in, 1, pennyInt, other, NULL, NULL));
 }
 

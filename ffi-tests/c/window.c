@@ -156,7 +156,7 @@ static void wrong_arguments_are_refused_by_name(void) {
     }
     pennyWaitSignalDesc_t right = {1, rank, 0, 0};
     FAILS(pennyInvalidArgument, "signalDescs", pennyWaitSignal(1, NULL, comm, NULL));
-    FAILS(pennyInvalidUsage, "stream", pennyWaitSignal(1, &right, comm, (pennyStream_t)(uintptr_t)8));
+    FAILS(pennyInvalidArgument, "not a live stream", pennyWaitSignal(1, &right, comm, (pennyStream_t)(uintptr_t)8));
     FAILS(pennyInvalidArgument, "comm", pennyWaitSignal(1, &right, NULL, NULL));
     FAILS(pennyInvalidArgument, "flags", pennySignal(other, 0, 0, 1, comm, NULL));
     FAILS(pennyInvalidArgument, "flags", pennyPutSignal(&x, 1, pennyInt, other, win, 0, 0, 0, 9, comm, NULL));
