@@ -2,6 +2,7 @@
 //!
 //! The numbers are NCCL's and are for life: programs compare against them.
 
+use std::any::Any;
 use std::fmt;
 
 /// What a call returns to C. See `include/README.md` for when each is used.
@@ -79,6 +80,15 @@ impl Error {
     /// A defect in Penny.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::InternalError, message)
+    }
+    /// A call panicked, which no input may bring about.
+    pub fn panicked(panic: &(dyn Any + Send)) -> Self {
+        let said =
+            panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        Self::internal(format!(
+            "a defect in Penny, please report it: {}",
+            said.unwrap_or("a panic without words")
+        ))
     }
     /// Another rank died, left or failed.
     pub fn remote(message: impl Into<String>) -> Self {

@@ -14,7 +14,6 @@
 //! A parameter is admitted by its type, unless an attribute says otherwise: `#[out]` is a place for a result, which must
 //! not be NULL and is written only by [`Out::set`]; `#[or_null]` may be NULL and is admitted as an `Option`.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
@@ -219,7 +218,8 @@ impl Site {
             Ok(Err(Error { code: Code::InProgress, .. })) => return super::types::pennyInProgress,
             Ok(Err(error)) => Error { message: format!("{}: {}", self.function, error.message), ..error },
             Err(panic) => {
-                let error = Error::internal(format!("{}: {}", self.function, sentence_of(&*panic)));
+                let error = Error::panicked(&*panic);
+                let error = Error { message: format!("{}: {}", self.function, error.message), ..error };
                 // The payload is foreign: dropping it might panic again.
                 std::mem::forget(panic);
                 let _ = catch_unwind(|| self.comm.map(|comm| comm::poison(comm, &error.message)));
@@ -235,11 +235,6 @@ impl Site {
         }));
         code
     }
-}
-
-fn sentence_of(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    format!("a defect in Penny, please report it: {}", said.unwrap_or("a panic without words"))
 }
 
 thread_local! {

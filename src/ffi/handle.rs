@@ -28,8 +28,8 @@ pub type pennyStream_t = *mut pennyStream;
 // LAYOUT: a handle's 64 bits fit a pointer.
 const _: () = assert!(size_of::<pennyComm_t>() == size_of::<Handle>());
 
-/// The communicator as C holds it.
-pub(super) fn to_c(handle: Handle) -> pennyComm_t {
+/// A communicator, a stream or whatever else there are handles of, as C holds it.
+pub(super) fn to_c<T>(handle: Handle) -> *mut T {
     std::ptr::without_provenance_mut(handle.0 as usize)
 }
 

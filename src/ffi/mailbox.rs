@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::fabric::fill;
 use super::guard::Parameter;
-use super::handle::pennyComm_t;
+use super::handle::{pennyComm_t, to_c};
 use super::types::{PENNY_CONFIG_UNDEF_INT, PENNY_VERSION_CODE};
 use crate::comm::{self, Handle, MailboxConfig};
 use crate::error::{Error, Result};
@@ -213,7 +213,7 @@ c_api! {
     /// config: from PENNY_MAILBOX_CONFIG_INITIALIZER. mb: written on success.
     fn pennyMailboxCreate(comm: pennyComm_t, config: *const pennyMailboxConfig_t, #[out] mb: *mut pennyMailbox_t) {
         let handle = comm::mailbox_create(comm, &config)?;
-        mb.set(std::ptr::without_provenance_mut(handle.0 as usize))
+        mb.set(to_c(handle))
     }
 
     /// Ends the mailboxes of all ranks, with what is in them. All ranks call. Calls of this rank's other threads that wait are

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use super::handle::pennyComm_t;
+use super::handle::{pennyComm_t, to_c};
 use super::types::c_numbers;
 use crate::comm::{self, Handle};
 use crate::error::{Error, Result};
@@ -139,10 +139,6 @@ c_api! {
     fn pennySemaphoreRead(sem: pennySemaphore_t, index: c_int, #[out] value: *mut u64) {
         value.set(comm::semaphore(sem, |semaphores| semaphores.read(index))?)
     }
-}
-
-fn to_c(handle: Handle) -> pennySemaphore_t {
-    std::ptr::without_provenance_mut(handle.0 as usize)
 }
 
 impl Parameter for pennySemaphore_t {

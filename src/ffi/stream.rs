@@ -3,7 +3,7 @@
 use std::ffi::{c_float, c_void};
 
 use super::guard::Parameter;
-use super::handle::pennyStream_t;
+use super::handle::{pennyStream_t, to_c};
 use crate::comm::{self, EventHandle, Handle};
 use crate::error::{Error, Result};
 
@@ -47,10 +47,6 @@ impl HostCall {
         // SAFETY: as above.
         unsafe { self.0(self.1) }
     }
-}
-
-fn to_c<T>(handle: Handle) -> *mut T {
-    std::ptr::without_provenance_mut(handle.0 as usize)
 }
 
 c_api! {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::guard::Parameter;
-use super::handle::{pennyComm_t, pennyStream_t};
+use super::handle::{pennyComm_t, pennyStream_t, to_c};
 use super::types::pennyDataType_t;
 use crate::comm::{self, Awaited, Counter, Handle, Put, Signal, WindowHandle};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ c_api! {
         winFlags: c_int,
     ) {
         let window = comm::window_register(comm, buff, size, winFlags)?;
-        win.set(std::ptr::without_provenance_mut(window.0.0 as usize))
+        win.set(to_c(window.0))
     }
 
     /// Closes a window. Every rank of comm calls, for the same window; when it returns no rank writes there any more, and the

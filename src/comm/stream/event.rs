@@ -3,9 +3,9 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::super::registry::Handle;
+use super::super::registry::{Handle, ignore_poison};
 use super::super::table::{Remembered, Table};
-use super::{in_progress, lock, refuse_forked, refuse_worker};
+use super::{in_progress, refuse_forked, refuse_worker};
 use crate::error::{Error, Result};
 use crate::sync::count::Count;
 use crate::sys::{clock, fork};
@@ -70,12 +70,12 @@ static EVENTS: Table<Event> = Table::new(&LAST);
 impl Event {
     /// It is to be recorded, at a new point.
     pub fn record(&self) -> Arc<Point> {
-        lock(&self.last).insert(Arc::default()).clone()
+        ignore_poison(&self.last).insert(Arc::default()).clone()
     }
 
     /// Where it was recorded last, or is going to be.
     pub fn point(&self) -> Option<Arc<Point>> {
-        lock(&self.last).clone()
+        ignore_poison(&self.last).clone()
     }
 }
 

@@ -24,7 +24,7 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::Turns;
 
 use super::batch::Batch;
-use super::registry::{self, Entry, Handle};
+use super::registry::{self, Entry, Handle, ignore_poison};
 use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
@@ -33,7 +33,7 @@ use crate::sys::{background, fork};
 use event::Point;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use worker::{Calls, Job, is_worker};
 
@@ -75,10 +75,6 @@ const STACK: usize = 8 << 20;
 /// Held while something is queued; see the head of this file.
 static QUEUING: Mutex<()> = Mutex::new(());
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 impl Stream {
     /// May something be queued? The caller holds [`QUEUING`].
     fn is_open(&self) -> Result<()> {
@@ -87,7 +83,7 @@ impl Stream {
 
     /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
     fn push(&self, job: Job) {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = ignore_poison(&self.jobs);
         jobs.push_back(job);
         self.queued.raise(self.queued.get() + 1);
     }
@@ -96,7 +92,7 @@ impl Stream {
     fn next(&self) -> (Job, u64) {
         let number = self.done.get() + 1;
         self.queued.reach(number);
-        let job = lock(&self.jobs).pop_front().expect("as many jobs as were counted");
+        let job = ignore_poison(&self.jobs).pop_front().expect("as many jobs as were counted");
         (job, number)
     }
 
@@ -107,7 +103,7 @@ impl Stream {
 
     /// The first failure that no synchronisation has told.
     fn untold(&self) -> Result<()> {
-        lock(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
+        ignore_poison(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
     }
 
     fn is_idle(&self) -> bool {
@@ -115,7 +111,7 @@ impl Stream {
     }
 
     fn failed(&self, error: &Error) {
-        let mut failures = lock(&self.failures);
+        let mut failures = ignore_poison(&self.failures);
         failures.unsynchronized.get_or_insert_with(|| error.clone());
         failures.unrecorded.get_or_insert_with(|| error.clone());
     }
@@ -178,7 +174,7 @@ pub fn stream_create() -> Result<StreamHandle> {
     let name = format!("penny-strm-{}", MADE.fetch_add(1, Ordering::Relaxed) % 1000);
     let thread = background::spawn_with_stack(&name, STACK, move || worker::work(&theirs));
     let thread = thread.map_err(|e| Error::system(format!("no thread for a stream ({e}); destroy some")))?;
-    *lock(&stream.worker) = Some(thread);
+    *ignore_poison(&stream.worker) = Some(thread);
     let inserted = STREAMS.insert(stream.clone());
     inserted.map(StreamHandle).ok_or_else(|| {
         end(&stream);
@@ -200,11 +196,11 @@ pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
 
 fn end(stream: &Stream) {
     {
-        let _order = lock(&QUEUING);
+        let _order = ignore_poison(&QUEUING);
         stream.ended.store(true, Ordering::Relaxed);
         stream.push(Job::End);
     }
-    if let Some(worker) = lock(&stream.worker).take() {
+    if let Some(worker) = ignore_poison(&stream.worker).take() {
         let _ = worker.join();
     }
 }
@@ -239,7 +235,7 @@ pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<
         event.record().pass(None);
         return Ok(());
     };
-    let _order = lock(&QUEUING);
+    let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
     stream.push(Job::Record(event.record()));
     Ok(())
@@ -255,7 +251,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
         point.reach();
         return Ok(());
     };
-    let _order = lock(&QUEUING);
+    let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
     stream.push(Job::Await(point));
     Ok(())
@@ -271,7 +267,7 @@ pub fn stream_host_function(
         return Ok(());
     };
     let stream = find(stream)?;
-    let _order = lock(&QUEUING);
+    let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
     stream.push(Job::Call(Box::new(function)));
     Ok(())
@@ -305,7 +301,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     }
     let over = Arc::new(Point::default());
     {
-        let _order = lock(&QUEUING);
+        let _order = ignore_poison(&QUEUING);
         streams.iter().try_for_each(|stream| stream.is_open())?;
         for other in others {
             let come = Arc::new(Point::default());

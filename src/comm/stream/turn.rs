@@ -4,7 +4,8 @@
 //! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
 //! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
-use super::{lock, refuse_worker};
+use super::super::registry::ignore_poison;
+use super::refuse_worker;
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -46,7 +47,7 @@ impl Turns {
 
     /// A call on a stream has failed.
     pub(super) fn failed(&self, error: &Error) {
-        lock(&self.failure).get_or_insert(error.code);
+        ignore_poison(&self.failure).get_or_insert(error.code);
     }
 
     /// No turn is waited for any more.
@@ -77,6 +78,6 @@ impl Turns {
 
     /// The first failure that nobody has asked for.
     pub(in super::super) fn failure(&self) -> Option<Code> {
-        lock(&self.failure).take()
+        ignore_poison(&self.failure).take()
     }
 }

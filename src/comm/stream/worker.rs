@@ -2,10 +2,10 @@
 
 use super::super::batch::Batch;
 use super::super::poison_as;
-use super::super::registry::Entry;
+use super::super::registry::{Entry, ignore_poison};
 use super::super::shared::Shared;
+use super::Stream;
 use super::event::Point;
-use super::{Stream, lock};
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
 use std::any::Any;
@@ -70,7 +70,7 @@ pub(super) fn work(stream: &Stream) {
 fn carry_out(stream: &Stream, job: Job) -> Result<()> {
     match job {
         Job::Calls(calls) => return make(calls),
-        Job::Record(point) => point.pass(lock(&stream.failures).unrecorded.take()),
+        Job::Record(point) => point.pass(ignore_poison(&stream.failures).unrecorded.take()),
         Job::Pass(point) => point.pass(None),
         Job::Await(point) => point.reach(),
         Job::Call(function) => catch_unwind(AssertUnwindSafe(function))
@@ -84,10 +84,7 @@ fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
     let comms: Vec<_> = turns.iter().map(|(_, comm)| comm.clone()).collect();
     let come = turns.iter().try_for_each(|(turn, comm)| comm.turns.await_turn(*turn));
     let name = batch.name();
-    let ended = match come {
-        Ok(()) => run(batch, Entry::Worker, &comms),
-        Err(e) => Err(Error { message: format!("{name} on a stream: {}", e.message), ..e }),
-    };
+    let ended = come.map_err(|e| on_stream(name, e)).and_then(|()| run(batch, Entry::Worker, &comms));
     if let Err(error) = &ended {
         others.iter().for_each(|other| other.failed(error));
     }
@@ -101,20 +98,20 @@ pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<Shared>]) -> Result<(
     let name = batch.name();
     let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))
         .unwrap_or_else(|panic| Err(defect(&*panic, entry, comms)))
-        .map_err(|e| Error { message: format!("{name} on a stream: {}", e.message), ..e });
+        .map_err(|e| on_stream(name, e));
     if let Err(error) = &ended {
         comms.iter().for_each(|comm| comm.turns.failed(error));
     }
     ended
 }
 
+fn on_stream(name: &str, error: Error) -> Error {
+    Error { message: format!("{name} on a stream: {}", error.message), ..error }
+}
+
 /// A panic in a call ends its communicators.
 fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<Shared>]) -> Error {
-    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    let error = Error::internal(format!(
-        "a defect in Penny, please report it: {}",
-        said.unwrap_or("a panic without words")
-    ));
+    let error = Error::panicked(panic);
     comms.iter().for_each(|comm| poison_as(comm.handle, entry, &error.message));
     error
 }
