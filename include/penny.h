@@ -673,13 +673,14 @@ pennyResult_t pennyCommSplit(pennyComm_t comm,
                              const pennyConfig_t *config);
 
 // Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
-// pennyCommDestroy does it too.
+// pennyCommDestroy does it too. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is
+// finalized.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommFinalize(pennyComm_t comm);
 
 // Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
-// pennyInvalidArgument.
+// pennyInvalidArgument. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is freed.
 //
 // comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
 // communicator lives on.

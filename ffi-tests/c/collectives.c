@@ -436,6 +436,49 @@ static void disagreement_is_found_and_survived(void) {
     }
 }
 
+/* The last rank takes itself for the root, once, in a loop of calls that have a root: nobody need notice, and all are told. */
+static void another_root_is_told_to_every_rank_in_a_loop_of_rooted_calls(void) {
+    enum { CALLS = 500, ODD = 200, SOON = 9 };
+    if (ranks == 1) return;
+    for (int which = 0; which < 4; which++) {
+        int told = -1;
+        for (int call = 0; call < CALLS; call++) {
+            int root = call == ODD && rank == ranks - 1 ? rank : 0;
+            pennyResult_t result = which == 0   ? pennyBroadcast(in, out, 8, pennyInt, root, comm, NULL)
+                                   : which == 1 ? pennyReduce(in, out, 8, pennyInt, pennySum, root, comm, NULL)
+                                   : which == 2 ? pennyGather(in, out, 8, pennyInt, root, comm, NULL)
+                                                : pennyScatter(in, out, 8, pennyInt, root, comm, NULL);
+            if (result == pennySuccess) continue;
+            char text[32];
+            snprintf(text, sizeof text, "root %d", ranks - 1);
+            const char *sentence = pennyGetLastError(NULL);
+            if (result != pennyInvalidUsage || strstr(sentence, "root 0") == NULL || strstr(sentence, text) == NULL) {
+                FAIL("call %d: %s", call, sentence);
+            }
+            if (told >= 0) FAIL("told in call %d and again in call %d", told, call);
+            told = call;
+        }
+        if (told < ODD || told > ODD + SOON) FAIL("%d: told in call %d", which, told);
+    }
+    OK(pennyAllReduce(in, out, 8, pennyInt, pennySum, comm, NULL));
+}
+
+/* Where no call follows, the communicator's end tells it, to the last rank at least. */
+static void another_root_is_told_at_the_end(void) {
+    if (ranks == 1) return;
+    char done[32];
+    int one = 1;
+    pennyComm_t other = join();
+    OK(pennyBroadcast(in, out, 8, pennyInt, rank, other, NULL));
+    snprintf(done, sizeof done, "called.%d", rank);
+    post_bytes(done, &one, sizeof one);
+    for (int r = 0; r < ranks; r++) {
+        snprintf(done, sizeof done, "called.%d", r);
+        await_bytes(done, &one, sizeof one);
+    }
+    FAILS(pennyInvalidUsage, "ranks disagree in call #1", pennyCommDestroy(other));
+}
+
 /* A refusal is local, so the next call must still match the other ranks'. */
 static void a_refused_call_leaves_the_communicator_in_step(void) {
     if (rank == ranks - 1) {
@@ -485,6 +528,8 @@ int main(void) {
     RUN(every_rank_gets_the_same_bits);
     RUN(badly_aligned_buffers_work);
     RUN(disagreement_is_found_and_survived);
+    RUN(another_root_is_told_to_every_rank_in_a_loop_of_rooted_calls);
+    RUN(another_root_is_told_at_the_end);
     RUN(a_refused_call_leaves_the_communicator_in_step);
     OK(pennyCommDestroy(comm));
     return 0;

@@ -123,6 +123,57 @@ static void all_calls_are_right(pennyComm_t comm, float *in, float *out, int cou
     for (size_t i = 0; i < all; i++) CHECK_INT(in[i], rank * 1000 + i % 100);
 }
 
+/* Every collective in place. Its block may be too small to be worth a twin, where the whole buffer is not. */
+static void calls_in_place_work_on_registered_memory(void) {
+    static const int counts[] = {700, 1000, 1024, 1025, 5000};
+    pennyComm_t comm = join();
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        for (int kind = 0; kind < 3; kind++) { /* none is registered, every other rank's, all */
+            int n = ranks, count = counts[c], root = n - 1;
+            size_t all = (size_t)n * count;
+            int *memory = malloc((all + 100) * sizeof *memory), *buffer = memory + 50, *own = buffer + (size_t)rank * count;
+            void *handle = NULL;
+            CHECK(memory != NULL);
+            if (kind == 2 || (kind == 1 && rank % 2 == 0)) OK(pennyCommRegister(comm, buffer, all * sizeof *buffer, &handle));
+#define FILL_ALL()                                                                                                     \
+    for (size_t i = 0; i < all + 100; i++) memory[i] = -1;                                                             \
+    for (size_t i = 0; i < all; i++) buffer[i] = rank * 1000 + (int)(i % 100)
+#define SUM(i) (n * (n - 1) / 2 * 1000 + n * (int)((i) % 100))
+            FILL_ALL();
+            OK(pennyReduceScatter(buffer, own, count, pennyInt, pennySum, comm, NULL));
+            for (int k = 0; k < count; k++) CHECK_INT(own[k], SUM((size_t)rank * count + k));
+            FILL_ALL();
+            OK(pennyAllReduce(buffer, buffer, all, pennyInt, pennySum, comm, NULL));
+            for (size_t i = 0; i < all; i++) CHECK_INT(buffer[i], SUM(i));
+            FILL_ALL();
+            OK(pennyAllGather(own, buffer, count, pennyInt, comm, NULL));
+            for (size_t i = 0; i < all; i++) CHECK_INT(buffer[i], (int)(i / count) * 1000 + (int)(i % 100));
+            FILL_ALL();
+            OK(pennyAlltoAll(buffer, buffer, count, pennyInt, comm, NULL));
+            for (size_t i = 0; i < all; i++) {
+                CHECK_INT(buffer[i], (int)(i / count) * 1000 + (int)(((size_t)rank * count + i % count) % 100));
+            }
+            FILL_ALL();
+            OK(pennyReduce(buffer, buffer, all, pennyInt, pennySum, root, comm, NULL));
+            for (size_t i = 0; rank == root && i < all; i++) CHECK_INT(buffer[i], SUM(i));
+            FILL_ALL();
+            OK(pennyGather(rank == root ? own : buffer, buffer, count, pennyInt, root, comm, NULL));
+            for (size_t i = 0; rank == root && i < all; i++) {
+                CHECK_INT(buffer[i], (int)(i / count) * 1000 + (int)((i / count == (size_t)root ? i : i % count) % 100));
+            }
+            FILL_ALL();
+            OK(pennyScatter(buffer, rank == root ? own : buffer, count, pennyInt, root, comm, NULL));
+            for (int k = 0; k < count; k++) {
+                CHECK_INT((rank == root ? own : buffer)[k], root * 1000 + (int)(((size_t)rank * count + k) % 100));
+            }
+            for (int i = 0; i < 50; i++) CHECK(memory[i] == -1 && memory[all + 99 - i] == -1);
+            OK(pennyCommDeregister(comm, handle));
+            free(memory);
+        }
+    }
+    OK(pennyCommDestroy(comm));
+}
+
 static void calls_work_on_registered_memory_of_any_size_and_place(void) {
     static const int counts[] = {1, 4096, 40001, 90000};
     pennyComm_t comm = join();
@@ -250,6 +301,7 @@ int main(void) {
     RUN(pieces_do_not_overlap_even_where_others_were_freed);
     RUN(wrong_arguments_are_refused);
     RUN(calls_work_on_shareable_memory_wherever_it_lies);
+    RUN(calls_in_place_work_on_registered_memory);
     RUN(calls_work_on_registered_memory_of_any_size_and_place);
     RUN(registrations_of_every_shape_are_named_or_do_nothing);
     RUN(a_forked_child_that_ends_leaves_registered_memory_alone);

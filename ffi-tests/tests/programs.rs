@@ -34,7 +34,7 @@ fn ranks_meet_and_part() {
 
 #[test]
 fn memory_is_shared_and_given_back() {
-    holds("memory", &[1, 2, 3]);
+    holds("memory", &[1, 2, 3, 5]);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Call {
         let out_bytes = c.blocks_out(rank, nranks, root) as usize * block;
         let input = buffer("sendbuff", self.send, in_bytes, rank)?;
         let output = buffer("recvbuff", self.recv, out_bytes, rank)?;
-        let in_place = self.in_place(input, output, block, rank, root)?;
+        let (input, output, in_place) = self.in_place(input, output, block, rank, root)?;
         let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) {
             1
         } else {
@@ -97,18 +97,20 @@ impl Call {
         Ok(Some(Checked { input, output, count, limit, root, in_place, bytes: (blocks * block) as u64 }))
     }
 
-    /// Is the call in place? An error if the buffers overlap in any other way.
+    /// The two buffers, and is the call in place? An error if they overlap in any other way. From here on buffers that
+    /// share memory have their addresses in common, so that what follows may compare those.
     fn in_place(
         &self,
-        input: View<'_>,
-        output: View<'_>,
+        input: View<'static>,
+        output: View<'static>,
         block: usize,
         rank: Rank,
         root: Rank,
-    ) -> Result<bool> {
+    ) -> Result<(View<'static>, View<'static>, bool)> {
         if !input.overlaps(output) {
-            return Ok(false);
+            return Ok((input, output, false));
         }
+        let (input, output) = input.in_one_mapping(output);
         let (from, to) = (input.addr() as usize, output.addr() as usize);
         let own = rank as usize * block;
         let (right, rule) = match self.collective {
@@ -119,7 +121,7 @@ impl Call {
             _ => (from == to, "sendbuff == recvbuff"),
         };
         if right {
-            return Ok(true);
+            return Ok((input, output, true));
         }
         Err(Error::argument(format!(
             "sendbuff {from:#x} ({} bytes) and recvbuff {to:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \

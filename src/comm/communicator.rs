@@ -16,8 +16,8 @@ use crate::memory::view::View;
 use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
-use crate::sync::prim::Ordering;
 use crate::sys::cpu;
+use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
 use crate::transport::{Scope, Transport};
@@ -35,10 +35,8 @@ pub struct Communicator {
     ledger: Ledger,
     /// Collective calls made.
     pub(super) seq: u64,
-    /// Disagreements up to this call have been reported here.
-    reported: u64,
-    /// The last call that began after all ranks' arguments to the calls before had been compared.
-    proven: u64,
+    /// Whether the others make the same calls.
+    pub(super) agreement: Agreement,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     finalized: bool,
@@ -47,10 +45,9 @@ pub struct Communicator {
     pub(super) registered: Registrations,
     /// Its ranks on the declared machine, if there is one.
     pub(super) party: Option<Party>,
-    /// An exchange of the library's own is under way.
-    pub(super) exchanging: bool,
-    /// A disagreement in earlier calls that became known in such an exchange: the next call tells it.
-    news: Option<Error>,
+    /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
+    /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
+    pub(super) news: Option<Error>,
     /// Its own clock while it takes part in a group over several communicators.
     pub(super) group_clock: Option<u64>,
     /// Its symmetric heap, between init and finalize.
@@ -89,14 +86,12 @@ impl Communicator {
             planner,
             ledger: Ledger::default(),
             seq: 0,
-            reported: 0,
-            proven: 0,
+            agreement: Agreement::default(),
             fold: None,
             finalized: false,
             shared_from: shared_from(nranks),
             registered,
             party,
-            exchanging: false,
             news: None,
             group_clock: None,
             symmetric: None,
@@ -153,7 +148,8 @@ impl Communicator {
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.finalized = true;
-        self.semaphores_left()
+        let semaphores = self.semaphores_left();
+        self.last_news(semaphores)
     }
 
     /// Run a collective from check to return.
@@ -166,10 +162,11 @@ impl Communicator {
         self.broken()?;
         let block = [checked.count as u64, call.dtype.size() as u64];
         let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-        if self.party.is_some() {
-            return self.timed(call, &checked, chosen);
-        }
-        self.carry_out(call, &checked, chosen)
+        let ended = match self.party.is_some() {
+            true => self.timed(call, &checked, chosen),
+            false => self.carry_out(call, &checked, chosen),
+        };
+        if self.news.is_some() { self.with_news(ended) } else { ended }
     }
 
     /// Run a collective whose arguments are right by a method.
@@ -190,29 +187,27 @@ impl Communicator {
             padded: call.padded,
             count: call.count as u64,
         };
-        let mut scope =
-            Scope { seq: self.seq, mine: [mine.pack(), mine.count], deadline_ns: 0, arrival_is_all: false };
+        let mut scope = Scope {
+            seq: self.seq,
+            mine: [mine.pack(), mine.count],
+            trail: self.agreement.trail(),
+            doubt: false,
+            deadline_ns: 0,
+            arrival_is_all: false,
+        };
         let small = self.planner.is_one_shot(method)
             && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
         let job = self.job(call, checked, small)?;
         let shared_method = self.planner.shared_method(call.collective, method, why);
-        let early = self.early_news(call.collective);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         let ended = self.run(&mut scope, &job, small, method, shared_method);
-        if let Err(e) = &ended {
-            self.reported = self.reported.max(self.seq);
-            self.break_with(e);
+        self.agreement.add(&scope);
+        if let Some(news) = self.agreement.news(&self.transport, &scope, &ended) {
+            self.keep_news(news);
         }
-        ended?;
+        ended.inspect_err(|e| self.break_with(e))?;
         self.registered.give_back(checked.output, job.output);
-        self.ordering(Races::leave)?;
-        let news = self.late_news(early);
-        match self.exchanging {
-            // One rank may not leave an exchange of the library's own that all others go on from.
-            true => self.news = self.news.take().or(news),
-            false => return self.news.take().or(news).map_or(Ok(()), Err),
-        }
-        Ok(())
+        self.ordering(Races::leave)
     }
 
     /// Where the ranks stand on the declared machine, if there is one.
@@ -242,7 +237,7 @@ impl Communicator {
         if small {
             direct::pack(t, scope.seq, job);
         }
-        t.arrive(scope.seq, scope.mine, &job.offer);
+        t.arrive(scope, &job.offer);
         if small {
             match direct::run(t, scope, &mut self.ledger, job)? {
                 direct::Outcome::Done => return Ok(()),
@@ -283,43 +278,6 @@ impl Communicator {
         Ok(fold)
     }
 
-    /// Before a call in which everybody needs everybody: did we disagree in the calls since the last such one, unnoticed?
-    #[inline]
-    fn early_news(&mut self, collective: Collective) -> Option<Error> {
-        if !collective.everybody() {
-            return None;
-        }
-        let since = std::mem::replace(&mut self.proven, self.seq) + 1;
-        if since == self.seq {
-            return None;
-        }
-        self.transport.unnoticed_in(since.max(self.reported + 1)..self.seq)
-    }
-
-    /// After a call: did somebody notice, after we had left a call, that we disagreed in it?
-    #[inline]
-    fn late_news(&mut self, early: Option<Error>) -> Option<Error> {
-        let latest = self.transport.control().header().disagreement.load(Ordering::Acquire);
-        if latest <= self.reported && early.is_none() {
-            return None;
-        }
-        self.late_error(early)
-    }
-
-    #[cold]
-    fn late_error(&mut self, early: Option<Error>) -> Option<Error> {
-        let found = early.or_else(|| self.transport.disagreement_in(self.reported + 1..self.seq + 1));
-        if found.is_some() {
-            self.reported = self.seq;
-        }
-        found.map(|e| {
-            Error::usage(format!(
-                "{e} (found after rank {} had left that call; the present call was carried out)",
-                self.rank()
-            ))
-        })
-    }
-
     /// What this rank offers: a copy of a small input, else the place of its buffers where peers can reach them. And what
     /// the call is to take for those buffers.
     #[inline]
@@ -334,8 +292,8 @@ impl Communicator {
         if small && !both_large {
             return packed;
         }
-        let (input, own_input) = self.registered.reach(checked.input, true);
-        let (output, own_output) = self.registered.reach(checked.output, false);
+        let [(input, own_input), (output, own_output)] =
+            self.registered.reach_both(checked.input, checked.output, checked.in_place);
         if small && (input.is_none() || output.is_none()) {
             return packed;
         }

@@ -1,8 +1,8 @@
-//! What the ranks of a communicator tell each other for the library's own sake.
+//! What the ranks of a communicator tell each other for the library's own sake, and what comes to light meanwhile.
 
 use super::call::{Call, Checked};
 use super::communicator::Communicator;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::memory::view::{Address, View};
 use crate::types::{Collective, DataType, RedOp};
 
@@ -34,10 +34,47 @@ impl Communicator {
             in_place: false,
         };
         let method = self.planner.plainest();
-        self.exchanging = true;
-        let ended = self.untimed(|c| c.carry_out(&call, &checked, method));
-        self.exchanging = false;
-        ended.map(|()| all)
+        self.untimed(|c| c.carry_out(&call, &checked, method)).map(|()| all)
+    }
+
+    /// Disagreements have come up.
+    #[cold]
+    pub(super) fn keep_news(&mut self, news: Error) {
+        self.news = Some(match self.news.take() {
+            Some(earlier) => Error::usage(format!("{earlier}; and {news}")),
+            None => news,
+        });
+    }
+
+    /// How a call of the program's ends that has to tell them.
+    #[cold]
+    pub(super) fn with_news(&mut self, ended: Result<()>) -> Result<()> {
+        let (rank, Some(news)) = (self.rank(), self.news.take()) else { return ended };
+        match ended {
+            Ok(()) => Err(Error::usage(format!(
+                "{news} (found after rank {rank} had left that call; the present call was carried out)"
+            ))),
+            Err(e) if e.code == Code::InvalidUsage => {
+                Err(Error::usage(format!("{e}; and earlier, {news} (found after rank {rank} had left that call)")))
+            }
+            // What ended the communicator comes first.
+            Err(e) => {
+                self.news = Some(news);
+                Err(e)
+            }
+        }
+    }
+
+    /// The same where no call follows: what can be seen without waiting for a rank that has not made the last calls yet,
+    /// which sees it in its turn.
+    pub(super) fn last_news(&mut self, ended: Result<()>) -> Result<()> {
+        if let Some(news) = self.agreement.look_back(&self.transport, self.seq) {
+            self.keep_news(news);
+        }
+        let Some(news) = self.news.take() else { return ended };
+        let rank = self.rank();
+        let also = ended.err().map_or(String::new(), |e| format!("; {e}"));
+        Err(Error::usage(format!("{news} (found when rank {rank} ended the communicator){also}")))
     }
 
     /// Meet all ranks: the collective as a program calls it.

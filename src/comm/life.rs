@@ -303,11 +303,11 @@ fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Wat
 pub(super) fn destroy(handle: Handle) -> Result<()> {
     // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
-    let (mut communicator, semaphores) = part(handle)?;
+    let (mut communicator, told) = part(handle)?;
     if communicator.broken().is_err() {
         communicator.registered.forsake();
     }
-    semaphores
+    told
 }
 
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
@@ -321,14 +321,16 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     Ok(())
 }
 
-/// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores.
+/// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
+/// disagreed on.
 fn part(handle: Handle) -> Result<(Communicator, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();
+    let told = communicator.last_news(semaphores);
     communicator.semaphores_close().into_iter().for_each(Lease::keep);
     communicator.symmetric_close();
     communicator.transport.leave();
-    Ok((communicator, semaphores))
+    Ok((communicator, told))
 }

@@ -134,6 +134,11 @@ const WORDS: usize = 4;
 impl Communicator {
     /// Run a permutation from check to return.
     pub(super) fn permute(&mut self, permute: &Permute) -> Result<()> {
+        let ended = self.exchange_blocks(permute);
+        self.with_news(ended)
+    }
+
+    fn exchange_blocks(&mut self, permute: &Permute) -> Result<()> {
         self.usable()?;
         let Some(checked) = permute.checked(self.rank(), self.nranks())? else { return Ok(()) };
         let mine = permute.words(self.rank());

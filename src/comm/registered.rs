@@ -45,6 +45,45 @@ impl Registrations {
         self.forsaken = true;
     }
 
+    /// [`reach`](Registrations::reach) for a call's input and output. Those of a call in place share memory, and go to the
+    /// twin together or stay where they are together: the kernels tell by addresses what is the same memory.
+    #[inline]
+    pub(super) fn reach_both<'a>(
+        &self,
+        input: View<'a>,
+        output: View<'a>,
+        in_place: bool,
+    ) -> [(Option<u64>, View<'a>); 2] {
+        if in_place
+            && !self.buffers.is_empty()
+            && let Some(both) = input.hull(output)
+        {
+            return self.reach_parts(both, input, output);
+        }
+        [self.reach(input, true), self.reach(output, false)]
+    }
+
+    /// Both parts of a range, of which peers find all or nothing.
+    fn reach_parts<'a>(
+        &self,
+        both: View<'a>,
+        input: View<'a>,
+        output: View<'a>,
+    ) -> [(Option<u64>, View<'a>); 2] {
+        let (offset, moved) = self.reach(both, false);
+        let of = |part: View<'a>| {
+            let from = part.addr() as usize - both.addr() as usize;
+            (offset.map(|offset| offset + from as u64), moved.part(from, part.bytes()))
+        };
+        let parts = [of(input), of(output)];
+        if moved.addr() != both.addr()
+            && let Some(buffer) = self.find(both)
+        {
+            fill(buffer.edges(input, parts[0].1));
+        }
+        parts
+    }
+
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
     /// find the buffer's present bytes there.
     #[inline]
@@ -60,7 +99,7 @@ impl Registrations {
     }
 
     fn reach_registered<'a>(&self, view: View<'a>, full: bool) -> Option<(u64, View<'a>)> {
-        let buffer = self.find(view)?;
+        let buffer = self.find(view).filter(|_| view.bytes() >= WORTH)?;
         if view.bytes() >= ASK_FROM && !buffer.is_still(view) {
             if !self.told.replace(true) {
                 let at = buffer.start();
@@ -75,15 +114,12 @@ impl Registrations {
         }
         let (offset, twin) = buffer.twin_of(view)?;
         if full {
-            buffer.edges(view, twin).into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
+            fill(buffer.edges(view, twin));
         }
         Some((offset as u64, twin))
     }
 
     fn find(&self, view: View<'_>) -> Option<&Buffer> {
-        if view.bytes() < WORTH {
-            return None;
-        }
         let after = self.buffers.partition_point(|b| b.start() <= view.addr() as usize);
         self.buffers[..after].last().filter(|b| b.holds(view))
     }
@@ -124,6 +160,11 @@ impl Registrations {
             log::warn(self.rank, format_args!("{news}"));
         }
     }
+}
+
+/// Have a buffer's edges in its twin.
+fn fill(edges: [(View<'_>, View<'_>); 2]) {
+    edges.into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
 }
 
 impl Drop for Registrations {

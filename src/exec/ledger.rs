@@ -45,14 +45,17 @@ impl Ledger {
         let others = || (0..t.nranks()).filter(|&r| r != t.rank());
         // A root that runs ahead looks at the others once in a while, not at every call.
         let further = seq + DEPTH as u64 / 2;
-        if further < scope.seq && others().all(|r| t.has_arrived(r, further + 1)) {
-            self.done = further;
-            return Ok(());
-        }
+        let ahead = further < scope.seq && others().all(|r| t.has_arrived(r, further + 1));
+        let done = if ahead { further } else { seq };
+        let latest = scope.seq - !t.has_arrived(t.rank(), scope.seq) as u64;
         for r in others() {
-            t.wait(scope, || t.has_arrived(r, seq + 1))?;
+            if !ahead {
+                t.wait(scope, || t.has_arrived(r, seq + 1))?;
+            }
+            // The lines of those calls will be written anew.
+            scope.doubt |= t.trails_differ(r, done + 1, latest);
         }
-        self.done = seq;
+        self.done = done;
         Ok(())
     }
 }

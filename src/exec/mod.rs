@@ -123,8 +123,9 @@ pub fn run<'a>(
     if run.borrowed {
         t.check_borrowed_in(seq)?;
     }
+    let all_met = run.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
-    if job.collective.everybody() {
+    if job.collective.everybody() && all_met {
         ledger.done = ledger.done.max(seq - 1);
     }
     if job.limit != usize::MAX {
@@ -137,6 +138,11 @@ pub fn run<'a>(
 fn zero_tail(rank: Rank, job: &Job<'_>) {
     let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
     kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
+}
+
+/// A part of a buffer. One that holds nothing may begin past the end, as blocks of a padded input do.
+fn part(view: View<'_>, at: usize, bytes: usize) -> View<'_> {
+    if bytes == 0 { View::EMPTY } else { view.part(at, bytes) }
 }
 
 fn buffers(offer: &Offer) -> Buffers {
@@ -225,7 +231,7 @@ impl<'a> Run<'a, '_> {
                 Source::Own => {
                     let block = step.input.ok_or_else(|| Error::internal("a step without its input"))?;
                     let (at, bytes) = self.bytes_at(block, extent);
-                    sources.push(FoldSource { view: self.job.input.part(at, bytes), raw: true });
+                    sources.push(FoldSource { view: part(self.job.input, at, bytes), raw: true });
                 }
                 Source::From { .. } => {
                     waited = true;
@@ -279,6 +285,9 @@ impl<'a> Run<'a, '_> {
         self.borrowed |= matches!(route, Route::Input | Route::Output);
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
+            if bytes == 0 {
+                return Ok(View::EMPTY);
+            }
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
         };
         let view = match route {
@@ -306,7 +315,7 @@ impl<'a> Run<'a, '_> {
         let t = self.t;
         if let Some(block) = step.keep {
             let (at, bytes) = self.bytes_at(block, extent);
-            dests.push(Dest { view: self.job.output.part(at, bytes), around: self.stream });
+            dests.push(Dest { view: part(self.job.output, at, bytes), around: self.stream });
         }
         let mut staged = false;
         let mut read = false;

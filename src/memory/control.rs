@@ -1,7 +1,7 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life x n | notices x n x DEPTH | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | rings, signals x n x n
+//!     header | life x n | records x n x RECORDS | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | rings, signals x n x n
 //!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
 //! ```
 //!
@@ -24,7 +24,9 @@ pub const DEPTH: usize = 8;
 /// Payload bytes behind an arrival line.
 pub const PAYLOAD: usize = 8 << 10;
 /// Payload bytes inside an arrival line.
-pub const INLINE: usize = 40;
+pub const INLINE: usize = 32;
+/// Calls of a rank that others can look up.
+pub const RECORDS: usize = 32;
 /// Slots in a pair's ring.
 pub const PAIR_SLOTS: usize = 8;
 /// Payload bytes of a pair's slot.
@@ -84,18 +86,16 @@ pub const LEFT: u32 = 2;
 /// `Life::state`: gave up after an error of its own (deadline, panic).
 pub const FAILED: u32 = 3;
 
-/// A rank's account of a disagreement that it found. Written by the finder.
-#[repr(C, align(128))]
-pub struct Notice {
+/// What a rank passed to one of its latest calls. Nobody reads it unless ranks disagree.
+#[repr(C, align(32))]
+pub struct Record {
     /// Sequence number of the call; written last.
     pub seq: AtomicU64,
-    /// The finder's own arguments.
-    pub mine: [AtomicU64; 2],
-    /// Whom it disagrees with.
-    pub peer: AtomicU64,
-    /// That rank's arguments.
-    pub theirs: [AtomicU64; 2],
-    _rest: [AtomicU64; 10],
+    /// Packed arguments (see `transport::arrival`).
+    pub args: AtomicU64,
+    /// Elements.
+    pub count: AtomicU64,
+    _rest: AtomicU64,
 }
 
 /// A rank's program counter (see `exec`): alone on two lines, because cores fetch lines in pairs.
@@ -115,8 +115,10 @@ pub struct Arrival {
     pub args: AtomicU64,
     /// Elements.
     pub count: AtomicU64,
+    /// The arguments to the calls before, as one number (see `transport::agreement`).
+    pub trail: AtomicU64,
     /// Inline payload, or where the buffers lie in the heap.
-    pub words: [AtomicU64; 5],
+    pub words: [AtomicU64; INLINE / 8],
 }
 
 /// What a receiver tells a sender. Written by the receiver.
@@ -151,7 +153,7 @@ unsafe impl ShmSafe for Header {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Life {}
 // SAFETY: as above.
-unsafe impl ShmSafe for Notice {}
+unsafe impl ShmSafe for Record {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Progress {}
 // SAFETY: as above.
@@ -165,7 +167,7 @@ unsafe impl ShmSafe for PairSlot {}
 
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 192 && size_of::<Life>() == 64 && size_of::<Notice>() == 128);
+    assert!(size_of::<Header>() == 192 && size_of::<Life>() == 64 && size_of::<Record>() == 32);
     assert!(size_of::<Progress>() == 128 && size_of::<Bell>() == 64 && size_of::<Arrival>() == 64);
     assert!(size_of::<Pair>() == 64 && size_of::<PairSlot>() == 64);
     assert!(std::mem::offset_of!(Arrival, words) + INLINE == size_of::<Arrival>());
@@ -173,7 +175,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x02");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x03");
 
 /// Where everything lies, a function of the number of ranks and the staging size alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +183,7 @@ pub struct Layout {
     nranks: usize,
     staging: usize,
     life: usize,
-    notice: usize,
+    record: usize,
     progress: usize,
     bell: usize,
     arrival: usize,
@@ -204,7 +206,7 @@ impl Layout {
         };
         take(size_of::<Header>(), 64);
         let life = take(n * size_of::<Life>(), 64);
-        let notice = take(n * DEPTH * size_of::<Notice>(), 128);
+        let record = take(n * RECORDS * size_of::<Record>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
         let bell = take(n * size_of::<Bell>(), 64);
         let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
@@ -216,7 +218,7 @@ impl Layout {
             nranks: n,
             staging,
             life,
-            notice,
+            record,
             progress,
             bell,
             arrival,
@@ -304,11 +306,12 @@ impl Control {
     pub fn life(&self, rank: u32) -> &Life {
         self.nth(self.layout.life, rank as usize, self.layout.nranks)
     }
-    /// A rank's account of a disagreement in call `seq`: as many as it may run calls ahead of whom it concerns.
-    pub fn notice(&self, rank: u32, seq: u64) -> &Notice {
+    /// A rank's record of call `seq`.
+    #[inline]
+    pub fn record(&self, rank: u32, seq: u64) -> &Record {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        let index = rank as usize * DEPTH + seq as usize % DEPTH;
-        self.nth(self.layout.notice, index, self.layout.nranks * DEPTH)
+        let index = rank as usize * RECORDS + seq as usize % RECORDS;
+        self.nth(self.layout.record, index, self.layout.nranks * RECORDS)
     }
     /// A rank's program counter.
     #[inline]
@@ -392,7 +395,7 @@ mod tests {
         for r in 0..3 {
             for (at, bytes) in [
                 (control.life(r) as *const _ as usize, 64),
-                (control.notice(r, 0) as *const _ as usize, DEPTH * 128),
+                (control.record(r, 0) as *const _ as usize, RECORDS * 32),
                 (control.progress(r) as *const _ as usize, 128),
                 (control.bell(r) as *const _ as usize, 64),
                 (control.staging(r, 0, 4096).addr() as usize, 4096),

@@ -120,6 +120,10 @@ impl Heap {
     pub fn file(&self) -> &File {
         &self.file
     }
+    /// The address of its first byte.
+    pub(super) fn base(&self) -> usize {
+        self.segment.base()
+    }
     /// Bytes of address space, used or not.
     pub fn bytes(&self) -> usize {
         self.segment.bytes()

@@ -3,6 +3,7 @@
 //! Nothing in shared memory is a pointer and nothing in it is trusted: what crosses is offsets, and every offset that
 //! is read from a peer is range-checked where it becomes a [`view::View`].
 
+mod alias;
 pub mod arena;
 pub mod board;
 pub mod control;

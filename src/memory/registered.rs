@@ -15,6 +15,7 @@
 //! would be lost between the copy and the exchange unless userfaultfd holds it back, which few systems allow; and after
 //! a fork, parent and child would write their malloc's notes into one page.
 
+use super::alias;
 use super::heap::{self, Heap};
 use super::view::{Address, View};
 use crate::error::{Error, Result};
@@ -107,6 +108,7 @@ pub fn register(buffer: Address, bytes: usize) -> Result<Outcome> {
     match unsafe { moved(heap, start, end) } {
         Ok(entry) => {
             let buffer = entry.buffer;
+            alias::add(buffer.pages.0..buffer.pages.1, heap.base() + buffer.offset(buffer.pages.0));
             all.push(entry);
             Ok(Outcome::Registered(Registered(buffer)))
         }
@@ -222,6 +224,7 @@ impl Registered {
         let buffer = entry.buffer;
         match put_back(&buffer) {
             Ok(whole) => {
+                alias::remove(&(buffer.pages.0..buffer.pages.1));
                 if !entry.forsaken {
                     let _ = heap::mine().and_then(|heap| heap.free(entry.block));
                 }

@@ -4,7 +4,9 @@
 //! address and a length; the kernels copy and combine through it. Making one from an address is the unsafe act;
 //! from then on every sub-view is range-checked.
 
+use super::alias;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// The start of a caller's buffer, before its extent is known. NULL is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +105,48 @@ impl<'a> View<'a> {
         // SAFETY: offset <= self.bytes, so the sum stays within (or one past) the range promised to from_raw.
         View { addr: unsafe { self.addr.add(offset) }, bytes, life: PhantomData }
     }
-    /// Do the two ranges share a byte?
+    #[inline]
+    fn range(self) -> Range<usize> {
+        self.addr as usize..self.addr as usize + self.bytes
+    }
+    /// Do the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
     #[inline]
     pub fn overlaps(self, other: View<'_>) -> bool {
-        let (a, b) = (self.addr as usize, other.addr as usize);
-        self.bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + self.bytes
+        if self.is_empty() || other.is_empty() {
+            return false;
+        }
+        let (a, b) = (self.range(), other.range());
+        self.overlaps_as_mapped(other) || alias::may_meet(&a, &b) && alias::share(&a, &b)
+    }
+    /// Do the two have an address in common?
+    #[inline]
+    fn overlaps_as_mapped(self, other: View<'_>) -> bool {
+        let (a, b) = (self.range(), other.range());
+        !self.is_empty() && !other.is_empty() && a.start < b.end && b.start < a.end
+    }
+    /// Two views that share memory, at addresses that show where: if they see it at different ones, the view of the
+    /// program's own addresses is moved to the heap's. One that does not lie in the heap as a whole stays where it is.
+    pub fn in_one_mapping<'b>(self, other: View<'b>) -> (View<'a>, View<'b>) {
+        if self.overlaps_as_mapped(other) {
+            return (self, other);
+        }
+        (self.in_heap(), other.in_heap())
+    }
+    fn in_heap(self) -> View<'a> {
+        match alias::twin_of(&self.range()) {
+            // SAFETY: the same memory, mapped as long as the heap is; nobody ends a registration during a call on it.
+            Some(twin) => unsafe { View::from_raw(std::ptr::with_exposed_provenance_mut(twin), self.bytes) },
+            None => self,
+        }
+    }
+    /// The smallest range of addresses that holds two views; `None` if they have no address in common.
+    pub fn hull(self, other: View<'_>) -> Option<View<'a>> {
+        if !self.overlaps_as_mapped(other) {
+            return None;
+        }
+        let (a, b) = (self.range(), other.range());
+        let first = if a.start <= b.start { self.addr } else { other.addr };
+        // SAFETY: every byte of it is in one of the two, which were promised to `from_raw`.
+        Some(unsafe { View::from_raw(first, a.end.max(b.end) - a.start.min(b.start)) })
     }
 }

@@ -6,12 +6,18 @@ use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// Run `work` on `n` ranks, each on its own thread with its own communicator.
 pub fn on_ranks(n: u32, work: impl Fn(Rank, Handle) + Sync) {
+    on_ranks_with(n, "", work);
+}
+
+/// The same with the methods that `algo` asks for, in the words of `PENNY_ALGO`.
+pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
             let work = &work;
             scope.spawn(move || {
-                let config = Config { timeout_ms: Some(60_000), ..Config::default() };
+                let algo = Some(algo.to_owned()).filter(|algo| !algo.is_empty());
+                let config = Config { timeout_ms: Some(60_000), algo, ..Config::default() };
                 let handle = comm::init_rank(n as i32, &id, rank as i32, &config).unwrap();
                 let mut ended = AbortUnlessDone { handle, done: false };
                 work(rank, handle);
@@ -77,11 +83,12 @@ impl Drop for Buffer {
 }
 
 /// Element `i` of block `b` of rank `r`'s input, different everywhere.
-fn input(r: Rank, b: usize, i: usize) -> u32 {
+pub fn input(r: Rank, b: usize, i: usize) -> u32 {
     (r + 1) * 1_000_003 + b as u32 * 10_007 + i as u32 * 31
 }
 
-fn expected(c: Collective, n: u32, me: Rank, root: Rank, block: usize, i: usize) -> u32 {
+/// Element `i` of block `block` of rank `me`'s output.
+pub fn expected(c: Collective, n: u32, me: Rank, root: Rank, block: usize, i: usize) -> u32 {
     let sum = |b: usize| (0..n).map(|r| input(r, b, i)).fold(0, u32::wrapping_add);
     match c {
         Collective::AllReduce | Collective::Reduce => sum(0),

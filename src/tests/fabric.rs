@@ -22,7 +22,7 @@ use crate::topology::Network;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// Ranks as threads on a machine.
-fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
+pub fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {

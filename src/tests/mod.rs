@@ -1,6 +1,7 @@
 //! Tests across modules.
 
 mod algorithms;
+mod aliasing;
 mod architecture;
 mod boundary;
 mod children;
@@ -9,6 +10,7 @@ mod disagreements;
 mod fabric;
 mod machines;
 mod mailbox;
+mod padded;
 mod permute;
 mod readme;
 mod semaphores;

@@ -1,5 +1,6 @@
 //! Moves values between ranks: arrivals, program counters, staging, heaps; and tells when a wait is hopeless.
 
+pub mod agreement;
 pub mod arrival;
 pub mod pace;
 pub mod pair;
@@ -13,6 +14,7 @@ use crate::sync::prim::{Ordering, fence};
 use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
+use agreement::Difference;
 use arrival::{AGREED, Fingerprint, Offer};
 use std::sync::{Arc, OnceLock};
 
@@ -37,6 +39,10 @@ pub struct Scope {
     pub seq: u64,
     /// This rank's arguments.
     pub mine: [u64; 2],
+    /// What this rank says of its calls before; see [`agreement`].
+    pub trail: u64,
+    /// Another rank says something else.
+    pub doubt: bool,
     /// When to give up.
     pub deadline_ns: u64,
     /// A rank's part is over as soon as it has arrived.
@@ -137,12 +143,19 @@ impl Transport {
         }
     }
 
-    /// Enter call `seq`: payload first, then the line.
+    /// Enter a call: payload first, then the line.
     #[inline]
-    pub fn arrive(&self, seq: u64, mine: [u64; 2], offer: &Offer) {
+    pub fn arrive(&self, scope: &Scope, offer: &Offer) {
+        let &Scope { seq, mine, trail, .. } = scope;
+        let record = self.control.record(self.rank, seq);
+        record.args.store(mine[0], Ordering::Relaxed);
+        record.count.store(mine[1], Ordering::Relaxed);
+        // ORDER: publishes the record; partner: `on_record`.
+        record.seq.store(seq, Ordering::Release);
         let line = self.control.arrival(self.rank, seq);
         line.args.store(mine[0] | offer.pack(), Ordering::Relaxed);
         line.count.store(mine[1], Ordering::Relaxed);
+        line.trail.store(trail, Ordering::Relaxed);
         if let Some(offset) = offer.input {
             line.words[0].store(offset, Ordering::Relaxed);
         }
@@ -177,8 +190,10 @@ impl Transport {
         }
         let (args, count) = (line.args.load(Ordering::Relaxed), line.count.load(Ordering::Relaxed));
         if args & AGREED != scope.mine[0] || count != scope.mine[1] {
-            return Err(self.disagree(seq, scope.mine, peer, [args & AGREED, count]));
+            let theirs = [args & AGREED, count];
+            return Err(self.disagree(&Difference { seq, mine: scope.mine, peer, theirs }));
         }
+        scope.doubt |= line.trail.load(Ordering::Relaxed) != scope.trail;
         Ok(Offer::unpack(
             args,
             [line.words[0].load(Ordering::Relaxed), line.words[1].load(Ordering::Relaxed)],
@@ -287,14 +302,6 @@ impl Transport {
         // The rank that sleeps inside a call may be this very one.
         #[cfg(not(loom))]
         self.control.bell(self.rank).ring();
-    }
-
-    /// What a peer's packed arguments say.
-    pub fn describe(args: [u64; 2]) -> String {
-        match Fingerprint::unpack(args[0], args[1]) {
-            Some(f) => watch::call_text(&f),
-            None => "something that is not a call".into(),
-        }
     }
 }
 

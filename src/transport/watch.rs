@@ -4,10 +4,9 @@ use super::arrival::{AGREED, Fingerprint};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Error, Result};
 use crate::memory::control::{ABSENT, DEPTH, FAILED, LEFT};
-use crate::sync::prim::{AtomicU64, Ordering, fence};
+use crate::sync::prim::{Ordering, fence};
 use crate::sys::process;
 use crate::types::{Collective, Rank};
-use std::ops::Range;
 
 /// A call as a person would write it.
 pub fn call_text(f: &Fingerprint) -> String {
@@ -35,17 +34,9 @@ impl Transport {
         self.check_alarm()?;
         // Before its own arrival a rank may not leave: others count on it.
         if self.has_arrived(self.rank, scope.seq) {
-            if self.control.header().disagreement.load(Ordering::Acquire) >= scope.seq
-                && let Some(error) = self.disagreement_in(scope.seq..scope.seq + 1)
-            {
-                return Err(error);
-            }
             // Some ranks never meet in a call; where one waits in vain it may be because of the other's arguments.
-            let differs = |r: &Rank| self.said(*r, scope.seq).is_some_and(|theirs| theirs != scope.mine);
-            if let Some(r) = (0..self.nranks).find(differs)
-                && let Some(theirs) = self.said(r, scope.seq)
-            {
-                return Err(self.disagree(scope.seq, scope.mine, r, theirs));
+            if let Some(difference) = self.difference_now(scope.seq) {
+                return Err(self.disagree(&difference));
             }
         }
         self.check_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
@@ -140,7 +131,7 @@ impl Transport {
         if self.control.header().disagreement.load(Ordering::Relaxed) < seq {
             return Ok(());
         }
-        self.disagreement_in(seq..seq + 1).map_or(Ok(()), Err)
+        self.difference_now(seq).map_or(Ok(()), |difference| Err(self.disagree(&difference)))
     }
 
     /// Did the rank's process end while the rank knew of no failure?
@@ -244,74 +235,10 @@ impl Transport {
             })
     }
 
-    /// Two ranks disagree: tell everybody, and say so.
-    #[cold]
-    pub(super) fn disagree(&self, seq: u64, mine: [u64; 2], peer: Rank, theirs: [u64; 2]) -> Error {
-        let notice = self.control.notice(self.rank, seq);
-        for (to, from) in notice.mine.iter().zip(mine).chain(notice.theirs.iter().zip(theirs)) {
-            to.store(from, Ordering::Relaxed);
-        }
-        notice.peer.store(peer as u64, Ordering::Relaxed);
-        // ORDER: publishes the notice; partner: `disagreement_in`.
-        notice.seq.store(seq, Ordering::Release);
-        self.control.header().disagreement.fetch_max(seq, Ordering::AcqRel);
-        self.ring_all();
-        disagreement_text(seq, self.rank, mine, peer, theirs)
-    }
-
-    /// The latest disagreement that anybody else noticed in these calls.
-    pub fn disagreement_in(&self, calls: Range<u64>) -> Option<Error> {
-        let noticed = |seq: u64| {
-            (0..self.nranks).filter(|&r| r != self.rank).find_map(|finder| {
-                let notice = self.control.notice(finder, seq);
-                if notice.seq.load(Ordering::Acquire) != seq {
-                    return None;
-                }
-                let pair = |w: &[AtomicU64; 2]| w.each_ref().map(|w| w.load(Ordering::Relaxed));
-                let peer = notice.peer.load(Ordering::Relaxed) as Rank;
-                Some(disagreement_text(seq, finder, pair(&notice.mine), peer, pair(&notice.theirs)))
-            })
-        };
-        calls.rev().take(DEPTH).find_map(noticed)
-    }
-
-    /// What a rank passed to call `seq`, if it has arrived there. The line holds until we have arrived at the next.
-    fn said(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
-        let line = self.control.arrival(rank, seq);
-        let there = line.seq.load(Ordering::Acquire) == seq;
-        there.then(|| [line.args.load(Ordering::Relaxed) & AGREED, line.count.load(Ordering::Relaxed)])
-    }
-
-    /// Did ranks pass different arguments to one of these past calls, and leave it before anybody could notice? That
-    /// happens where each takes another for the root. To be asked before arriving at a call that needs everybody.
-    ///
-    /// Nobody leaves that call before we arrive at it, so the lines of the calls before it hold; and the last rank to
-    /// arrive finds all of them written. What it finds all others learn before they leave.
-    pub fn unnoticed_in(&self, calls: Range<u64>) -> Option<Error> {
-        calls.rev().take(DEPTH - 1).find_map(|seq| {
-            let mine = self.said(self.rank, seq)?;
-            let differs = |r| Some((r, self.said(r, seq).filter(|theirs| *theirs != mine)?));
-            let (peer, theirs) = (0..self.nranks).find_map(differs)?;
-            Some(self.disagree(seq, mine, peer, theirs))
-        })
-    }
-
     /// Did this rank ever join? Peers that are still joining are absent.
     pub fn joined(&self, rank: Rank) -> bool {
         self.control.life(rank).state.load(Ordering::Acquire) != ABSENT
     }
-}
-
-fn disagreement_text(seq: u64, a: Rank, a_args: [u64; 2], b: Rank, b_args: [u64; 2]) -> Error {
-    let (a_text, b_text) = (Transport::describe(a_args), Transport::describe(b_args));
-    let hint = if a_text == b_text {
-        "they chose different methods: PENNY_ALGO, PENNY_OPTIONS and PENNY_REPRODUCIBLE must be the same on all ranks"
-    } else {
-        "all ranks must make the same calls in the same order"
-    };
-    Error::usage(format!(
-        "ranks disagree in call #{seq}: rank {a} passed {a_text}, rank {b} passed {b_text}; {hint}"
-    ))
 }
 
 /// A time-out in the unit a person would use.
