@@ -41,6 +41,8 @@
 //! | twin | the range of the heap that stands for a registered buffer |
 //! | slot | a place in a segment where a rank stages what others will read |
 //! | arrival | the line by which a rank tells the others which call it has entered |
+//! | record | what a rank passed to its latest calls, for others to look up |
+//! | trail | a number over a rank's latest calls, by which others see that one was another |
 //! | flag | a word that one rank posts and others wait on |
 //! | place | where a rank stands on a declared machine |
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |

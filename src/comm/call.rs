@@ -124,9 +124,11 @@ impl Call {
             return Ok((input, output, true));
         }
         Err(Error::argument(format!(
-            "sendbuff {from:#x} ({} bytes) and recvbuff {to:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \
+            "sendbuff {:#x} ({} bytes) and recvbuff {:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \
              place: {rule}",
+            self.send.get(),
             input.bytes(),
+            self.recv.get(),
             output.bytes()
         )))
     }

@@ -54,9 +54,9 @@ impl Communicator {
             Ok(()) => Err(Error::usage(format!(
                 "{news} (found after rank {rank} had left that call; the present call was carried out)"
             ))),
-            Err(e) if e.code == Code::InvalidUsage => {
-                Err(Error::usage(format!("{e}; and earlier, {news} (found after rank {rank} had left that call)")))
-            }
+            Err(e) if e.code == Code::InvalidUsage => Err(Error::usage(format!(
+                "{e}; and earlier, {news} (found after rank {rank} had left that call)"
+            ))),
             // What ended the communicator comes first.
             Err(e) => {
                 self.news = Some(news);

@@ -5,7 +5,7 @@ use crate::memory::view::View;
 /// Bytes of a cache line: what one non-temporal write fills.
 pub(super) const LINE: usize = 64;
 
-/// Copy `src` to `dst`. They are equally long, and are the same bytes (then nothing is done) or share none.
+/// Copy `src` to `dst`. They are equally long, and are the same bytes at one address (then nothing is done) or share none.
 ///
 /// `around` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.

@@ -112,8 +112,8 @@ impl Fold {
     ///
     /// `finish` says that this fold completes the reduction, so `Avg` divides.
     ///
-    /// A destination may be exactly a source, or share no byte with it. Panics if a view is too short or nothing is given
-    /// to fold.
+    /// A destination may be exactly a source, at the same address, or share no byte with it. Panics if a view is too short
+    /// or nothing is given to fold.
     #[inline]
     pub fn fold(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.

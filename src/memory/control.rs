@@ -91,10 +91,8 @@ pub const FAILED: u32 = 3;
 pub struct Record {
     /// Sequence number of the call; written last.
     pub seq: AtomicU64,
-    /// Packed arguments (see `transport::arrival`).
-    pub args: AtomicU64,
-    /// Elements.
-    pub count: AtomicU64,
+    /// Packed arguments (see `transport::arrival`) and elements.
+    pub said: [AtomicU64; 2],
     _rest: AtomicU64,
 }
 

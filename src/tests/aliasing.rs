@@ -106,7 +106,8 @@ fn in_place(case: &Case, n: u32, me: Rank, comm: Handle, memory: &Memory, algo: 
         root: root as i32,
         padded: false,
     };
-    comm::collective(comm, &call, None).unwrap_or_else(|e| panic!("{algo} {case:?} on rank {me} of {n}: {e}"));
+    comm::collective(comm, &call, None)
+        .unwrap_or_else(|e| panic!("{algo} {case:?} on rank {me} of {n}: {e}"));
     for b in 0..outs {
         for i in 0..count {
             let (got, want) = (buffer[recv + b * count + i], expected(c, n, me, root, b, i));
@@ -184,7 +185,11 @@ fn one_memory_at_two_addresses_is_right_or_refused() {
             words.iter_mut().enumerate().for_each(|(i, word)| *word = input(me, i / COUNT, i % COUNT));
             let (count, dtype, op) = (COUNT / 4, DataType::Uint32, RedOp::Sum);
             let (send, recv) = (address(send), address(recv));
-            comm::collective(comm, &Call { collective, send, recv, count, dtype, op, root: 0, padded: false }, None)
+            comm::collective(
+                comm,
+                &Call { collective, send, recv, count, dtype, op, root: 0, padded: false },
+                None,
+            )
         };
         for (send, recv) in [(own, twin), (twin, own), (twin, twin)] {
             call(Collective::AllReduce, send, recv).unwrap();

@@ -111,7 +111,8 @@ impl Transport {
     #[inline]
     pub(crate) fn trails_differ(&self, peer: Rank, seq: u64, latest: u64) -> bool {
         // A rank that is a round of lines ahead has been at `latest`, and cannot be a round ahead of that.
-        let at = if self.control.arrival(peer, seq).seq.load(Ordering::Acquire) == seq { seq } else { latest };
+        let at =
+            if self.control.arrival(peer, seq).seq.load(Ordering::Acquire) == seq { seq } else { latest };
         let trail = |rank| self.control.arrival(rank, at).trail.load(Ordering::Relaxed);
         trail(peer) != trail(self.rank)
     }
@@ -127,7 +128,7 @@ impl Transport {
     fn on_record(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
         let record = self.control.record(rank, seq);
         let there = record.seq.load(Ordering::Acquire) == seq;
-        there.then(|| [record.args.load(Ordering::Relaxed), record.count.load(Ordering::Relaxed)])
+        there.then(|| record.said.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
 
     /// Another rank that passed other arguments.
@@ -214,7 +215,15 @@ mod tests {
         for ((x, y), apart) in roots.zip((1..COVERED as u64).cycle()) {
             let (mut a, mut b) = (Agreement::default(), Agreement::default());
             for seq in 1..=20 {
-                let odd = |seq: u64| if seq == 2 { x } else if seq == 2 + apart { y } else { 0 };
+                let odd = |seq: u64| {
+                    if seq == 2 {
+                        x
+                    } else if seq == 2 + apart {
+                        y
+                    } else {
+                        0
+                    }
+                };
                 a.add(&scope(seq, odd(seq)));
                 b.add(&scope(seq, odd(seq) ^ (odd(seq) != 0) as u64 * (x ^ y)));
                 assert_eq!(a.trail() == b.trail(), x == y || seq < 2 || seq >= 2 + apart + COVERED as u64);

@@ -148,8 +148,8 @@ impl Transport {
     pub fn arrive(&self, scope: &Scope, offer: &Offer) {
         let &Scope { seq, mine, trail, .. } = scope;
         let record = self.control.record(self.rank, seq);
-        record.args.store(mine[0], Ordering::Relaxed);
-        record.count.store(mine[1], Ordering::Relaxed);
+        record.said[0].store(mine[0], Ordering::Relaxed);
+        record.said[1].store(mine[1], Ordering::Relaxed);
         // ORDER: publishes the record; partner: `on_record`.
         record.seq.store(seq, Ordering::Release);
         let line = self.control.arrival(self.rank, seq);

@@ -4,6 +4,7 @@ use super::*;
 use crate::algorithms;
 use crate::plan::View;
 use crate::tests::collectives::on_ranks_with;
+use crate::tests::fabric::on_machine;
 use std::sync::Barrier;
 
 const ROOTED: [Collective; 4] =
@@ -121,7 +122,8 @@ fn of_several_disagreements_in_a_row_each_is_told() {
                     for _ in 0..SOON {
                         told.hear(memory.run(comm, &right));
                     }
-                    let what = format!("{algo} {collective}, {a} and {b} of {n}, {between} between, rank {me}");
+                    let what =
+                        format!("{algo} {collective}, {a} and {b} of {n}, {between} between, rank {me}");
                     assert!(told.has(&usual, &odd[0]), "{what}: {}", told.0);
                     assert_eq!(told.0.matches("in call #").count(), 3, "{what}: {}", told.0);
                 }
@@ -197,4 +199,21 @@ fn the_last_to_end_is_told_whatever_the_others_have_seen() {
             });
         }
     });
+}
+
+#[test]
+fn ranks_on_a_declared_machine_are_told_as_well() {
+    for n in [2, 3] {
+        on_machine(n, "dgx-h100", "virtual", "", |me, comm| {
+            let mut memory = Memory::new(false);
+            let (usual, odd) = (shape(Collective::Broadcast, 5, 0), shape(Collective::Broadcast, 5, n - 1));
+            let mut told = Told::default();
+            told.hear(memory.run(comm, if me == n - 1 { &odd } else { &usual }));
+            for _ in 0..SOON {
+                told.hear(memory.run(comm, &usual));
+            }
+            assert!(told.has(&usual, &odd), "rank {me} of {n}: {}", told.0);
+            memory.all_reduce_is_right(comm, n, 100).unwrap();
+        });
+    }
 }
