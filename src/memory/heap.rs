@@ -1,8 +1,9 @@
 //! The shareable heap: memory of `pennyMemAlloc`, which peers reach directly.
 //!
-//! One sparse unnamed file a process, mapped once at its full size; every communicator hands its descriptor to the
-//! peers when they meet, who map what they need of it ([`PeerHeap`]), so allocations made later need no further exchange. An [`Arena`] over its addresses says what
-//! is whose. Pages are reserved when they are handed out: exhaustion is an error of `alloc`, never a SIGBUS.
+//! One sparse unnamed file a process, mapped once at its full size. Every communicator hands its descriptor to the
+//! peers when they meet, and they map what they need of it ([`PeerHeap`]), so allocations made later need no further
+//! exchange. An [`Arena`] over its addresses says what is whose. Pages are reserved when they are handed out: exhaustion
+//! is an error of `alloc`, never a SIGBUS.
 //!
 //! ```text
 //!     file   | used | free | used |   sparse          |   never handed out ...     | limit (PENNY_HEAP_SIZE, else

@@ -44,6 +44,8 @@ fn asked_for() -> Result<Option<Backing>> {
 /// An unnamed file of `bytes` bytes for good, whose first `reserved` have their space. Every segment is made here.
 /// Unless PENNY_SHM says otherwise it lies in /dev/shm if that has `room` bytes free, else in a memfd.
 pub fn create(bytes: usize, reserved: usize, room: usize) -> Result<File> {
+    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+    limits::check_file(bytes)?;
     let make = |backing| {
         let file = unnamed(bytes, backing)?;
         reserve(&file, 0, reserved)?;
@@ -90,8 +92,6 @@ fn is_tmpfs(path: &std::ffi::CStr) -> bool {
 
 /// An unnamed file of `bytes` bytes with no space reserved yet.
 fn unnamed(bytes: usize, backing: Backing) -> Result<File> {
-    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
-    limits::check_file(bytes)?;
     let file = match backing {
         Backing::DevShm => OpenOptions::new()
             .read(true)
