@@ -53,6 +53,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory",
     },
     Variable {
+        name: "PENNY_SHM",
+        kind: "word",
+        about: "where shared memory lies: `posix` (/dev/shm) or `memfd` (sealed files); unset: posix, memfd where that lacks room",
+    },
+    Variable {
         name: "PENNY_SHMEM_SIZE",
         kind: "bytes",
         about: "first segment of a symmetric heap, which grows by further ones; unset: 64M",
@@ -85,13 +90,14 @@ pub fn get(name: &'static str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-/// A number of bytes: digits and an optional K, M or G (powers of 1024).
+/// A number of bytes: digits and an optional K, M, G or T (powers of 1024).
 pub fn parse_bytes(text: &str) -> Option<usize> {
     let text = text.trim();
     let (digits, shift) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 10),
         b'm' | b'M' => (&text[..text.len() - 1], 20),
         b'g' | b'G' => (&text[..text.len() - 1], 30),
+        b't' | b'T' => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
@@ -106,6 +112,7 @@ mod tests {
         assert_eq!(parse_bytes("64"), Some(64));
         assert_eq!(parse_bytes("64K"), Some(65536));
         assert_eq!(parse_bytes("2g"), Some(2 << 30));
+        assert_eq!(parse_bytes("4T"), Some(4 << 40));
         assert_eq!(parse_bytes(""), None);
         assert_eq!(parse_bytes("12x"), None);
         assert_eq!(parse_bytes("-1"), None);

@@ -38,6 +38,14 @@ pub fn info(rank: Rank, what: Arguments<'_>) {
     say(Level::Info, rank, what);
 }
 
+/// Something that the process decided before it is a rank, and is good to know.
+#[cold]
+pub fn decided(what: Arguments<'_>) {
+    if Level::Info <= asked_for() {
+        write(&format!("penny: pid {}: {what}\n", std::process::id()));
+    }
+}
+
 fn say(level: Level, rank: Rank, what: Arguments<'_>) {
     if level <= asked_for() {
         write(&format!("penny: rank {rank}: {what}\n"));

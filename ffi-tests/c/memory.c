@@ -1,7 +1,9 @@
 /* src/ffi/memory.rs: shareable memory, used by calls and freed in any order with communicators; registered memory. */
 #include "check.h"
 
+#include <dirent.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -276,6 +278,79 @@ static void a_forked_child_that_ends_leaves_registered_memory_alone(void) {
     free(out);
 }
 
+/* Bytes of memory behind the unnamed files that this process has open. */
+static long long shared_bytes(void) {
+    long long bytes = 0;
+    DIR *open_files = opendir("/proc/self/fd");
+    CHECK(open_files != NULL);
+    for (struct dirent *entry; (entry = readdir(open_files)) != NULL;) {
+        struct stat file;
+        if (fstat(atoi(entry->d_name), &file) == 0 && S_ISREG(file.st_mode) && file.st_nlink == 0) {
+            bytes += (long long)file.st_blocks * 512;
+        }
+    }
+    closedir(open_files);
+    return bytes;
+}
+
+static void buffers_that_are_registered_at_an_abort_cost_no_memory_for_good(void) {
+    enum { BYTES = 1 << 20, CYCLES = 24 };
+    long long before = 0;
+    char *memory = malloc(BYTES);
+    CHECK(memory != NULL);
+    for (int cycle = 0; cycle < CYCLES; cycle++) {
+        pennyComm_t comm = join();
+        void *handle;
+        memset(memory, cycle, BYTES);
+        OK(pennyCommRegister(comm, memory, BYTES, &handle));
+        /* No rank's abort may come before another's registration. */
+        for (int r = -1; r < ranks; r++) {
+            char name[48];
+            snprintf(name, sizeof name, "registered-%d-%d", cycle, r < 0 ? rank : r);
+            r < 0 ? post(name) : await(name);
+        }
+        OK(pennyCommAbort(comm));
+        for (int i = 0; i < BYTES; i++) CHECK(memory[i] == cycle);
+        if (cycle == CYCLES / 2) before = shared_bytes();
+    }
+    /* What the last aborts left may still wait for the other ranks' ends. */
+    long long more = shared_bytes() - before;
+    if (more > 6 * BYTES) FAIL("%d aborts cost %lld bytes", CYCLES - CYCLES / 2 - 1, more);
+    free(memory);
+}
+
+static void a_forked_child_has_shareable_memory_of_its_own(void) {
+    enum { COUNT = 10000 };
+    pennyComm_t comm = join();
+    float *mine;
+    OK(pennyMemAlloc((void **)&mine, COUNT * sizeof *mine));
+    for (int i = 0; i < COUNT; i++) mine[i] = (float)(rank + i % 10);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        float *own;
+        pennyComm_t alone;
+        pennyUniqueId id;
+        OK(pennyMemAlloc((void **)&own, COUNT * sizeof *own));
+        FAILS(pennyInvalidUsage, "from which this one was forked", pennyMemFree(mine));
+        FAILS(pennyInvalidUsage, "forked", pennyAllReduce(mine, mine, COUNT, pennyFloat, pennySum, comm, NULL));
+        OK(pennyGetUniqueId(&id));
+        OK(pennyCommInitRank(&alone, 1, id, 0));
+        OK(pennyAllReduce(mine, own, COUNT, pennyFloat, pennySum, alone, NULL));
+        for (int i = 0; i < COUNT; i++) CHECK_INT(own[i], rank + i % 10);
+        OK(pennyCommDestroy(alone));
+        memset(own, 0, COUNT * sizeof *own);
+        OK(pennyMemFree(own));
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    OK(pennyAllReduce(mine, mine, COUNT, pennyFloat, pennySum, comm, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(mine[i], ranks * (ranks - 1) / 2 + ranks * (i % 10));
+    OK(pennyCommDestroy(comm));
+    OK(pennyMemFree(mine));
+}
+
 /* What must not be done: the results are then those of ordinary memory, from a mebibyte on. */
 static void memory_that_was_freed_while_registered_is_found_out(void) {
     enum { COUNT = 1 << 20, BYTES = COUNT * (int)sizeof(float) };
@@ -305,6 +380,8 @@ int main(void) {
     RUN(calls_work_on_registered_memory_of_any_size_and_place);
     RUN(registrations_of_every_shape_are_named_or_do_nothing);
     RUN(a_forked_child_that_ends_leaves_registered_memory_alone);
+    RUN(a_forked_child_has_shareable_memory_of_its_own);
+    RUN(buffers_that_are_registered_at_an_abort_cost_no_memory_for_good);
     RUN(memory_that_was_freed_while_registered_is_found_out);
     return 0;
 }

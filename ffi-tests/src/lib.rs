@@ -4,6 +4,7 @@
 //!     tests/header.rs      include/penny.h is what src/ffi says, and compiles as every C and C++
 //!     tests/library.rs     libpenny.so: exported names, SONAME, layout of structs, install script
 //!     tests/programs.rs    ffi-tests/c/*.c on several ranks: one program per file of src/ffi
+//!     tests/memory.rs       where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
 //!     tests/examples.rs    c-examples/*: each prints what its README promises
 //!     tests/readme.rs      the program in the repository's README does so too
 //!     tests/python.rs      the Python package: pytest, formatting, types

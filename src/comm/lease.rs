@@ -8,6 +8,7 @@ use super::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::memory::heap;
+use crate::memory::registered::Twin;
 use crate::onesided::Region;
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
@@ -15,8 +16,15 @@ use std::sync::{Arc, Mutex};
 
 /// A range of the shareable heap that peers reach.
 pub(super) struct Lease {
-    addr: usize,
+    held: Held,
     transport: Arc<Transport>,
+}
+
+enum Held {
+    /// What the heap handed out, by its address.
+    Range(usize),
+    /// What stood for a buffer that is registered no more.
+    Twin { _twin: Arc<Twin> },
 }
 
 /// In place of where a range begins: its rank has no memory for it.
@@ -29,12 +37,20 @@ impl Lease {
     /// Of memory that the heap handed out; from now on it is freed through this alone.
     pub fn new(addr: usize, transport: Arc<Transport>) -> Lease {
         sweep();
-        Lease { addr, transport }
+        Lease { held: Held::Range(addr), transport }
+    }
+
+    /// Of what stood for a registered buffer; its last holder frees it.
+    pub fn of_twin(twin: Arc<Twin>, transport: Arc<Transport>) -> Lease {
+        Lease { held: Held::Twin { _twin: twin }, transport }
     }
 
     /// All ranks have given it up.
     pub fn free(self) -> Result<()> {
-        heap::mine()?.free(self.addr)
+        match self.held {
+            Held::Range(addr) => heap::mine()?.free(addr),
+            Held::Twin { .. } => Ok(()),
+        }
     }
 
     /// Nobody may have told the others.

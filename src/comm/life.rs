@@ -199,7 +199,7 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
     fds.extend(control.as_ref().map(|c| c.file().as_fd()));
     fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
     let hello = Hello { rank, nranks, info: &info, fds: &fds };
-    let mut peers: Vec<Option<(PeerHeap, Introduction)>> = (0..nranks).map(|_| None).collect();
+    let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
     let mut opened: Option<Control> = None;
     let mut board: Option<File> = None;
     let (own_machine, mut unlike) = (introduction.machine, None);
@@ -208,6 +208,8 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
         let faulty = || {
             Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
         };
+        let faulty_memory =
+            |e: Error| Error::new(e.code, format!("what rank {peer} shares cannot be mapped: {}", e.message));
         let introduction = Introduction::decode(info).ok_or_else(faulty)?;
         if introduction.machine != own_machine {
             unlike.get_or_insert(peer);
@@ -215,11 +217,11 @@ pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicat
         let mut fds = fds.into_iter().map(File::from);
         let heap_file = fds.next().ok_or_else(faulty)?;
         let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
-        let heap = heap::peer(introduction.heap, &heap_file, heap_bytes)?;
+        let heap = heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
         if peer == 0 && rank != 0 {
             let file = fds.next().ok_or_else(faulty)?;
             let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
-            opened = Some(Control::open(file, layout)?);
+            opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
             board = fds.next();
         }
         *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
@@ -305,7 +307,7 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let (mut communicator, told) = part(handle)?;
     if communicator.broken().is_err() {
-        communicator.registered.forsake();
+        communicator.registered.forsake(communicator.transport.clone());
     }
     told
 }
@@ -317,7 +319,7 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
     shared.transport.abort();
     shared.turns.abort();
     let (mut communicator, _) = part(handle)?;
-    communicator.registered.forsake();
+    communicator.registered.forsake(communicator.transport.clone());
     Ok(())
 }
 

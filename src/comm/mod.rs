@@ -225,7 +225,11 @@ pub fn group_simulate_end() -> Result<u64> {
 }
 /// Shareable, 64-byte aligned memory: collectives on it copy nothing.
 pub fn mem_alloc(bytes: usize) -> Result<usize> {
-    heap::mine()?.alloc(bytes)
+    heap::mine()?.alloc(bytes).or_else(|full| {
+        // What ranks that failed left behind is free once the others know.
+        lease::sweep();
+        heap::mine()?.alloc(bytes).map_err(|_| full)
+    })
 }
 /// Give memory of [`mem_alloc`] back.
 pub fn mem_free(addr: usize) -> Result<()> {

@@ -4,6 +4,7 @@
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::communicator::Communicator;
+use super::lease::Lease;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::log;
@@ -11,8 +12,10 @@ use crate::memory::heap;
 use crate::memory::registered::{self, Buffer, Outcome, Registered};
 use crate::memory::view::{Address, View};
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::transport::Transport;
 use crate::types::Rank;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Below this many bytes a call copies its data, registered or not: that costs less than the edges do.
 const WORTH: usize = 16 << 10;
@@ -28,8 +31,8 @@ pub(super) struct Registrations {
     /// The shares' buffers, by address.
     buffers: Vec<Buffer>,
     rank: Rank,
-    /// Peers may still be at work on the buffers.
-    forsaken: bool,
+    /// Peers may still be at work on the buffers, until they have left this.
+    forsaken: Option<Arc<Transport>>,
     /// A buffer that was freed has been complained of.
     told: Cell<bool>,
 }
@@ -37,12 +40,12 @@ pub(super) struct Registrations {
 impl Registrations {
     pub(super) fn of(rank: Rank) -> Registrations {
         let (shares, buffers) = (Vec::new(), Vec::new());
-        Registrations { shares, buffers, rank, forsaken: false, told: Cell::new(false) }
+        Registrations { shares, buffers, rank, forsaken: None, told: Cell::new(false) }
     }
 
     /// The communicator ends with a failure that peers may not have seen yet.
-    pub(super) fn forsake(&mut self) {
-        self.forsaken = true;
+    pub(super) fn forsake(&mut self, transport: Arc<Transport>) {
+        self.forsaken = Some(transport);
     }
 
     /// [`reach`](Registrations::reach) for a call's input and output. Those of a call in place share memory, and go to the
@@ -156,8 +159,12 @@ impl Registrations {
     }
 
     fn release(&self, share: Registered) {
-        if let Some(news) = share.release(self.forsaken) {
+        let Some(released) = share.release() else { return };
+        if let Some(news) = released.news {
             log::warn(self.rank, format_args!("{news}"));
+        }
+        if let Some(transport) = &self.forsaken {
+            Lease::of_twin(released.twin, transport.clone()).keep();
         }
     }
 }
@@ -311,7 +318,7 @@ mod tests {
         let other = comm::init_all(1).unwrap();
         let again = registered::register(address(&memory), size_of_val(&memory[..])).unwrap();
         let Outcome::Registered(share) = again else { panic!("it is not private memory") };
-        assert_eq!(share.release(false), None);
+        assert_eq!(share.release().unwrap().news, None);
         comm::destroy(other[0]).unwrap();
     }
 }

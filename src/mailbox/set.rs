@@ -59,7 +59,7 @@ pub fn prepare(addr: usize, shape: &Shape, rank: Rank) -> Result<u64> {
     let all =
         heap.view(offset, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
     kernels::zero(all);
-    Block::new(heap::own()?, offset as u64, *shape, rank)?.words().prepare();
+    Block::new(&*heap::own()?, offset as u64, *shape, rank)?.words().prepare();
     Ok(offset as u64)
 }
 
@@ -67,7 +67,7 @@ impl Mailboxes {
     /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large.
     pub fn new(transport: Arc<Transport>, told: &[(u64, Shape)]) -> Result<Mailboxes> {
         let block = |(rank, &(offset, shape)): (Rank, &(u64, Shape))| {
-            Block::new(transport.heap_of(rank).clone(), offset, shape, rank)
+            Block::new(transport.heap_of(rank), offset, shape, rank)
         };
         let blocks = (0..).zip(told).map(block).collect::<Result<Box<[Block]>>>()?;
         let mine = *blocks[transport.rank() as usize].shape();

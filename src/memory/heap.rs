@@ -1,13 +1,17 @@
 //! The shareable heap: memory of `pennyMemAlloc`, which peers reach directly.
 //!
-//! One sparse unnamed file a process, mapped once at its full size; every communicator hands its descriptor to the
-//! peers when they meet, so allocations made later need no further exchange. An [`Arena`] over its addresses says what
-//! is whose. Pages are reserved when they are handed out: exhaustion is an error of `alloc`, never a SIGBUS.
+//! One sparse unnamed file a process, mapped once at its full size. Every communicator hands its descriptor to the
+//! peers when they meet, and they map what they need of it ([`PeerHeap`]), so allocations made later need no further
+//! exchange. An [`Arena`] over its addresses says what is whose. Pages are reserved when they are handed out: exhaustion
+//! is an error of `alloc`, never a SIGBUS.
 //!
 //! ```text
 //!     file   | used | free | used |   sparse          |   never handed out ...     | limit (PENNY_HEAP_SIZE, else
 //!            '-------- reserved ---'   '- reserved -'                              |        the machine's memory)
 //! ```
+//!
+//! Address space is taken sparingly where it is scarce (`ulimit -v`): unless PENNY_HEAP_SIZE is set the heap takes a
+//! quarter of what is left. A forked child has a heap of its own.
 //!
 //! A sparse range has addresses only; its owner has pages reserved for parts of it, and gives them back. It begins and
 //! ends with pages, so that reserved memory never shares one with it.
@@ -17,11 +21,15 @@ use super::segment::Segment;
 use super::view::View;
 use crate::env;
 use crate::error::{Error, Result};
-use crate::sys::{fork, process, shm};
+use crate::log;
+use crate::sys::{fork, limits, process, shm};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+mod peer;
+pub use peer::PeerHeap;
 
 /// Every allocation begins on a line of its own, so neighbours never share one.
 pub const ALIGN: usize = 64;
@@ -32,6 +40,16 @@ const PAGE: usize = 4096;
 /// Freed ranges of this size and more return their pages to the system.
 const GIVE_BACK: usize = 1 << 20;
 
+/// A heap is not divided further than that when it cannot be mapped.
+const LEAST: usize = 1 << 20;
+
+/// The largest heap: what a 64-bit process can address.
+const MOST: usize = 1 << 47;
+
+/// The heap lies in /dev/shm if that can hold at least such a part of it: systems give a tmpfs half of the memory,
+/// containers often 64 MiB.
+const DEV_SHM_PART: usize = 4;
+
 /// Names a process's heap: 128 random bits, so that a mapping is never mistaken for another's.
 pub type HeapId = [u8; 16];
 
@@ -39,7 +57,11 @@ pub type HeapId = [u8; 16];
 pub struct Heap {
     id: HeapId,
     file: File,
-    segment: Arc<Segment>,
+    segment: Segment,
+    /// The same mapping, as the lists of all ranks' heaps hold it.
+    as_peer: Arc<PeerHeap>,
+    /// What to raise for a larger one.
+    bound: &'static str,
     generation: u32,
     space: Mutex<Space>,
 }
@@ -51,62 +73,88 @@ struct Space {
     sparse: BTreeSet<usize>,
 }
 
-/// A peer's heap, mapped here.
-pub type PeerHeap = Arc<Segment>;
+/// How many forks may lie between a process and its first ancestor that used a heap.
+const MOST_FORKS: usize = 64;
+
+/// The heaps of this process's ancestors and its own, by generation. A child inherits the mappings of its ancestors'.
+static HEAPS: [OnceLock<Result<Heap>>; MOST_FORKS] = [const { OnceLock::new() }; MOST_FORKS];
 
 /// This process's heap, made at the first call.
+#[inline]
 pub fn mine() -> Result<&'static Heap> {
-    static HEAP: OnceLock<Result<Heap>> = OnceLock::new();
-    HEAP.get_or_init(Heap::new).as_ref().map_err(Clone::clone)
+    let heap = HEAPS.get(fork::generation() as usize).ok_or_else(forked_too_often)?;
+    heap.get_or_init(Heap::new).as_ref().map_err(Clone::clone)
+}
+
+#[cold]
+fn forked_too_often() -> Error {
+    Error::usage(format!(
+        "this process was forked {MOST_FORKS} times over from one that used Penny; start it by exec instead"
+    ))
 }
 
 /// This process's heap, as the list of all ranks' heaps holds it.
-pub fn own() -> Result<PeerHeap> {
-    Ok(mine()?.segment.clone())
+pub fn own() -> Result<Arc<PeerHeap>> {
+    Ok(mine()?.as_peer.clone())
 }
 
-/// Map the heap that `id` names, or find it among those mapped already (this process's own included).
-pub fn peer(id: HeapId, file: &File, bytes: usize) -> Result<PeerHeap> {
-    static MAPPED: Mutex<BTreeMap<HeapId, Weak<Segment>>> = Mutex::new(BTreeMap::new());
+/// Map the heap that `id` names, or find it among those mapped already (this process's own included). It is one of
+/// `of` heaps that are to be mapped.
+pub fn peer(id: HeapId, file: &File, bytes: usize, of: u32) -> Result<Arc<PeerHeap>> {
+    static MAPPED: Mutex<BTreeMap<HeapId, Weak<PeerHeap>>> = Mutex::new(BTreeMap::new());
     let own = mine()?;
     if id == own.id {
-        return Ok(own.segment.clone());
+        return Ok(own.as_peer.clone());
     }
     let mut mapped = MAPPED.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(segment) = mapped.get(&id).and_then(Weak::upgrade) {
         return Ok(segment);
     }
     mapped.retain(|_, weak| weak.strong_count() > 0);
-    let segment = Arc::new(Segment::map(file, bytes)?);
-    mapped.insert(id, Arc::downgrade(&segment));
-    Ok(segment)
+    // Half of what is left, divided by all; the next one takes its share of the rest.
+    let share = limits::addresses_left() / 2 / of.max(1) as usize;
+    let heap = Arc::new(PeerHeap::map(file, bytes, share)?);
+    mapped.insert(id, Arc::downgrade(&heap));
+    Ok(heap)
 }
 
 impl Heap {
     fn new() -> Result<Heap> {
         fork::watch();
-        let limit = limit_bytes()?;
-        let make = |bytes: usize| -> Result<(File, Segment)> {
-            let file = shm::unnamed(bytes, shm::Backing::DevShm)
-                .or_else(|_| shm::unnamed(bytes, shm::Backing::Memfd))?;
-            let segment = Segment::map(&file, bytes)?;
-            Ok((file, segment))
-        };
-        // A limit on address space (`ulimit -v`) may forbid the full size; a smaller heap is better than none.
-        let mut bytes = limit;
-        let (file, segment) = loop {
-            match make(bytes) {
-                Ok(made) => break made,
-                Err(e) if bytes <= 1 << 20 => return Err(e),
-                Err(_) => bytes = (bytes / 4).next_multiple_of(PAGE),
+        let asked = limit_bytes()?;
+        let sparing = limits::addresses_left() / 4;
+        let files = limits::file_bytes();
+        let size = asked.unwrap_or_else(|| machine_bytes().min(sparing)).min(files);
+        let mut bytes = whole_pages(size);
+        let file = shm::create(bytes, 0, bytes.min(machine_bytes()) / DEV_SHM_PART)?;
+        // A limit on address space (`ulimit -v`) may forbid the size that was asked for; a smaller heap is better than none.
+        // BOUND: it falls to a quarter each time.
+        let segment = loop {
+            match Segment::of(&file, bytes) {
+                Ok(segment) => break segment,
+                Err(e) if bytes <= LEAST => return Err(e),
+                Err(_) => bytes = whole_pages((bytes / 4).min(sparing)),
             }
         };
+        let wanted = asked.unwrap_or_else(machine_bytes);
+        let bound = match bytes {
+            _ if bytes >= whole_pages(wanted) => "PENNY_HEAP_SIZE",
+            _ if bytes == whole_pages(files) => "`ulimit -f`",
+            _ => "`ulimit -v`",
+        };
+        if bytes < whole_pages(wanted) {
+            log::decided(format_args!(
+                "the shareable heap has {bytes} bytes, not {wanted}, because of {bound}"
+            ));
+        }
         let mut arena = Arena::new();
         arena.add_segment(segment.base() as u64, bytes as u64);
         Ok(Heap {
             id: process::random(),
             file,
-            segment: Arc::new(segment),
+            as_peer: Arc::new(PeerHeap::from(segment.clone())),
+            segment,
+            bound,
             generation: fork::generation(),
             space: Mutex::new(Space { arena, sparse: BTreeSet::new() }),
         })
@@ -202,6 +250,11 @@ impl Heap {
                     block.start
                 ),
                 Refused::Freed => format!("ptr {addr:#x} is not memory of pennyMemAlloc any more; it was freed already"),
+                Refused::Never if self.was_inherited(addr) => {
+                    return Error::usage(format!(
+                        "ptr {addr:#x} is memory of the process from which this one was forked; only that may free it"
+                    ));
+                }
                 Refused::Never => format!("ptr {addr:#x} is not the start of memory that pennyMemAlloc returned"),
             })
         })? as usize;
@@ -222,11 +275,15 @@ impl Heap {
         self.segment.view(offset, bytes)
     }
 
+    /// Does an address lie in the heap of an ancestor?
+    fn was_inherited(&self, addr: usize) -> bool {
+        let ancestors = HEAPS.iter().take(self.generation as usize).filter_map(OnceLock::get).flatten();
+        ancestors.into_iter().any(|heap| heap.offset_of(addr, 1).is_some())
+    }
+
     fn lock(&self) -> Result<MutexGuard<'_, Space>> {
         if fork::generation() != self.generation {
-            return Err(Error::usage(
-                "this process was forked from one that uses Penny; its memory belongs to the parent",
-            ));
+            return Err(Error::usage("this heap is that of the process from which this one was forked"));
         }
         Ok(self.space.lock().unwrap_or_else(|e| e.into_inner()))
     }
@@ -242,10 +299,11 @@ impl Heap {
             let aligned = if align > ALIGN { format!(" at a multiple of {align}") } else { String::new() };
             Error::system(format!(
                 "the shareable heap has no {bytes} bytes left{aligned}: {} of {} are free, the largest range is {}; free \
-                 memory or raise PENNY_HEAP_SIZE",
+                 memory or raise {}",
                 e.free,
                 self.segment.bytes(),
-                e.largest
+                e.largest,
+                self.bound
             ))
         })?;
         Ok(block.offset as usize..(block.offset + block.bytes) as usize)
@@ -271,16 +329,28 @@ impl Heap {
     }
 }
 
-fn limit_bytes() -> Result<usize> {
-    let bytes = match env::get("PENNY_HEAP_SIZE") {
-        Some(text) => env::parse_bytes(&text).ok_or_else(|| {
-            Error::argument(format!(
-                "PENNY_HEAP_SIZE is `{text}`; it takes a number of bytes such as 67108864, 64M or 2G"
-            ))
-        })?,
-        None => shm::physical_memory() as usize,
-    };
-    Ok(bytes.max(PAGE).next_multiple_of(PAGE))
+/// What PENNY_HEAP_SIZE asks for, in whole pages.
+fn limit_bytes() -> Result<Option<usize>> {
+    let Some(text) = env::get("PENNY_HEAP_SIZE") else { return Ok(None) };
+    let bytes = env::parse_bytes(&text).ok_or_else(|| {
+        Error::argument(format!(
+            "PENNY_HEAP_SIZE is `{text}`; it takes a number of bytes such as 67108864, 64M or 2G"
+        ))
+    })?;
+    if bytes > MOST {
+        return Err(Error::argument(format!(
+            "PENNY_HEAP_SIZE is `{text}`; no process has so many addresses: pass at most {MOST}"
+        )));
+    }
+    Ok(Some(bytes.max(PAGE).next_multiple_of(PAGE)))
+}
+
+fn whole_pages(bytes: usize) -> usize {
+    (bytes & !(PAGE - 1)).max(PAGE)
+}
+
+fn machine_bytes() -> usize {
+    usize::try_from(shm::physical_memory()).unwrap_or(MOST).min(MOST)
 }
 
 #[cfg(test)]

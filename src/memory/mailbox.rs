@@ -10,7 +10,7 @@
 //! queues are equally long writes one row, which is four lines for 64 threads.
 
 use super::heap::PeerHeap;
-use super::segment::ShmSafe;
+use super::segment::{Segment, ShmSafe};
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::sync::bell::{Bell, Sleepers};
@@ -127,7 +127,8 @@ pub struct Block {
     words: Words<'static>,
     bells: &'static [Bell],
     waiting: &'static [AtomicU64],
-    heap: PeerHeap,
+    /// Of its rank's heap, as far as the block reaches.
+    heap: Segment,
 }
 
 /// Offsets in the heap.
@@ -202,7 +203,7 @@ impl Shape {
 
 impl Block {
     /// The mailbox of `rank`, which told its place and shape. An error if these cannot be.
-    pub fn new(heap: PeerHeap, offset: u64, shape: Shape, rank: Rank) -> Result<Block> {
+    pub fn new(heap: &PeerHeap, offset: u64, shape: Shape, rank: Rank) -> Result<Block> {
         let faulty = || {
             Error::remote(format!(
                 "rank {rank} told a mailbox outside of its shared heap; destroy the communicator"
@@ -214,6 +215,12 @@ impl Block {
         if !offset.is_multiple_of(64) || end > heap.bytes() {
             return Err(faulty());
         }
+        let heap = heap.up_to(end).cloned().ok_or_else(|| {
+            Error::system(format!(
+                "cannot map rank {rank}'s mailbox of {} bytes; raise `ulimit -v`",
+                shape.bytes()
+            ))
+        })?;
         let layout = shape.layout(offset);
         let rows = shape.capacity() as usize * shape.stride() as usize;
         let words = Words {
@@ -292,17 +299,15 @@ fn stay<T: ShmSafe>(words: &[T]) -> &'static [T] {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::segment::Segment;
-    use std::sync::Arc;
 
     fn heap() -> PeerHeap {
-        Arc::new(Segment::create(1 << 20, 1 << 20).unwrap().0)
+        PeerHeap::from(Segment::create(1 << 20, 1 << 20).unwrap().0)
     }
 
     #[test]
     fn nothing_overlaps_in_a_block() {
         let shape = Shape { threads: 17, slots: 33, slot_bytes: 48, ranks: 3 };
-        let block = Block::new(heap(), 4096, shape, 0).unwrap();
+        let block = Block::new(&heap(), 4096, shape, 0).unwrap();
         let place = |addr: *const u8, bytes: usize| (addr as usize, bytes);
         let mut ranges = vec![place((&raw const *block.words.head).cast(), size_of::<Head>())];
         ranges.push(place(block.bells.as_ptr().cast(), size_of_val(block.bells)));
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn only_the_start_of_a_slot_is_a_slot() {
         let shape = Shape { threads: 2, slots: 5, slot_bytes: 80, ranks: 1 };
-        let block = Block::new(heap(), 0, shape, 0).unwrap();
+        let block = Block::new(&heap(), 0, shape, 0).unwrap();
         for slot in 0..5 {
             let at = block.payload(slot, 80).addr() as usize;
             assert_eq!(
@@ -339,7 +344,7 @@ mod tests {
     fn a_block_past_the_end_of_its_heap_is_refused_by_the_name_of_its_rank() {
         let shape = Shape { threads: 64, slots: 512, slot_bytes: 64, ranks: 2 };
         for offset in [1 << 20, u64::MAX, u64::MAX - 63, (1 << 20) - 64, 8] {
-            let e = Block::new(heap(), offset, shape, 7).map(drop).unwrap_err();
+            let e = Block::new(&heap(), offset, shape, 7).map(drop).unwrap_err();
             assert!(e.message.contains("rank 7"), "{e}");
         }
     }

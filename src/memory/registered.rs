@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::sys::maps::{self, Mapping};
 use crate::sys::{fork, remap};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Where a registered buffer lies, and its twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +39,27 @@ pub struct Buffer {
 #[must_use]
 pub struct Registered(Buffer);
 
+/// The heap's memory behind a registered buffer; given back to the heap with the last holder.
+pub struct Twin {
+    block: usize,
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's, and refused.
+        let _ = heap::mine().and_then(|heap| heap.free(self.block));
+    }
+}
+
+/// What is left of a share that was released.
+#[must_use]
+pub struct Released {
+    /// To be held for as long as a peer may be at work on the buffer.
+    pub twin: Arc<Twin>,
+    /// What the program should know.
+    pub news: Option<String>,
+}
+
 /// What became of a wish to register.
 pub enum Outcome {
     /// Peers reach it from now on.
@@ -52,13 +73,10 @@ pub enum Outcome {
 /// A registered buffer of this process.
 struct Entry {
     buffer: Buffer,
-    /// What the heap gave for its twin.
-    block: usize,
+    twin: Arc<Twin>,
     shares: usize,
     /// The process that moved it; a forked child has its parent's list, and no buffer of its own in it.
     generation: u32,
-    /// A peer may still write to the twin, so its place is not to be given to others.
-    forsaken: bool,
 }
 
 impl Entry {
@@ -154,7 +172,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     if let Some(twin) = heap.view(first, bytes) {
         remap::make_present(twin.addr() as usize, bytes);
     }
-    Ok(Entry { buffer, block, shares: 1, generation: fork::generation(), forsaken: false })
+    Ok(Entry { buffer, twin: Arc::new(Twin { block }), shares: 1, generation: fork::generation() })
 }
 
 impl Buffer {
@@ -210,29 +228,28 @@ impl Registered {
         self.0
     }
 
-    /// Give the share up. `forsaken`: a peer may still be at work on the buffer, in a call that failed here. What the
-    /// program should know comes back as a sentence.
-    pub fn release(self, forsaken: bool) -> Option<String> {
+    /// Give the share up. `None`: it is a parent's, and this process a forked child.
+    pub fn release(self) -> Option<Released> {
         let mut all = buffers();
         let at = all.iter().position(|e| e.is_ours() && e.buffer == self.0)?;
         all[at].shares -= 1;
-        all[at].forsaken |= forsaken;
         if all[at].shares > 0 {
-            return None;
+            return Some(Released { twin: all[at].twin.clone(), news: None });
         }
-        let entry = all.swap_remove(at);
-        let buffer = entry.buffer;
-        match put_back(&buffer) {
+        let Entry { buffer, twin, .. } = all.swap_remove(at);
+        let news = match put_back(&buffer) {
             Ok(whole) => {
                 alias::remove(&(buffer.pages.0..buffer.pages.1));
-                if !entry.forsaken {
-                    let _ = heap::mine().and_then(|heap| heap.free(entry.block));
-                }
                 let freed = "was freed, or its pages exchanged, without pennyCommDeregister";
                 (!whole).then(|| format!("the buffer at {:#x} {freed}", buffer.start))
             }
-            Err(e) => Some(format!("the buffer at {:#x} stays in the shareable heap: {e}", buffer.start)),
-        }
+            Err(e) => {
+                // The program's memory is the twin's from now on.
+                std::mem::forget(twin.clone());
+                Some(format!("the buffer at {:#x} stays in the shareable heap: {e}", buffer.start))
+            }
+        };
+        Some(Released { twin, news })
     }
 }
 

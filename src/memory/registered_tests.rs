@@ -35,6 +35,11 @@ fn tried(of: &[u64]) -> Result<Registered, String> {
     }
 }
 
+/// Gives a share up; what the program should know of it.
+fn told(share: Registered) -> Option<String> {
+    share.release().expect("this process's own").news
+}
+
 fn registered(of: &[u64]) -> Registered {
     tried(of).unwrap()
 }
@@ -69,7 +74,7 @@ fn a_buffer_keeps_its_bytes_and_its_twin_is_the_same_memory() {
     // SAFETY: as above.
     unsafe { inner.addr().cast::<u64>().write(8) };
     assert_eq!(memory[3 + head.0.bytes() / 8], 8);
-    assert_eq!(share.release(false), None);
+    assert_eq!(told(share), None);
     assert_eq!((memory[50_000], memory[3 + head.0.bytes() / 8]), (7, 8));
     let changed = memory.iter().enumerate().filter(|&(i, &x)| i as u64 != x).count();
     assert_eq!(changed, 2);
@@ -93,7 +98,7 @@ fn the_edges_of_a_part_are_what_of_it_is_on_the_outer_pages() {
     assert_eq!(bytes_of(page, 3 * page), [0, 0]);
     assert_eq!(bytes_of(2 * page, 3 * page + 8), [0, 8]);
     assert_eq!(bytes_of(3 * page + 8, 3 * page + 24), [0, 16]);
-    assert_eq!(share.release(false), None);
+    assert_eq!(told(share), None);
 }
 
 #[test]
@@ -116,7 +121,7 @@ fn neighbours_on_the_outer_pages_lose_no_store_while_a_buffer_comes_and_goes() {
             }
             stored
         });
-        let come_and_go = |_| tried(buffer).map_or_else(Some, |share| share.release(false));
+        let come_and_go = |_| tried(buffer).map_or_else(Some, |share| told(share));
         let trouble = (0..10_000).find_map(come_and_go);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(trouble, None);
@@ -132,10 +137,10 @@ fn shares_of_one_buffer_move_it_once_and_back_once() {
     let second = registered(&memory[100..1000]);
     assert_eq!(second.buffer(), first.buffer());
     assert!(why_declined(&memory[..100]).contains("in part"));
-    assert_eq!(first.release(false), None);
+    assert_eq!(told(first), None);
     assert!(second.buffer().is_still(whole(&memory[1..])));
     let buffer = second.buffer();
-    assert_eq!(second.release(false), None);
+    assert_eq!(told(second), None);
     assert!(!buffer.is_still(whole(&memory[1..])));
 }
 
@@ -144,7 +149,7 @@ fn what_cannot_be_moved_is_declined_and_says_why() {
     let local = [0u64; 2000];
     // The test's thread has its stack from mmap, so that it may be moved; a share must then be given back.
     if let Outcome::Registered(share) = register(address(&local), size_of_val(&local)).unwrap() {
-        assert_eq!(share.release(false), None);
+        assert_eq!(told(share), None);
     }
     static CONSTANT: [u64; 2000] = [1; 2000];
     assert!(why_declined(&CONSTANT).contains("not ordinary memory"));
@@ -164,14 +169,18 @@ fn what_cannot_be_moved_is_declined_and_says_why() {
 }
 
 #[test]
-fn a_twin_that_peers_may_still_write_to_is_not_given_to_others() {
+fn a_twin_that_peers_may_still_write_to_is_given_to_others_when_its_last_holder_is_gone() {
     let memory = pages(600);
-    let share = registered(&memory);
-    let forsaken = share.buffer().twin;
-    assert_eq!(share.release(true), None);
+    let (first, second) = (registered(&memory), registered(&memory));
+    let forsaken_at = first.buffer().twin;
+    let forsaken = first.release().unwrap().twin;
+    assert_eq!(told(second), None);
     let again = registered(&memory);
-    assert!(again.buffer().twin.abs_diff(forsaken) >= size_of_val(&memory[..]));
-    assert_eq!(again.release(false), None);
+    assert!(again.buffer().twin.abs_diff(forsaken_at) >= size_of_val(&memory[..]));
+    assert_eq!(told(again), None);
+    let owned = forsaken.block;
+    drop(forsaken);
+    assert!(heap::mine().unwrap().free(owned).is_err(), "it was freed with its last holder");
 }
 
 #[test]
@@ -186,6 +195,6 @@ fn pages_that_are_not_ours_any_more_are_found_out_and_left_alone() {
     unsafe { remap::unshare(heap::mine().unwrap().file(), buffer.offset(at), at, bytes) }.unwrap();
     memory.words.fill(2);
     assert!(!buffer.is_still(whole(&memory)));
-    assert!(share.release(false).unwrap().contains("without pennyCommDeregister"));
+    assert!(told(share).unwrap().contains("without pennyCommDeregister"));
     assert!(memory.words.iter().all(|&word| word == 2));
 }

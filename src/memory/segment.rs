@@ -3,9 +3,11 @@
 use super::view::View;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sys::remap::Again;
 use crate::sys::shm;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
+use std::sync::Arc;
 
 /// What may live in shared memory: plain atomics in a fixed layout, valid for any bytes another process may write.
 ///
@@ -14,21 +16,38 @@ use std::fs::File;
 /// bit pattern is a valid value.
 pub unsafe trait ShmSafe {}
 
-/// A mapping of a whole shared file. The file itself has no name (see [`shm`]).
+/// A mapping of a shared file from its beginning. The file itself has no name (see [`shm`]). A clone is the same mapping.
+#[derive(Clone)]
 pub struct Segment {
-    map: MmapRaw,
+    /// Where it is mapped.
+    base: usize,
     bytes: usize,
+    /// Unmaps it with the last clone.
+    _map: Arc<Map>,
+}
+
+/// Who unmaps a mapping.
+enum Map {
+    File { _raw: MmapRaw },
+    Again { _again: Again },
 }
 
 impl Segment {
     /// New zeroed memory with the file by which others map it; the first `reserved` bytes have their space already.
     pub fn create(bytes: usize, reserved: usize) -> Result<(Segment, File)> {
-        let file = shm::sparse(bytes, reserved)?;
-        Ok((Segment::map(&file, bytes)?, file))
+        let file = shm::create(bytes, reserved, bytes)?;
+        Ok((Segment::of(&file, bytes)?, file))
     }
 
-    /// Map a file that somebody else made. Fails if it is smaller than `bytes`.
+    /// Map a file that a peer made. Fails if it is smaller than `bytes`, or could be made smaller where that can be ruled
+    /// out.
     pub fn map(file: &File, bytes: usize) -> Result<Segment> {
+        Segment::map_first(file, bytes, bytes)
+    }
+
+    /// Map the first `part` bytes of a file that a peer made and announced with `bytes` bytes.
+    pub fn map_first(file: &File, bytes: usize, part: usize) -> Result<Segment> {
+        shm::check_sealed(file)?;
         let size =
             file.metadata().map_err(|e| Error::system(format!("cannot read a segment's size: {e}")))?.len();
         if size < bytes as u64 {
@@ -36,12 +55,23 @@ impl Segment {
                 "a peer's segment has {size} bytes where {bytes} were announced; the peer is faulty"
             )));
         }
-        let map = MmapOptions::new().len(bytes).map_raw(file).map_err(|e| {
-            Error::system(format!(
-                "cannot map {bytes} bytes of shared memory: {e}; check `ulimit -v` or lower PENNY_HEAP_SIZE"
-            ))
-        })?;
-        Ok(Segment { map, bytes })
+        Segment::of(file, part)
+    }
+
+    /// Map the first bytes of a file that this process made.
+    pub fn of(file: &File, bytes: usize) -> Result<Segment> {
+        let raw = MmapOptions::new().len(bytes).map_raw(file).map_err(|e| refused(bytes, &e.to_string()))?;
+        Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
+    }
+
+    /// Map the same file a second time, `bytes` bytes of it. They must not be more than the file has.
+    ///
+    /// # Safety
+    /// The file has as many bytes.
+    pub(super) unsafe fn again(&self, bytes: usize) -> Result<Segment> {
+        // SAFETY: this is a shared mapping from the file's beginning, and the caller's promise.
+        let again = unsafe { Again::of(self.base, bytes) }.map_err(|e| refused(bytes, &e.message))?;
+        Ok(Segment { base: again.at(), bytes, _map: Arc::new(Map::Again { _again: again }) })
     }
 
     /// Bytes mapped.
@@ -51,7 +81,7 @@ impl Segment {
 
     /// The address of the first byte, as a number.
     pub fn base(&self) -> usize {
-        self.map.as_mut_ptr() as usize
+        self.base
     }
 
     /// Payload at `offset`; `None` if it does not lie within.
@@ -61,7 +91,7 @@ impl Segment {
             return None;
         }
         // SAFETY: within the mapping, which lives as long as self.
-        Some(unsafe { View::from_raw(self.map.as_mut_ptr().add(offset), bytes) })
+        Some(unsafe { View::from_raw((self.base + offset) as *mut u8, bytes) })
     }
 
     /// The 64-bit word at `offset`, which others may change at any time; `None` if it does not lie within or is misaligned.
@@ -95,6 +125,12 @@ impl Segment {
     }
 }
 
+fn refused(bytes: usize, why: &str) -> Error {
+    Error::system(format!(
+        "cannot map {bytes} bytes of shared memory: {why}; check `ulimit -v` or lower PENNY_HEAP_SIZE"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +147,19 @@ mod tests {
         let b = Segment::map(&file, 4096).unwrap();
         a.structs::<Word>(64, 1)[0].0.store(7, Ordering::Release);
         assert_eq!(b.structs::<Word>(64, 1)[0].0.load(Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn a_second_mapping_of_a_part_sees_the_whole_file_and_outlives_the_first() {
+        let (a, file) = Segment::create(1 << 20, 1 << 20).unwrap();
+        let part = Segment::map_first(&file, 1 << 20, 4096).unwrap();
+        drop(file);
+        // SAFETY: the file has so many bytes.
+        let whole = unsafe { part.again(1 << 20) }.unwrap();
+        drop(part);
+        a.word64(1 << 19).unwrap().store(7, Ordering::Release);
+        assert_eq!(whole.word64(1 << 19).unwrap().load(Ordering::Acquire), 7);
+        assert_eq!((whole.bytes(), whole.clone().base()), (1 << 20, whole.base()));
     }
 
     #[test]

@@ -156,7 +156,9 @@ impl Domain {
             return Ok(None);
         }
         let Ok(place) = self.place("dest", addr, 1) else { return Ok(None) };
-        Ok(Some(place.region.view(&self.transport, rank, place.offset, 1)?.addr() as usize))
+        // What lies behind it in its segment must be reached from there too.
+        let whole = place.region.view(&self.transport, rank, 0, place.region.bytes())?;
+        Ok(Some(whole.part(place.offset, 1).addr() as usize))
     }
 
     /// May calls still succeed? To be asked before what does not wait.

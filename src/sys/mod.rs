@@ -7,6 +7,7 @@ pub mod credentials;
 pub mod fork;
 pub mod futex;
 pub mod keeper;
+pub mod limits;
 pub mod maps;
 pub mod process;
 pub mod remap;

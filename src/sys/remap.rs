@@ -4,6 +4,7 @@
 //! whoever reads meanwhile sees no difference. What is written between the copy and the exchange is lost, so only
 //! pages that nobody writes may be moved; a page that other objects share is not such a one.
 
+use super::limits;
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -21,6 +22,8 @@ pub fn page() -> usize {
 /// # Safety
 /// The range is whole pages of ordinary private memory, which nobody writes during the call.
 pub unsafe fn share(file: &File, offset: usize, at: usize, bytes: usize) -> Result<()> {
+    // The limit counts for writing below the file's end, too, and the kernel would send SIGXFSZ.
+    limits::check_file(offset.saturating_add(bytes))?;
     // SAFETY: the caller's promise. The bytes are only handed to the kernel.
     let old = unsafe { std::slice::from_raw_parts(at as *const u8, bytes) };
     file.write_all_at(old, offset as u64)
@@ -65,6 +68,41 @@ pub unsafe fn unshare(file: &File, offset: usize, at: usize, bytes: usize) -> Re
 fn refused(bytes: usize) -> Error {
     let e = std::io::Error::last_os_error();
     Error::system(format!("cannot put {bytes} bytes of other pages in a buffer's place: {e}"))
+}
+
+/// A second mapping of what a shared mapping maps, from its beginning on. Dropping it unmaps it.
+pub struct Again {
+    at: usize,
+    bytes: usize,
+}
+
+impl Again {
+    /// Of the mapping at an address, `bytes` bytes long: more than the first one has if the file has more. Needs no
+    /// descriptor of the file.
+    ///
+    /// # Safety
+    /// A shared mapping begins at `at`, and its file has `bytes` bytes from there on.
+    pub unsafe fn of(at: usize, bytes: usize) -> Result<Again> {
+        // SAFETY: an old size of 0 leaves the old mapping as it is; the new one lies where the kernel has room.
+        let new = unsafe { libc::mremap(at as *mut libc::c_void, 0, bytes, libc::MREMAP_MAYMOVE) };
+        if new == libc::MAP_FAILED {
+            let e = std::io::Error::last_os_error();
+            return Err(Error::system(format!("cannot map {bytes} bytes of shared memory again: {e}")));
+        }
+        Ok(Again { at: new as usize, bytes })
+    }
+
+    /// The address of the first byte.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made above; its owner has nothing of it any more.
+        unsafe { libc::munmap(self.at as *mut libc::c_void, self.bytes) };
+    }
 }
 
 /// Make the pages of a shared mapping present, so that the first to touch them need not wait. It may do nothing.

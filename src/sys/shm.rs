@@ -1,13 +1,24 @@
 //! Shared memory that never has a name.
 //!
+//! ```text
+//!     PENNY_SHM   unset    /dev/shm, if it is a tmpfs with room, else a sealed memfd
+//!                 posix    /dev/shm or an error
+//!                 memfd    a sealed memfd
+//! ```
+//!
 //! A file in /dev/shm opened with `O_TMPFILE` has no directory entry at any instant, so no kill, however timed, can
-//! leave it behind; other ranks get it as a file descriptor. Where /dev/shm is missing or too small a sealed memfd
-//! takes its place. Space is reserved before anyone may touch it: a full file system is an error here, never a SIGBUS.
+//! leave it behind; other ranks get it as a file descriptor. Space is reserved before anyone may touch it: a full file
+//! system is an error here, never a SIGBUS. A memfd is sealed at its final size, so no process can shrink it under
+//! its users; a file in /dev/shm cannot be sealed.
 
+use super::limits;
+use crate::env;
 use crate::error::{Error, Result};
+use crate::log;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::sync::OnceLock;
 
 /// Where an unnamed file's pages are accounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +29,69 @@ pub enum Backing {
     Memfd,
 }
 
+/// What `PENNY_SHM` asks for; `None`: /dev/shm where it will do, else a memfd.
+fn asked_for() -> Result<Option<Backing>> {
+    match env::get("PENNY_SHM").as_deref() {
+        None => Ok(None),
+        Some("posix") => Ok(Some(Backing::DevShm)),
+        Some("memfd") => Ok(Some(Backing::Memfd)),
+        Some(text) => Err(Error::argument(format!(
+            "PENNY_SHM is `{text}`; it is `posix` (files in /dev/shm) or `memfd` (sealed memory files)"
+        ))),
+    }
+}
+
+/// An unnamed file of `bytes` bytes for good, whose first `reserved` have their space. Every segment is made here.
+/// Unless PENNY_SHM says otherwise it lies in /dev/shm if that has `room` bytes free, else in a memfd.
+pub fn create(bytes: usize, reserved: usize, room: usize) -> Result<File> {
+    // Beyond the limit the kernel would not only refuse but send SIGXFSZ.
+    limits::check_file(bytes)?;
+    let make = |backing| {
+        let file = unnamed(bytes, backing)?;
+        reserve(&file, 0, reserved)?;
+        Ok(file)
+    };
+    match asked_for()? {
+        Some(Backing::Memfd) => make(Backing::Memfd),
+        Some(Backing::DevShm) => make(Backing::DevShm).map_err(|e| {
+            Error::new(
+                e.code,
+                format!("{}; PENNY_SHM=posix rules a memfd out, which unset it does not", e.message),
+            )
+        }),
+        None => in_dev_shm(room).and_then(|()| make(Backing::DevShm)).or_else(|why: Error| {
+            let file = make(Backing::Memfd)
+                .map_err(|e| Error::new(e.code, format!("{why}; and instead of it: {e}")))?;
+            log::decided(format_args!("{bytes} bytes of shared memory are a sealed memfd: {why}"));
+            Ok(file)
+        }),
+    }
+}
+
+/// Will /dev/shm do for a file that may come to fill `room` bytes?
+fn in_dev_shm(room: usize) -> Result<()> {
+    let (total, free) = dev_shm_space().ok_or_else(|| Error::system("there is no /dev/shm"))?;
+    if !is_tmpfs(c"/dev/shm") {
+        return Err(Error::system("/dev/shm is not a tmpfs, so its files may lie on a disk"));
+    }
+    if free < room as u64 {
+        return Err(Error::system(format!(
+            "/dev/shm holds {total} bytes, {free} of them free, and {room} may be needed"
+        )));
+    }
+    Ok(())
+}
+
+fn is_tmpfs(path: &std::ffi::CStr) -> bool {
+    // SAFETY: a C string and a struct that the call fills; plain numbers, for which zero is a value.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::statfs(path.as_ptr(), &mut fs) == 0 && fs.f_type == libc::TMPFS_MAGIC
+    }
+}
+
 /// An unnamed file of `bytes` bytes with no space reserved yet.
-pub fn unnamed(bytes: usize, backing: Backing) -> Result<File> {
+fn unnamed(bytes: usize, backing: Backing) -> Result<File> {
     let file = match backing {
         Backing::DevShm => OpenOptions::new()
             .read(true)
@@ -30,32 +102,69 @@ pub fn unnamed(bytes: usize, backing: Backing) -> Result<File> {
             .map_err(|e| Error::system(format!("cannot create shared memory in /dev/shm: {e}")))?,
         Backing::Memfd => memfd()?,
     };
-    file.set_len(bytes as u64).map_err(|e| {
-        Error::system(format!("cannot size shared memory to {bytes} bytes: {e}; check `ulimit -f`"))
-    })?;
+    file.set_len(bytes as u64)
+        .map_err(|e| Error::system(format!("cannot size shared memory to {bytes} bytes: {e}")))?;
     if backing == Backing::Memfd {
-        seal(&file);
+        seal(&file)?;
     }
     Ok(file)
 }
 
 fn memfd() -> Result<File> {
-    // SAFETY: a constant name and flags; the result is checked.
-    let fd = unsafe { libc::memfd_create(c"penny".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
+    let usual = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // Some systems insist on files that are not executable (vm.memfd_noexec), which kernels before 6.3 do not know.
+    let made = [usual | libc::MFD_NOEXEC_SEAL, usual].into_iter().find_map(|flags| {
+        // SAFETY: a constant name and flags; the result is checked.
+        let fd = unsafe { libc::memfd_create(c"penny".as_ptr(), flags) };
+        // SAFETY: a fresh descriptor that nobody else owns.
+        (fd >= 0).then(|| File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+    });
+    made.ok_or_else(|| {
         let e = std::io::Error::last_os_error();
-        return Err(Error::system(format!("cannot create an anonymous memory file: {e}")));
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Error::system(format!("cannot create an anonymous memory file: {e}"))
+    })
 }
 
-/// Nobody may change the size any more: a peer that truncates would turn our reads into SIGBUS.
-fn seal(file: &File) {
-    // SAFETY: fcntl on an open descriptor. A failure only means less protection, so it is not an error.
-    unsafe {
-        libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+/// Fix the size for good: a peer that truncates would turn our reads into SIGBUS.
+fn seal(file: &File) -> Result<()> {
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: fcntl on an open descriptor.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } {
+        0 => Ok(()),
+        _ => {
+            let e = std::io::Error::last_os_error();
+            Err(Error::system(format!("cannot seal an anonymous memory file: {e}")))
+        }
     }
+}
+
+/// Refuse a peer's file that some process may still shrink although it could have been sealed, or, under
+/// PENNY_SHM=memfd, any that may be shrunk.
+pub fn check_sealed(file: &File) -> Result<()> {
+    // SAFETY: fcntl on an open descriptor; files that know no seals are an error, and so not sealed.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals >= 0 && seals & libc::F_SEAL_SHRINK != 0 {
+        return Ok(());
+    }
+    if asked_for()? == Some(Backing::Memfd) {
+        return Err(Error::remote(
+            "a peer's segment is not sealed, as PENNY_SHM=memfd wants it here; set PENNY_SHM=memfd on all ranks",
+        ));
+    }
+    match is_memfd(file) {
+        true => Err(Error::remote(
+            "a peer's segment is a memfd that is not sealed against shrinking; the peer is faulty",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Is it a memfd? All of them lie on one file system, which nothing else lies on.
+fn is_memfd(file: &File) -> bool {
+    static DEVICE: OnceLock<Option<u64>> = OnceLock::new();
+    let device = |file: &File| file.metadata().ok().map(|m| m.dev());
+    let theirs = DEVICE.get_or_init(|| device(&memfd().ok()?));
+    theirs.is_some() && device(file) == *theirs
 }
 
 /// Reserve the pages of a range. After this, touching them cannot fail.
@@ -73,11 +182,17 @@ pub fn reserve(file: &File, offset: usize, bytes: usize) -> Result<()> {
         if e.raw_os_error() == Some(libc::EINTR) {
             continue;
         }
+        if is_memfd(file) {
+            return Err(Error::system(format!(
+                "cannot reserve {bytes} bytes of shared memory: {e}; the machine, or this process's control group, has \
+                 no more memory: free some, or lower PENNY_STAGING or PENNY_HEAP_SIZE"
+            )));
+        }
         let (total, free) = dev_shm_space().unwrap_or((0, 0));
         return Err(Error::system(format!(
             "cannot reserve {bytes} bytes of shared memory: {e}; /dev/shm holds {total} bytes, {free} of them free; \
-             enlarge it (mount -o remount,size=... /dev/shm, docker run --shm-size=...) or lower PENNY_STAGING or \
-             PENNY_HEAP_SIZE"
+             enlarge it (mount -o remount,size=... /dev/shm, docker run --shm-size=...), set PENNY_SHM=memfd, or lower \
+             PENNY_STAGING or PENNY_HEAP_SIZE"
         )));
     }
 }
@@ -87,18 +202,6 @@ pub fn release(file: &File, offset: usize, bytes: usize) {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fallocate on an open descriptor with plain numbers; if it fails the pages merely stay.
     unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) };
-}
-
-/// An unnamed file of `bytes` bytes whose first `reserved` have their space: in /dev/shm if they fit, else a memfd.
-pub fn sparse(bytes: usize, reserved: usize) -> Result<File> {
-    let make = |backing| {
-        let file = unnamed(bytes, backing)?;
-        reserve(&file, 0, reserved)?;
-        Ok(file)
-    };
-    make(Backing::DevShm).or_else(|why: Error| {
-        make(Backing::Memfd).map_err(|e| Error::system(format!("{why}; and instead of it: {e}")))
-    })
 }
 
 /// Total and free bytes of /dev/shm.
@@ -125,8 +228,8 @@ mod tests {
             let file = unnamed(8192, backing).unwrap();
             reserve(&file, 0, 8192).unwrap();
             let meta = file.metadata().unwrap();
-            assert_eq!(meta.len(), 8192);
-            assert_eq!(std::os::unix::fs::MetadataExt::nlink(&meta), 0, "{backing:?}");
+            assert_eq!((meta.len(), is_memfd(&file)), (8192, backing == Backing::Memfd));
+            assert_eq!(meta.nlink(), 0, "{backing:?}");
         }
     }
 
@@ -135,5 +238,29 @@ mod tests {
         let file = unnamed(1 << 50, Backing::DevShm).unwrap();
         let sentence = reserve(&file, 0, 1 << 50).unwrap_err().message;
         assert!(sentence.contains("/dev/shm holds") && sentence.contains("--shm-size"), "{sentence}");
+        assert!(sentence.contains("PENNY_SHM=memfd"), "{sentence}");
+    }
+
+    #[test]
+    fn the_size_of_a_memfd_is_final() {
+        let file = unnamed(8192, Backing::Memfd).unwrap();
+        for bytes in [0, 4096, 16384] {
+            assert_eq!(file.set_len(bytes).unwrap_err().raw_os_error(), Some(libc::EPERM), "{bytes}");
+        }
+        check_sealed(&file).unwrap();
+    }
+
+    #[test]
+    fn a_memfd_that_can_be_shrunk_is_refused_and_a_file_in_dev_shm_is_not() {
+        let sentence = check_sealed(&memfd().unwrap()).unwrap_err().message;
+        assert!(sentence.contains("not sealed"), "{sentence}");
+        check_sealed(&unnamed(4096, Backing::DevShm).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn where_dev_shm_has_too_little_room_a_memfd_takes_its_place() {
+        let total = dev_shm_space().unwrap().0 as usize;
+        assert!(is_memfd(&create(1 << 20, 4096, total + 1).unwrap()));
+        assert!(!is_memfd(&create(1 << 20, 4096, 4096).unwrap()));
     }
 }

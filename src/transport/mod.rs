@@ -23,7 +23,7 @@ pub struct Transport {
     control: Arc<Control>,
     rank: Rank,
     nranks: u32,
-    heaps: Vec<PeerHeap>,
+    heaps: Vec<Arc<PeerHeap>>,
     patience: Patience,
     timeout_ns: u64,
     alarm: OnceLock<Alarm>,
@@ -63,7 +63,7 @@ impl Transport {
     pub fn new(
         control: Arc<Control>,
         rank: Rank,
-        heaps: Vec<PeerHeap>,
+        heaps: Vec<Arc<PeerHeap>>,
         patience: Patience,
         timeout_ns: u64,
     ) -> Transport {
@@ -259,14 +259,24 @@ impl Transport {
     /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.
     #[inline]
     pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<View<'_>> {
-        usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes)).ok_or_else(
-            || {
-                Error::remote(format!(
-                    "rank {rank} passed a buffer outside of its shared heap (offset {offset}, {bytes} bytes); \
-                     destroy the communicator"
-                ))
-            },
-        )
+        let view =
+            usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
+        view.ok_or_else(|| self.out_of_reach(rank, offset, bytes))
+    }
+
+    #[cold]
+    fn out_of_reach(&self, rank: Rank, offset: u64, bytes: usize) -> Error {
+        if offset.checked_add(bytes as u64).is_some_and(|end| end <= self.heaps[rank as usize].bytes() as u64)
+        {
+            return Error::system(format!(
+                "rank {} cannot map rank {rank}'s buffer ({bytes} bytes at {offset} of its shared heap); raise `ulimit -v`",
+                self.rank
+            ));
+        }
+        Error::remote(format!(
+            "rank {rank} passed a buffer outside of its shared heap (offset {offset}, {bytes} bytes); destroy the \
+             communicator"
+        ))
     }
 
     /// A rank's heap, as it is mapped here.

@@ -1,8 +1,9 @@
 //! Little of everything: shared memory, descriptors, address space. Work goes on, or a sentence says what is missing.
 
-use crate::ranks::{PLAIN, Said, Setting, acts, start};
+use crate::ranks::{PLAIN, Said, Setting, acts, start, start_one};
 
 const SYSTEM: i32 = 2;
+const ARGUMENT: i32 = 4;
 const REMOTE: i32 = 6;
 /// Private buffers, then buffers in the heap.
 const LIST: [&str; 5] =
@@ -11,6 +12,11 @@ const LIST: [&str; 5] =
 /// Every rank does its list, or fails with a sentence that contains one of `reasons`; none dies of a signal.
 fn four_ranks(setting: &Setting<'_>, reasons: &[&str]) {
     let mut ranks = start(4, setting, |_| acts(&LIST));
+    told(&mut ranks, reasons);
+}
+
+/// Every rank does all that it was told, or fails as [`four_ranks`] says.
+fn told(ranks: &mut [crate::ranks::Rank], reasons: &[&str]) {
     for (r, rank) in ranks.iter_mut().enumerate() {
         let mut sound = true;
         while let Some(said) = rank.try_next() {
@@ -48,6 +54,58 @@ fn little_address_space_is_a_smaller_heap_or_a_sentence() {
     }
 }
 
+#[test]
+fn a_file_that_may_not_be_so_large_is_a_sentence_and_no_signal() {
+    // Blocks of 512 bytes: nothing at all, less than a control segment, less than the buffers.
+    for blocks in [0, 100, 32768] {
+        let shell = format!("ulimit -f {blocks}");
+        four_ranks(
+            &Setting { shell: &shell, env: &[("PENNY_TIMEOUT", "5")] },
+            &["ulimit -f", "PENNY_HEAP_SIZE"],
+        );
+    }
+}
+
+#[test]
+fn a_heap_of_more_bytes_than_there_are_addresses_is_a_wrong_argument() {
+    for size in ["18446744073709551615", "9223372036854775808", "200T"] {
+        let mut rank = start(1, &Setting { env: &[("PENNY_HEAP_SIZE", size)], ..PLAIN }, |_| acts(&["join"]));
+        let failed = rank[0].failed();
+        assert_eq!(failed.code, ARGUMENT, "{}", failed.sentence);
+        assert!(failed.sentence.contains("PENNY_HEAP_SIZE"), "{}", failed.sentence);
+    }
+}
+
+#[test]
+fn who_insists_on_sealed_memory_takes_no_other() {
+    let id = penny::comm::unique_id().unwrap();
+    let rank = |r: u32, shm| {
+        start_one(
+            r,
+            2,
+            &id,
+            &Setting { env: &[("PENNY_SHM", shm), ("PENNY_TIMEOUT", "5")], ..PLAIN },
+            &acts(&["join"]),
+        )
+    };
+    let (mut posix, mut memfd) = (rank(0, "posix"), rank(1, "memfd"));
+    let failed = memfd.failed();
+    assert_eq!(failed.code, REMOTE);
+    assert!(
+        failed.sentence.contains("rank 0") && failed.sentence.contains("PENNY_SHM=memfd"),
+        "{}",
+        failed.sentence
+    );
+    posix.failed();
+    let mut wrong = start(1, &Setting { env: &[("PENNY_SHM", "hugetlb")], ..PLAIN }, |_| acts(&["join"]));
+    let failed = wrong[0].failed();
+    assert!(
+        failed.code == ARGUMENT && failed.sentence.contains("PENNY_SHM is `hugetlb`"),
+        "{}",
+        failed.sentence
+    );
+}
+
 /// Set where this program runs itself within a mount namespace of its own.
 const WITHIN: &str = "PENNY_TEST_SMALL_SHM";
 
@@ -80,5 +138,13 @@ fn a_small_or_full_dev_shm_is_no_crash() {
 #[ignore = "runs where a test has mounted a small /dev/shm"]
 fn within_a_small_dev_shm() {
     assert!(std::env::var_os(WITHIN).is_some(), "only a_small_or_full_dev_shm_is_no_crash starts this one");
-    four_ranks(&Setting { env: &[("PENNY_TIMEOUT", "5")], ..PLAIN }, &["/dev/shm holds"]);
+    // Where PENNY_SHM insists on it.
+    four_ranks(
+        &Setting { env: &[("PENNY_TIMEOUT", "5"), ("PENNY_SHM", "posix")], ..PLAIN },
+        &["/dev/shm holds"],
+    );
+    let mut ranks = start(4, &PLAIN, |_| acts(&LIST));
+    for rank in &mut ranks {
+        LIST.iter().for_each(|act| rank.did(act));
+    }
 }

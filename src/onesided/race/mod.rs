@@ -92,12 +92,12 @@ impl Races {
         let bytes = Races::bytes(self.transport.nranks());
         let heap = self.transport.heap_of(0);
         let begin = usize::try_from(self.region.place(0, self.begin).at).unwrap_or(usize::MAX);
-        if heap.view(begin, bytes).is_none() || !begin.is_multiple_of(8) {
-            return Err(Error::remote(
-                "rank 0 told nonsense about its ledger's place; destroy the communicator",
-            ));
-        }
-        Ok(heap.structs(begin, bytes / 8))
+        let mapped =
+            begin.checked_add(bytes).filter(|_| begin.is_multiple_of(8)).and_then(|end| heap.up_to(end));
+        let mapped = mapped.ok_or_else(|| {
+            Error::remote("rank 0 told nonsense about its ledger's place; destroy the communicator")
+        })?;
+        Ok(mapped.structs(begin, bytes / 8))
     }
 
     /// Be the one who uses the ledger. Everybody's turn comes: whoever holds it longest would else keep the others out.
