@@ -13,6 +13,7 @@ from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import MAILBOX_FLIT_BYTES, MailboxConfig, MailboxKeyEntry, MailboxMessage, MailboxStats
 from .buffers import resolve
+from .closing import ClosedByAll
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -82,7 +83,7 @@ class Message:
         self.free()
 
 
-class Mailbox:
+class Mailbox(ClosedByAll):
     """This rank's mailbox, which serves up to 64 of its threads, and the way to the others'.
 
     Every rank makes one.
@@ -196,16 +197,6 @@ class Mailbox:
         ctypes.memmove(slot.value, address, nbytes)
         ctypes.memset(slot.value + nbytes, 0, flits * MAILBOX_FLIT_BYTES - nbytes)
         return slot
-
-    def __enter__(self) -> Mailbox:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Ending waits for all ranks; who leaves by an exception leaves it to the end of the communicator.
-        if kind is None:
-            self.close()
 
 
 class Key:

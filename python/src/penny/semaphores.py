@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._enums import DeviceKind, SemaphoreKind
@@ -12,6 +11,7 @@ from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import MESH_DIMS, Device, RemoteCopy
 from .buffers import resolve
+from .closing import ClosedByAll
 from .symmetric_heap import SymmetricArray, SymmetricHeap
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def declare_mesh(comm: Communicator, sides: Sequence[int]) -> None:
     check(lib.pennyMesh(comm.handle, len(sides), dims), comm.handle)
 
 
-class Semaphore:
+class Semaphore(ClosedByAll):
     """Counters on every rank, all 0 at first.
 
     Any rank adds to them; only their own rank waits for them and takes off.
@@ -82,15 +82,6 @@ class Semaphore:
     def close(self) -> None:
         """Gives the semaphores up. Every rank calls."""
         check(lib.pennySemaphoreDestroy(self), self._comm)
-
-    def __enter__(self) -> Semaphore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
 
 
 class Copy:

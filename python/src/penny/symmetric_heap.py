@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._enums import ITEMSIZE, Cmp, DataType, SignalOp
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import ShmemStats
+from .closing import ClosedByAll
 from .datatypes import SCALARS, data_type
 from .operands import prepare
 
@@ -35,7 +35,7 @@ class HeapAccount:
     fragmentation: float
 
 
-class SymmetricHeap:
+class SymmetricHeap(ClosedByAll):
     """The symmetric heap of a communicator. Every rank makes it, makes the same arrays in it, and closes it.
 
     In a `with` statement it is closed at the end of the block.
@@ -79,16 +79,6 @@ class SymmetricHeap:
     def close(self) -> None:
         """Gives the heap up with all that is in it. Every rank calls."""
         check(lib.pennyShmemFinalize(self._handle), self._handle)
-
-    def __enter__(self) -> SymmetricHeap:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Closing waits for all ranks; who leaves by an exception leaves it to the end of the communicator.
-        if kind is None:
-            self.close()
 
 
 def _calloc(out: ctypes.c_void_p, nbytes: int, comm: int) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import groups
 from ._library import check, lib
 from ._structs import WaitSignalDesc
 from .buffers import Buffer
+from .closing import ClosedByAll
 from .operands import prepare
 from .streams import Stream
 
@@ -29,7 +29,7 @@ class Signals:
     context: int = 0
 
 
-class Window:
+class Window(ClosedByAll):
     """This rank's part of a window, and the way to the others': made by `Communicator.window`, by every rank.
 
     In a `with` statement it is closed at the end of the block, which waits for all ranks.
@@ -94,13 +94,3 @@ class Window:
             check(result, self._comm.handle)
         if stream is not None or groups.threads_with_groups:
             groups.retain(stream, (self, anchors))
-
-    def __enter__(self) -> Window:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Who leaves by an exception must not wait for ranks that wait for something else.
-        if kind is None:
-            self.close()
