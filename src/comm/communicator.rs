@@ -152,6 +152,7 @@ impl Communicator {
 
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
+        self.broken()?;
         self.finalized = true;
         self.semaphores_left()
     }

@@ -12,6 +12,7 @@ mod mailbox;
 mod permute;
 mod readme;
 mod semaphores;
+mod signal_masks;
 mod streams;
 mod symmetric;
 mod windows;
