@@ -171,9 +171,9 @@ class Mailbox(ClosedByAll):
                 for to in wanted
             )
         )
-        number = ctypes.c_uint64()
-        self._check(lib.pennyMailboxKeyCreate(self._handle, entries, len(wanted), number))
-        return Key(self, number.value)
+        made = ctypes.c_uint64()
+        self._check(lib.pennyMailboxKeyCreate(self._handle, entries, len(wanted), made))
+        return Key(self, made.value)
 
     def account(self) -> MailboxAccount:
         """What has gone through this rank's mailbox."""
