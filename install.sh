@@ -52,7 +52,7 @@ Description: Collective communication between processes over shared memory
 Version: $version
 Cflags: -I\${includedir}
 Libs: -L\${libdir} -lpenny
-Libs.private: -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
+Libs.private: -lutil -lrt -lpthread -lm -ldl
 END
 
 # The package lies in <prefix>/<libdir>/cmake/penny and finds its prefix from there, so a tree may be moved.

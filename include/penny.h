@@ -301,6 +301,9 @@ typedef struct pennyWindow pennyWindow;
 // refused with pennyInvalidArgument ever after.
 typedef pennyComm *pennyComm_t;
 
+// A function of the program that waiting calls ask whether they shall go on: 0 if they shall.
+typedef int (*pennyInterruptCheck_t)(void *userData);
+
 // What all ranks of one future communicator share. Opaque: copy the bytes to the other ranks by any means. It admits to
 // the communicator, so it is a secret.
 typedef struct {
@@ -317,7 +320,8 @@ typedef struct {
     unsigned int magic;
     // Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     unsigned int version;
-    // 1: calls return when they are done (the default). 0: they may return pennyInProgress.
+    // 1, the default: calls return when they are done. 0 is not there yet and is pennyInvalidArgument; a stream gives calls
+    // that return before they are done.
     int blocking;
     // Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     int timeoutMs;
@@ -594,6 +598,18 @@ const char *pennyGetErrorString(pennyResult_t result);
 // of this thread on comm (any failing call, if comm is NULL) and the thread's end. A success changes nothing.
 const char *pennyGetLastError(pennyComm_t comm);
 
+// Gives the calling thread an interrupt check, for programs whose signal handlers cannot run during a call, such as
+// interpreters. While this thread waits in a call, check(userData) is called on it about five times a second. If it
+// returns 0 the wait goes on; else the call ends with pennyTimeout and a sentence that says so, and its communicators
+// serve pennyCommAbort and pennyCommDestroy only. It is asked again by later waits, and should not change its mind
+// before the call has returned. A wait for a stream, an event or a queued call that is ended this way aborts the
+// communicators of this process that have calls on streams.
+//
+// check: NULL takes the check back. In it the program may call getters and pennyCommAbort; its other calls must not
+// wait. userData: passed on, not looked at. Other threads are not concerned; the library installs no signal handlers.
+pennyResult_t pennySetInterruptCheck(pennyInterruptCheck_t check,
+                                     void *userData);
+
 // Makes an id for one future communicator. One rank calls this and gives the bytes to the others, who pass it, as it
 // does itself, to pennyCommInitRank. The calling process must live until all ranks have joined.
 //
@@ -626,7 +642,7 @@ pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
 // Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
 // from one thread between pennyGroupStart and pennyGroupEnd.
 //
-// comm: room for ndev; all are written on success, none on failure. Destroy each.
+// comm: room for ndev; all are written on success, none on failure. Destroy each. ndev: 1 to 1024.
 // devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.
 pennyResult_t pennyCommInitAll(pennyComm_t *comm,
                                int ndev,
@@ -673,8 +689,8 @@ pennyResult_t pennyCommSplit(pennyComm_t comm,
                              const pennyConfig_t *config);
 
 // Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
-// pennyCommDestroy does it too. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is
-// finalized.
+// pennyCommDestroy does it too. On a communicator that an earlier failure broke it tells that failure again. A
+// disagreement between ranks that no call has told is pennyInvalidUsage, and comm is finalized.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommFinalize(pennyComm_t comm);
@@ -687,7 +703,8 @@ pennyResult_t pennyCommFinalize(pennyComm_t comm);
 pennyResult_t pennyCommDestroy(pennyComm_t comm);
 
 // Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'
-// calls return pennyRemoteError. May be called while another thread is inside a call on comm.
+// calls return pennyRemoteError. May be called while another thread is inside a call on comm. In an interrupt check
+// (pennySetInterruptCheck) it makes the calls fail and frees nothing: call it again, or pennyCommDestroy, later.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommAbort(pennyComm_t comm);
@@ -1058,7 +1075,7 @@ pennyResult_t pennySignal(int peer,
 //
 // In a group it is done at the outermost pennyGroupEnd, after everything else of the communicator.
 //
-// nDesc: at least 1. signalDescs: nDesc descriptors, read during the call only.
+// nDesc: at least 1, at most ranks * PENNY_SIGNALS * PENNY_SIGNAL_CONTEXTS. signalDescs: nDesc descriptors, read during the call only.
 pennyResult_t pennyWaitSignal(int nDesc,
                               pennyWaitSignalDesc_t *signalDescs,
                               pennyComm_t comm,

@@ -12,6 +12,9 @@ const EXAMPLES: &str = "\
 The exit code is the first bad one of a rank (128 + number for a signal), 124 after --timeout, 127 if there is no such
 program. When a rank fails, the others are ended. Standard input goes to rank 0.
 
+Ctrl-C goes to all ranks. Those that run after 10 seconds, or at a second Ctrl-C, get SIGTERM, and soon SIGKILL; the exit
+code is then 130, as it is where a rank ends badly after Ctrl-C.
+
 Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment.
 
 Examples:

@@ -299,3 +299,47 @@ fn the_terminals_interrupt_is_left_to_the_terminal() {
     assert_eq!((child.wait().unwrap().code(), read().as_str()), (Some(0), "0\n"));
     std::fs::remove_file(&log).unwrap();
 }
+
+/// Starts two ranks that say their process ids, sends SIGINT to the launcher `times` times, and gives the rest of what the
+/// ranks say, the exit code, and whether a rank is left. In between the ranks have time to set their traps and to die.
+fn interrupted(script: &str, times: u32) -> (String, Option<i32>, bool) {
+    let mut child = launch(2, &[], script).stdout(Stdio::piped()).spawn().unwrap();
+    let (ranks, mut rest) = read_pids(&mut child, 2);
+    for _ in 0..times {
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut text = String::new();
+    rest.read_to_string(&mut text).unwrap();
+    (text, child.wait().unwrap().code(), ranks.into_iter().any(runs))
+}
+
+#[test]
+fn an_interrupted_job_returns_130() {
+    let ended = interrupted("echo $$; while :; do sleep 0.05; done", 1);
+    assert_eq!(ended, (String::new(), Some(130), false));
+    let caught = interrupted("trap 'exit 7' INT; echo $$; while :; do sleep 0.05; done", 1);
+    assert_eq!(caught, (String::new(), Some(130), false));
+}
+
+#[test]
+fn after_an_interrupt_a_rank_may_finish_what_it_does_though_another_is_gone() {
+    let script = "
+        [ $PENNY_RANK = 1 ] && trap 'sleep 2; echo saved; exit 0' INT
+        echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(script, 1), ("saved\n".to_owned(), Some(130), false));
+}
+
+#[test]
+fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
+    let polite = "trap '' INT; trap 'echo asked; exit 0' TERM; echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(polite, 2), ("asked\nasked\n".to_owned(), Some(130), false));
+    let deaf = "trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(deaf, 2), (String::new(), Some(130), false));
+}
+
+#[test]
+fn ranks_that_ignore_an_interrupt_are_ended_after_some_seconds() {
+    let deaf = "trap '' INT TERM; echo $$; while :; do sleep 0.05; done";
+    assert_eq!(interrupted(deaf, 1), (String::new(), Some(130), false));
+}

@@ -1,5 +1,6 @@
 /* src/ffi/communicator.rs: how ranks meet, what they know, how they part. */
 #include "check.h"
+#include <limits.h>
 
 static const pennyComm_t made_up = (pennyComm_t)0x7fffffff12345;
 
@@ -51,6 +52,13 @@ static void two_communicators_live_side_by_side(void) {
     OK(pennyCommDestroy(two));
 }
 
+static void more_ranks_than_a_communicator_has_are_refused(void) {
+    pennyComm_t comm = made_up;
+    FAILS(pennyInvalidArgument, "ndev is 2147483647", pennyCommInitAll(&comm, INT_MAX, NULL));
+    FAILS(pennyInvalidArgument, "ndev is 1025", pennyCommInitAll(&comm, 1025, NULL));
+    CHECK(comm == made_up);
+}
+
 static void a_configuration_is_taken_checked_and_may_be_null(void) {
     pennyComm_t comm = made_up;
     pennyUniqueId id = shared_id();
@@ -61,6 +69,9 @@ static void a_configuration_is_taken_checked_and_may_be_null(void) {
     config = (pennyConfig_t)PENNY_CONFIG_INITIALIZER;
     config.blocking = 2;
     FAILS(pennyInvalidArgument, "blocking", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    config.blocking = 0;
+    FAILS(pennyInvalidArgument, "blocking is 0", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
+    FAILS(pennyInvalidArgument, "blocking is 0", pennyCommInitFromEnv(&comm, &config));
     config.blocking = 1;
     config.timeoutMs = -5;
     FAILS(pennyInvalidArgument, "timeoutMs", pennyCommInitRankConfig(&comm, ranks, id, rank, &config));
@@ -368,6 +379,7 @@ int main(void) {
     RUN(ranks_that_share_an_id_meet);
     RUN(a_launch_meets_without_an_id_again_and_again);
     RUN(two_communicators_live_side_by_side);
+    RUN(more_ranks_than_a_communicator_has_are_refused);
     RUN(a_configuration_is_taken_checked_and_may_be_null);
     RUN(wrong_arguments_of_init_are_refused);
     RUN(init_all_makes_ranks_of_this_process);

@@ -1,5 +1,6 @@
 /* src/ffi/window.rs: windows, puts with signals, waiting for signals. */
 #include "check.h"
+#include <limits.h>
 
 enum { MOST = 8, COUNT = 5000 };
 static pennyComm_t comm;
@@ -155,6 +156,7 @@ static void wrong_arguments_are_refused_by_name(void) {
         FAILS(pennyInvalidArgument, "nDesc", pennyWaitSignal(no_count[i], wrong, comm, NULL));
     }
     pennyWaitSignalDesc_t right = {1, rank, 0, 0};
+    FAILS(pennyInvalidArgument, "nDesc is 2147483647", pennyWaitSignal(INT_MAX, &right, comm, NULL));
     FAILS(pennyInvalidArgument, "signalDescs", pennyWaitSignal(1, NULL, comm, NULL));
     FAILS(pennyInvalidArgument, "not a live stream", pennyWaitSignal(1, &right, comm, (pennyStream_t)(uintptr_t)8));
     FAILS(pennyInvalidArgument, "comm", pennyWaitSignal(1, &right, NULL, NULL));

@@ -132,7 +132,18 @@ fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
     for name in ["libpenny.so", library::SONAME] {
         fs::remove_file(lib.join(name)).unwrap();
     }
-    run(cc().arg(&source).arg("-o").arg(&program).args(pkg_config(&["--static", "--cflags", "--libs"])));
+    let flags = pkg_config(&["--static", "--cflags", "--libs"]);
+    run(cc().arg(&source).arg("-o").arg(&program).args(&flags));
+    assert_eq!(run(&mut Command::new(&program)), version());
+
+    // A program without any shared library: there is no static libgcc_s, and the compiler adds its own static parts.
+    let empty = to.path().join("empty.c");
+    fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+    let no_libc = cc().arg("-static").arg(&empty).arg("-o").arg(&program).output().unwrap();
+    if !no_libc.status.success() {
+        return skipped("the C library of this machine has no static version");
+    }
+    run(cc().arg("-static").arg(&source).arg("-o").arg(&program).args(&flags));
     assert_eq!(run(&mut Command::new(&program)), version());
 }
 

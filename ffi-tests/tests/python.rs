@@ -31,7 +31,6 @@ fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
         .args(arguments)
         .current_dir(root().join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("PYTHONPATH", root().join("python/src"))
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .output()
         .expect("python runs");

@@ -22,7 +22,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SOURCE = HERE.parent / "src"
 # A guard against hanging, not a measurement.
 LIMIT = 120
 
@@ -40,7 +39,7 @@ def penny_command() -> str:
 def environment(**variables: str) -> dict[str, str]:
     """Variables of a rank: those of this process without what another launch may have left."""
     kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    path = os.pathsep.join(filter(None, [str(SOURCE), str(HERE), kept.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(HERE), kept.get("PYTHONPATH")]))
     kept.update(PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1", PENNY_TIMEOUT="60", OMP_NUM_THREADS="1")
     return {**kept, **variables}
 

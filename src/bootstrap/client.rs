@@ -8,6 +8,7 @@ use super::frame::{self, ABI, Answer, MAX_BYTES, Patience, Secret, VERSION};
 use super::{Each, Hello, Watch};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
+use crate::sys::interrupt;
 use crate::sys::socket::{self, Packet};
 
 /// Pauses between two knocks: the first, and the longest.
@@ -97,6 +98,7 @@ pub fn meet(
             return Err(nobody_opens(hello, host, clock));
         }
         watch()?;
+        interrupt::look_now()?;
         std::thread::sleep(backoff.min(clock.left().unwrap_or(backoff)));
         backoff = (backoff * 2).min(BACKOFF.1);
     }
@@ -208,6 +210,7 @@ fn listen(
             )));
         }
         watch()?;
+        interrupt::look_now()?;
         let pause = left.map_or(LOOK, |left| left.min(LOOK));
         socket::wait(&mut [socket::Watch::readable(connection)], Some(pause)).map_err(no_socket)?;
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::fabric::live::Seat;
 use crate::memory::board::TICKETS;
 use crate::sync::prim::{AtomicU32, Ordering};
+use crate::sys::background;
 use std::sync::Arc;
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
@@ -96,18 +97,14 @@ pub(super) fn estimate(queue: Vec<Queued>) -> Result<u64> {
 
 /// Do the same for each, all at once because they wait for one another; the first failure counts.
 pub(super) fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Result<()> + Sync) -> Result<()> {
-    let Some((last, others)) = all.split_last_mut() else { return Ok(()) };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = others.iter_mut().map(|one| scope.spawn(move || work(one))).collect();
-        let mut ended = work(last);
-        for thread in threads {
-            let theirs =
-                thread.join().unwrap_or_else(|_| Err(Error::internal("a call of the group panicked")));
-            ended = ended.and(theirs);
-        }
-        ended
-    })
+    let panicked = |_| Err(Error::internal("a call of the group panicked"));
+    let ended = background::at_once("penny-group", all, work).map_err(|e| {
+        Error::system(format!(
+            "no thread for a part of the group: {e}; check `ulimit -u` or divide the group"
+        ))
+    })?;
+    // The last is the caller's own, and its failure comes first.
+    ended.into_iter().rev().fold(Ok(()), |first, one| first.and(one.unwrap_or_else(panicked)))
 }
 
 /// One communicator's share of a group.

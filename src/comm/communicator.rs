@@ -147,6 +147,7 @@ impl Communicator {
 
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
+        self.broken()?;
         self.finalized = true;
         let semaphores = self.semaphores_left();
         self.last_news(semaphores)

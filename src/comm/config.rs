@@ -10,8 +10,6 @@ use crate::planner::select::Selection;
 pub struct Config {
     /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
     pub timeout_ms: Option<u64>,
-    /// `false`: calls may return `InProgress`.
-    pub blocking: bool,
     /// A name for messages; empty: none.
     pub name: String,
     /// Methods; `None`: `PENNY_ALGO`.
@@ -27,7 +25,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let (name, algo, fabric, fabric_clock, fabric_grace) = (String::new(), None, None, None, None);
-        Config { timeout_ms: None, blocking: true, name, algo, fabric, fabric_clock, fabric_grace }
+        Config { timeout_ms: None, name, algo, fabric, fabric_clock, fabric_grace }
     }
 }
 

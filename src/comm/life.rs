@@ -16,7 +16,7 @@ use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Patience;
-use crate::sys::process;
+use crate::sys::{background, interrupt, process};
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::cell::Cell;
@@ -52,18 +52,17 @@ pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
 
 /// `n` ranks in this process.
 pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
-    if n < 1 {
-        return Err(Error::argument(format!("ndev is {n}; at least one rank is needed")));
+    if n < 1 || n as u32 > MAX_RANKS {
+        return Err(Error::argument(format!("ndev is {n}; it must be in 1..={MAX_RANKS}")));
     }
     let id = bootstrap::create_id()?;
-    let joined: Vec<Result<Handle>> = std::thread::scope(|scope| {
-        let ranks: Vec<_> =
-            (0..n).map(|r| scope.spawn(move || init_rank(n, &id, r, &Config::default()))).collect();
-        ranks
-            .into_iter()
-            .map(|r| r.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked"))))
-            .collect()
-    });
+    let mut ranks: Vec<i32> = (0..n).collect();
+    let joined = background::at_once("penny-init", &mut ranks, |r| init_rank(n, &id, *r, &Config::default()));
+    let joined = joined.map_err(|e| {
+        Error::system(format!("no thread for one of {n} ranks: {e}; check `ulimit -u`, or make fewer ranks"))
+    })?;
+    let joined: Vec<Result<Handle>> =
+        joined.into_iter().map(|r| r.unwrap_or_else(|_| Err(Error::internal("a rank panicked")))).collect();
     if let Some(Err(e)) = joined.iter().find(|j| j.is_err()) {
         let e = e.clone();
         joined.into_iter().flatten().for_each(|h| drop(destroy(h)));
@@ -312,12 +311,16 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
     told
 }
 
-/// Make all ranks' calls fail, get our own thread out of its call, and free the communicator.
+/// Make all ranks' calls fail, get our own thread out of its call, and free the communicator; in a thread's interrupt check
+/// it is not freed.
 pub(super) fn abort(handle: Handle) -> Result<()> {
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
-    shared.transport.abort();
-    shared.turns.abort();
+    shared.abort();
+    if interrupt::is_asking() {
+        // This thread may be inside a call on the communicator, and would wait for itself.
+        return Ok(());
+    }
     let (mut communicator, _) = part(handle)?;
     communicator.registered.forsake(communicator.transport.clone());
     Ok(())

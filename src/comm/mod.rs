@@ -40,7 +40,7 @@ pub use remote_copy::{RemoteCopy, remote_copy};
 pub use semaphore::{barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy};
 pub use shmem::*;
 pub use signals::{
-    Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, signal, wait_signals,
+    Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal, wait_signals,
 };
 pub use stream::{
     EventHandle, StreamHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_record,
@@ -51,6 +51,8 @@ pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 pub use transfer::Transfer;
 pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
+
+pub use crate::sys::interrupt::{Check as InterruptCheck, set as set_interrupt_check};
 
 use batch::{Batch, Queued};
 use child::{Birth, Wish};

@@ -68,6 +68,12 @@ impl Shared {
         }
     }
 
+    /// Make the present and all future calls fail, on every rank.
+    pub(super) fn abort(&self) {
+        self.transport.abort();
+        self.turns.abort();
+    }
+
     /// A forked child would speak in its parent's name.
     #[inline]
     pub(super) fn refuse_forked(&self) -> Result<()> {

@@ -362,6 +362,20 @@ pub fn signal(comm: Handle, signal: &Signal, stream: Option<StreamHandle>) -> Re
     registry::enter(comm, |c| c.signal(signal))
 }
 
+/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
+pub fn awaited_count(comm: Handle, descriptors: i32) -> Result<usize> {
+    let most = super::count(comm)? as usize * CONTEXTS * SIGNALS;
+    match usize::try_from(descriptors) {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        Ok(0) | Err(_) => {
+            Err(Error::argument(format!("nDesc is {descriptors}; pass at least one descriptor")))
+        }
+        Ok(_) => Err(Error::argument(format!(
+            "nDesc is {descriptors}, but there are {most} signals to wait for; pass one descriptor for each, with a count"
+        ))),
+    }
+}
+
 /// Wait for signals and take them off, or queue that as [`signal`] does.
 pub fn wait_signals(comm: Handle, awaited: Vec<Awaited>, stream: Option<StreamHandle>) -> Result<()> {
     if super::is_for_later(stream) {

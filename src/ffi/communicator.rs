@@ -44,7 +44,7 @@ c_api! {
     /// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
     /// from one thread between pennyGroupStart and pennyGroupEnd.
     ///
-    /// comm: room for ndev; all are written on success, none on failure. Destroy each.
+    /// comm: room for ndev; all are written on success, none on failure. Destroy each. ndev: 1 to 1024.
     /// devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.
     fn pennyCommInitAll(#[out] comm: *mut pennyComm_t, ndev: c_int, devlist: *const c_int) {
         let ranks = comm::init_all(ndev)?;
@@ -101,8 +101,8 @@ c_api! {
     }
 
     /// Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
-    /// pennyCommDestroy does it too. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is
-    /// finalized.
+    /// pennyCommDestroy does it too. On a communicator that an earlier failure broke it tells that failure again. A
+    /// disagreement between ranks that no call has told is pennyInvalidUsage, and comm is finalized.
     ///
     /// comm: NULL does nothing and succeeds.
     fn pennyCommFinalize(#[or_null] comm: pennyComm_t) {
@@ -119,7 +119,8 @@ c_api! {
     }
 
     /// Makes the present and all future calls on the communicator fail, on every rank, and frees it here. The other ranks'
-    /// calls return pennyRemoteError. May be called while another thread is inside a call on comm.
+    /// calls return pennyRemoteError. May be called while another thread is inside a call on comm. In an interrupt check
+    /// (pennySetInterruptCheck) it makes the calls fail and frees nothing: call it again, or pennyCommDestroy, later.
     ///
     /// comm: NULL does nothing and succeeds.
     fn pennyCommAbort(#[or_null] comm: pennyComm_t) {

@@ -1,12 +1,13 @@
 //! The library itself: version, names of results, the last error.
 
-use std::ffi::{CString, c_int};
+use std::ffi::{CString, c_int, c_void};
 use std::sync::LazyLock;
 
-use super::guard;
+use super::guard::{self, Parameter};
 use super::handle::{self, pennyComm_t};
 use super::types::{PENNY_VERSION_CODE, pennyResult_t};
-use crate::error::Code;
+use crate::comm;
+use crate::error::{Code, Result};
 
 /// Every code, in the order of its number.
 const CODES: [Code; 9] = [
@@ -23,6 +24,16 @@ const CODES: [Code; 9] = [
 
 static DESCRIPTIONS: LazyLock<Vec<CString>> =
     LazyLock::new(|| CODES.iter().map(|code| CString::new(code.describe()).unwrap_or_default()).collect());
+
+/// A function of the program that waiting calls ask whether they shall go on: 0 if they shall.
+pub type pennyInterruptCheck_t = Option<unsafe extern "C" fn(userData: *mut c_void) -> c_int>;
+
+impl Parameter for pennyInterruptCheck_t {
+    type Admitted = pennyInterruptCheck_t;
+    unsafe fn admit(self, _name: &'static str) -> Result<pennyInterruptCheck_t> {
+        Ok(self)
+    }
+}
 
 c_api! {
     /// The version of the library that is loaded, as PENNY_VERSION_CODE counts; compare it with the header's.
@@ -50,6 +61,21 @@ c_api! {
     /// of this thread on comm (any failing call, if comm is NULL) and the thread's end. A success changes nothing.
     fn pennyGetLastError(comm: pennyComm_t) -> *const c_char {
         guard::last_error(handle::from_c(comm))
+    }
+
+    /// Gives the calling thread an interrupt check, for programs whose signal handlers cannot run during a call, such as
+    /// interpreters. While this thread waits in a call, check(userData) is called on it about five times a second. If it
+    /// returns 0 the wait goes on; else the call ends with pennyTimeout and a sentence that says so, and its communicators
+    /// serve pennyCommAbort and pennyCommDestroy only. It is asked again by later waits, and should not change its mind
+    /// before the call has returned. A wait for a stream, an event or a queued call that is ended this way aborts the
+    /// communicators of this process that have calls on streams.
+    ///
+    /// check: NULL takes the check back. In it the program may call getters and pennyCommAbort; its other calls must not
+    /// wait. userData: passed on, not looked at. Other threads are not concerned; the library installs no signal handlers.
+    fn pennySetInterruptCheck(check: pennyInterruptCheck_t, userData: *mut c_void) {
+        // SAFETY: the caller's promise: the function may be called on this thread with this address.
+        unsafe { comm::set_interrupt_check(check, std::ptr::with_exposed_provenance_mut(userData.get())) };
+        Ok(())
     }
 }
 

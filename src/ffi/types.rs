@@ -165,7 +165,8 @@ pub struct pennyConfig_t {
     pub magic: c_uint,
     /// Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     pub version: c_uint,
-    /// 1: calls return when they are done (the default). 0: they may return pennyInProgress.
+    /// 1, the default: calls return when they are done. 0 is not there yet and is pennyInvalidArgument; a stream gives calls
+    /// that return before they are done.
     pub blocking: c_int,
     /// Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     pub timeoutMs: c_int,
@@ -259,11 +260,16 @@ impl pennyConfig_t {
     /// # Safety
     /// `commName`, `algo`, `fabric` and `fabricClock` must each be NULL or a string.
     unsafe fn settings(&self, name: &str) -> Result<Config> {
-        let blocking = match self.blocking {
-            1 | PENNY_CONFIG_UNDEF_INT => true,
-            0 => false,
-            other => return Err(Error::argument(format!("{name}->blocking is {other}; it is 0 or 1"))),
-        };
+        match self.blocking {
+            1 | PENNY_CONFIG_UNDEF_INT => {}
+            0 => {
+                return Err(Error::argument(format!(
+                    "{name}->blocking is 0, but communicators whose calls return before they are done do not exist yet; \
+                     leave it at 1, and pass a stream to calls that shall not block"
+                )));
+            }
+            other => return Err(Error::argument(format!("{name}->blocking is {other}; it is 1"))),
+        }
         let timeout_ms = match self.timeoutMs {
             PENNY_CONFIG_UNDEF_INT => None,
             ms if ms >= 0 => Some(ms as u64),
@@ -275,7 +281,6 @@ impl pennyConfig_t {
         };
         Ok(Config {
             timeout_ms,
-            blocking,
             name: text(self.commName).unwrap_or_default(),
             algo: text(self.algo),
             fabric: text(self.fabric),

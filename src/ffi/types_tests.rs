@@ -60,7 +60,6 @@ fn admit(config: &pennyConfig_t) -> Result<Config> {
 
 const DEFAULT: Config = Config {
     timeout_ms: None,
-    blocking: true,
     name: String::new(),
     algo: None,
     fabric: None,
@@ -69,7 +68,7 @@ const DEFAULT: Config = Config {
 };
 
 fn full() -> pennyConfig_t {
-    pennyConfig_t { blocking: 0, timeoutMs: 1500, commName: c"left".as_ptr(), ..pennyConfig_t::INITIALIZER }
+    pennyConfig_t { blocking: 1, timeoutMs: 1500, commName: c"left".as_ptr(), ..pennyConfig_t::INITIALIZER }
 }
 
 #[test]
@@ -81,7 +80,7 @@ fn null_and_the_untouched_initializer_mean_the_defaults() {
 
 #[test]
 fn every_field_is_taken_and_a_newer_callers_size_and_version_do_no_harm() {
-    let expected = Config { timeout_ms: Some(1500), blocking: false, name: "left".into(), ..DEFAULT };
+    let expected = Config { timeout_ms: Some(1500), name: "left".into(), ..DEFAULT };
     assert_eq!(admit(&full()), Ok(expected.clone()));
     let newer = (full(), [0xffu8; 64]);
     let config = pennyConfig_t { size: size_of_val(&newer), version: PENNY_VERSION_CODE + 1, ..newer.0 };
@@ -94,7 +93,6 @@ fn a_field_that_the_callers_struct_does_not_reach_wholly_is_the_default() {
     let name = std::mem::offset_of!(pennyConfig_t, commName);
     for size in head..size_of::<pennyConfig_t>() {
         let config = admit(&pennyConfig_t { size, ..full() }).unwrap();
-        assert_eq!(config.blocking, size < head + 4, "size {size}");
         assert_eq!(config.timeout_ms, (size >= head + 8).then_some(1500), "size {size}");
         assert_eq!(config.name, if size >= name + 8 { "left" } else { "" }, "size {size}");
         assert_eq!(config.fabric_clock, None, "size {size}");
@@ -123,7 +121,10 @@ fn a_wrong_magic_or_a_size_without_a_head_is_refused() {
 #[test]
 fn a_field_out_of_range_is_refused_by_name() {
     let refused = admit(&pennyConfig_t { blocking: 2, ..full() }).unwrap_err();
-    assert_eq!(refused, Error::argument("config->blocking is 2; it is 0 or 1"));
+    assert_eq!(refused, Error::argument("config->blocking is 2; it is 1"));
+    let refused = admit(&pennyConfig_t { blocking: 0, ..full() }).unwrap_err();
+    assert_eq!(refused.code, crate::error::Code::InvalidArgument);
+    assert!(refused.message.starts_with("config->blocking is 0, but"), "{}", refused.message);
     let refused = admit(&pennyConfig_t { timeoutMs: -1, ..full() }).unwrap_err();
     assert_eq!(refused, Error::argument("config->timeoutMs is -1; it is 0 (never) or more"));
 }

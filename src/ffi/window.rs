@@ -154,16 +154,14 @@ c_api! {
     ///
     /// In a group it is done at the outermost pennyGroupEnd, after everything else of the communicator.
     ///
-    /// nDesc: at least 1. signalDescs: nDesc descriptors, read during the call only.
+    /// nDesc: at least 1, at most ranks * PENNY_SIGNALS * PENNY_SIGNAL_CONTEXTS. signalDescs: nDesc descriptors, read during the call only.
     fn pennyWaitSignal(
         nDesc: c_int,
         signalDescs: *mut pennyWaitSignalDesc_t,
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        let count = usize::try_from(nDesc).ok().filter(|&count| count > 0).ok_or_else(|| {
-            Error::argument(format!("nDesc is {nDesc}; pass at least one descriptor"))
-        })?;
+        let count = comm::awaited_count(comm, nDesc)?;
         if signalDescs.is_null() {
             return Err(Error::argument(format!("signalDescs is NULL; pass nDesc = {nDesc} descriptors")));
         }

@@ -15,7 +15,10 @@
 
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
 #[cfg(not(loom))]
-use crate::sys::cpu;
+use crate::sys::{
+    cpu,
+    interrupt::{self, Interrupted},
+};
 
 /// See the head of this file.
 #[derive(Default)]
@@ -53,15 +56,50 @@ impl Count {
 
     /// Wait until it is at least so much. What it counts must be bounded: nothing else ends the wait.
     pub fn reach(&self, value: u64) {
-        // BOUND: `YIELDS` looks.
         #[cfg(not(loom))]
-        for _ in 0..YIELDS {
-            if self.get() >= value {
-                return;
-            }
-            cpu::yield_now();
+        if self.comes_soon(value) {
+            return;
         }
         self.sleep(value);
+    }
+
+    #[cfg(not(loom))]
+    fn comes_soon(&self, value: u64) -> bool {
+        // BOUND: `YIELDS` looks.
+        (0..YIELDS).any(|_| {
+            let is_there = self.get() >= value;
+            if !is_there {
+                cpu::yield_now();
+            }
+            is_there
+        })
+    }
+
+    /// The same, but the calling thread's interrupt check may end the wait.
+    #[cfg(not(loom))]
+    pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
+        if !interrupt::is_possible() {
+            self.reach(value);
+            return Ok(());
+        }
+        if self.comes_soon(value) {
+            return Ok(());
+        }
+        // BOUND: the count is raised, or the check ends it. A wake that comes while nobody sleeps here is not needed: a
+        // sleep ends by itself.
+        while self.get() < value {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+            let slept = (self.get() < value).then(|| self.raised.wait_timeout(held, interrupt::PERIOD));
+            let is_over = slept.is_none_or(|slept| !slept.unwrap_or_else(|e| e.into_inner()).1.timed_out());
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            // Without the lock: the check is the program's.
+            if !is_over {
+                interrupt::ask()?;
+            }
+        }
+        Ok(())
     }
 
     fn sleep(&self, value: u64) {

@@ -1,12 +1,14 @@
 //! The one way to wait for another rank. Within a process, threads wait for each other's counts (`count.rs`).
 //!
-//! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), or on the deadline.
+//! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), on the deadline, or because the
+//! program wants its thread back (`sys/interrupt.rs`).
 //! It spins while a hand-off between cores is likely (0.1 us), then yields, because where ranks outnumber cores the
 //! rank that it waits for may need this very core, and only late sleeps on its bell, because a futex wake across
 //! cores costs tens of microseconds.
 
 use super::bell::{Bell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
+use crate::sys::interrupt::{self, Interrupted};
 use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
@@ -87,7 +89,7 @@ impl Waiter<'_> {
     /// Try [`eagerly`] first: most hand-offs are over by then, and neither the clock nor a `Waiter` is needed.
     #[cold]
     #[inline(never)]
-    pub fn until<E>(
+    pub fn until<E: From<Interrupted>>(
         &self,
         mut ready: impl FnMut() -> bool,
         mut watch: impl FnMut() -> Result<(), E>,
@@ -118,9 +120,11 @@ impl Waiter<'_> {
                     // What was posted before the bad news still counts.
                     return if ready() { Ok(()) } else { Err(why) };
                 }
-                if clock::now_ns() >= self.deadline_ns {
+                let now_ns = clock::now_ns();
+                if now_ns >= self.deadline_ns {
                     return if ready() { Ok(()) } else { Err(expired()) };
                 }
+                interrupt::look(now_ns)?;
             }
             if yields < most_yields {
                 yields += 1;
@@ -154,6 +158,16 @@ impl Waiter<'_> {
 mod tests {
     use super::*;
     use crate::sync::prim::AtomicU64;
+
+    impl From<Interrupted> for () {
+        fn from(_: Interrupted) {}
+    }
+
+    impl From<Interrupted> for &'static str {
+        fn from(_: Interrupted) -> &'static str {
+            "interrupted"
+        }
+    }
 
     fn hasty() -> Patience {
         Patience { spins: AtomicU32::new(10), most: 10, yields: 10 }

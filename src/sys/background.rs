@@ -1,56 +1,135 @@
-//! Threads that no signal of the program ever visits.
+//! Makes the threads of the library, with the signal mask that each of them has from its birth.
 //!
-//! A handler that the program installed must run on the program's threads, so a thread of the library blocks every
-//! signal. The mask is inherited at birth: the parent blocks, spawns, and restores its own.
+//! A handler that the program installed must run on the program's threads, so a thread of the library blocks the signals
+//! that are sent to a process. The signals that a thread causes by its own instructions stay open: the kernel delivers
+//! them to that thread alone, and ends the process without a word where they are blocked.
+//!
+//! A thread inherits its mask: the creating thread sets it, spawns, and restores its own.
 
+use super::interrupt;
+use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
-use std::thread::{Builder, JoinHandle};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, Builder, JoinHandle};
 
-/// Run `body` on a thread of its own that receives no signals. `name` has at most 15 bytes.
+/// The signals that a thread's own instructions cause.
+const FAULTS: [libc::c_int; 6] =
+    [libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// The mask of the library's threads, in force on the calling thread until it is dropped.
+struct Masked {
+    before: libc::sigset_t,
+}
+
+impl Masked {
+    fn new() -> Masked {
+        // SAFETY: an all-zero sigset_t is a valid one, and sigfillset initialises it again. Both sets live on this stack;
+        // the call changes only the calling thread's mask.
+        unsafe {
+            let mut blocked: libc::sigset_t = std::mem::zeroed();
+            let mut before = blocked;
+            libc::sigfillset(&mut blocked);
+            for fault in FAULTS {
+                libc::sigdelset(&mut blocked, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, &mut before);
+            Masked { before }
+        }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: `before` is the mask that `new` stored.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Run `body` on a thread of its own. `name` has at most 15 bytes.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     spawn_with_stack(name, 256 << 10, body)
 }
 
-/// The same with a stack of so many bytes.
+/// The same with a stack of `stack` bytes.
 pub fn spawn_with_stack(
     name: &str,
     stack: usize,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // SAFETY: an all-zero sigset_t is a valid one, and sigfillset initialises it again.
-    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
-    let mut before = all;
-    // SAFETY: both sets live on this stack; the call changes only the calling thread's mask.
-    unsafe {
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    let _masked = Masked::new();
+    Builder::new().name(name.into()).stack_size(stack).spawn(body)
+}
+
+/// How many threads of [`at_once`] have ended.
+#[derive(Default)]
+struct Ended {
+    count: Mutex<usize>,
+    grown: Condvar,
+}
+
+impl Ended {
+    fn one_more(&self) {
+        *self.count.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        self.grown.notify_all();
     }
-    let thread = Builder::new().name(name.into()).stack_size(stack).spawn(body);
-    // SAFETY: `before` is the mask that the first call stored.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    thread
+
+    /// Wait for `all` of them; `look` is called now and then.
+    fn reach(&self, all: usize, look: impl Fn()) {
+        let mut count = self.count.lock().unwrap_or_else(|e| e.into_inner());
+        // BOUND: the threads' own work, whose waits are bounded.
+        while *count < all {
+            count = self.grown.wait_timeout(count, interrupt::PERIOD).unwrap_or_else(|e| e.into_inner()).0;
+            if *count < all {
+                look();
+            }
+        }
+    }
+}
+
+/// Run `work` on all items at the same time: on the last in the calling thread, on the others in threads of their own,
+/// which are called `name`. Gives the results in the order of the items; a panic in a thread is an `Err`.
+///
+/// Where the calling thread is interrupted, or a thread cannot be made, the waits of the other threads are interrupted.
+pub fn at_once<T: Send, R: Send>(
+    name: &str,
+    items: &mut [T],
+    work: impl Fn(&mut T) -> R + Sync,
+) -> io::Result<Vec<thread::Result<R>>> {
+    let Some((last, others)) = items.split_last_mut() else { return Ok(Vec::new()) };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (work, ended) = (&work, Ended::default());
+    thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for item in others {
+            let (stopped, ended) = (stop.clone(), &ended);
+            let body = move || {
+                interrupt::follow(stopped);
+                let result = catch_unwind(AssertUnwindSafe(|| work(item)));
+                ended.one_more();
+                result.unwrap_or_else(|panic| resume_unwind(panic))
+            };
+            let _masked = Masked::new();
+            match Builder::new().name(name.into()).spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        let mine = catch_unwind(AssertUnwindSafe(|| work(last)));
+        ended.reach(threads.len(), || {
+            if interrupt::ask().is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        let mut results: Vec<thread::Result<R>> = threads.into_iter().map(|thread| thread.join()).collect();
+        results.push(mine);
+        Ok(results)
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The blocked-signals mask of the calling thread, as the kernel prints it.
-    fn blocked() -> u64 {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|l| l.strip_prefix("SigBlk:")).unwrap();
-        u64::from_str_radix(line.trim(), 16).unwrap()
-    }
-
-    #[test]
-    fn a_background_thread_blocks_every_signal_and_its_parent_does_not() {
-        let before = blocked();
-        let (tell, told) = std::sync::mpsc::channel();
-        spawn("penny-test", move || tell.send(blocked()).unwrap()).unwrap().join().unwrap();
-        let inside = told.recv().unwrap();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGCHLD] {
-            assert_ne!(inside & 1 << (signal - 1), 0, "signal {signal} is not blocked");
-        }
-        assert_eq!(blocked(), before);
-    }
-}
+#[path = "background_tests.rs"]
+mod tests;

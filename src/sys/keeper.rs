@@ -118,39 +118,21 @@ fn head_address() -> u64 {
 fn start() -> Result<u32> {
     HEAD.list.store(head_address(), Ordering::Relaxed);
     let (tell, told) = sync_channel(1);
-    std::thread::Builder::new()
-        .name("penny-keeper".into())
-        .stack_size(64 << 10)
-        .spawn(move || {
-            // SAFETY: HEAD is static and has the kernel's layout. This thread owns no robust pthread mutex, so
-            // replacing the list that the C library registered for it loses nothing.
-            let (tid, done) = unsafe {
-                block_signals();
-                let done =
-                    libc::syscall(libc::SYS_set_robust_list, &raw const HEAD, std::mem::size_of::<Head>());
-                (libc::syscall(libc::SYS_gettid) as u32, done)
-            };
-            let _ = tell.send(if done == 0 { tid } else { 0 });
-            loop {
-                std::thread::park();
-            }
-        })
-        .map_err(|e| Error::system(format!("cannot start the keeper thread: {e}; check `ulimit -u`")))?;
+    super::background::spawn_with_stack("penny-keeper", 64 << 10, move || {
+        // SAFETY: HEAD is static and has the kernel's layout. This thread owns no robust pthread mutex, so
+        // replacing the list that the C library registered for it loses nothing.
+        let (tid, done) = unsafe {
+            let done = libc::syscall(libc::SYS_set_robust_list, &raw const HEAD, std::mem::size_of::<Head>());
+            (libc::syscall(libc::SYS_gettid) as u32, done)
+        };
+        let _ = tell.send(if done == 0 { tid } else { 0 });
+        loop {
+            std::thread::park();
+        }
+    })
+    .map_err(|e| Error::system(format!("cannot start the keeper thread: {e}; check `ulimit -u`")))?;
     match told.recv() {
         Ok(tid) if tid != 0 => Ok(tid),
         _ => Err(Error::system("the kernel refuses robust futex lists; Penny cannot watch over its ranks")),
-    }
-}
-
-/// The program's signals are for the program's threads.
-///
-/// # Safety
-/// Must run on a thread that Penny owns.
-unsafe fn block_signals() {
-    // SAFETY: fills a local set and changes only this thread's mask.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
     }
 }

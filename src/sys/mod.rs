@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod credentials;
 pub mod fork;
 pub mod futex;
+pub mod interrupt;
 pub mod keeper;
 pub mod limits;
 pub mod maps;

@@ -1,6 +1,7 @@
 //! Every collective by every method, ranks as threads, against what the definition says.
 
 use crate::comm::{self, Call, Config, Handle};
+use crate::error::Code;
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
@@ -219,4 +220,28 @@ fn a_group_that_failed_joins_nobody() {
     comm::group_fail(&crate::error::Error::argument("another call was wrong"));
     assert!(comm::group_end().is_err());
     assert!(comm::count(handle).is_err());
+}
+
+#[test]
+fn finalize_tells_what_broke_the_communicator() {
+    on_ranks(2, |rank, comm| {
+        if rank == 1 {
+            return; // It destroys its communicator, and the other rank's call fails.
+        }
+        let barrier = Call {
+            collective: Collective::Barrier,
+            send: Address::NULL,
+            recv: Address::NULL,
+            count: 0,
+            dtype: DataType::Uint8,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        };
+        let ended = comm::collective(comm, &barrier, None).unwrap_err();
+        assert_eq!(ended.code, Code::RemoteError);
+        let told = comm::finalize(comm).unwrap_err();
+        assert_eq!(told.code, Code::RemoteError);
+        assert!(told.message.contains(&ended.message), "{told} does not tell: {ended}");
+    });
 }

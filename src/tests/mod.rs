@@ -14,6 +14,7 @@ mod padded;
 mod permute;
 mod readme;
 mod semaphores;
+mod signal_masks;
 mod streams;
 mod symmetric;
 mod windows;

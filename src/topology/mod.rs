@@ -27,7 +27,7 @@ pub mod units;
 pub use file::{parse, presets};
 pub use mailbox::Mailbox;
 pub use matrix::matrix;
-pub use spec::{Spec, open};
+pub use spec::{Spec, open, text_of};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};

@@ -3,6 +3,7 @@
 use super::Network;
 use super::file::{parse, presets};
 use crate::error::{Error, Result};
+use std::io::Read;
 
 /// A machine's file, and what replaces keys of its shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +36,7 @@ impl Spec {
             arguments.push((key.trim().to_owned(), value.trim().to_owned()));
         }
         let text = if name.contains('/') || name.ends_with(".toml") {
-            std::fs::read_to_string(name)
-                .map_err(|why| Error::argument(format!("{name}: cannot be read ({why}); name a TOML file")))?
+            text_of(name)?
         } else if let Some((_, text)) = presets().iter().find(|(known, _)| *known == name) {
             (*text).to_owned()
         } else {
@@ -55,7 +55,56 @@ impl Spec {
     }
 }
 
+/// Bytes of the longest file that declares a machine.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The text of a file that declares a machine. Devices and pipes are refused: a read of one may last for ever.
+pub fn text_of(name: &str) -> Result<String> {
+    let unreadable =
+        |why: std::io::Error| Error::argument(format!("{name}: cannot be read ({why}); name a TOML file"));
+    if !std::fs::metadata(name).map_err(unreadable)?.is_file() {
+        return Err(Error::argument(format!("{name} is not a regular file; name a TOML file")));
+    }
+    let mut text = String::new();
+    let file = std::fs::File::open(name).map_err(unreadable)?;
+    // One byte more than the limit tells that there is more.
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(Error::argument(format!(
+            "{name} has more than {} MiB, which no declared machine needs; name a TOML file",
+            MOST_BYTES >> 20
+        )));
+    }
+    Ok(text)
+}
+
 /// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`.
 pub fn open(spec: &str) -> Result<Network> {
     Spec::read(spec)?.open()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_device_that_never_ends_and_a_file_without_measure_are_refused_by_name() {
+        let file = tempfile();
+        for (name, why) in
+            [("/dev/zero", "/dev/zero is not a regular file"), (&*file, "has more than 16 MiB")]
+        {
+            let refused = open(name).unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument);
+            assert!(refused.message.contains(why), "{}", refused.message);
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+
+    /// A file that takes no room and is longer than any machine's.
+    fn tempfile() -> String {
+        let path = std::env::temp_dir().join(format!("penny-long-machine-{}.toml", std::process::id()));
+        std::fs::File::create(&path).unwrap().set_len(MOST_BYTES + 1).unwrap();
+        path.display().to_string()
+    }
 }

@@ -59,7 +59,7 @@ impl Declared {
         let preset = topology::presets().iter().find(|(known, _)| *known == name);
         let text = match preset {
             Some((_, text)) => (*text).to_owned(),
-            None => std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"))?,
+            None => topology::text_of(name).map_err(|e| e.message)?,
         };
         let mut document: DocumentMut = text.parse().map_err(|e| format!("{name}: {e}"))?;
         for (key, text) in arguments.split([',', ':']).filter_map(|argument| argument.split_once('=')) {

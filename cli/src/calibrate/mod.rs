@@ -8,7 +8,9 @@ mod fit;
 mod simplex;
 mod table;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
@@ -81,10 +83,24 @@ struct Answer {
     method: &'static str,
 }
 
+/// Bytes of the longest table of measurements.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// The text of a table, which may come out of a pipe, but not out of a device that never ends.
+fn read(table: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(table)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        let why = format!("it has more than {} MiB; name the output of nccl-tests", MOST_BYTES >> 20);
+        return Err(std::io::Error::other(why));
+    }
+    Ok(text)
+}
+
 /// Fits, and prints a machine's file.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
-    let text = std::fs::read_to_string(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
+    let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
     let Table { subject, samples } = table::read(&file, &text, args.place)?;
     let Some(subject) = args.collective.or(subject) else {
         return Err(format!(

@@ -8,6 +8,7 @@
 //!                      │    pipes      lines of output     │
 //!                      ▼                                   │
 //!                    a rank failed, or time is up ── SIGTERM ── 0.5 s ── SIGKILL
+//!                    Ctrl-C ── 10 s, or Ctrl-C again ──┘
 //! ```
 //!
 //! The ranks stay in the launcher's process group. The terminal's own Ctrl-C and Ctrl-Z thus reach each process once,
@@ -34,6 +35,12 @@ pub const MOST_RANKS: i64 = 1024;
 
 /// Between asking ranks to end and making them.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// The time that ranks have after Ctrl-C to end by themselves: to write a checkpoint, say.
+const TIME_TO_END: Duration = Duration::from_secs(10);
+
+/// What a shell returns for a program that Ctrl-C ended: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
 
 /// What happens to these is the launcher's business; all but the first are passed on to the ranks.
 const WATCHED: [Signal; 7] = [
@@ -110,11 +117,24 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
     let mut verdict: Option<Outcome> = None;
     // After the verdict: when SIGKILL follows SIGTERM.
     let mut last_call: Option<Instant> = None;
+    let mut ctrl_c = CtrlC::default();
     while ranks.any_alive() {
-        let wake = if verdict.is_some() { last_call } else { deadline };
+        let wake = match (last_call, ctrl_c.until) {
+            (Some(last), _) => Some(last),
+            (None, Some(until)) => Some(deadline.map_or(until, |deadline| deadline.min(until))),
+            (None, None) => deadline,
+        };
         wait(&signals, &pipes, wake);
         while let Ok(Some(info)) = signals.read_signal() {
             let number = info.ssi_signo as i32;
+            if number == Signal::SIGINT as i32 {
+                ctrl_c.again(Instant::now());
+                // From the second on they get a SIGTERM below, and then a SIGKILL.
+                if ctrl_c.count > 1 {
+                    last_call = last_call.map(|_| Instant::now());
+                    continue;
+                }
+            }
             // SI_KERNEL: the terminal signalled the whole foreground group; the ranks have theirs already.
             if number != Signal::SIGCHLD as i32 && info.ssi_code != libc::SI_KERNEL {
                 ranks.signal(Signal::try_from(number).expect("only watched signals arrive"));
@@ -126,7 +146,10 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
         pipes.retain(|pipe| pipe.is_open());
         for (rank, pid, end) in ranks.reap() {
             if verdict.is_none() && end != End::Exit(0) {
-                verdict = Some(Outcome::failed(end.code(), sentence(rank, pid, end, ranks.alive())));
+                verdict = Some(match ctrl_c.count {
+                    0 => Outcome::failed(end.code(), sentence(rank, pid, end, ranks.alive())),
+                    _ => Outcome { code: INTERRUPTED, sentence: None },
+                });
             }
         }
         let now = Instant::now();
@@ -138,18 +161,25 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
             );
             verdict = Some(Outcome::failed(124, sentence));
         }
-        if verdict.is_some() && last_call.is_none() {
+        if ctrl_c.is_impatient(now) && last_call.is_none() && ranks.any_alive() {
+            let sentence = format!("interrupted: {} of {} ranks had to be ended", ranks.alive(), job.ranks);
+            verdict = Some(Outcome::failed(INTERRUPTED, sentence));
+        }
+        // After Ctrl-C each rank ends in its own time, whatever becomes of the first.
+        let is_over =
+            verdict.as_ref().is_some_and(|verdict| verdict.code != INTERRUPTED || ctrl_c.count == 0);
+        if (is_over || ctrl_c.is_impatient(now)) && last_call.is_none() {
             ranks.signal(Signal::SIGTERM);
             // A stopped rank handles SIGTERM only once it goes on.
             ranks.signal(Signal::SIGCONT);
             last_call = Some(now + GRACE);
         }
-        if verdict.is_some() && last_call.is_some_and(|last| last <= now) {
+        if last_call.is_some_and(|last| last <= now) {
             ranks.signal(Signal::SIGKILL);
             last_call = Some(now + GRACE);
         }
     }
-    if verdict.is_some() {
+    if verdict.is_some() || ctrl_c.count > 0 {
         ranks::end_orphans();
     }
     for pipe in &mut pipes {
@@ -157,6 +187,26 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
         pipe.finish(&mut lines);
     }
     verdict.unwrap_or(Outcome { code: 0, sentence: None })
+}
+
+/// How often the user has pressed Ctrl-C, or a process has sent SIGINT.
+#[derive(Default)]
+struct CtrlC {
+    count: u32,
+    /// When the ranks have had their time.
+    until: Option<Instant>,
+}
+
+impl CtrlC {
+    fn again(&mut self, now: Instant) {
+        self.count += 1;
+        self.until.get_or_insert(now + TIME_TO_END);
+    }
+
+    /// Shall the ranks be ended now?
+    fn is_impatient(&self, now: Instant) -> bool {
+        self.count > 1 || self.until.is_some_and(|until| until <= now)
+    }
 }
 
 /// Sleeps until there is something to do.

@@ -13,7 +13,7 @@ from ctypes import c_char_p, c_int
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import _prototypes
+from . import _interrupts, _prototypes
 from ._enums import Result
 from ._errors import error_for
 from ._structs import HEADER_VERSION
@@ -84,6 +84,8 @@ def _refuse_another_version(library: Library) -> None:
 
 
 lib = load()
+_interrupts.arm(lib)
+os.register_at_fork(after_in_child=lambda: _interrupts.arm(lib))
 _last_error = lib.pennyGetLastError
 
 
@@ -93,9 +95,14 @@ def last_error(comm: int | None = None) -> str:
 
 
 def check(result: int, comm: int | None = None) -> None:
-    """Raises the exception of a result, unless it is success, with the library's sentence about it."""
+    """Raises the exception of a result, unless it is success, with the library's sentence about it.
+
+    Where a signal handler has raised during the call, its exception is raised instead.
+    """
     if result:
-        raise error_for(result, last_error(comm) or lib.pennyGetErrorString(result).decode())
+        error = error_for(result, last_error(comm) or lib.pennyGetErrorString(result).decode())
+        _interrupts.raise_interrupt(error)
+        raise error
 
 
 def version() -> tuple[int, int, int]:

@@ -30,6 +30,9 @@ _OUT_U64 = POINTER(c_uint64)
 # A function that a stream calls on its worker thread.
 HOST_FUNCTION = CFUNCTYPE(None, c_void_p)
 
+# A function that a waiting call asks whether it shall go on.
+INTERRUPT_CHECK = CFUNCTYPE(c_int, c_void_p)
+
 _CONFIG = POINTER(s.Config)
 _COPY = POINTER(s.RemoteCopy)
 
@@ -41,6 +44,7 @@ TEXTS: dict[str, tuple[type, ...]] = {
 
 COMMUNICATORS: dict[str, tuple[type, ...]] = {
     "pennyGetVersion": (_OUT_I,),
+    "pennySetInterruptCheck": (INTERRUPT_CHECK, _P),
     "pennyGetUniqueId": (POINTER(s.UniqueId),),
     "pennyCommInitRank": (_OUT_P, _I, s.UniqueId, _I),
     "pennyCommInitRankConfig": (_OUT_P, _I, s.UniqueId, _I, _CONFIG),
@@ -233,6 +237,7 @@ QUICK = frozenset(
         "pennyGetVersion",
         "pennyGetErrorString",
         "pennyGetLastError",
+        "pennySetInterruptCheck",
         "pennyCommGetAsyncError",
         "pennyCommCount",
         "pennyCommUserRank",

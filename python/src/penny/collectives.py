@@ -16,6 +16,7 @@ from ._enums import ITEMSIZE, RedOp
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from .buffers import RESOLVERS
+from .integers import number
 from .operands import NOTHING, prepare, reduction
 from .streams import Stream
 
@@ -94,7 +95,7 @@ class Collectives:
             recv = send
         source, target, element, n = prepare(self, "reduce", send, recv, dtype, count, 1, int(here))
         result = lib.pennyReduce(
-            source[0], target[0], n, element, reduction(op), index(root), self._handle, stream
+            source[0], target[0], n, element, reduction(op), number("root", root), self._handle, stream
         )
         self._finish(result, stream, source, target)
         return recv if here else None
@@ -120,7 +121,9 @@ class Collectives:
         written = int(recv is not send or not here)
         source, target, element, n = prepare(self, "broadcast", send, recv, dtype, count, here, written)
         address = target[0] if written else source[0]
-        result = lib.pennyBroadcast(source[0], address, n, element, index(root), self._handle, stream)
+        result = lib.pennyBroadcast(
+            source[0], address, n, element, number("root", root), self._handle, stream
+        )
         self._finish(result, stream, source, target)
         return recv
 
@@ -217,7 +220,7 @@ class Collectives:
         """
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "gather", send, recv, dtype, count, 1, blocks)
-        result = lib.pennyGather(source[0], target[0], n, element, index(root), self._handle, stream)
+        result = lib.pennyGather(source[0], target[0], n, element, number("root", root), self._handle, stream)
         self._finish(result, stream, source, target)
         return recv if blocks else None
 
@@ -234,7 +237,9 @@ class Collectives:
         """Gives rank r block r of `send` of `root`. Elsewhere `send` is not looked at and may be None."""
         blocks = self._size if self._rank == root else 0
         source, target, element, n = prepare(self, "scatter", send, recv, dtype, count, blocks, 1)
-        result = lib.pennyScatter(source[0], target[0], n, element, index(root), self._handle, stream)
+        result = lib.pennyScatter(
+            source[0], target[0], n, element, number("root", root), self._handle, stream
+        )
         self._finish(result, stream, source, target)
         return recv
 
@@ -260,7 +265,7 @@ class Collectives:
         source, target, element, n = prepare(
             self, "permute", send, recv, dtype, count, int(perm[self._rank] != -1), 1
         )
-        table = (ctypes.c_int * self._size)(*map(index, perm))
+        table = (ctypes.c_int * self._size)(*(number("perm", to) for to in perm))
         result = lib.pennyPermute(source[0], target[0], n, element, table, self._handle, stream)
         self._finish(result, stream, source, target)
         return recv
@@ -279,7 +284,9 @@ class Collectives:
         Two ranks that send to each other put both calls into a group.
         """
         source, _, element, n = prepare(self, "send", buffer, None, dtype, count, 1, 0)
-        self._finish(lib.pennySend(source[0], n, element, index(peer), self._handle, stream), stream, source)
+        self._finish(
+            lib.pennySend(source[0], n, element, number("peer", peer), self._handle, stream), stream, source
+        )
 
     def recv(
         self,
@@ -292,7 +299,9 @@ class Collectives:
     ) -> Any:
         """Receives from one rank, in the order of its sends."""
         _, target, element, n = prepare(self, "recv", None, buffer, dtype, count, 0, 1)
-        self._finish(lib.pennyRecv(target[0], n, element, index(peer), self._handle, stream), stream, target)
+        self._finish(
+            lib.pennyRecv(target[0], n, element, number("peer", peer), self._handle, stream), stream, target
+        )
         return buffer
 
     def barrier(self, *, stream: Stream | None = None) -> None:

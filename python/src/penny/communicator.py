@@ -7,13 +7,14 @@ import warnings
 from types import TracebackType
 from typing import Any
 
-from . import groups
+from . import _interrupts, groups
 from ._enums import GroupKind, Result
 from ._errors import InvalidArgumentError, PennyError, error_for
 from ._library import check, lib
 from ._structs import SPLIT_NOCOLOR, UNIQUE_ID_BYTES, Config, UniqueId
 from .collectives import Collectives
 from .fabric import Fabric
+from .integers import number
 from .memory import Registration
 from .windows import Window
 
@@ -29,6 +30,8 @@ class Communicator(Collectives):
     def __init__(self, out: ctypes.c_void_p) -> None:
         self._out = out
         self._alive = True
+        _interrupts.arm(lib)
+        _interrupts.abort_at_interrupt(self)
         if groups.is_open():
             groups.at_end(self._begin)
         else:
@@ -36,12 +39,12 @@ class Communicator(Collectives):
 
     def _begin(self) -> None:
         """The handle is there: outside of a group at once, in a group at its end."""
-        number = ctypes.c_int()
+        found = ctypes.c_int()
         self._handle = self._out.value
-        check(lib.pennyCommUserRank(self._handle, number), self._handle)
-        self._rank = number.value
-        check(lib.pennyCommCount(self._handle, number), self._handle)
-        self._size = number.value
+        check(lib.pennyCommUserRank(self._handle, found), self._handle)
+        self._rank = found.value
+        check(lib.pennyCommCount(self._handle, found), self._handle)
+        self._size = found.value
 
     @property
     def handle(self) -> int:
@@ -62,9 +65,9 @@ class Communicator(Collectives):
     @property
     def device(self) -> int:
         """This rank's place among the ranks of its machine, from 0."""
-        number = ctypes.c_int()
-        check(lib.pennyCommDevice(self._handle, number), self._handle)
-        return number.value
+        found = ctypes.c_int()
+        check(lib.pennyCommDevice(self._handle, found), self._handle)
+        return found.value
 
     @property
     def fabric(self) -> Fabric:
@@ -81,9 +84,9 @@ class Communicator(Collectives):
         """
         out = ctypes.c_void_p()
         config = _config(**settings) if settings else None
-        number = SPLIT_NOCOLOR if color is None else color
-        check(lib.pennyCommSplit(self._handle, number, key, out, config), self._handle)
-        return Communicator(out) if number != SPLIT_NOCOLOR else None
+        chosen = SPLIT_NOCOLOR if color is None else number("color", color)
+        check(lib.pennyCommSplit(self._handle, chosen, number("key", key), out, config), self._handle)
+        return Communicator(out) if chosen != SPLIT_NOCOLOR else None
 
     def group(self, kind: GroupKind | str, size: int = 0) -> Communicator:
         """Divides the ranks into groups of one size, and makes a communicator of this rank's.
@@ -100,7 +103,7 @@ class Communicator(Collectives):
                 kinds = ", ".join(known.name.lower() for known in GroupKind)
                 raise InvalidArgumentError(f"group: kind {kind!r} is not one of {kinds} ({self})") from None
         out = ctypes.c_void_p()
-        check(lib.pennyCommGroup(self._handle, kind, size, out), self._handle)
+        check(lib.pennyCommGroup(self._handle, kind, number("size", size), out), self._handle)
         return Communicator(out)
 
     def register(self, buffer: Any) -> Registration:
@@ -136,9 +139,12 @@ class Communicator(Collectives):
             self._alive = False
 
     def abort(self) -> None:
-        """Makes present and future calls on the communicator fail, on every rank, and frees it here."""
+        """Makes present and future calls on the communicator fail, on every rank, and frees it here.
+
+        In a signal handler that runs during a call it is not freed, which the next `abort` or `destroy` does.
+        """
         if self._alive:
-            self._alive = False
+            self._alive = _interrupts.is_checking()
             check(lib.pennyCommAbort(self._handle), self._handle)
 
     def __enter__(self) -> Communicator:
@@ -211,7 +217,8 @@ def init(
             f"init: unique_id has {len(unique_id)} bytes, but must have {UNIQUE_ID_BYTES}: "
             "pass what penny.unique_id() gave on one rank"
         )
-    check(lib.pennyCommInitRankConfig(out, nranks, UniqueId.from_buffer_copy(unique_id), rank, config))
+    ranks, rank = number("nranks", nranks), number("rank", rank)
+    check(lib.pennyCommInitRankConfig(out, ranks, UniqueId.from_buffer_copy(unique_id), rank, config))
     return Communicator(out)
 
 
@@ -220,7 +227,8 @@ def init_all(nranks: int) -> list[Communicator]:
 
     Use each in a thread of its own, or all in one group.
     """
-    outs = (ctypes.c_void_p * max(nranks, 1))()
+    # A number that the library refuses needs no room.
+    outs = (ctypes.c_void_p * (nranks if 0 < number("nranks", nranks) <= MOST_RANKS else 1))()
     check(lib.pennyCommInitAll(outs, nranks, None))
     return [Communicator(ctypes.c_void_p(handle)) for handle in outs]
 
@@ -243,5 +251,22 @@ def _config(
     }
     if timeout is not None:
         # A deadline that is short is not none.
-        given["timeoutMs"] = 0 if timeout == 0 else max(1, round(timeout * 1000))
+        given["timeoutMs"] = 0 if timeout == 0 else _milliseconds(timeout)
     return Config(**given)
+
+
+def _milliseconds(timeout: float) -> int:
+    """A timeout above 0 as the library takes it."""
+    try:
+        milliseconds = round(timeout * 1000)
+    except (OverflowError, ValueError):
+        milliseconds = -1
+    if timeout < 0 or not 0 <= milliseconds <= 0x7FFFFFFF:
+        raise InvalidArgumentError(
+            f"timeout is {timeout} s, but must be in 0..{0x7FFFFFFF / 1000:g}; 0 means that calls wait for ever"
+        )
+    return max(1, milliseconds)
+
+
+# The most ranks that a communicator has.
+MOST_RANKS = 1024

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ._library import check, lib
 from ._structs import FabricInfo, FabricPort
+from .integers import word
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -62,11 +63,11 @@ class Fabric:
 
     def advance(self, nanoseconds: int) -> None:
         """Declares that this rank computes for so long: its clock moves on."""
-        check(lib.pennyFabricAdvance(self._comm, nanoseconds), self._comm)
+        check(lib.pennyFabricAdvance(self._comm, word("nanoseconds", nanoseconds)), self._comm)
 
     def advance_to(self, picoseconds: int) -> None:
         """Moves this rank's clock on to a time; does nothing if it is past it."""
-        check(lib.pennyFabricAdvanceTo(self._comm, picoseconds), self._comm)
+        check(lib.pennyFabricAdvanceTo(self._comm, word("picoseconds", picoseconds)), self._comm)
 
     def account(self) -> Account:
         """What machine is declared, and how its time stands."""

@@ -13,6 +13,8 @@ from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import MAILBOX_FLIT_BYTES, MailboxConfig, MailboxKeyEntry, MailboxMessage, MailboxStats
 from .buffers import resolve
+from .closing import ClosedByAll
+from .integers import mask, number
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -82,7 +84,7 @@ class Message:
         self.free()
 
 
-class Mailbox:
+class Mailbox(ClosedByAll):
     """This rank's mailbox, which serves up to 64 of its threads, and the way to the others'.
 
     Every rank makes one.
@@ -105,7 +107,9 @@ class Mailbox:
     ) -> None:
         self._comm = comm.handle
         given = {"threads": threads, "slots": slots, "slotBytes": slot_bytes}
-        config = MailboxConfig(**{name: value for name, value in given.items() if value is not None})
+        config = MailboxConfig(
+            **{name: number(name, value) for name, value in given.items() if value is not None}
+        )
         out = ctypes.c_void_p()
         check(lib.pennyMailboxCreate(self._comm, config, out), self._comm)
         self._handle = out.value
@@ -117,54 +121,59 @@ class Mailbox:
         They come as a multiple of 16 bytes, with zeros behind them.
         """
         slot = self._write("send", data, thread)
-        self._check(lib.pennyMailboxMulticast(self._handle, rank, *_masks(to), slot))
+        self._check(lib.pennyMailboxMulticast(self._handle, number("rank", rank), *_masks(to), slot))
 
     def try_send(self, data: Any, rank: int, to: int | Iterable[int] = 0, *, thread: int = 0) -> bool:
         """The same, but does nothing, and gives False, where it would wait."""
         slot = self._write("try_send", data, thread)
         sent = ctypes.c_int()
-        self._check(lib.pennyMailboxTryMulticast(self._handle, rank, *_masks(to), slot, sent))
+        self._check(lib.pennyMailboxTryMulticast(self._handle, number("rank", rank), *_masks(to), slot, sent))
         return bool(sent.value)
 
     def receive(self, *, thread: int = 0) -> Message:
         """The oldest message for a thread. Waits until there is one."""
         found = MailboxMessage()
-        self._check(lib.pennyMailboxRecv(self._handle, thread, found))
+        self._check(lib.pennyMailboxRecv(self._handle, number("thread", thread), found))
         return Message(self, thread, found)
 
     def try_receive(self, *, thread: int = 0) -> Message | None:
         """The oldest message for a thread, if there is one."""
         found, received = MailboxMessage(), ctypes.c_int()
-        self._check(lib.pennyMailboxTryRecv(self._handle, thread, found, received))
+        self._check(lib.pennyMailboxTryRecv(self._handle, number("thread", thread), found, received))
         return Message(self, thread, found) if received.value else None
 
     def can_send(self, rank: int, *, thread: int = 0) -> bool:
         """Could a message to a rank be sent without waiting? Others may take the place first."""
         can = ctypes.c_int()
-        self._check(lib.pennyMailboxCanSend(self._handle, thread, rank, can))
+        self._check(
+            lib.pennyMailboxCanSend(self._handle, number("thread", thread), number("rank", rank), can)
+        )
         return bool(can.value)
 
     def can_receive(self, *, thread: int = 0) -> bool:
         """Is there a message for the thread?"""
         can = ctypes.c_int()
-        self._check(lib.pennyMailboxCanRecv(self._handle, thread, can))
+        self._check(lib.pennyMailboxCanRecv(self._handle, number("thread", thread), can))
         return bool(can.value)
 
     def idle(self, vote: bool = False, *, thread: int = 0) -> Idle:
         """Waits for a message, or until all threads of all ranks are in this call and no message is left."""
         state = ctypes.c_int()
-        self._check(lib.pennyMailboxIdle(self._handle, thread, int(vote), state))
+        self._check(lib.pennyMailboxIdle(self._handle, number("thread", thread), int(vote), state))
         return Idle(state.value)
 
     def key(self, receivers: Iterable[Receivers]) -> Key:
         """Programs a list of threads of any ranks, to send to all of them by one call."""
         wanted = list(receivers)
         entries = (MailboxKeyEntry * len(wanted))(
-            *(MailboxKeyEntry(to.rank, *_masks(to.threads), to.local_key) for to in wanted)
+            *(
+                MailboxKeyEntry(number("rank", to.rank), *_masks(to.threads), mask("local_key", to.local_key))
+                for to in wanted
+            )
         )
-        number = ctypes.c_uint64()
-        self._check(lib.pennyMailboxKeyCreate(self._handle, entries, len(wanted), number))
-        return Key(self, number.value)
+        made = ctypes.c_uint64()
+        self._check(lib.pennyMailboxKeyCreate(self._handle, entries, len(wanted), made))
+        return Key(self, made.value)
 
     def account(self) -> MailboxAccount:
         """What has gone through this rank's mailbox."""
@@ -189,23 +198,13 @@ class Mailbox:
                 "make the mailbox with a larger slot_bytes, or send parts"
             )
         slot = ctypes.c_void_p()
-        self._check(lib.pennyMailboxSendSlot(self._handle, thread, slot))
+        self._check(lib.pennyMailboxSendSlot(self._handle, number("thread", thread), slot))
         assert slot.value is not None
         flits = max(1, -(-nbytes // MAILBOX_FLIT_BYTES))
-        self._check(lib.pennyMailboxSetLen(self._handle, thread, flits))
+        self._check(lib.pennyMailboxSetLen(self._handle, number("thread", thread), flits))
         ctypes.memmove(slot.value, address, nbytes)
         ctypes.memset(slot.value + nbytes, 0, flits * MAILBOX_FLIT_BYTES - nbytes)
         return slot
-
-    def __enter__(self) -> Mailbox:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Ending waits for all ranks; who leaves by an exception leaves it to the end of the communicator.
-        if kind is None:
-            self.close()
 
 
 class Key:
@@ -230,9 +229,9 @@ class Key:
 
 def _masks(threads: int | Iterable[int]) -> tuple[int, int]:
     """Threads as the two halves of a mask: 32 to 63, and 0 to 31."""
-    mask = 0
+    bits = 0
     for thread in (threads,) if isinstance(threads, int) else threads:
         if not 0 <= thread < 64:
             raise InvalidArgumentError(f"to: {thread} is no thread of a mailbox; those are 0 to 63")
-        mask |= 1 << thread
-    return mask >> 32, mask & 0xFFFFFFFF
+        bits |= 1 << thread
+    return bits >> 32, bits & 0xFFFFFFFF

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from .buffers import Buffer
+from .integers import size
 
 if TYPE_CHECKING:
     import numpy
@@ -55,7 +56,7 @@ def allocate(nbytes: int) -> ctypes.Array[ctypes.c_char]:
     It is freed when its last view is.
     """
     address = ctypes.c_void_p()
-    check(lib.pennyMemAlloc(address, nbytes))
+    check(lib.pennyMemAlloc(address, size("nbytes", nbytes)))
     assert address.value is not None
     memory = (ctypes.c_char * nbytes).from_address(address.value)
     # At the end of the process nothing is freed: views may outlive this, and the memory goes with the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._enums import DeviceKind, SemaphoreKind
@@ -12,6 +11,8 @@ from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import MESH_DIMS, Device, RemoteCopy
 from .buffers import resolve
+from .closing import ClosedByAll
+from .integers import number, word
 from .symmetric_heap import SymmetricArray, SymmetricHeap
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ def declare_mesh(comm: Communicator, sides: Sequence[int]) -> None:
 
     No sides: takes the mesh back.
     """
-    dims = (ctypes.c_int * len(sides))(*sides) if sides else None
+    dims = (ctypes.c_int * len(sides))(*(number("sides", side) for side in sides)) if sides else None
     check(lib.pennyMesh(comm.handle, len(sides), dims), comm.handle)
 
 
-class Semaphore:
+class Semaphore(ClosedByAll):
     """Counters on every rank, all 0 at first.
 
     Any rank adds to them; only their own rank waits for them and takes off.
@@ -49,7 +50,8 @@ class Semaphore:
     ) -> None:
         self._comm = heap.comm.handle
         out = ctypes.c_void_p()
-        check(lib.pennySemaphoreCreate(self._comm, kind, name.encode(), count, out), self._comm)
+        many = number("count", count)
+        check(lib.pennySemaphoreCreate(self._comm, kind, name.encode(), many, out), self._comm)
         self._as_parameter_ = out.value
 
     @classmethod
@@ -58,7 +60,8 @@ class Semaphore:
         semaphore = cls.__new__(cls)
         semaphore._comm = heap.comm.handle
         out = ctypes.c_void_p()
-        check(lib.pennyBarrierSemaphore(semaphore._comm, collective_id, out), semaphore._comm)
+        which = number("collective_id", collective_id)
+        check(lib.pennyBarrierSemaphore(semaphore._comm, which, out), semaphore._comm)
         semaphore._as_parameter_ = out.value
         return semaphore
 
@@ -67,30 +70,22 @@ class Semaphore:
 
         What this thread has put or copied before is visible to whoever waits for it.
         """
-        check(lib.pennySemaphoreSignal(self, index, increment, _device(device)), self._comm)
+        which, increment = number("index", index), word("increment", increment)
+        check(lib.pennySemaphoreSignal(self, which, increment, _device(device)), self._comm)
 
     def wait(self, value: int = 1, *, index: int = 0) -> None:
         """Waits until this rank's semaphore is at least the value, then takes it off."""
-        check(lib.pennySemaphoreWait(self, index, value), self._comm)
+        check(lib.pennySemaphoreWait(self, number("index", index), word("value", value)), self._comm)
 
     def read(self, *, index: int = 0) -> int:
         """This rank's semaphore as it is now."""
         value = ctypes.c_uint64()
-        check(lib.pennySemaphoreRead(self, index, value), self._comm)
+        check(lib.pennySemaphoreRead(self, number("index", index), value), self._comm)
         return value.value
 
     def close(self) -> None:
         """Gives the semaphores up. Every rank calls."""
         check(lib.pennySemaphoreDestroy(self), self._comm)
-
-    def __enter__(self) -> Semaphore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
 
 
 class Copy:
@@ -127,9 +122,9 @@ class Copy:
             dst=target.address + index * target.dtype.itemsize,
             bytes=nbytes,
             sendSem=sent._as_parameter_ if sent is not None else None,
-            sendIndex=sent_index,
+            sendIndex=number("sent_index", sent_index),
             recvSem=received._as_parameter_,
-            recvIndex=received_index,
+            recvIndex=number("received_index", received_index),
             device=_device(device),
         )
 
@@ -162,7 +157,7 @@ class Copy:
 
 def _device(device: DeviceId) -> Device:
     if isinstance(device, int):
-        return Device(DeviceKind.LOGICAL, (device,))
+        return Device(DeviceKind.LOGICAL, (number("device", device),))
     if not 1 <= len(device) <= MESH_DIMS:
         raise InvalidArgumentError(f"device: {tuple(device)} must have 1 to {MESH_DIMS} coordinates")
-    return Device(DeviceKind.MESH, tuple(device))
+    return Device(DeviceKind.MESH, tuple(number("device", at) for at in device))

@@ -7,7 +7,9 @@ from collections import deque
 from threading import Lock
 from types import TracebackType
 
+from . import _interrupts
 from ._enums import Result
+from ._errors import PennyError
 from ._library import check, lib
 
 
@@ -22,6 +24,7 @@ class Stream:
 
     def __init__(self) -> None:
         handle = ctypes.c_void_p()
+        _interrupts.arm(lib)
         check(lib.pennyStreamCreate(handle))
         # After `destroy` it stays what it was, so that the library refuses it; None would be a call without a
         # stream.
@@ -41,6 +44,9 @@ class Stream:
         """Waits until everything queued so far has run. Raises the first failure since one was last told."""
         upto = self._issued
         result = lib.pennyStreamSynchronize(self)
+        if result:
+            # What has been interrupted may still be under way.
+            _interrupts.raise_interrupt()
         self.release(upto)
         check(result)
 
@@ -88,7 +94,12 @@ class Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.destroy()
+        try:
+            self.destroy()
+        except PennyError:
+            # The exception that leaves the block comes first.
+            if kind is None:
+                raise
 
     def __del__(self) -> None:
         if getattr(self, "_alive", False):
@@ -146,6 +157,8 @@ class Event:
     def synchronize(self) -> None:
         """Waits until it has happened. Raises the failure of its calls."""
         result = lib.pennyEventSynchronize(self)
+        if result:
+            _interrupts.raise_interrupt()
         self._has_happened()
         check(result)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ._enums import ITEMSIZE, Cmp, DataType, SignalOp
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import ShmemStats
+from .closing import ClosedByAll
 from .datatypes import SCALARS, data_type
+from .integers import number, size, within, word
 from .operands import prepare
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class HeapAccount:
     fragmentation: float
 
 
-class SymmetricHeap:
+class SymmetricHeap(ClosedByAll):
     """The symmetric heap of a communicator. Every rank makes it, makes the same arrays in it, and closes it.
 
     In a `with` statement it is closed at the end of the block.
@@ -80,16 +81,6 @@ class SymmetricHeap:
         """Gives the heap up with all that is in it. Every rank calls."""
         check(lib.pennyShmemFinalize(self._handle), self._handle)
 
-    def __enter__(self) -> SymmetricHeap:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Closing waits for all ranks; who leaves by an exception leaves it to the end of the communicator.
-        if kind is None:
-            self.close()
-
 
 def _calloc(out: ctypes.c_void_p, nbytes: int, comm: int) -> int:
     return int(lib.pennyShmemCalloc(out, nbytes, 1, comm))
@@ -112,7 +103,7 @@ class SymmetricArray:
         self._itemsize = ITEMSIZE[self.dtype]
         self._comm = heap.comm.handle
         out = ctypes.c_void_p()
-        check(allocate(out, self.size * self._itemsize, self._comm), self._comm)
+        check(allocate(out, size("shape", self.size * self._itemsize), self._comm), self._comm)
         self.address = out.value or 0
         self.local = self._view()
 
@@ -133,12 +124,18 @@ class SymmetricArray:
         Returns when `data` may be reused; see `SymmetricHeap.quiet`.
         """
         source, n = self._operand("put", data, index, False)
-        check(lib.pennyShmemPut(self._at(index), source, n, self.dtype, pe, self._comm), self._comm)
+        check(
+            lib.pennyShmemPut(self._at(index), source, n, self.dtype, number("pe", pe), self._comm),
+            self._comm,
+        )
 
     def get(self, into: Any, pe: int, index: int = 0) -> Any:
         """Fills a buffer from a rank's copy, from an element on. The elements are there when it returns."""
         target, n = self._operand("get", into, index, True)
-        check(lib.pennyShmemGet(target, self._at(index), n, self.dtype, pe, self._comm), self._comm)
+        check(
+            lib.pennyShmemGet(target, self._at(index), n, self.dtype, number("pe", pe), self._comm),
+            self._comm,
+        )
         return into
 
     def put_signal(
@@ -159,13 +156,23 @@ class SymmetricArray:
         """
         source, n = self._operand("put_signal", data, index, False)
         result = lib.pennyShmemPutMemSignal(
-            self._at(index), source, n * self._itemsize, signal._word(signal_index), value, op, pe, self._comm
+            self._at(index),
+            source,
+            n * self._itemsize,
+            signal._word(signal_index),
+            word("value", value),
+            op,
+            number("pe", pe),
+            self._comm,
         )
         check(result, self._comm)
 
     def signal(self, pe: int, value: int, op: SignalOp = SignalOp.SET, *, index: int = 0) -> None:
         """Sets or adds to an element of uint64 at a rank, as a signal without data."""
-        check(lib.pennyShmemSignalOp(self._word(index), value, op, pe, self._comm), self._comm)
+        check(
+            lib.pennyShmemSignalOp(self._word(index), word("value", value), op, number("pe", pe), self._comm),
+            self._comm,
+        )
 
     def wait_until(self, cmp: Cmp | str, value: float, index: int = 0) -> None:
         """Waits until this rank's element compares so: "eq", "ne", "gt", "le", "lt" or "ge"."""
@@ -186,21 +193,23 @@ class SymmetricArray:
     def fetch(self, pe: int, index: int = 0) -> Any:
         """Reads an element at a rank in one piece."""
         fetched = self._scalar(0)
-        result = lib.pennyShmemAtomicFetch(ctypes.byref(fetched), self._at(index), self.dtype, pe, self._comm)
+        result = lib.pennyShmemAtomicFetch(
+            ctypes.byref(fetched), self._at(index), self.dtype, number("pe", pe), self._comm
+        )
         check(result, self._comm)
         return fetched.value
 
     def set(self, pe: int, value: float, index: int = 0) -> None:
         """Writes an element at a rank in one piece."""
         result = lib.pennyShmemAtomicSet(
-            self._at(index), ctypes.byref(self._scalar(value)), self.dtype, pe, self._comm
+            self._at(index), ctypes.byref(self._scalar(value)), self.dtype, number("pe", pe), self._comm
         )
         check(result, self._comm)
 
     def add(self, pe: int, value: int, index: int = 0) -> None:
         """Adds to an element at a rank, modulo its size."""
         result = lib.pennyShmemAtomicAdd(
-            self._at(index), ctypes.byref(self._scalar(value)), self.dtype, pe, self._comm
+            self._at(index), ctypes.byref(self._scalar(value)), self.dtype, number("pe", pe), self._comm
         )
         check(result, self._comm)
 
@@ -236,7 +245,7 @@ class SymmetricArray:
             ctypes.byref(self._scalar(expected)),
             ctypes.byref(self._scalar(value)),
             self.dtype,
-            pe,
+            number("pe", pe),
             self._comm,
         )
         check(result, self._comm)
@@ -254,7 +263,7 @@ class SymmetricArray:
             self._at(index),
             ctypes.byref(self._scalar(value)),
             self.dtype,
-            pe,
+            number("pe", pe),
             self._comm,
         )
         check(result, self._comm)
@@ -267,6 +276,10 @@ class SymmetricArray:
             raise InvalidArgumentError(
                 f"this array is of {self.dtype.name.lower()}, of which single elements cannot be passed"
             )
+        if self.dtype not in (DataType.FLOAT32, DataType.FLOAT64):
+            # Signed or not: what is added to an element may be negative in both.
+            bits = 8 * self._itemsize
+            within("value", value, -(1 << (bits - 1)), (1 << bits) - 1)
         return kind(value)
 
     def _at(self, index: int) -> int:

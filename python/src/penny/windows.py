@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import groups
 from ._library import check, lib
 from ._structs import WaitSignalDesc
 from .buffers import Buffer
+from .closing import ClosedByAll
+from .integers import number, size
 from .operands import prepare
 from .streams import Stream
 
@@ -28,8 +29,16 @@ class Signals:
     index: int = 0
     context: int = 0
 
+    def _descriptor(self) -> WaitSignalDesc:
+        return WaitSignalDesc(
+            number("count", self.count),
+            number("peer", self.peer),
+            number("index", self.index),
+            number("context", self.context),
+        )
 
-class Window:
+
+class Window(ClosedByAll):
     """This rank's part of a window, and the way to the others': made by `Communicator.window`, by every rank.
 
     In a `with` statement it is closed at the end of the block, which waits for all ranks.
@@ -60,13 +69,25 @@ class Window:
         """
         source, _, element, n = prepare(self._comm, "put_signal", data, None, dtype, count, 1, 0)
         result = lib.pennyPutSignal(
-            source[0], n, element, peer, self._handle, offset, index, context, 0, self._comm.handle, stream
+            source[0],
+            n,
+            element,
+            number("peer", peer),
+            self._handle,
+            size("offset", offset),
+            number("index", index),
+            number("context", context),
+            0,
+            self._comm.handle,
+            stream,
         )
         self._finish(result, stream, source)
 
     def signal(self, peer: int, *, index: int = 0, context: int = 0, stream: Stream | None = None) -> None:
         """Gives a rank a signal without data."""
-        self._finish(lib.pennySignal(peer, index, context, 0, self._comm.handle, stream), stream)
+        which = number("peer", peer), number("index", index), number("context", context)
+        result = lib.pennySignal(*which, 0, self._comm.handle, stream)
+        self._finish(result, stream)
 
     def wait_signal(self, signals: int | Iterable[Signals], *, stream: Stream | None = None) -> None:
         """Waits until signals have come, and takes them off. A number: one signal of that rank.
@@ -74,9 +95,7 @@ class Window:
         Who has waited for a signal sees its data, and what its sender put in that context before.
         """
         wanted = [Signals(signals)] if isinstance(signals, int) else list(signals)
-        descriptors = (WaitSignalDesc * len(wanted))(
-            *(WaitSignalDesc(s.count, s.peer, s.index, s.context) for s in wanted)
-        )
+        descriptors = (WaitSignalDesc * len(wanted))(*(s._descriptor() for s in wanted))
         result = lib.pennyWaitSignal(len(wanted), descriptors, self._comm.handle, stream)
         self._finish(result, stream)
 
@@ -94,13 +113,3 @@ class Window:
             check(result, self._comm.handle)
         if stream is not None or groups.threads_with_groups:
             groups.retain(stream, (self, anchors))
-
-    def __enter__(self) -> Window:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Who leaves by an exception must not wait for ranks that wait for something else.
-        if kind is None:
-            self.close()

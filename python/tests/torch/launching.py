@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PACKAGE = HERE.parents[1] / "src"
 
 OVERALL_SECONDS = 240
 """After this a job hangs for certain. Nothing passes by the clock; this only ends what would never end."""
@@ -34,7 +33,6 @@ class Torchrun:
         options: Sequence[str] = (),
         environment: dict[str, str] | None = None,
     ) -> None:
-        paths = [str(PACKAGE), os.environ.get("PYTHONPATH", "")]
         self._output = output
         with open(output, "wb") as out:
             self._process = subprocess.Popen(
@@ -43,9 +41,7 @@ class Torchrun:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=os.environ
-                | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-                | (environment or {}),
+                env=os.environ | {"OMP_NUM_THREADS": "1"} | (environment or {}),
             )
 
     @property

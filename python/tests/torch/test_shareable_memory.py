@@ -17,7 +17,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 import torch
 from cases import BACKEND, Cases, Job
-from launching import HERE, PACKAGE
+from launching import HERE
 from samples import DTYPES, assert_close, assert_same, of_rank, shareable
 from torch import nn
 
@@ -36,10 +36,9 @@ def test_shareable_memory(run_case: Callable[[], None]) -> None:
 
 def test_memory_is_given_back_and_where_there_is_no_more_it_is_ordinary() -> None:
     """In a program of its own, whose heap is small."""
-    paths = os.pathsep.join(filter(None, [str(PACKAGE), os.environ.get("PYTHONPATH", "")]))
     ended = subprocess.run(
         [sys.executable, HERE / "exhaustion.py"],
-        env=os.environ | {"PENNY_HEAP_SIZE": "20M", "PYTHONPATH": paths},
+        env=os.environ | {"PENNY_HEAP_SIZE": "20M"},
         capture_output=True,
         text=True,
         timeout=240,

@@ -5,7 +5,7 @@
 
 use super::super::registry::{Handle, ignore_poison};
 use super::super::table::{Remembered, Table};
-use super::{in_progress, refuse_forked, refuse_worker};
+use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
 use crate::error::{Error, Result};
 use crate::sync::count::Count;
 use crate::sys::{clock, fork};
@@ -39,6 +39,11 @@ impl Point {
     /// Wait until the stream has come to it.
     pub fn reach(&self) {
         self.passed.reach(1);
+    }
+
+    /// The same for a thread of the program, which may be interrupted.
+    pub fn reach_from_outside(&self) -> Result<()> {
+        unless_interrupted(self.passed.reach_unless_interrupted(1))
     }
 
     /// How it went; an error of code `InProgress` where it is still to come.
@@ -109,7 +114,7 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if !point.is_passed() {
         refuse_worker()?;
-        point.reach();
+        point.reach_from_outside()?;
     }
     point.outcome()
 }

@@ -29,6 +29,7 @@ use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::interrupt::Interrupted;
 use crate::sys::{background, fork};
 use event::Point;
 use std::cell::RefCell;
@@ -97,8 +98,8 @@ impl Stream {
     }
 
     /// Wait until everything is over that has been queued so far.
-    fn settle(&self) {
-        self.done.reach(self.queued.get());
+    fn settle(&self) -> Result<()> {
+        unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
     }
 
     /// The first failure that no synchronisation has told.
@@ -157,6 +158,15 @@ fn refuse_worker() -> Result<()> {
     Ok(())
 }
 
+/// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
+/// still be under way when its program goes on.
+fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
+    waited.map_err(|interrupted| {
+        registry::busy_on_streams().iter().for_each(|comm| comm.abort());
+        interrupted.into()
+    })
+}
+
 /// Make a stream, whose worker thread runs until [`stream_destroy`].
 pub fn stream_create() -> Result<StreamHandle> {
     static MADE: AtomicU64 = AtomicU64::new(0);
@@ -186,12 +196,18 @@ pub fn stream_create() -> Result<StreamHandle> {
 pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
     refuse_worker()?;
     let found = find(stream)?;
+    let mut interrupted = Ok(());
+    // BOUND: what is queued. An interruption ends the calls that wait for other ranks, but not the wait for the worker, which
+    // uses their buffers.
+    while let Err(error) = found.settle() {
+        interrupted = Err(error);
+    }
     // Whoever comes second finds it gone.
     STREAMS
         .remove(stream.0)
         .ok_or_else(|| Error::argument("stream was destroyed by another thread just now"))?;
     end(&found);
-    found.untold()
+    interrupted.and(found.untold())
 }
 
 fn end(stream: &Stream) {
@@ -210,7 +226,7 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
     let stream = find(stream)?;
-    stream.settle();
+    stream.settle()?;
     stream.untold()
 }
 
@@ -248,8 +264,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
     let Some(point) = event.point() else { return Ok(()) };
     let Some(stream) = stream else {
         refuse_worker()?;
-        point.reach();
-        return Ok(());
+        return point.reach_from_outside();
     };
     let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
@@ -313,7 +328,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
         others.iter().for_each(|other| other.push(Job::Await(over.clone())));
     }
     if waits {
-        over.reach();
+        over.reach_from_outside()?;
         return over.outcome();
     }
     Ok(())

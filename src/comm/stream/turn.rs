@@ -5,7 +5,7 @@
 //! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
 use super::super::registry::ignore_poison;
-use super::refuse_worker;
+use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::sync::count::Count;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl Turns {
     pub(in super::super) fn await_all(&self) -> Result<()> {
         if !self.are_over() {
             refuse_worker()?;
-            self.over.reach(self.taken());
+            unless_interrupted(self.over.reach_unless_interrupted(self.taken()))?;
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, SERVED, TICKET
 use crate::plan::{Plan, View};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{Patience, Waiter};
-use crate::sys::{clock, process};
+use crate::sys::{clock, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
 use std::sync::{Mutex, MutexGuard};
@@ -353,6 +353,7 @@ fn sleep_until(due_ns: u64, mut watch: impl FnMut() -> Result<()>) -> Result<()>
     while clock::now_ns() < due_ns {
         clock::sleep_until(due_ns.min(clock::now_ns() + A_LOOK_NS));
         watch()?;
+        interrupt::look_now()?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
-from .. import _errors
+from .. import _errors, _interrupts
 from .._enums import Result
 from .._library import last_error, lib
 
@@ -42,10 +42,14 @@ members: dict[int, str] = {}
 
 
 def error_of(result: int, comm: int | None = None) -> _errors.PennyError:
-    """The exception of a result that the calling thread has just been given."""
+    """The exception of a result that the calling thread has just been given.
+
+    Raises the exception of a signal handler, where one has raised during the call.
+    """
     sentence = (last_error(comm) or lib.pennyGetErrorString(result).decode()) + members.get(comm or 0, "")
     error = _CLASSES.get(result, BackendError)(sentence)
     error.result = Result(result)
+    _interrupts.raise_interrupt(error)
     return error
 
 

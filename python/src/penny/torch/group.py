@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import Backend, Work
 import torch
 from torch import Tensor
 
-from .. import _structs
+from .. import _interrupts, _structs
 from .._library import lib
 from . import allocation, rendezvous
 from .arguments import Arguments
@@ -75,6 +75,8 @@ class Group(Backend):
         self._batch: Batch | None = None
         self._arguments = Arguments(rank, size, name)
         _groups.add(self)
+        _interrupts.arm(lib)
+        _interrupts.abort_at_interrupt(self)
         self._channels = Channels(store, rank, timeout, name)
         self._gathering = Gathering(store, rank, size, name)
         self._splits = 0

@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from torch.distributed import DistBackendError
+
 from .completion import Flag
 
 
@@ -98,4 +100,8 @@ class Lane:
             job()
         except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
             error = failure
+        except BaseException:
+            # A thread that helps was interrupted in the middle of the job, which nobody can finish.
+            ticket.end(DistBackendError("the transfer was interrupted by a signal handler of the program"))
+            raise
         ticket.end(error)

@@ -10,6 +10,7 @@ from torch.distributed import DistStoreError
 
 from .. import _structs
 from .._enums import Result
+from .._interrupts import raise_interrupt
 from .._library import last_error, lib
 from .errors import RendezvousError, check
 
@@ -43,7 +44,9 @@ def connect(unique_id: bytes, rank: int, size: int, timeout: timedelta, name: st
     comm = ctypes.c_void_p()
     result = lib.pennyCommInitRankConfig(ctypes.byref(comm), size, unique, rank, ctypes.byref(config))
     if result == Result.TIMEOUT:
-        raise RendezvousError(last_error())
+        error = RendezvousError(last_error())
+        raise_interrupt(error)
+        raise error
     check(result)
     return comm.value or 0
 

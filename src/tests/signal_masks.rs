@@ -1,0 +1,110 @@
+//! The signal masks of all threads that the library makes, read from /proc.
+
+use super::collectives::on_ranks;
+use crate::comm::{self, Config};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: the signals that a thread causes itself.
+const FAULTS: [u32; 6] = [4, 5, 7, 8, 11, 31];
+/// SIGKILL and SIGSTOP, which nobody can block, and the two that the C library keeps for itself.
+const NOT_FOR_US: [u32; 4] = [9, 19, 32, 33];
+
+/// The mask of a thread of the library, as the kernel prints it.
+fn expected() -> u64 {
+    FAULTS.iter().chain(&NOT_FOR_US).fold(!0, |mask, signal| mask & !(1 << (signal - 1)))
+}
+
+/// The masks of the threads of this process whose names begin with `penny-`, by name without its number.
+fn masks() -> Vec<(String, u64)> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let of_task = |task: fs::DirEntry| {
+        // A thread may end between two of these.
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let field = |key: &str| status.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
+        let name = field("Name:")?
+            .strip_prefix("penny-")?
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        Some((name.to_owned(), u64::from_str_radix(field("SigBlk:")?, 16).ok()?))
+    };
+    tasks.filter_map(of_task).collect()
+}
+
+/// Watches the threads of the library until `work` is done; the masks seen, by the threads' names.
+fn seen_during(work: impl FnOnce()) -> BTreeMap<String, Vec<u64>> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+            // BOUND: the work's end.
+            while !over.load(Ordering::Acquire) {
+                for (name, mask) in masks() {
+                    let of_name = seen.entry(name).or_default();
+                    if !of_name.contains(&mask) {
+                        of_name.push(mask);
+                    }
+                }
+            }
+            seen
+        });
+        work();
+        over.store(true, Ordering::Release);
+        watcher.join().unwrap()
+    })
+}
+
+/// BOUND: a minute.
+fn until(what: &str, is_there: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_there() {
+        assert!(begin.elapsed().as_secs() < 60, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn there_is(name: &str) -> bool {
+    masks().iter().any(|(known, _)| known == name)
+}
+
+#[test]
+fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
+    let seen = seen_during(|| {
+        // Two ranks of one thread join on two threads and wait for the third.
+        let id = comm::unique_id().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                comm::group_start().unwrap();
+                let ranks = [0, 1].map(|rank| comm::init_rank(3, &id, rank, &Config::default()).unwrap());
+                comm::group_end().unwrap();
+                ranks.map(|rank| comm::destroy(rank).unwrap());
+            });
+            until("a thread of a group", || there_is("group"));
+            comm::destroy(comm::init_rank(3, &id, 2, &Config::default()).unwrap()).unwrap();
+        });
+        on_ranks(2, |_| {
+            let stream = comm::stream_create().unwrap();
+            until("a stream's thread", || there_is("strm"));
+            comm::stream_destroy(stream).unwrap();
+        });
+        let joining = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // BOUND: a rank of the others is seen, or the minute is over.
+                while joining.load(Ordering::Acquire) {
+                    for rank in comm::init_all(8).unwrap() {
+                        comm::destroy(rank).unwrap();
+                    }
+                }
+            });
+            until("a thread of init_all", || there_is("init"));
+            joining.store(false, Ordering::Release);
+        });
+    });
+    for name in ["group", "init", "keeper", "meet", "strm"] {
+        assert!(seen.contains_key(name), "no thread penny-{name} was seen: {seen:x?}");
+    }
+    for (name, masks) in &seen {
+        assert_eq!(masks, &[expected()], "penny-{name} blocks {masks:x?}, but should block {:x}", expected());
+    }
+}
