@@ -57,6 +57,7 @@
 //! | mailbox | a rank's slots and its threads' queues, to which all ranks send |
 //! | seat | what one thread of a mailbox knows; one operating system thread at a time sits there |
 //! | census, verdict | how many threads are idle; what they are told when all are |
+//! | handle | what a program holds in place of an object: its kind, generation and place in a table |
 //! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
 
 #![deny(unsafe_code)]
@@ -90,6 +91,7 @@ pub mod sys;
 // For everyone.
 pub mod env;
 pub mod error;
+pub mod handle;
 pub mod log;
 pub mod types;
 

@@ -1,4 +1,4 @@
-//! What it takes to write one rank's program, and to prove those of all ranks.
+//! What it takes to write one rank's program, to link it to those of its peers, and to prove those of all ranks.
 
 use std::hint::black_box;
 
@@ -36,5 +36,23 @@ fn prove(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, build, prove);
+fn link(criterion: &mut Criterion) {
+    for nranks in [8, 64, 1024] {
+        let mut group = criterion.benchmark_group(format!("link/{nranks} ranks"));
+        group.sample_size(10);
+        for algorithm in algorithms::ALL {
+            for &collective in algorithm.serves {
+                let view = View::flat(collective, 1, nranks, 0);
+                if algorithm.refuses(&view).is_none() {
+                    group.bench_function(format!("{collective}/{}", algorithm.name), |bencher| {
+                        bencher.iter(|| algorithms::linked(algorithm, black_box(&view)).is_ok());
+                    });
+                }
+            }
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, build, link, prove);
 criterion_main!(benches);

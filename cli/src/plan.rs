@@ -16,7 +16,11 @@ const EXAMPLES: &str = "\
 Examples:
   penny plan all_reduce -n 3 -b 1K --algo ring
   penny plan broadcast -n 8 -b 64M --root 2
+  penny plan all_reduce -n 512 --rank 3 --algo tree
   penny plan all_gather -n 4 -b 4K --json | jq .depth";
+
+/// Ranks from which on the table is that of one rank, unless all are asked for.
+const ONE_RANK_FROM: u32 = 65;
 
 /// The options of `penny plan`.
 #[derive(clap::Args)]
@@ -39,7 +43,13 @@ pub struct Args {
     /// Method; without: each that can serve the call
     #[arg(long, value_name = "NAME")]
     algo: Option<String>,
-    /// Print JSON, one plan a line
+    /// Print the program of this rank alone, linked to its peers; without: of all ranks, proved, but beyond 64 ranks of rank 0
+    #[arg(long, value_name = "RANK", conflicts_with_all = ["all", "json"])]
+    rank: Option<u32>,
+    /// Prove and print the programs of all ranks, however many; it takes a time that grows with their square
+    #[arg(long)]
+    all: bool,
+    /// Print JSON, one plan a line, with the programs of all ranks
     #[arg(long)]
     json: bool,
 }
@@ -55,6 +65,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if args.root >= args.ranks {
         return Err(format!("--root {} is not a rank of {}: 0..={}", args.root, args.ranks, args.ranks - 1));
     }
+    if let Some(rank) = args.rank
+        && rank >= args.ranks
+    {
+        return Err(format!("--rank {rank} is not a rank of {}: 0..={}", args.ranks, args.ranks - 1));
+    }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
     let view = View::flat(collective, 0, args.ranks, args.root);
     let methods = match &args.algo {
@@ -65,8 +80,15 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&texts?.join(if args.json { "" } else { "\n" }))
 }
 
-/// One method's plan as text or JSON, proven on the way.
+/// One method's plan as text or JSON: of all ranks, proved on the way, or of one rank, linked to its peers.
 fn rendered(algorithm: &Algorithm, args: &Args, view: &View, count: usize) -> Result<String, String> {
+    let few = args.ranks < ONE_RANK_FROM || args.all || args.json;
+    if let Some(rank) = args.rank.or((!few).then_some(0)) {
+        let view = view.of(rank);
+        let linked = algorithms::linked(algorithm, &view).map_err(|e| format!("{}: {e}", algorithm.name))?;
+        let text = render::linked(&view, &linked, count);
+        return Ok(format!("{}: {}\n{text}\n", algorithm.name, algorithm.about));
+    }
     let plans = algorithms::plan_all(algorithm, view);
     let proof =
         check::prove(&plans, view.collective, view.root).map_err(|e| format!("{}: {e}", algorithm.name))?;

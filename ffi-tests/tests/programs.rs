@@ -33,6 +33,11 @@ fn ranks_meet_and_part() {
 }
 
 #[test]
+fn a_handle_of_one_kind_is_refused_as_any_other() {
+    holds("handles", &[1, 2]);
+}
+
+#[test]
 fn memory_is_shared_and_given_back() {
     holds("memory", &[1, 2, 3, 5]);
 }

@@ -17,7 +17,7 @@
 //! gain.
 
 use super::ring::{cost, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, Alike, any};
 use crate::plan::View;
 use crate::topology::orders;
 use crate::types::{Collective, Rank};
@@ -30,6 +30,7 @@ pub static ALTERNATING_RINGS: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather],
     rank_order: false,
     guard: any,
+    alike: |_| Alike::StepByStep,
     cost: |v| cost(v, &rings(v)),
     plan: |v, out| plan(v, &rings(v), out),
 };

@@ -21,7 +21,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Algorithm, Cost, unserved};
+use super::{Algorithm, Cost, turned, unserved};
 use crate::plan::{Chunk, Lane, Plan, View};
 use crate::types::Collective;
 
@@ -33,6 +33,7 @@ pub static BRUCK: Algorithm = Algorithm {
     serves: &[Collective::AlltoAll],
     rank_order: false,
     guard: |v| (v.nranks > Lane::MAX as u32).then_some("it needs a lane for each rank but one"),
+    alike: turned,
     cost,
     plan,
 };

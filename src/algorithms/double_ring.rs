@@ -18,7 +18,7 @@
 
 use super::hierarchical::nodes;
 use super::torus::{Way, cost, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, Alike, any};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -29,6 +29,7 @@ pub static DOUBLE_RING: Algorithm = Algorithm {
     serves: &[Collective::AllReduce],
     rank_order: false,
     guard: any,
+    alike: |v| Alike::Shifted(nodes(v)),
     cost: |v| cost(v, nodes(v), &[ACROSS_FIRST]),
     plan: |v, out| plan(v, nodes(v), &[ACROSS_FIRST], out),
 };

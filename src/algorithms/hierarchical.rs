@@ -14,7 +14,7 @@
 //! In one node it is `ring`.
 
 use super::torus::{Way, cost, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, Alike, any};
 use crate::plan::{Shape, View};
 use crate::types::Collective;
 
@@ -26,6 +26,7 @@ pub static HIERARCHICAL: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
     rank_order: false,
     guard: any,
+    alike: |v| Alike::Shifted(nodes(v)),
     cost: |v| cost(v, nodes(v), &[INSIDE_FIRST]),
     plan: |v, out| plan(v, nodes(v), &[INSIDE_FIRST], out),
 };

@@ -13,7 +13,7 @@
 //! rank's link.
 
 use super::meet_in_middle::{self, SERVES};
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::View;
 use crate::types::Collective;
 
@@ -25,6 +25,7 @@ pub static LINE: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
+    alike: unlike,
     cost,
     plan: |v, out| meet_in_middle::plan(v, [|v| v.nranks - 1 - v.rank, |v| v.rank], out),
 };

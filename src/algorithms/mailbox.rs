@@ -18,7 +18,7 @@
 //! Cost: one exchange, and n-1 whole buffers read; from some kilobytes on others, which share the work, are faster.
 
 use super::one_shot::{all_gather, rank_order};
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::{Chunk, Plan, View};
 use crate::types::Collective;
 
@@ -30,6 +30,7 @@ pub static MAILBOX: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::Broadcast, Collective::AllGather],
     rank_order: true,
     guard: any,
+    alike: turned,
     cost,
     plan,
 };

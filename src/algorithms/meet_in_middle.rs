@@ -16,7 +16,7 @@
 //! `ring_pair` and `ring` move as much at a time. Both directions are on lane 0: one fold takes from both sides.
 
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Operand, Plan, View};
 use crate::types::{Collective, Rank};
@@ -29,6 +29,7 @@ pub static MEET_IN_MIDDLE: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
+    alike: turned,
     cost,
     plan: |v, out| plan(v, [|v| v.nranks / 2, |v| (v.nranks - 1) / 2], out),
 };

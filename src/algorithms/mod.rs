@@ -27,7 +27,9 @@ pub use cycles::cycles;
 
 pub use crate::plan::check::Cost;
 use crate::plan::check::{self, Fault, Proof};
-use crate::plan::{Chunk, Plan, View};
+pub use crate::plan::link::Alike;
+use crate::plan::link::{Linked, link};
+use crate::plan::{Chunk, Plan, Shape, View};
 use crate::types::Collective;
 
 /// What the table of methods says about one algorithm.
@@ -46,6 +48,9 @@ pub struct Algorithm {
     /// Why it cannot serve this view, or `None` if it can. Asked only for a collective in `serves` and two ranks or
     /// more.
     pub guard: fn(&View) -> Option<&'static str>,
+    /// How the programs of all ranks resemble each other, which spares the linker most of them. Called as `plan` is; a test
+    /// holds the answer against the programs. [`Alike::No`] is never wrong.
+    pub alike: fn(&View) -> Alike,
     /// The declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&View) -> Cost,
     /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
@@ -120,6 +125,12 @@ pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
 
+/// The program of the view's rank, linked to those of its peers.
+pub fn linked(algorithm: &Algorithm, v: &View) -> Result<Linked, String> {
+    let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
+    link(v, alike, &|v| plan(algorithm, v))
+}
+
 /// The programs of all ranks of a view.
 pub fn plan_all(algorithm: &Algorithm, v: &View) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
@@ -140,6 +151,16 @@ pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
 /// The guard of a method that serves any number of ranks.
 fn any(_: &View) -> Option<&'static str> {
     None
+}
+
+/// The programs of methods that differ by the root, or by who stands at an end.
+fn unlike(_: &View) -> Alike {
+    Alike::No
+}
+
+/// The programs of methods that speak of other ranks by their distance: without a root, all are one program, turned.
+fn turned(v: &View) -> Alike {
+    if v.collective.rooted() { Alike::No } else { Alike::Shifted(Shape::flat(v.nranks)) }
 }
 
 /// A method was asked for what its row does not offer.

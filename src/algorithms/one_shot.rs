@@ -11,7 +11,7 @@
 //! Cost: one exchange; an all-reduce reads n-1 whole buffers and combines them n times over in all, so from some
 //! kilobytes on `two_shot` and `ring`, which share the work, are faster.
 
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Operand, Plan, View};
 use crate::types::Collective;
@@ -33,6 +33,7 @@ pub static ONE_SHOT: Algorithm = Algorithm {
     ],
     rank_order: true,
     guard: any,
+    alike: turned,
     cost,
     plan,
 };

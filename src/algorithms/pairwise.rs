@@ -15,7 +15,7 @@
 //! rank `one_shot`, which waits for nobody in between, is better.
 
 use super::one_shot::{gather, scatter, sends_linear};
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Alike, Cost, any, unserved};
 use crate::plan::{Chunk, Plan, View};
 use crate::types::{Collective, Rank};
 
@@ -27,9 +27,19 @@ pub static PAIRWISE: Algorithm = Algorithm {
     serves: &[Collective::AlltoAll, Collective::Gather, Collective::Scatter],
     rank_order: false,
     guard: any,
+    alike,
     cost,
     plan,
 };
+
+/// With a power of two, partners are told apart by bits. Otherwise one rank is left over in each round, and who that is
+/// decides how far the ranks come.
+fn alike(v: &View) -> Alike {
+    match v.collective {
+        Collective::AlltoAll if v.nranks.is_power_of_two() => Alike::Exclusive,
+        _ => Alike::No,
+    }
+}
 
 fn plan(v: &View, out: &mut Plan) {
     match v.collective {

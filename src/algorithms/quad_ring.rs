@@ -25,7 +25,7 @@
 //! [`orders::mirrored`]: crate::topology::orders::mirrored
 
 use super::ring::{ascending, cost, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, Alike, any};
 use crate::plan::{Shape, View};
 use crate::types::{Collective, Rank};
 
@@ -37,6 +37,7 @@ pub static QUAD_RING: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather],
     rank_order: false,
     guard: any,
+    alike: |_| Alike::StepByStep,
     cost: |v| cost(v, &orders(v)),
     plan: |v, out| plan(v, &orders(v), out),
 };

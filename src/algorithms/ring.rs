@@ -17,7 +17,7 @@
 //! Latency grows with n, so small messages are better served by `one_shot`.
 
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Lane, Operand, Plan, View};
 use crate::types::{Collective, Rank};
@@ -30,6 +30,7 @@ pub static RING: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
+    alike: turned,
     cost: |v| cost(v, &[ascending(v.nranks)]),
     plan: |v, out| plan(v, &[ascending(v.nranks)], out),
 };

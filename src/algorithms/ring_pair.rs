@@ -9,7 +9,7 @@
 //! Through shared memory there is no such link, and `ring` does the same with fewer steps.
 
 use super::ring::{SERVES, ascending, cost, descending, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, any, turned};
 
 /// The row of the table.
 pub static RING_PAIR: Algorithm = Algorithm {
@@ -19,6 +19,7 @@ pub static RING_PAIR: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
+    alike: turned,
     cost: |v| cost(v, &[ascending(v.nranks), descending(v.nranks)]),
     plan: |v, out| plan(v, &[ascending(v.nranks), descending(v.nranks)], out),
 };

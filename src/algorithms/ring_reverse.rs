@@ -8,7 +8,7 @@
 //! links are loaded on one side only, and the other half of `ring_pair`.
 
 use super::ring::{SERVES, cost, descending, plan};
-use super::{Algorithm, any};
+use super::{Algorithm, any, turned};
 
 /// The row of the table.
 pub static RING_REVERSE: Algorithm = Algorithm {
@@ -18,6 +18,7 @@ pub static RING_REVERSE: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
+    alike: turned,
     cost: |v| cost(v, &[descending(v.nranks)]),
     plan: |v, out| plan(v, &[descending(v.nranks)], out),
 };

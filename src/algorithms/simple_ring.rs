@@ -11,7 +11,7 @@
 
 use super::ring::{Cycle, ascending};
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Plan, View};
 use crate::types::Collective;
@@ -24,6 +24,7 @@ pub static SIMPLE_RING: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::Reduce, Collective::Broadcast],
     rank_order: false,
     guard: any,
+    alike: unlike,
     cost,
     plan,
 };

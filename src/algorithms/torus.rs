@@ -19,7 +19,7 @@
 //! share: for small messages `tree` sends fewer. On one axis it is `ring_pair`.
 
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Alike, Cost, any, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Lane, Operand, Plan, Shape, View};
 use crate::types::{Collective, Rank};
@@ -32,6 +32,7 @@ pub static TORUS: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter],
     rank_order: false,
     guard: any,
+    alike: |v| Alike::Shifted(v.shape),
     cost: |v| cost(v, v.shape, &ways(v.shape)),
     plan: |v, out| plan(v, v.shape, &ways(v.shape), out),
 };
@@ -42,6 +43,18 @@ pub(super) struct Way {
     pub(super) axes: [usize; 3],
     /// Towards lower coordinates.
     pub(super) backwards: bool,
+}
+
+impl Way {
+    /// The owner from which a rank is so many hops away along each axis of the way.
+    fn owner(&self, shape: Shape, rank: Rank, distance: [u32; 3]) -> [u32; 3] {
+        let mut at = shape.coordinates(rank);
+        for (axis, hops) in self.axes.into_iter().zip(distance) {
+            let extent = shape.0[axis];
+            at[axis] = (at[axis] + if self.backwards { hops } else { extent - hops }) % extent;
+        }
+        at
+    }
 }
 
 /// Every rotation of the axes, each in both directions if they differ.
@@ -60,40 +73,47 @@ fn ways(shape: Shape) -> Vec<Way> {
 /// Write the program for one or several ways through a grid, each with its share of every block.
 ///
 /// Chunks whose owners differ on the first axis only follow each other round its rings, one each round. Those of other
-/// owners are not ahead or behind but beside them, and have a lane of their own.
+/// owners are not ahead or behind but beside them, and have a lane of their own. Within a round chunks stand in the order of how
+/// far they have come along each axis: a hop adds one for all chunks that make it together, so sender and receiver agree on
+/// the order, and it is the same as seen from every rank.
 pub(super) fn plan(v: &View, shape: Shape, ways: &[Way], out: &mut Plan) {
     let n = v.nranks;
+    let top = hops(shape);
     let mut rounds = Rounds::default();
     for (share, way) in (0..).zip(ways) {
-        let [first, second, third] = way.axes.map(|axis| shape.0[axis]);
-        for (beside, ahead) in (0..second * third).flat_map(|b| (0..first).map(move |a| (b, a))) {
-            let mut at = [0; 3];
-            for (axis, x) in way.axes.into_iter().zip([ahead, beside % second, beside / second]) {
-                at[axis] = x;
+        let extent = way.axes.map(|axis| shape.0[axis]);
+        let lane = |owner: [u32; 3]| {
+            let beside = owner[way.axes[1]] + extent[1] * owner[way.axes[2]];
+            (beside as usize * ways.len() + share as usize) as Lane
+        };
+        let chunk = |owner: [u32; 3]| match v.collective {
+            Collective::AllReduce => Chunk::part(share * n + shape.rank(owner)),
+            _ => Chunk { block: shape.rank(owner), part: share },
+        };
+        let all = || (0..n).map(|i| [i % extent[0], i / extent[0] % extent[1], i / extent[0] / extent[1]]);
+        if v.collective != Collective::AllGather {
+            for passed in all() {
+                let owner = way.owner(shape, v.rank, std::array::from_fn(|j| (passed[j] + 1) % extent[j]));
+                let (place, chunk, lane) = (Place::new(shape, way, v.rank, owner), chunk(owner), lane(owner));
+                if place.stage < 3 {
+                    place.up(chunk, lane, &mut rounds);
+                } else if v.collective == Collective::AllReduce {
+                    rounds.at(top).recv_reduce_send(place.fold(), chunk, true, place.readers()).on(lane);
+                } else {
+                    rounds.at(top).recv_reduce(place.fold(), chunk).on(lane);
+                }
             }
-            let owner = shape.rank(at);
-            let lane = (beside as usize * ways.len() + share as usize) as Lane;
-            let place = Place::new(shape, way, v.rank, at);
-            let (top, of_block) = (hops(shape), Chunk { block: owner, part: share });
-            match v.collective {
-                Collective::AllReduce => {
-                    let chunk = Chunk::part(share * n + owner);
-                    if v.rank == owner {
-                        rounds.at(top).recv_reduce_send(place.fold(), chunk, true, place.readers()).on(lane);
-                    } else {
-                        place.up(chunk, lane, &mut rounds);
-                        place.down(top, chunk, lane, &mut rounds);
-                    }
+        }
+        if v.collective != Collective::ReduceScatter {
+            let start = if v.collective == Collective::AllReduce { top } else { 0 };
+            for distance in all() {
+                let owner = way.owner(shape, v.rank, distance);
+                let (place, chunk, lane) = (Place::new(shape, way, v.rank, owner), chunk(owner), lane(owner));
+                if place.stage < 3 {
+                    place.down(start, chunk, lane, &mut rounds);
+                } else if v.collective == Collective::AllGather {
+                    rounds.at(0).copy_send(chunk, place.readers()).on(lane);
                 }
-                Collective::ReduceScatter if v.rank == owner => {
-                    rounds.at(top).recv_reduce(place.fold(), of_block).on(lane);
-                }
-                Collective::ReduceScatter => place.up(of_block, lane, &mut rounds),
-                Collective::AllGather if v.rank == owner => {
-                    rounds.at(0).copy_send(of_block, place.readers()).on(lane);
-                }
-                Collective::AllGather => place.down(0, of_block, lane, &mut rounds),
-                _ => unserved(v),
             }
         }
     }

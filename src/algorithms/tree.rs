@@ -17,7 +17,7 @@
 //! long as its n-1 arrivals cost less than the hops.
 
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Lane, Operand, Plan, View};
 use crate::types::{Collective, Rank};
@@ -30,6 +30,7 @@ pub static TREE: Algorithm = Algorithm {
     serves: &[Collective::AllReduce, Collective::Broadcast, Collective::Reduce],
     rank_order: false,
     guard: any,
+    alike: unlike,
     cost,
     plan,
 };

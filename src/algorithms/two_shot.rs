@@ -13,7 +13,7 @@
 //! links the exchanges collide and `ring` is better; for a few bytes the second latency is a waste, see `one_shot`.
 
 use super::one_shot::{self, rank_order};
-use super::{Algorithm, Cost, any, unserved};
+use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::{Chunk, Plan, View};
 use crate::types::{Collective, Rank};
 
@@ -31,6 +31,7 @@ pub static TWO_SHOT: Algorithm = Algorithm {
     ],
     rank_order: true,
     guard: any,
+    alike: turned,
     cost,
     plan,
 };

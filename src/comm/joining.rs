@@ -66,7 +66,7 @@ pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
         Joining::Newcomer(_) => None,
         Joining::Birth(birth) => {
             let seat = registry::shared(birth.parent).ok().and_then(|shared| shared.seat.clone());
-            Some(seat.map_or((birth.parent.0, 0), |seat| (0, Arc::as_ptr(&seat).addr())))
+            Some(seat.map_or((birth.parent.bits(), 0), |seat| (0, Arc::as_ptr(&seat).addr())))
         }
     };
     let mut rows: Vec<Vec<Joining>> = Vec::new();

@@ -7,8 +7,8 @@
 use super::communicator::Communicator;
 use super::lease::Lease;
 use super::registry::{self, Handle};
-use super::table::{Remembered, Table};
 use crate::error::{Code, Error, Result};
+use crate::handle::{self, MailboxKind, Objects, Remembered};
 use crate::mailbox::{self, Mailboxes, Shape};
 use crate::memory::heap;
 use crate::types::Rank;
@@ -36,9 +36,12 @@ struct Office {
 }
 
 thread_local! {
-    static LAST: Remembered<Office> = const { RefCell::new(None) };
+    static LAST: Remembered<MailboxKind, Office> = const { RefCell::new(None) };
 }
-static TABLE: Table<Office> = Table::new(&LAST);
+static TABLE: Objects<MailboxKind, Office> = Objects::new(&LAST);
+
+/// Names one rank's mailboxes in this process.
+pub type MailboxHandle = handle::Handle<MailboxKind>;
 
 /// What ranks tell each other first: that they make a mailbox, or end one.
 const MAKE: u64 = 0x6d62_6f78_0001;
@@ -52,7 +55,7 @@ impl Office {
 }
 
 impl Communicator {
-    fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<Handle> {
+    fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<MailboxHandle> {
         self.usable()?;
         self.broken()?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
@@ -171,7 +174,7 @@ impl Communicator {
         Ok(each().map(|(_, words): (Rank, _)| (words[2], shape(words))).collect())
     }
 
-    fn mailbox_destroy(&mut self, handle: Handle, office: &Office) -> Result<()> {
+    fn mailbox_destroy(&mut self, handle: MailboxHandle, office: &Office) -> Result<()> {
         self.usable()?;
         office.boxes.close();
         let told = self.tell_all(&[END, office.number, 0, 0, 0, 0]).and_then(|told| {
@@ -216,23 +219,26 @@ pub(super) fn forget(comm: Handle) {
 }
 
 #[cold]
-fn stale() -> Error {
-    Error::argument(
-        "mb is not a live mailbox: it was destroyed already, or its communicator was, or it was never created",
+fn stale(mailbox: MailboxHandle) -> Error {
+    mailbox.refusal(
+        "mb",
+        format_args!(
+            "mb is not a live mailbox: it was destroyed already, or its communicator was, or it was never created"
+        ),
     )
 }
 
 /// Make a mailbox on every rank of a communicator. All ranks call.
-pub fn mailbox_create(comm: Handle, config: &MailboxConfig) -> Result<Handle> {
+pub fn mailbox_create(comm: Handle, config: &MailboxConfig) -> Result<MailboxHandle> {
     registry::enter(comm, |c| c.mailbox_create(config))
 }
 /// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
-pub fn mailbox_destroy(mailbox: Handle) -> Result<()> {
-    let office = TABLE.get(mailbox).ok_or_else(stale)?;
+pub fn mailbox_destroy(mailbox: MailboxHandle) -> Result<()> {
+    let office = TABLE.get(mailbox).ok_or_else(|| stale(mailbox))?;
     registry::enter(office.comm, |c| c.mailbox_destroy(mailbox, &office))
 }
 /// Use it, from any thread.
 #[inline]
-pub fn mailbox<T>(mailbox: Handle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
-    TABLE.with(mailbox, |office| body(&office.boxes)).unwrap_or_else(|| Err(stale()))
+pub fn mailbox<T>(mailbox: MailboxHandle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
+    TABLE.with(mailbox, |office| body(&office.boxes)).unwrap_or_else(|| Err(stale(mailbox)))
 }

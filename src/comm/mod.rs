@@ -24,7 +24,6 @@ mod shmem;
 mod signals;
 mod stream;
 mod symmetric;
-mod table;
 mod team;
 mod timed;
 mod transfer;
@@ -33,11 +32,13 @@ mod window;
 pub use call::Call;
 pub use child::Grouping;
 pub use config::Config;
-pub use mailbox::{MailboxConfig, mailbox, mailbox_create, mailbox_destroy};
+pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;
 pub use registry::Handle;
 pub use remote_copy::{RemoteCopy, remote_copy};
-pub use semaphore::{barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy};
+pub use semaphore::{
+    SemaphoreHandle, barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy,
+};
 pub use shmem::*;
 pub use signals::{
     Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal, wait_signals,

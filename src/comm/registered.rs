@@ -6,6 +6,7 @@
 use super::communicator::Communicator;
 use super::lease::Lease;
 use crate::error::{Error, Result};
+use crate::handle::{self, RegistrationKind};
 use crate::kernels;
 use crate::log;
 use crate::memory::heap;
@@ -23,6 +24,9 @@ const WORTH: usize = 16 << 10;
 /// From this many bytes on, a call asks the kernel whether the buffer still has its pages; below, the question would
 /// cost a tenth of the call.
 const ASK_FROM: usize = 1 << 20;
+
+/// Names a registration of this process.
+type Registration = handle::Handle<RegistrationKind>;
 
 /// A communicator's registrations, until it ends.
 pub(super) struct Registrations {
@@ -139,7 +143,7 @@ impl Registrations {
     fn add(&mut self, share: Option<Registered>) -> u64 {
         static LAST: AtomicU64 = AtomicU64::new(0);
         // ORDER: only distinct numbers are wanted.
-        let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let handle = Registration::named(LAST.fetch_add(1, Ordering::Relaxed) + 1).bits();
         self.shares.push((handle, share));
         self.index();
         handle
@@ -220,10 +224,14 @@ impl Communicator {
             return Ok(());
         }
         let (_, share) = self.registered.remove(handle).ok_or_else(|| {
-            Error::argument(format!(
-                "handle {handle:#x} is not one that pennyCommRegister gave for comm on rank {}, or it was deregistered already",
-                self.rank()
-            ))
+            Registration::from_bits(handle).refusal(
+                "handle",
+                format_args!(
+                    "handle {handle:#x} is not one that pennyCommRegister gave for comm on rank {}, or it was deregistered \
+                     already",
+                    self.rank()
+                ),
+            )
         })?;
         if let Some(share) = share {
             self.registered.release(share);

@@ -1,84 +1,28 @@
-//! The table behind handles: index and generation, so that a stale or made-up one is recognised.
+//! The communicators of this process, by handle.
 //!
-//! A slot is never freed, only used again under the next generation; so a look at any index is safe, and ten thousand
-//! communicators one after another cost the memory of one. Entering a communicator takes its lock without waiting:
+//! Entering a communicator takes its lock without waiting:
 //! whoever finds it taken is a second thread in the same communicator, which is a misuse that we name.
 
 use super::communicator::Communicator;
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use crate::handle::{self, CommKind, Table};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-/// Names one communicator of this process. Never 0. Bits 0..16 index, 16..64 generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Handle(pub u64);
+/// Names one communicator of this process.
+pub type Handle = handle::Handle<CommKind>;
 
-impl Handle {
-    /// Its place in its table.
-    #[inline]
-    pub(super) fn index(self) -> usize {
-        (self.0 & 0xffff) as usize
-    }
-}
-
+/// Where a communicator is.
 #[derive(Default)]
-struct Slot {
-    /// The live handle, 0 if none.
-    handle: AtomicU64,
+pub(super) struct Place {
     body: Mutex<Option<Communicator>>,
     /// What other threads may see while one is inside.
     shared: Mutex<Option<Arc<Shared>>>,
 }
 
-const CHUNK: usize = 64;
-const CHUNKS: usize = 1024;
+type Communicators = Table<CommKind, Place, 1024>;
 
-static TABLE: [OnceLock<Box<[Slot; CHUNK]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static NUMBERS: Numbers = Numbers::up_to(CHUNK * CHUNKS);
-
-/// The handles of one table. No two that are taken have the same index, and none is ever given twice.
-pub(super) struct Numbers {
-    most: usize,
-    unused: Mutex<Unused>,
-}
-
-struct Unused {
-    /// Given back, under the generation that it had.
-    again: Vec<Handle>,
-    /// Indices below this one have been used.
-    fresh: usize,
-}
-
-impl Numbers {
-    /// For a table with so many places.
-    pub const fn up_to(most: usize) -> Numbers {
-        assert!(most <= 1 << 16, "an index has 16 bits");
-        Numbers { most, unused: Mutex::new(Unused { again: Vec::new(), fresh: 0 }) }
-    }
-
-    /// One that nobody has. `None`: the table is full.
-    pub fn take(&self) -> Option<Handle> {
-        let mut unused = ignore_poison(&self.unused);
-        if let Some(last) = unused.again.pop() {
-            return Some(Handle(last.0 + (1 << 16)));
-        }
-        let index = unused.fresh;
-        (index < self.most).then(|| {
-            unused.fresh += 1;
-            Handle(1 << 16 | index as u64)
-        })
-    }
-
-    /// By whoever took it, when nobody finds anything behind it any more.
-    pub fn give_back(&self, handle: Handle) {
-        ignore_poison(&self.unused).again.push(handle);
-    }
-}
-
-fn slot(index: usize) -> Option<&'static Slot> {
-    TABLE.get(index / CHUNK)?.get().map(|chunk| &chunk[index % CHUNK])
-}
+static TABLE: Communicators = Table::new();
 
 /// Is there a communicator behind the handle?
 #[inline]
@@ -87,15 +31,16 @@ pub(super) fn is_live(handle: Handle) -> bool {
 }
 
 #[inline]
-fn live(handle: Handle) -> Result<&'static Slot> {
-    slot(handle.index())
-        .filter(|s| handle.0 != 0 && s.handle.load(Ordering::Acquire) == handle.0)
-        .ok_or_else(stale)
+fn live(handle: Handle) -> Result<&'static Place> {
+    TABLE.live(handle).ok_or_else(|| stale(handle))
 }
 
 #[cold]
-fn stale() -> Error {
-    Error::argument("comm is not a live communicator: it was destroyed already, or never created by Penny")
+fn stale(handle: Handle) -> Error {
+    handle.refusal(
+        "comm",
+        format_args!("comm is not a live communicator: it was destroyed already, or never created by Penny"),
+    )
 }
 
 pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,25 +49,23 @@ pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A handle whose communicator is still to be made; until [`fill`] it is stale to everybody else.
 pub(super) fn reserve() -> Result<Handle> {
-    let handle = NUMBERS.take().ok_or_else(|| {
-        Error::system(format!("this process has {} communicators already; destroy some", CHUNK * CHUNKS))
-    })?;
-    TABLE[handle.index() / CHUNK].get_or_init(|| Box::new(std::array::from_fn(|_| Slot::default())));
-    Ok(handle)
+    TABLE.reserve().ok_or_else(|| {
+        Error::system(format!("this process has {} communicators already; destroy some", Communicators::MOST))
+    })
 }
 
 /// Put the communicator behind its reserved handle.
 pub(super) fn fill(communicator: Communicator) {
     let handle = communicator.handle();
-    let slot = slot(handle.index()).expect("reserved");
-    *ignore_poison(&slot.shared) = Some(communicator.shared.clone());
-    *ignore_poison(&slot.body) = Some(communicator);
-    slot.handle.store(handle.0, Ordering::Release);
+    let place = TABLE.place(handle).expect("reserved");
+    *ignore_poison(&place.shared) = Some(communicator.shared.clone());
+    *ignore_poison(&place.body) = Some(communicator);
+    TABLE.open(handle);
 }
 
 /// Give a handle back: it was reserved and not filled, or its communicator has been removed.
 pub(super) fn release(handle: Handle) {
-    NUMBERS.give_back(handle);
+    TABLE.release(handle);
 }
 
 /// Who enters.
@@ -170,7 +113,7 @@ pub(super) fn enter_as<T>(
 
 /// Be inside when the calls are over that were queued on streams.
 #[cold]
-fn after_turns(slot: &'static Slot, handle: Handle) -> Result<MutexGuard<'static, Option<Communicator>>> {
+fn after_turns(slot: &'static Place, handle: Handle) -> Result<MutexGuard<'static, Option<Communicator>>> {
     let shared = shared(handle)?;
     shared.refuse_forked()?;
     // BOUND: it is tried again only after more calls were queued.
@@ -197,7 +140,7 @@ fn occupy<T>(
     match body.as_mut() {
         // The handle may have been destroyed, and even given out again, between the look and the lock.
         Some(communicator) if communicator.handle() == handle => inside(communicator),
-        _ => Err(stale()),
+        _ => Err(stale(handle)),
     }
 }
 
@@ -211,7 +154,7 @@ fn occupied() -> Error {
 /// What any thread may see at any time.
 pub(super) fn shared(handle: Handle) -> Result<Arc<Shared>> {
     let slot = live(handle)?;
-    ignore_poison(&slot.shared).clone().filter(|s| s.handle == handle).ok_or_else(stale)
+    ignore_poison(&slot.shared).clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
 }
 
 /// The communicators of this process that have calls queued or under way on streams.
@@ -225,50 +168,12 @@ pub(super) fn remove(handle: Handle) -> Result<Communicator> {
     let slot = live(handle)?;
     let mut body = ignore_poison(&slot.body);
     if body.as_ref().is_none_or(|c| c.handle() != handle) {
-        return Err(stale());
+        return Err(stale(handle));
     }
-    let taken = body.take().ok_or_else(stale)?;
+    let taken = body.take().ok_or_else(|| stale(handle))?;
     *ignore_poison(&slot.shared) = None;
-    slot.handle.store(0, Ordering::Release);
+    TABLE.close(handle);
     drop(body);
     release(handle);
     Ok(taken)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn a_number_is_never_given_twice_and_its_place_has_one_owner() {
-        let numbers = Numbers::up_to(3);
-        let mut ever = BTreeSet::new();
-        for _ in 0..100 {
-            let taken: Vec<Handle> = std::iter::from_fn(|| numbers.take()).collect();
-            let places: BTreeSet<usize> = taken.iter().map(|handle| handle.index()).collect();
-            assert_eq!(places, BTreeSet::from([0, 1, 2]));
-            assert!(taken.iter().all(|handle| handle.0 != 0 && ever.insert(handle.0)), "{taken:?}");
-            taken.into_iter().for_each(|handle| numbers.give_back(handle));
-        }
-    }
-
-    #[test]
-    fn threads_that_take_numbers_and_give_them_back_have_places_apart() {
-        let numbers = Numbers::up_to(4);
-        let owners = [const { AtomicU64::new(0) }; 4];
-        std::thread::scope(|scope| {
-            for me in 1..=4 {
-                let (numbers, owners) = (&numbers, &owners);
-                scope.spawn(move || {
-                    for _ in 0..1000 {
-                        let handle = numbers.take().expect("as many places as threads");
-                        assert_eq!(owners[handle.index()].swap(me, Ordering::Relaxed), 0);
-                        assert_eq!(owners[handle.index()].swap(0, Ordering::Relaxed), me);
-                        numbers.give_back(handle);
-                    }
-                });
-            }
-        });
-    }
 }

@@ -1,7 +1,7 @@
 //! Remote copies by the handles of their semaphores.
 
 use super::registry::Handle;
-use super::semaphore::with;
+use super::semaphore::{SemaphoreHandle, with};
 use crate::error::Result;
 use crate::memory::view::Address;
 use crate::onesided::{self, Count, Device};
@@ -16,9 +16,9 @@ pub struct RemoteCopy {
     /// How much.
     pub bytes: usize,
     /// Semaphore and index that count what was sent; `None`: a copy to oneself.
-    pub send: Option<(Handle, i32)>,
+    pub send: Option<(SemaphoreHandle, i32)>,
     /// Semaphore and index that count what has come.
-    pub recv: (Handle, i32),
+    pub recv: (SemaphoreHandle, i32),
     /// To whom.
     pub device: Device,
 }

@@ -9,9 +9,9 @@ use super::communicator::Communicator;
 use super::lease::Lease;
 use super::registry::{self, Handle};
 use super::symmetric;
-use super::table::{Remembered, Table};
 use crate::env;
 use crate::error::{Error, Result};
+use crate::handle::{self, Objects, Remembered, SemaphoreKind};
 use crate::kernels;
 use crate::memory::control::{FAILED, LEFT};
 use crate::memory::heap;
@@ -26,9 +26,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 const NAME: usize = 8 * (WORDS - 4);
 
 thread_local! {
-    static LAST: Remembered<Held> = const { RefCell::new(None) };
+    static LAST: Remembered<SemaphoreKind, Held> = const { RefCell::new(None) };
 }
-static TABLE: Table<Held> = Table::new(&LAST);
+static TABLE: Objects<SemaphoreKind, Held> = Objects::new(&LAST);
+
+/// Names semaphores of this process.
+pub type SemaphoreHandle = handle::Handle<SemaphoreKind>;
 
 /// What a handle stands for.
 struct Held {
@@ -44,7 +47,7 @@ struct Held {
 pub(super) struct Shelf {
     home: Arc<Home>,
     lease: Lease,
-    barriers: [OnceLock<Handle>; BARRIERS],
+    barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
 /// What the ranks tell each other: what it is about, an offset, three numbers; or a name in the place of the last ones.
@@ -142,7 +145,7 @@ impl Communicator {
         shelf.as_ref().map(|shelf| shelf.home.clone()).ok_or_else(symmetric::absent)
     }
 
-    fn semaphore_create(&mut self, kind: Kind, name: &str, count: i32) -> Result<Handle> {
+    fn semaphore_create(&mut self, kind: Kind, name: &str, count: i32) -> Result<SemaphoreHandle> {
         self.usable()?;
         self.broken()?;
         let home = self.home()?;
@@ -163,10 +166,10 @@ impl Communicator {
         insert(self.handle(), semaphores, Some(lease))
     }
 
-    fn semaphore_destroy(&mut self, handle: Handle) -> Result<()> {
+    fn semaphore_destroy(&mut self, handle: SemaphoreHandle) -> Result<()> {
         self.usable()?;
         self.broken()?;
-        let held = TABLE.get(handle).ok_or_else(|| stale("sem"))?;
+        let held = TABLE.get(handle).ok_or_else(|| stale("sem", handle))?;
         let id = u64::from(held.semaphores.id());
         if id == 0 {
             return Err(Error::usage(
@@ -232,7 +235,7 @@ fn race_check() -> Result<bool> {
     }
 }
 
-fn insert(comm: Handle, semaphores: Semaphores, lease: Option<Lease>) -> Result<Handle> {
+fn insert(comm: Handle, semaphores: Semaphores, lease: Option<Lease>) -> Result<SemaphoreHandle> {
     let held = Held { comm, semaphores, generation: fork::generation(), lease: Mutex::new(lease) };
     TABLE.insert(Arc::new(held)).ok_or_else(|| {
         Error::system(
@@ -242,17 +245,20 @@ fn insert(comm: Handle, semaphores: Semaphores, lease: Option<Lease>) -> Result<
 }
 
 #[cold]
-fn stale(what: &str) -> Error {
-    Error::argument(format!(
-        "{what} is no live semaphore: it was destroyed, its symmetric heap was finalized, or Penny never made it"
-    ))
+fn stale(what: &str, handle: SemaphoreHandle) -> Error {
+    handle.refusal(
+        what,
+        format_args!(
+            "{what} is no live semaphore: it was destroyed, its symmetric heap was finalized, or Penny never made it"
+        ),
+    )
 }
 
 /// Use semaphores; `what` names the argument. Of one communicator if `comm` is given.
 #[inline]
 pub(super) fn with<T>(
     what: &str,
-    handle: Handle,
+    handle: SemaphoreHandle,
     comm: Option<Handle>,
     body: impl FnOnce(&Semaphores) -> Result<T>,
 ) -> Result<T> {
@@ -267,20 +273,20 @@ pub(super) fn with<T>(
         }
         body(&held.semaphores)
     });
-    used.unwrap_or_else(|| Err(stale(what)))
+    used.unwrap_or_else(|| Err(stale(what, handle)))
 }
 
 /// Make semaphores of one name, `count` on every rank. All ranks call with the same arguments.
-pub fn semaphore_create(comm: Handle, kind: Kind, name: &str, count: i32) -> Result<Handle> {
+pub fn semaphore_create(comm: Handle, kind: Kind, name: &str, count: i32) -> Result<SemaphoreHandle> {
     registry::enter(comm, |c| c.semaphore_create(kind, name, count))
 }
 /// Give them up. All ranks call. An error lists those that are not 0 here.
-pub fn semaphore_destroy(sem: Handle) -> Result<()> {
-    let comm = TABLE.get(sem).ok_or_else(|| stale("sem"))?.comm;
+pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
+    let comm = TABLE.get(sem).ok_or_else(|| stale("sem", sem))?.comm;
     registry::enter(comm, |c| c.semaphore_destroy(sem))
 }
 /// A barrier semaphore of the communicator.
-pub fn barrier_semaphore(comm: Handle, number: i32) -> Result<Handle> {
+pub fn barrier_semaphore(comm: Handle, number: i32) -> Result<SemaphoreHandle> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
     let shelf = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
@@ -294,7 +300,7 @@ pub fn barrier_semaphore(comm: Handle, number: i32) -> Result<Handle> {
 }
 /// Use semaphores from any thread.
 #[inline]
-pub fn semaphore<T>(sem: Handle, body: impl FnOnce(&Semaphores) -> Result<T>) -> Result<T> {
+pub fn semaphore<T>(sem: SemaphoreHandle, body: impl FnOnce(&Semaphores) -> Result<T>) -> Result<T> {
     with("sem", sem, None, body)
 }
 /// Declare how the ranks lie, the slowest dimension first; no sides take it back. All ranks call with the same.

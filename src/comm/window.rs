@@ -11,8 +11,8 @@
 
 use super::communicator::Communicator;
 use super::registry::{self, Handle};
-use super::table::{Remembered, Table};
 use crate::error::{Error, Result};
+use crate::handle::{self, Objects, Remembered, WindowKind};
 use crate::memory::heap;
 use crate::memory::view::{Address, View};
 use crate::onesided::Region;
@@ -21,9 +21,8 @@ use crate::types::Rank;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Names one rank's part of a window. The communicator's own handle is another kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowHandle(pub Handle);
+/// Names one rank's part of a window.
+pub type WindowHandle = handle::Handle<WindowKind>;
 
 /// One rank's part of a window, and where the others' lie.
 pub(super) struct Window {
@@ -36,9 +35,9 @@ pub(super) struct Window {
 }
 
 thread_local! {
-    static LAST: Remembered<Window> = const { RefCell::new(None) };
+    static LAST: Remembered<WindowKind, Window> = const { RefCell::new(None) };
 }
-static WINDOWS: Table<Window> = Table::new(&LAST);
+static WINDOWS: Objects<WindowKind, Window> = Objects::new(&LAST);
 
 /// The windows of one communicator; they end with it.
 #[derive(Default)]
@@ -49,7 +48,7 @@ pub(super) struct Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        self.open.iter().for_each(|window| drop(WINDOWS.remove(window.0)));
+        self.open.iter().for_each(|window| drop(WINDOWS.remove(*window)));
     }
 }
 
@@ -112,16 +111,19 @@ pub(super) fn with<R>(
     what: &str,
     body: impl FnOnce(&Window) -> Result<R>,
 ) -> Result<R> {
-    let used = WINDOWS.with(window.0, |found| match found.comm == comm {
+    let used = WINDOWS.with(window, |found| match found.comm == comm {
         true => body(found),
         false => Err(Error::argument(format!(
             "{what} is a window of another communicator; pass one that was registered on comm"
         ))),
     });
     used.unwrap_or_else(|| {
-        Err(Error::argument(format!(
-            "{what} is not a live window: it was deregistered, its communicator has ended, or Penny never made it"
-        )))
+        Err(window.refusal(
+            what,
+            format_args!(
+                "{what} is not a live window: it was deregistered, its communicator has ended, or Penny never made it"
+            ),
+        ))
     })
 }
 
@@ -182,11 +184,10 @@ impl Communicator {
         });
         let made = WINDOWS
             .insert(window)
-            .map(WindowHandle)
             .ok_or_else(|| Error::system("this process has as many windows as it can have; deregister some"));
         let all_have_it = self.ask_all(Ask::Have, made.clone().map(|_| [0; 3]));
         let made =
-            made.and_then(|made| all_have_it.map(|_| made).inspect_err(|_| drop(WINDOWS.remove(made.0))))?;
+            made.and_then(|made| all_have_it.map(|_| made).inspect_err(|_| drop(WINDOWS.remove(made))))?;
         self.windows.open.push(made);
         self.windows.made += 1;
         Ok(made)
@@ -197,7 +198,7 @@ impl Communicator {
         // Whoever has heard of all knows that none of them writes any more.
         self.ask_all(Ask::Deregister, number)?;
         self.windows.open.retain(|&open| open != window);
-        WINDOWS.remove(window.0).map(drop).ok_or_else(|| Error::internal("a live window was not there"))
+        WINDOWS.remove(window).map(drop).ok_or_else(|| Error::internal("a live window was not there"))
     }
 }
 

@@ -14,7 +14,7 @@ c_api! {
             0 => Ok(()),
             13 => panic!("number {number}"),
             14 => std::panic::panic_any(14),
-            _ => Err(Error::usage(format!("number {number} on {:?}", comm.0))),
+            _ => Err(Error::usage(format!("number {number} on {:?}", comm.bits()))),
         }
     }
     /// Doubles.
@@ -32,8 +32,8 @@ c_api! {
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        assert_eq!((buff.get(), datatype.name(), other, comm.0), (64, "float", None, 9));
-        assert!(stream.is_none_or(|stream| stream.0 == Handle(8)));
+        assert_eq!((buff.get(), datatype.name(), other, comm.bits()), (64, "float", None, 9));
+        assert!(stream.is_none_or(|stream| stream.bits() == 8));
         Ok(())
     }
     /// Cannot speak.
@@ -43,7 +43,7 @@ c_api! {
 }
 
 fn comm(number: u64) -> pennyComm_t {
-    to_c(Handle(number))
+    to_c(Handle::from_bits(number))
 }
 
 fn fail(on: u64, number: c_int) -> pennyResult_t {
@@ -53,7 +53,7 @@ fn fail(on: u64, number: c_int) -> pennyResult_t {
 
 fn last(on: Option<u64>) -> &'static str {
     // SAFETY: a string that lives until the next failure; each test compares it before that.
-    unsafe { CStr::from_ptr(last_error(on.map(Handle))) }.to_str().unwrap()
+    unsafe { CStr::from_ptr(last_error(on.map(Handle::from_bits))) }.to_str().unwrap()
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_panic_becomes_an_internal_error_with_its_words() {
 #[test]
 fn a_panic_breaks_the_communicator_that_it_happened_on_and_no_other() {
     let ranks = [comm::init_all(1).unwrap()[0], comm::init_all(1).unwrap()[0]];
-    assert_eq!(fail(ranks[0].0, 13), pennyInternalError);
+    assert_eq!(fail(ranks[0].bits(), 13), pennyInternalError);
     assert_eq!(ranks.map(|rank| comm::async_error(rank).unwrap()), [Code::InternalError, Code::Success]);
     for rank in ranks {
         comm::destroy(rank).unwrap();
@@ -115,7 +115,7 @@ fn a_panic_breaks_the_communicator_that_it_happened_on_and_no_other() {
 #[test]
 fn each_live_communicator_keeps_its_own_newest_sentence() {
     let ranks = [comm::init_all(1).unwrap()[0], comm::init_all(1).unwrap()[0]];
-    let [one, two] = ranks.map(|rank| rank.0);
+    let [one, two] = ranks.map(|rank| rank.bits());
     fail(one, 1);
     let of_one = last(Some(one));
     fail(two, 2);

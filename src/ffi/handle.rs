@@ -1,11 +1,12 @@
 //! What C holds in place of Penny's objects: numbers in a pointer's clothes, never dereferenced.
 //!
-//! A handle's bits are [`comm::Handle`]: an index and a generation. So a stale, foreign or invented one is recognised and
-//! refused, and C still gets a type of its own that its compiler tells from any other.
+//! A handle's bits are those of [`handle`](crate::handle): a kind, a generation and an index. So a stale, foreign or invented one
+//! is recognised and refused, and C still gets a type of its own that its compiler tells from any other.
 
 use crate::comm::{Handle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::{OrNull, Parameter, Site};
+use crate::handle;
 
 /// What a pennyComm_t pretends to point at.
 pub struct pennyComm {
@@ -29,17 +30,17 @@ pub type pennyStream_t = *mut pennyStream;
 const _: () = assert!(size_of::<pennyComm_t>() == size_of::<Handle>());
 
 /// A communicator, a stream or whatever else there are handles of, as C holds it.
-pub(super) fn to_c<T>(handle: Handle) -> *mut T {
-    std::ptr::without_provenance_mut(handle.0 as usize)
+pub(super) fn to_c<K, T>(handle: handle::Handle<K>) -> *mut T {
+    std::ptr::without_provenance_mut(handle.bits() as usize)
 }
 
 /// The communicator that C means; `None` for NULL.
 pub(super) fn from_c(comm: pennyComm_t) -> Option<Handle> {
-    (!comm.is_null()).then(|| Handle(comm.addr() as u64))
+    (!comm.is_null()).then(|| Handle::from_bits(comm.addr() as u64))
 }
 
 fn stream_from_c(stream: pennyStream_t) -> Option<StreamHandle> {
-    (!stream.is_null()).then(|| StreamHandle(Handle(stream.addr() as u64)))
+    (!stream.is_null()).then(|| StreamHandle::from_bits(stream.addr() as u64))
 }
 
 impl Parameter for pennyComm_t {

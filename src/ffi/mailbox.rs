@@ -6,7 +6,7 @@ use super::fabric::fill;
 use super::guard::Parameter;
 use super::handle::{pennyComm_t, to_c};
 use super::types::{PENNY_CONFIG_UNDEF_INT, PENNY_VERSION_CODE};
-use crate::comm::{self, Handle, MailboxConfig};
+use crate::comm::{self, MailboxConfig, MailboxHandle};
 use crate::error::{Error, Result};
 use crate::mailbox::{KeyEntry, KeyId, Message, Want};
 
@@ -153,11 +153,11 @@ impl Parameter for *const pennyMailboxConfig_t {
 }
 
 impl Parameter for pennyMailbox_t {
-    type Admitted = Handle;
-    unsafe fn admit(self, name: &'static str) -> Result<Handle> {
+    type Admitted = MailboxHandle;
+    unsafe fn admit(self, name: &'static str) -> Result<MailboxHandle> {
         match self.is_null() {
             true => Err(Error::argument(format!("{name} is NULL; pass a mailbox"))),
-            false => Ok(Handle(self.addr() as u64)),
+            false => Ok(MailboxHandle::from_bits(self.addr() as u64)),
         }
     }
 }
@@ -361,18 +361,18 @@ c_api! {
     ) {
         // SAFETY: the caller's promise, which is the documentation of this function.
         let entries = unsafe { read_entries(entries, n)? };
-        key.set(comm::mailbox(mb, |m| m.key_create(&entries))?.0)
+        key.set(comm::mailbox(mb, |m| m.key_create(&entries))?.bits())
     }
 
     /// Sends what a thread has written to its send slot to everybody that a key stands for: one copy for each entry. Waits while
     /// one of the mailboxes is full; until all have room, nobody gets it.
     fn pennyMailboxKeySend(mb: pennyMailbox_t, key: u64, slot: *const c_void) {
-        comm::mailbox(mb, |m| m.key_send(KeyId(key), slot.get()))
+        comm::mailbox(mb, |m| m.key_send(KeyId::from_bits(key), slot.get()))
     }
 
     /// Forgets a key. Messages that were sent by it arrive.
     fn pennyMailboxKeyDestroy(mb: pennyMailbox_t, key: u64) {
-        comm::mailbox(mb, |m| m.key_destroy(KeyId(key)))
+        comm::mailbox(mb, |m| m.key_destroy(KeyId::from_bits(key)))
     }
 
     /// What has gone through this rank's mailbox.

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use super::handle::{pennyComm_t, to_c};
 use super::types::c_numbers;
-use crate::comm::{self, Handle};
+use crate::comm::{self, SemaphoreHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::Parameter;
 use crate::onesided::semaphore::Kind;
@@ -142,15 +142,15 @@ c_api! {
 }
 
 impl Parameter for pennySemaphore_t {
-    type Admitted = Handle;
-    unsafe fn admit(self, name: &'static str) -> Result<Handle> {
+    type Admitted = SemaphoreHandle;
+    unsafe fn admit(self, name: &'static str) -> Result<SemaphoreHandle> {
         given(self).ok_or_else(|| Error::argument(format!("{name} is NULL; pass a semaphore")))
     }
 }
 
 /// The semaphores that C means; `None` for NULL.
-pub(super) fn given(sem: pennySemaphore_t) -> Option<Handle> {
-    (!sem.is_null()).then(|| Handle(sem.addr() as u64))
+pub(super) fn given(sem: pennySemaphore_t) -> Option<SemaphoreHandle> {
+    (!sem.is_null()).then(|| SemaphoreHandle::from_bits(sem.addr() as u64))
 }
 
 impl Parameter for pennySemaphoreKind_t {

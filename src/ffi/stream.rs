@@ -4,7 +4,7 @@ use std::ffi::{c_float, c_void};
 
 use super::guard::Parameter;
 use super::handle::{pennyStream_t, to_c};
-use crate::comm::{self, EventHandle, Handle};
+use crate::comm::{self, EventHandle};
 use crate::error::{Error, Result};
 
 /// What a pennyEvent_t pretends to point at.
@@ -24,7 +24,7 @@ impl Parameter for pennyEvent_t {
     unsafe fn admit(self, name: &'static str) -> Result<EventHandle> {
         match self.is_null() {
             true => Err(Error::argument(format!("{name} is NULL; pass an event of pennyEventCreate"))),
-            false => Ok(EventHandle(Handle(self.addr() as u64))),
+            false => Ok(EventHandle::from_bits(self.addr() as u64)),
         }
     }
 }
@@ -60,7 +60,7 @@ c_api! {
     /// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have come to it, and
     /// they go on when it is over. If it also has calls without a stream, pennyGroupEnd returns when it is over.
     fn pennyStreamCreate(#[out] stream: *mut pennyStream_t) {
-        comm::stream_create().and_then(|made| stream.set(to_c(made.0)))
+        comm::stream_create().and_then(|made| stream.set(to_c(made)))
     }
 
     /// Ends a stream when all that is queued on it is over, and tells its first failure that was not told before.
@@ -98,7 +98,7 @@ c_api! {
 
     /// Makes an event, which counts as over until it is recorded. Destroy it with pennyEventDestroy.
     fn pennyEventCreate(#[out] event: *mut pennyEvent_t) {
-        comm::event_create().and_then(|made| event.set(to_c(made.0)))
+        comm::event_create().and_then(|made| event.set(to_c(made)))
     }
 
     /// Gives an event back, even before a stream has come to it.

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::guard::Parameter;
 use super::handle::{pennyComm_t, pennyStream_t, to_c};
 use super::types::pennyDataType_t;
-use crate::comm::{self, Awaited, Counter, Handle, Put, Signal, WindowHandle};
+use crate::comm::{self, Awaited, Counter, Put, Signal, WindowHandle};
 use crate::error::{Error, Result};
 
 /// What a pennyWindow_t pretends to point at.
@@ -51,7 +51,7 @@ impl Parameter for pennyWindow_t {
     type Admitted = WindowHandle;
     unsafe fn admit(self, _name: &'static str) -> Result<WindowHandle> {
         // NULL is as stale as any other; where all ranks call, they must hear of it.
-        Ok(WindowHandle(Handle(self.addr() as u64)))
+        Ok(WindowHandle::from_bits(self.addr() as u64))
     }
 }
 
@@ -88,7 +88,7 @@ c_api! {
         winFlags: c_int,
     ) {
         let window = comm::window_register(comm, buff, size, winFlags)?;
-        win.set(to_c(window.0))
+        win.set(to_c(window))
     }
 
     /// Closes a window. Every rank of comm calls, for the same window; when it returns no rank writes there any more, and the

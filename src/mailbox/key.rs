@@ -7,6 +7,7 @@
 use super::send::{Letter, check_mask};
 use super::set::Mailboxes;
 use crate::error::{Error, Result};
+use crate::handle::{Handle, KeyKind};
 use crate::types::Rank;
 use std::sync::{Arc, RwLock};
 
@@ -22,31 +23,36 @@ pub struct KeyEntry {
 }
 
 /// Names a key of one rank's mailbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyId(pub u64);
+pub type KeyId = Handle<KeyKind>;
+
+/// Turns that a key's name can tell apart.
+const TURNS: u32 = (1 << 24) - 1;
 
 /// Entries with the ranks that they mean, in ascending order.
 type Route = Arc<[(Rank, KeyEntry)]>;
 
-/// A rank's keys: index in the low half of the number, times that the place was used in the high half.
+/// A rank's keys: index in the low half of the number, times that the place was used in the 24 bits above.
 #[derive(Default)]
 pub(super) struct Keys(RwLock<Vec<(u32, Option<Route>)>>);
 
 fn unknown(key: KeyId) -> Error {
-    Error::argument(format!(
-        "key {:#x} is no key of this mailbox: it was destroyed already, or never created",
-        key.0
-    ))
+    let bits = key.bits();
+    key.refusal(
+        "key",
+        format_args!("key {bits:#x} is no key of this mailbox: it was destroyed already, or never created"),
+    )
+}
+
+/// Index and turn.
+fn place(key: KeyId) -> Option<(usize, u32)> {
+    key.low().map(|low| (low as u32 as usize, (low >> 32) as u32))
 }
 
 impl Keys {
     fn get(&self, key: KeyId) -> Result<Route> {
         let keys = self.0.read().unwrap_or_else(|e| e.into_inner());
-        let place = keys.get(key.0 as u32 as usize);
-        place
-            .filter(|(turn, _)| *turn as u64 == key.0 >> 32)
-            .and_then(|(_, route)| route.clone())
-            .ok_or_else(|| unknown(key))
+        let of_turn = place(key).and_then(|(index, turn)| keys.get(index).filter(|(now, _)| *now == turn));
+        of_turn.and_then(|(_, route)| route.clone()).ok_or_else(|| unknown(key))
     }
 
     fn add(&self, route: Route) -> KeyId {
@@ -55,15 +61,16 @@ impl Keys {
         if index == keys.len() {
             keys.push((0, None));
         }
-        keys[index].0 += 1;
+        keys[index].0 = (keys[index].0 + 1) & TURNS;
         keys[index].1 = Some(route);
-        KeyId((keys[index].0 as u64) << 32 | index as u64)
+        KeyId::named((keys[index].0 as u64) << 32 | index as u64)
     }
 
     fn remove(&self, key: KeyId) -> Result<()> {
         let mut keys = self.0.write().unwrap_or_else(|e| e.into_inner());
-        let place = keys.get_mut(key.0 as u32 as usize).filter(|(turn, _)| *turn as u64 == key.0 >> 32);
-        place.and_then(|(_, route)| route.take()).map(drop).ok_or_else(|| unknown(key))
+        let of_turn =
+            place(key).and_then(|(index, turn)| keys.get_mut(index).filter(|(now, _)| *now == turn));
+        of_turn.and_then(|(_, route)| route.take()).map(drop).ok_or_else(|| unknown(key))
     }
 }
 

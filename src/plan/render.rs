@@ -11,7 +11,8 @@
 use std::fmt::Write;
 
 use super::check::{self, Proof};
-use super::{Chunk, Operand, Plan, Step};
+use super::link::{Linked, LinkedStep, Source};
+use super::{Chunk, Operand, Plan, Step, View};
 use crate::types::Rank;
 
 const LEGEND: &str = "\
@@ -48,6 +49,57 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
     write_table(&table, &mut out);
     out.push('\n');
     out.push_str(LEGEND);
+    out
+}
+
+const LINKED_LEGEND: &str = "\
+level     waves after a slice has entered until the step runs; within a wave higher levels run first
+folds     what is combined, left to right: own is the rank's input, r3 what rank 3 sent
+keeps     whether the result goes to the rank's output
+read by   who gets the result: one copy, however many
+elements  the chunk's place in its block
+";
+
+/// A table of one rank's linked program in the order in which a wave runs it, for blocks of `count` elements, with a legend.
+pub fn linked(view: &View, linked: &Linked, count: usize) -> String {
+    let mut table = vec![["level", "folds", "keeps", "read by", "chunk", "elements"].map(String::from)];
+    for LinkedStep { chunk, keep, level, operands, readers, .. } in &linked.steps {
+        let (start, end) = elements(*chunk, linked.parts, count);
+        let fold: Vec<String> = operands
+            .iter()
+            .map(|source| match source {
+                Source::Own => "own".into(),
+                Source::From { place, .. } => format!("r{}", place.rank),
+            })
+            .collect();
+        let readers: Vec<String> = readers.iter().map(|reader| reader.place.rank.to_string()).collect();
+        table.push([
+            level.to_string(),
+            fold.join(" + "),
+            if keep.is_some() { "yes" } else { "no" }.into(),
+            if readers.is_empty() { "-".into() } else { readers.join(",") },
+            chunk.to_string(),
+            format!("{start}..{end}"),
+        ]);
+    }
+    let (n, parts, rank) = (view.nranks, linked.parts, view.rank);
+    let root = if view.collective.rooted() { format!(", root {}", view.root) } else { String::new() };
+    let mut out = format!(
+        "{} over {n} {}{root}: blocks of {count} elements in {parts} {}\n\
+         rank {rank} alone: {} {}; of all ranks: {} levels, at most {} {} on a rank, {} deep\n\n",
+        view.collective,
+        plural(n, "rank"),
+        plural(parts, "part"),
+        linked.steps.len(),
+        plural(linked.steps.len() as u32, "step"),
+        linked.levels,
+        linked.slots,
+        plural(linked.slots, "slot"),
+        linked.depth,
+    );
+    write_table(&table, &mut out);
+    out.push('\n');
+    out.push_str(LINKED_LEGEND);
     out
 }
 

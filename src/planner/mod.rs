@@ -5,7 +5,7 @@ pub mod select;
 
 use crate::algorithms;
 use crate::error::{Error, Result};
-use crate::plan::link::{Linked, link};
+use crate::plan::link::Linked;
 use crate::plan::{Plan, Shape, View};
 use crate::types::{Collective, Rank};
 use select::{Selection, Why};
@@ -127,12 +127,9 @@ impl Planner {
             return Ok(plan.clone());
         }
         let view = self.view(collective, root);
-        let plans = algorithms::plan_all(algorithms::ALL[method], &view);
-        let linked = Arc::new(link(&plans, &view).map_err(|e| {
-            Error::internal(format!(
-                "the plan of {} for {collective} is wrong: {e}",
-                algorithms::ALL[method].name
-            ))
+        let algorithm = algorithms::ALL[method];
+        let linked = Arc::new(algorithms::linked(algorithm, &view).map_err(|e| {
+            Error::internal(format!("the plan of {} for {collective} is wrong: {e}", algorithm.name))
         })?);
         self.plans.insert(0, (key, linked.clone()));
         Ok(linked)

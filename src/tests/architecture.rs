@@ -13,7 +13,7 @@ const EVERYONE: &[&str] = &["error", "types", "env", "log"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId"]),
+    ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId", "handle"]),
     (
         "comm",
         &[
@@ -28,6 +28,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "memory",
             "sync",
             "sys",
+            "handle",
         ],
     ),
     ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
@@ -35,11 +36,12 @@ const TABLE: &[(&str, &[&str])] = &[
     ("topology", &["plan::Shape", "plan::Lane"]),
     ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
     ("onesided", &["transport", "fabric::live", "kernels", "memory", "sync"]),
-    ("mailbox", &["transport", "fabric::live", "kernels", "memory", "sync", "sys"]),
+    ("mailbox", &["transport", "fabric::live", "kernels", "memory", "sync", "sys", "handle"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),
     ("plan", &[]),
     ("transport", &["memory", "sync", "sys", "kernels"]),
     ("bootstrap", &["sys"]),
+    ("handle", &["sync::prim"]),
     ("memory", &["sync", "sys"]),
     ("kernels", &["memory::view"]),
     ("sync", &["sys"]),

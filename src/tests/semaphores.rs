@@ -5,7 +5,7 @@ mod races;
 mod reports;
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Handle, RemoteCopy};
+use crate::comm::{self, Handle, RemoteCopy, SemaphoreHandle};
 use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
 use crate::onesided::Device;
@@ -219,7 +219,10 @@ fn wrong_arguments_are_refused_by_their_names() {
             (RemoteCopy { recv: (dma, -7), ..good }, "recvIndex is -7"),
             (RemoteCopy { recv: (foreign, 0), ..good }, "recvSem is of another communicator"),
             (RemoteCopy { send: Some((foreign, 0)), ..good }, "sendSem is of another communicator"),
-            (RemoteCopy { recv: (Handle(77), 0), ..good }, "recvSem is no live semaphore"),
+            (
+                RemoteCopy { recv: (SemaphoreHandle::from_bits(77), 0), ..good },
+                "recvSem is no live semaphore",
+            ),
             (RemoteCopy { src: Address::NULL, ..good }, "src is NULL"),
             (RemoteCopy { dst: Address::NULL, ..good }, "dst is NULL"),
             (RemoteCopy { bytes: usize::MAX, ..good }, "dst"),

@@ -3,18 +3,17 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::super::registry::{Handle, ignore_poison};
-use super::super::table::{Remembered, Table};
+use super::super::registry::ignore_poison;
 use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
 use crate::error::{Error, Result};
+use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::count::Count;
 use crate::sys::{clock, fork};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Names an event of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventHandle(pub Handle);
+pub type EventHandle = handle::Handle<EventKind>;
 
 /// One time that a stream comes to a point, and how it went until there.
 #[derive(Default)]
@@ -68,9 +67,9 @@ pub(super) struct Event {
 }
 
 thread_local! {
-    static LAST: Remembered<Event> = const { RefCell::new(None) };
+    static LAST: Remembered<EventKind, Event> = const { RefCell::new(None) };
 }
-static EVENTS: Table<Event> = Table::new(&LAST);
+static EVENTS: Objects<EventKind, Event> = Objects::new(&LAST);
 
 impl Event {
     /// It is to be recorded, at a new point.
@@ -85,9 +84,12 @@ impl Event {
 }
 
 pub(super) fn find(event: EventHandle) -> Result<Arc<Event>> {
-    let found = EVENTS.get(event.0).ok_or_else(|| {
-        Error::argument(
-            "event is not a live event: it was destroyed already, or never created by pennyEventCreate",
+    let found = EVENTS.get(event).ok_or_else(|| {
+        event.refusal(
+            "event",
+            format_args!(
+                "event is not a live event: it was destroyed already, or never created by pennyEventCreate"
+            ),
         )
     })?;
     refuse_forked(found.generation, "event")?;
@@ -98,14 +100,14 @@ pub(super) fn find(event: EventHandle) -> Result<Arc<Event>> {
 pub fn event_create() -> Result<EventHandle> {
     fork::watch();
     let event = Event { last: Mutex::default(), generation: fork::generation() };
-    let made = EVENTS.insert(Arc::new(event)).map(EventHandle);
+    let made = EVENTS.insert(Arc::new(event));
     made.ok_or_else(|| Error::system("this process has as many events as it can have; destroy some"))
 }
 
 /// Give an event back. Streams that still have to come to it do so without harm.
 pub fn event_destroy(event: EventHandle) -> Result<()> {
     find(event)?;
-    EVENTS.remove(event.0);
+    EVENTS.remove(event);
     Ok(())
 }
 

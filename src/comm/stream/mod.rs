@@ -24,9 +24,9 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::Turns;
 
 use super::batch::Batch;
-use super::registry::{self, Entry, Handle, ignore_poison};
-use super::table::{Remembered, Table};
+use super::registry::{self, Entry, ignore_poison};
 use crate::error::{Code, Error, Result};
+use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::count::Count;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
@@ -39,8 +39,7 @@ use std::thread::JoinHandle;
 use worker::{Calls, Job, is_worker};
 
 /// Names a stream of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamHandle(pub Handle);
+pub type StreamHandle = handle::Handle<StreamKind>;
 
 struct Stream {
     jobs: Mutex<VecDeque<Job>>,
@@ -66,9 +65,9 @@ struct Failures {
 }
 
 thread_local! {
-    static LAST: Remembered<Stream> = const { RefCell::new(None) };
+    static LAST: Remembered<StreamKind, Stream> = const { RefCell::new(None) };
 }
-static STREAMS: Table<Stream> = Table::new(&LAST);
+static STREAMS: Objects<StreamKind, Stream> = Objects::new(&LAST);
 
 /// Bytes of a worker's stack: functions of the program run there, too.
 const STACK: usize = 8 << 20;
@@ -79,7 +78,7 @@ static QUEUING: Mutex<()> = Mutex::new(());
 impl Stream {
     /// May something be queued? The caller holds [`QUEUING`].
     fn is_open(&self) -> Result<()> {
-        if self.ended.load(Ordering::Relaxed) { Err(not_live()) } else { Ok(()) }
+        if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
 
     /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
@@ -119,18 +118,13 @@ impl Stream {
 }
 
 fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
-    let found = STREAMS.get(stream.0).ok_or_else(not_live)?;
+    let found = STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{NOT_LIVE}")))?;
     refuse_forked(found.generation, "stream")?;
     Ok(found)
 }
 
-#[cold]
-fn not_live() -> Error {
-    Error::argument(
-        "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass NULL to run the \
-         call here",
-    )
-}
+const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
+                        NULL to run the call here";
 
 /// A forked child has none of its parent's workers.
 fn refuse_forked(generation: u32, what: &str) -> Result<()> {
@@ -186,7 +180,7 @@ pub fn stream_create() -> Result<StreamHandle> {
     let thread = thread.map_err(|e| Error::system(format!("no thread for a stream ({e}); destroy some")))?;
     *ignore_poison(&stream.worker) = Some(thread);
     let inserted = STREAMS.insert(stream.clone());
-    inserted.map(StreamHandle).ok_or_else(|| {
+    inserted.ok_or_else(|| {
         end(&stream);
         Error::system("this process has as many streams as it can have; destroy some")
     })
@@ -204,7 +198,7 @@ pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
     }
     // Whoever comes second finds it gone.
     STREAMS
-        .remove(stream.0)
+        .remove(stream)
         .ok_or_else(|| Error::argument("stream was destroyed by another thread just now"))?;
     end(&found);
     interrupted.and(found.untold())

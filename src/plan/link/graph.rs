@@ -1,329 +1,223 @@
-//! Who sends what to whom, in which order, and what is over when: found by running all programs once, without data.
+//! Who sends what to whom, in which order: found for programs that need not resemble each other, all of them.
+//!
+//! The programs are asked for one after the other and not held: of each step a few bytes remain, of each message four.
+//! The steps are numbered through all ranks.
 
-use super::{Egress, LinkedStep, Place, Push, Reader, Source};
-use crate::plan::{Chunk, Operand, Plan, View};
-use crate::types::{Collective, Rank};
+use super::Ties;
+use super::proofs::Proofs;
+use super::steps::{Steps, marks};
+use crate::plan::{Operand, Plan, View};
+use crate::types::Rank;
 
-/// Beyond this many steps in all, the proofs for in-place zero-copy are not attempted and such calls are staged.
-const CLOCKED: usize = 20_000;
-
-/// Index of a step in the program of a rank.
-type StepIndex = usize;
-
-/// Everything about one step that linking finds out.
-#[derive(Clone)]
-pub(super) struct Found {
-    level: u32,
-    pub(super) position: u32,
-    slot: u32,
-    raw: bool,
-    inputs: u32,
-    /// Matching step of each operand that comes from a peer.
-    makers: Vec<Option<(Rank, StepIndex)>>,
-    /// Matching step of each entry of `to`.
-    readers: Vec<(Rank, StepIndex)>,
+/// All steps and messages.
+pub(super) struct Graph {
+    pub(super) steps: Steps,
+    /// The number of each step's operands that come from peers.
+    arity: Vec<u16>,
+    /// The steps that make them, in the order of the operands.
+    makers: Vec<u32>,
+    /// What was found out about calls in place, where the programs are few and short.
+    pub(super) proofs: Option<Proofs>,
 }
 
-/// The programs of all ranks and what ties them.
-pub(super) struct Graph<'a> {
-    plans: &'a [Plan],
-    view: &'a View,
-    pub(super) found: Vec<Vec<Found>>,
-    /// clocks[r][i][q]: steps of rank q that are over when step i of rank r runs; empty when there are too many.
-    clocks: Vec<Vec<Vec<u32>>>,
-    pub(super) levels: u32,
-    pub(super) slots: u32,
-    pub(super) depth: u32,
+/// Messages as they are found in the programs, before the two ends of each are brought together.
+#[derive(Default)]
+struct Messages {
+    /// The receiver and the step of each send, in the order of the programs.
+    to: Vec<u16>,
+    sent_by: Vec<u32>,
+    /// The sender of each operand, in the order of the programs.
+    from: Vec<u16>,
 }
 
-impl<'a> Graph<'a> {
-    /// Match, order and place everything. An error says what does not fit.
-    pub(super) fn new(plans: &'a [Plan], view: &'a View) -> Result<Graph<'a>, String> {
-        let n = plans.len();
-        let mut found: Vec<Vec<Found>> = plans.iter().map(|p| vec![Found::blank(); p.steps.len()]).collect();
-        match_messages(plans, &mut found)?;
-        let clocks = run(plans, &mut found)?;
-        let mut graph = Graph { plans, view, found, clocks, levels: 1, slots: 0, depth: 2 };
-        for r in 0..n {
-            graph.place(r);
-        }
-        for sender in graph.found.iter().flatten() {
-            for &(q, j) in &sender.readers {
-                graph.depth = graph.depth.max(graph.found[q as usize][j].level - sender.level + 1);
+impl Graph {
+    /// Match, order and place the steps of all programs. An error says what does not fit. `most` limits the proofs.
+    pub(super) fn new(view: &View, program: &dyn Fn(&View) -> Plan, most: usize) -> Result<Graph, String> {
+        let mut steps = Steps::default();
+        let (mut arity, mut messages) = (Vec::new(), Messages::default());
+        let mut held = Some(Vec::new());
+        for rank in 0..view.nranks {
+            let plan = program(&view.of(rank));
+            messages.add(&plan, steps.marks.len() as u32, &mut arity, view.nranks)?;
+            let first = steps.marks.len();
+            steps.marks.extend(plan.steps.iter().map(marks));
+            steps.ranges.push(first as u32..steps.marks.len() as u32);
+            held = held.filter(|_| Proofs::fit(steps.marks.len(), view.nranks, most));
+            if let Some(held) = &mut held {
+                held.push(plan);
             }
         }
+        steps.count_sends();
+        let makers = messages.matched(&steps, &arity)?;
+        let mut graph = Graph { steps, arity, makers, proofs: None };
+        let mut proofs = held.map(|plans| Proofs::new(plans, graph.steps.marks.len()));
+        graph.run(&mut proofs)?;
+        if let Some(proofs) = &mut proofs {
+            proofs.find_readers(graph.messages().map(|(reader, maker)| (reader, graph.steps.at(maker))));
+        }
+        graph.proofs = proofs;
         Ok(graph)
     }
 
-    /// Positions within a wave (higher levels first, program order within a level) and slots in program order.
-    fn place(&mut self, r: usize) {
-        let found = &mut self.found[r];
-        let mut order: Vec<usize> = (0..found.len()).collect();
-        order.sort_by_key(|&i| (std::cmp::Reverse(found[i].level), i));
-        for (position, &i) in order.iter().enumerate() {
-            found[i].position = position as u32;
-            self.levels = self.levels.max(found[i].level + 1);
+    /// Run all programs in the order of their dependencies.
+    fn run(&mut self, proofs: &mut Option<Proofs>) -> Result<(), String> {
+        let ranks = self.steps.ranges.len();
+        let total = self.steps.marks.len();
+        self.steps.level = vec![0; total];
+        self.steps.inputs = vec![0; total];
+        // By rank: the step that is next, and where its operands' makers begin.
+        let mut next: Vec<u32> = self.steps.ranges.iter().map(|range| range.start).collect();
+        let mut operand: Vec<u32> = Vec::with_capacity(ranks);
+        let mut before = 0;
+        for range in &self.steps.ranges {
+            operand.push(before);
+            before += self.arity[range.start as usize..range.end as usize]
+                .iter()
+                .map(|&a| u32::from(a))
+                .sum::<u32>();
         }
-        let mut slots = 0;
-        for f in found.iter_mut().filter(|f| !f.readers.is_empty()) {
-            f.slot = slots;
-            slots += 1;
-        }
-        self.slots = self.slots.max(slots);
-    }
-
-    /// Does every value of every rank travel without a slot when all buffers are shared?
-    pub(super) fn slotless(&self, in_place: bool) -> bool {
-        (0..self.plans.len() as Rank).all(|r| {
-            (0..self.plans[r as usize].steps.len()).all(|i| {
-                let f = &self.found[r as usize][i];
-                if f.readers.is_empty() {
-                    return true;
-                }
-                let egress = self.egress(r, i);
-                egress.from_output || egress.from_input && (!in_place || egress.from_input_in_place)
-            })
-        })
-    }
-
-    fn at(&self, rank: Rank) -> View {
-        self.view.of(rank)
-    }
-
-    fn place_of(&self, rank: Rank, index: StepIndex) -> Place {
-        let f = &self.found[rank as usize][index];
-        Place {
-            rank,
-            level: f.level,
-            position: f.position,
-            steps: self.plans[rank as usize].steps.len() as u32,
-        }
-    }
-
-    /// A step of a rank with its partners.
-    pub(super) fn linked_step(&self, rank: Rank, index: StepIndex) -> LinkedStep {
-        let step = &self.plans[rank as usize].steps[index];
-        let f = &self.found[rank as usize][index];
-        let here = self.at(rank);
-        let operands = step
-            .operands
-            .iter()
-            .zip(&f.makers)
-            .map(|(operand, maker)| match (operand, maker) {
-                (Operand::From(_), &Some((p, k))) => Source::From {
-                    place: self.place_of(p, k),
-                    egress: self.egress(p, k),
-                    slot: self.found[p as usize][k].slot,
-                    raw: self.found[p as usize][k].raw,
-                    input: self.at(p).input_block(step.chunk.block),
-                    output: self.at(p).output_block(step.chunk.block),
-                    push: self.push((p, k), (rank, index)),
-                },
-                _ => Source::Own,
-            })
-            .collect();
-        let readers = f
-            .readers
-            .iter()
-            .map(|&(q, j)| Reader {
-                place: self.place_of(q, j),
-                push: self.push((rank, index), (q, j)),
-                output: self.at(q).output_block(step.chunk.block),
-            })
-            .collect();
-        LinkedStep {
-            chunk: step.chunk,
-            input: here.input_block(step.chunk.block),
-            keep: if step.keep { here.output_block(step.chunk.block) } else { None },
-            level: f.level,
-            operands,
-            readers,
-            slot: f.slot,
-            egress: self.egress(rank, index),
-            raw: f.raw,
-            finish: self.view.collective.reduces()
-                && f.inputs == self.view.nranks
-                && (step.operands.len() > 1 || self.view.nranks == 1),
-        }
-    }
-
-    fn egress(&self, rank: Rank, index: StepIndex) -> Egress {
-        let step = &self.plans[rank as usize].steps[index];
-        let from_input = step.operands == [Operand::Own];
-        Egress {
-            from_input,
-            from_input_in_place: from_input && self.input_outlives_its_readers(rank, index),
-            from_output: step.keep,
-        }
-    }
-
-    /// In place, chunk `c` of rank p's input is the same memory as its output's chunk `alias`. Is it overwritten only
-    /// after every reader of the send `(p, k)` has read it?
-    fn input_outlives_its_readers(&self, p: Rank, k: StepIndex) -> bool {
-        if self.clocks.is_empty() {
-            return false;
-        }
-        let chunk = self.plans[p as usize].steps[k].chunk;
-        let writers = self.overwriters(p, chunk);
-        writers.iter().all(|&m| {
-            m == k
-                || self.found[p as usize][k]
-                    .readers
-                    .iter()
-                    .all(|&(r, j)| self.clocks[p as usize][m][r as usize] > j as u32)
-        })
-    }
-
-    /// Steps of rank p that keep a chunk where, in place, chunk `c` of its input lies.
-    fn overwriters(&self, p: Rank, c: Chunk) -> Vec<StepIndex> {
-        let here = self.at(p);
-        let Some(block) = here.input_block(c.block) else { return Vec::new() };
-        let steps = &self.plans[p as usize].steps;
-        (0..steps.len())
-            .filter(|&i| {
-                let s = &steps[i];
-                s.keep
-                    && s.chunk.part == c.part
-                    && here
-                        .output_block(s.chunk.block)
-                        .is_some_and(|o| in_place_input(&here, o) == Some(block))
-            })
-            .collect()
-    }
-
-    fn push(&self, (p, k): (Rank, StepIndex), (q, j): (Rank, StepIndex)) -> Push {
-        let reader = &self.plans[q as usize].steps[j];
-        let allowed = reader.keep && reader.operands.len() == 1 && reader.to.is_empty();
-        Push { allowed, in_place: allowed && self.push_waits_for_input(p, k, q, reader.chunk) }
-    }
-
-    /// May step `(p, k)` overwrite, at rank q, the input that shares its memory with q's output chunk `c`? Only if
-    /// every use of that input is over by then, or is step `(p, k)` itself, which reads an element before it writes it.
-    fn push_waits_for_input(&self, p: Rank, k: StepIndex, q: Rank, c: Chunk) -> bool {
-        let there = self.at(q);
-        let Some(input) = there.output_block(c.block).and_then(|o| in_place_input(&there, o)) else {
-            return true;
-        };
-        if self.clocks.is_empty() {
-            return false;
-        }
-        let clock = &self.clocks[p as usize][k];
-        let over = |r: Rank, i: StepIndex| (r, i) == (p, k) || clock[r as usize] > i as u32;
-        self.plans[q as usize].steps.iter().enumerate().all(|(i, s)| {
-            let uses = s.operands.contains(&Operand::Own)
-                && s.chunk.part == c.part
-                && there.input_block(s.chunk.block) == Some(input);
-            !uses || (over(q, i) && self.found[q as usize][i].readers.iter().all(|&(r, j)| over(r, j)))
-        })
-    }
-}
-
-/// The input block that shares its memory with output block `output` when a call is in place.
-fn in_place_input(view: &View, output: u32) -> Option<u32> {
-    match view.collective {
-        Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),
-        Collective::ReduceScatter => Some(view.rank),
-        Collective::AllGather => (output == view.rank).then_some(0),
-        Collective::AlltoAll => Some(output),
-        Collective::Gather => (output == view.root).then_some(0),
-        Collective::Scatter => Some(view.root),
-        Collective::Barrier => None,
-    }
-}
-
-impl Found {
-    fn blank() -> Found {
-        Found {
-            level: 0,
-            position: 0,
-            slot: 0,
-            raw: false,
-            inputs: 0,
-            makers: Vec::new(),
-            readers: Vec::new(),
-        }
-    }
-}
-
-/// The k-th send from p to r meets the k-th operand `From(p)` of r.
-fn match_messages(plans: &[Plan], found: &mut [Vec<Found>]) -> Result<(), String> {
-    let n = plans.len();
-    let mut sends: Vec<std::collections::VecDeque<StepIndex>> = vec![Default::default(); n * n];
-    for (p, plan) in plans.iter().enumerate() {
-        for (i, step) in plan.steps.iter().enumerate() {
-            for &r in &step.to {
-                sends.get_mut(p * n + r as usize).ok_or("a send to a rank outside")?.push_back(i);
-            }
-        }
-    }
-    for (r, plan) in plans.iter().enumerate() {
-        for (j, step) in plan.steps.iter().enumerate() {
-            for operand in &step.operands {
-                let maker = match *operand {
-                    Operand::Own => None,
-                    Operand::From(p) => {
-                        let queue =
-                            sends.get_mut(p as usize * n + r).ok_or("a receive from a rank outside")?;
-                        let i = queue
-                            .pop_front()
-                            .ok_or_else(|| format!("rank {r} step {j}: nothing comes from rank {p}"))?;
-                        found[p as usize][i].readers.push((r as Rank, j));
-                        Some((p, i))
+        let mut ran = vec![false; total];
+        let mut done = 0;
+        while done < total {
+            let before = done;
+            for rank in 0..ranks {
+                let range = self.steps.ranges[rank].clone();
+                while next[rank] < range.end {
+                    let id = next[rank] as usize;
+                    let makers = operand[rank] as usize..operand[rank] as usize + self.arity[id] as usize;
+                    let makers = &self.makers[makers];
+                    if makers.iter().any(|&maker| !ran[maker as usize]) {
+                        break;
                     }
-                };
-                found[r][j].makers.push(maker);
+                    self.steps.find(id, range.start as usize, makers)?;
+                    if let Some(proofs) = proofs {
+                        proofs.ran(&self.steps, (rank as Rank, id as u32 - range.start), makers);
+                    }
+                    ran[id] = true;
+                    operand[rank] += u32::from(self.arity[id]);
+                    next[rank] += 1;
+                    done += 1;
+                }
+            }
+            if done == before {
+                return Err(format!("the plans deadlock: {done} of {total} steps can run"));
             }
         }
-    }
-    if sends.iter().all(|queue| queue.is_empty()) {
         Ok(())
-    } else {
-        Err("a message is never received".into())
+    }
+
+    /// Every message: the step that takes it, and the one that makes it.
+    fn messages(&self) -> impl Iterator<Item = ((Rank, u32), u32)> + '_ {
+        let mut makers = self.makers.iter();
+        (0..)
+            .zip(&self.steps.ranges)
+            .flat_map(|(rank, range)| range.clone().map(move |id| (rank, id, id - range.start)))
+            .flat_map(move |(rank, id, index)| {
+                let of_step: &[u32] = &makers.as_slice()[..self.arity[id as usize] as usize];
+                if !of_step.is_empty() {
+                    makers.nth(of_step.len() - 1);
+                }
+                of_step.iter().map(move |&maker| ((rank, index), maker))
+            })
+    }
+
+    /// What ties a rank to its peers.
+    pub(super) fn ties(&self, rank: Rank) -> Ties {
+        let own = self.steps.range(rank);
+        let mut ties = Ties { makers: vec![Vec::new(); own.len()], readers: vec![Vec::new(); own.len()] };
+        for (reader, maker) in self.messages() {
+            if own.contains(&(maker as usize)) {
+                ties.readers[maker as usize - own.start].push(reader);
+            }
+            if reader.0 == rank {
+                ties.makers[reader.1 as usize].push(self.steps.at(maker));
+            }
+        }
+        ties
+    }
+
+    /// Levels between the two ends of the message for which they are most.
+    pub(super) fn widest_gap(&self) -> u32 {
+        let level = |id: usize| u32::from(self.steps.level[id]);
+        self.messages()
+            .map(|(reader, maker)| level(self.steps.id(reader)) - level(maker as usize))
+            .max()
+            .unwrap_or(0)
     }
 }
 
-/// Run all programs in dependency order: levels, raw values, inputs folded, and clocks.
-fn run(plans: &[Plan], found: &mut [Vec<Found>]) -> Result<Vec<Vec<Vec<u32>>>, String> {
-    let n = plans.len();
-    let total: usize = plans.iter().map(|p| p.steps.len()).sum();
-    let clocked = total * n <= CLOCKED * 64 && total <= CLOCKED;
-    let mut clocks: Vec<Vec<Vec<u32>>> = vec![Vec::new(); if clocked { n } else { 0 }];
-    let mut next = vec![0usize; n];
-    let mut done = 0;
-    while done < total {
-        let before = done;
-        for r in 0..n {
-            while next[r] < plans[r].steps.len() {
-                let j = next[r];
-                let makers = found[r][j].makers.clone();
-                if makers.iter().flatten().any(|&(p, i)| next[p as usize] <= i) {
-                    break;
+impl Messages {
+    /// Those of the next rank's program, whose first step has this number.
+    fn add(&mut self, plan: &Plan, first: u32, arity: &mut Vec<u16>, nranks: u32) -> Result<(), String> {
+        for (id, step) in (first..).zip(&plan.steps) {
+            for &to in &step.to {
+                if to >= nranks {
+                    return Err("a send to a rank outside".into());
                 }
-                let previous = if j > 0 { found[r][j - 1].level } else { 0 };
-                let level = makers.iter().flatten().map(|&(p, i)| found[p as usize][i].level + 1).max();
-                found[r][j].level = previous.max(level.unwrap_or(0));
-                found[r][j].inputs =
-                    makers.iter().map(|m| m.map_or(1, |(p, i)| found[p as usize][i].inputs)).sum();
-                found[r][j].raw =
-                    makers.len() == 1 && makers[0].is_none_or(|(p, i)| found[p as usize][i].raw);
-                if clocked {
-                    let mut clock = clocks[r].last().cloned().unwrap_or_else(|| vec![0; n]);
-                    for &(p, i) in makers.iter().flatten() {
-                        for (c, o) in clock.iter_mut().zip(&clocks[p as usize][i]) {
-                            *c = (*c).max(*o);
-                        }
-                        clock[p as usize] = clock[p as usize].max(i as u32 + 1);
+                self.to.push(to as u16);
+                self.sent_by.push(id);
+            }
+            let before = self.from.len();
+            for operand in &step.operands {
+                if let Operand::From(from) = *operand {
+                    if from >= nranks {
+                        return Err("a receive from a rank outside".into());
                     }
-                    clock[r] = j as u32;
-                    clocks[r].push(clock);
+                    self.from.push(from as u16);
                 }
-                next[r] += 1;
-                done += 1;
+            }
+            arity.push(
+                u16::try_from(self.from.len() - before)
+                    .map_err(|_| "a step takes more than 65535 operands")?,
+            );
+        }
+        Ok(())
+    }
+
+    /// The k-th send from p to r meets the k-th operand `From(p)` of r: the maker of each operand.
+    fn matched(self, steps: &Steps, arity: &[u16]) -> Result<Vec<u32>, String> {
+        let Messages { to, sent_by, from } = self;
+        let n = steps.ranges.len();
+        // Sends by receiver; of one receiver, by sender, because the programs were read rank by rank.
+        let mut begin = vec![0u32; n + 1];
+        for &to in &to {
+            begin[to as usize + 1] += 1;
+        }
+        for rank in 0..n {
+            begin[rank + 1] += begin[rank];
+        }
+        let mut fill = begin.clone();
+        let mut sends = vec![0u32; to.len()];
+        for (&to, &id) in to.iter().zip(&sent_by) {
+            sends[fill[to as usize] as usize] = id;
+            fill[to as usize] += 1;
+        }
+        drop((to, sent_by));
+        let mut makers = Vec::with_capacity(from.len());
+        let mut from = from.into_iter();
+        // By sender: its first message to the receiver in question that is not taken yet, and the end of all of them.
+        let mut queue = vec![0u32..0u32; n];
+        for (receiver, range) in steps.ranges.iter().enumerate() {
+            let mut at = begin[receiver];
+            for (sender, steps) in steps.ranges.iter().enumerate() {
+                let first = at;
+                while at < begin[receiver + 1] && sends[at as usize] < steps.end {
+                    at += 1;
+                }
+                queue[sender] = first..at;
+            }
+            for id in range.clone() {
+                for sender in from.by_ref().take(arity[id as usize] as usize) {
+                    let index = queue[sender as usize].next().ok_or_else(|| {
+                        format!("rank {receiver} step {}: nothing comes from rank {sender}", id - range.start)
+                    })?;
+                    makers.push(sends[index as usize]);
+                }
+            }
+            if queue.iter().any(|left| !left.is_empty()) {
+                return Err("a message is never received".into());
             }
         }
-        if done == before {
-            return Err(format!("the plans deadlock: {} of {total} steps can run", done));
-        }
+        Ok(makers)
     }
-    Ok(clocks)
 }

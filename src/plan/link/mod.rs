@@ -1,8 +1,12 @@
-//! Links the plans of all ranks into what one rank needs to run its own: who waits for which step of whom.
+//! Links one rank's plan to those of its peers: who waits for which step of whom.
 //!
 //! Plans are pure, so every rank can compute every other rank's program. A message therefore needs no address and no
 //! envelope: the receiver knows which step of the sender makes it, and the sender knows which step of each receiver
 //! uses it up. All that ranks tell each other is how far they have come.
+//!
+//! Levels depend on all programs. Where an algorithm declares that these are alike ([`Alike`]), one of them tells the levels
+//! of all, and a rank computes its own program and at most those of its peers (`alike`). Otherwise all programs are
+//! computed, one after the other, and a few bytes of each step are kept (`graph`).
 //!
 //! **Waves.** A long message is cut into slices, and each slice runs the same steps. To overlap them, step i of slice s
 //! runs in wave `s + level(i)`, where the level grows by one at each hop a value takes. Within a wave higher levels
@@ -19,14 +23,25 @@
 //! shows when the step is done. No step of a wave depends on another of the same wave, and a slot that holds the
 //! slices of `depth` waves, one more than the widest gap between a sender's and a reader's level, never deadlocks.
 
+mod alike;
 mod graph;
+#[cfg(test)]
+mod oracle;
+mod proofs;
+mod steps;
+#[cfg(test)]
+mod tests;
 
-use super::{Chunk, Plan, View};
+pub use alike::Alike;
+
+use super::{Chunk, Operand, Plan, View};
 use crate::types::Rank;
 use graph::Graph;
+use proofs::Proofs;
+use steps::{At, KEEPS, RAW, SENDS, SINGLE, Steps};
 
 /// A rank's program with every dependency made explicit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
     /// Parts a block is divided into.
     pub parts: u32,
@@ -45,7 +60,7 @@ pub struct Linked {
 }
 
 /// A step that knows its partners.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedStep {
     /// The piece of the vector.
     pub chunk: Chunk,
@@ -91,7 +106,7 @@ impl Place {
 }
 
 /// An operand that knows its origin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The rank's own input.
     Own,
@@ -115,7 +130,7 @@ pub enum Source {
 }
 
 /// Who reads a step's result.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// The step that reads it.
     pub place: Place,
@@ -185,18 +200,149 @@ pub fn route(egress: Egress, push: Push, sender: Buffers, reader: Option<Buffers
     if egress.from_output && sender.output_shared { Route::Output } else { Route::Slot }
 }
 
-/// Link `rank`'s program. `plans` holds all ranks' plans of one collective; they must have passed the checker.
-pub fn link(plans: &[Plan], view: &View) -> Result<Linked, String> {
-    let graph = Graph::new(plans, view)?;
-    let rank = view.rank;
-    let plan = &plans[rank as usize];
-    let mut steps: Vec<LinkedStep> =
-        (0..plan.steps.len()).map(|index| graph.linked_step(rank, index)).collect();
-    let mut order: Vec<usize> = (0..steps.len()).collect();
-    order.sort_by_key(|&i| graph.found[rank as usize][i].position);
-    let mut taken: Vec<Option<LinkedStep>> = steps.drain(..).map(Some).collect();
-    let steps = order.into_iter().map(|i| taken[i].take().expect("each once")).collect();
-    let (slotless, slotless_in_place) = (graph.slotless(false), graph.slotless(true));
-    let Graph { levels, slots, depth, .. } = graph;
-    Ok(Linked { parts: plan.parts, steps, levels, slots, depth, slotless, slotless_in_place })
+/// Link the program of the view's rank. `program` gives the program of any rank; all together must have passed the checker,
+/// and be alike as declared.
+pub fn link(view: &View, alike: Alike, program: &dyn Fn(&View) -> Plan) -> Result<Linked, String> {
+    link_with(view, alike, program, proofs::MOST)
+}
+
+/// As [`link`]; calls in place are looked at where there are no more than `most` steps in all.
+fn link_with(
+    view: &View,
+    alike: Alike,
+    program: &dyn Fn(&View) -> Plan,
+    most: usize,
+) -> Result<Linked, String> {
+    let plan = program(view);
+    let few = Proofs::fit(plan.steps.len() * view.nranks as usize, view.nranks, most);
+    if alike != Alike::No && !few {
+        let (steps, ties) = alike::find(view, alike, &plan, program)?;
+        let gap = ties.widest_gap(&steps);
+        return Ok(Linking { view, plan: &plan, steps: &steps, ties: &ties, proofs: None }.linked(gap));
+    }
+    Ok(of_graph(view, &plan, &Graph::new(view, program, most)?))
+}
+
+/// The program of the view's rank with what the graph of all programs tells.
+fn of_graph(view: &View, plan: &Plan, graph: &Graph) -> Linked {
+    let (steps, ties, proofs) = (&graph.steps, &graph.ties(view.rank), graph.proofs.as_ref());
+    Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
+}
+
+/// What ties one rank's program to its peers, by step.
+struct Ties {
+    /// The steps that make the operands which come from peers, in their order.
+    makers: Vec<Vec<At>>,
+    /// The steps that take the result, in the order of their ranks.
+    readers: Vec<Vec<At>>,
+}
+
+impl Ties {
+    /// Levels between the two ends of a message, at most, where the programs of all ranks are alike.
+    fn widest_gap(&self, steps: &Steps) -> u32 {
+        let level = |index: u32| u32::from(steps.level[index as usize]);
+        let gaps = (0..)
+            .zip(&self.makers)
+            .flat_map(|(index, makers)| makers.iter().map(move |&(_, maker)| level(index) - level(maker)));
+        gaps.max().unwrap_or(0)
+    }
+}
+
+/// All that a linked program is made of.
+struct Linking<'a> {
+    view: &'a View,
+    plan: &'a Plan,
+    steps: &'a Steps,
+    ties: &'a Ties,
+    proofs: Option<&'a Proofs>,
+}
+
+impl Linking<'_> {
+    fn linked(&self, gap: u32) -> Linked {
+        let rank = self.view.rank;
+        let mut order: Vec<u32> = (0..self.plan.steps.len() as u32).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(self.steps.level[self.steps.id((rank, index))]));
+        let from_input_in_place = |id| {
+            let of_all = self.proofs.is_some();
+            of_all && self.outlives(self.steps.at(id as u32))
+        };
+        Linked {
+            parts: self.plan.parts,
+            steps: order.into_iter().map(|index| self.step(index)).collect(),
+            levels: self.steps.levels(),
+            slots: self.steps.slots(),
+            // Sender and reader are never in one wave, and the reader of the last slice is a wave behind.
+            depth: (gap + 1).max(2),
+            slotless: self.steps.slotless(|_| true),
+            slotless_in_place: self.steps.slotless(from_input_in_place),
+        }
+    }
+
+    fn step(&self, index: u32) -> LinkedStep {
+        let (step, at) = (&self.plan.steps[index as usize], (self.view.rank, index));
+        let mut makers = self.ties.makers[index as usize].iter();
+        let operands = step.operands.iter().map(|operand| match (operand, makers.as_slice().first()) {
+            (Operand::From(_), Some(&maker)) => {
+                makers.next();
+                self.source(maker, at, step.chunk)
+            }
+            _ => Source::Own,
+        });
+        let operands = operands.collect();
+        let readers = self.ties.readers[index as usize].iter().map(|&reader| Reader {
+            place: self.steps.place(reader),
+            push: self.push(at, reader, step.chunk),
+            output: self.view.of(reader.0).output_block(step.chunk.block),
+        });
+        LinkedStep {
+            chunk: step.chunk,
+            input: self.view.input_block(step.chunk.block),
+            keep: if step.keep { self.view.output_block(step.chunk.block) } else { None },
+            level: u32::from(self.steps.level[self.steps.id(at)]),
+            operands,
+            readers: readers.collect(),
+            slot: self.steps.slot(at),
+            egress: self.egress(at),
+            raw: self.steps.is(at, RAW),
+            finish: self.view.collective.reduces()
+                && u32::from(self.steps.inputs[self.steps.id(at)]) == self.view.nranks
+                && (step.operands.len() > 1 || self.view.nranks == 1),
+        }
+    }
+
+    fn source(&self, maker: At, reader: At, chunk: Chunk) -> Source {
+        let there = self.view.of(maker.0);
+        Source::From {
+            place: self.steps.place(maker),
+            egress: self.egress(maker),
+            slot: self.steps.slot(maker),
+            raw: self.steps.is(maker, RAW),
+            input: there.input_block(chunk.block),
+            output: there.output_block(chunk.block),
+            push: self.push(maker, reader, chunk),
+        }
+    }
+
+    fn egress(&self, at: At) -> Egress {
+        let from_input = self.steps.forwards_own(at);
+        Egress {
+            from_input,
+            from_input_in_place: from_input && self.outlives(at),
+            from_output: self.steps.is(at, KEEPS),
+        }
+    }
+
+    fn outlives(&self, at: At) -> bool {
+        self.proofs.is_some_and(|proofs| proofs.input_outlives_its_readers(self.view, at))
+    }
+
+    fn push(&self, maker: At, reader: At, chunk: Chunk) -> Push {
+        let allowed =
+            self.steps.is(reader, KEEPS) && self.steps.is(reader, SINGLE) && !self.steps.is(reader, SENDS);
+        let in_place = match self.proofs {
+            Some(proofs) => allowed && proofs.push_waits_for_input(self.view, maker, reader.0, chunk),
+            None => allowed && proofs::input_under(&self.view.of(reader.0), chunk).is_none(),
+        };
+        Push { allowed, in_place }
+    }
 }

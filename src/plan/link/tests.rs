@@ -1,0 +1,164 @@
+//! The linker held against the plain one: field by field, for every algorithm, and by what it asks for.
+
+use super::graph::Graph;
+use super::{Alike, Linked, link_with, of_graph, oracle, proofs};
+use crate::algorithms::{self, ALL, Algorithm};
+use crate::plan::{Chunk, Plan, Shape, View};
+use crate::types::Collective;
+use std::cell::Cell;
+
+fn view(collective: Collective, shape: Shape, root: u32) -> View {
+    View { shape, ..View::flat(collective, 0, shape.nranks(), root) }
+}
+
+/// Every algorithm with each collective that it can plan over the shape.
+fn able(shape: Shape) -> impl Iterator<Item = (&'static Algorithm, View)> {
+    let all = ALL.iter().flat_map(|&a| a.serves.iter().map(move |&c| (a, c)));
+    all.map(move |(a, c)| (a, view(c, shape, 0))).filter(|(a, v)| a.refuses(v).is_none())
+}
+
+fn declared(algorithm: &Algorithm, v: &View) -> Alike {
+    if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) }
+}
+
+/// The links of these ranks, made from all programs and as the algorithm declares, with proofs for calls in place and without.
+fn hold(algorithm: &Algorithm, v: &View, ranks: impl Iterator<Item = u32> + Clone) {
+    let plans = algorithms::plan_all(algorithm, v);
+    let program = |v: &View| plans[v.rank as usize].clone();
+    let case = format!("{} {} {:?} root {}", algorithm.name, v.collective, v.shape, v.root);
+    for most in [0, proofs::MOST] {
+        let plain = oracle::link(&plans, v, most, ranks.clone()).expect("the plain linker links it");
+        let graph = Graph::new(v, &program, most).expect("its graph is found");
+        for (rank, plain) in ranks.clone().zip(&plain) {
+            let v = v.of(rank);
+            let of_all = of_graph(&v, &plans[rank as usize], &graph);
+            assert!(of_all == *plain, "{case}, rank {rank}, all, {most}: {}", told(&of_all, plain));
+            // With proofs the declaration is not looked at where the steps are few.
+            if most == 0 || rank == 0 {
+                let linked = link_with(&v, declared(algorithm, &v), &program, most).expect("it links");
+                assert!(linked == *plain, "{case}, rank {rank}, declared, {most}: {}", told(&linked, plain));
+            }
+        }
+    }
+}
+
+/// Where two linked programs differ.
+fn told(linked: &Linked, plain: &Linked) -> String {
+    let totals =
+        |l: &Linked| (l.parts, l.steps.len(), l.levels, l.slots, l.depth, l.slotless, l.slotless_in_place);
+    if totals(linked) != totals(plain) {
+        return format!("{:?} instead of {:?}", totals(linked), totals(plain));
+    }
+    let differs = linked.steps.iter().zip(&plain.steps).find(|(a, b)| a != b);
+    format!("{differs:#?}")
+}
+
+#[test]
+fn up_to_17_ranks_every_link_is_that_of_the_plain_linker() {
+    for n in 1..=17 {
+        for (algorithm, v) in able(Shape::flat(n)) {
+            let roots = if v.collective.rooted() { n } else { 1 };
+            for root in 0..roots {
+                // All of few ranks; of more the ends, and those about the root.
+                let beside = [0, n / 2, root, (root + 1) % n, (root + n - 1) % n, n - 1];
+                let ranks = (0..n).filter(|rank| n < 7 || beside.contains(rank));
+                hold(algorithm, &View { root, ..v.clone() }, ranks);
+            }
+        }
+    }
+}
+
+#[test]
+fn over_nodes_and_grids_every_link_is_that_of_the_plain_linker() {
+    let nodes = [[2, 2, 1], [2, 3, 1], [3, 2, 1], [4, 2, 1], [4, 3, 1], [8, 2, 1]];
+    let grids = [[4, 4, 1], [2, 2, 2], [3, 2, 2], [2, 3, 3], [1, 5, 1], [1, 1, 6]];
+    for shape in nodes.into_iter().chain(grids).map(Shape) {
+        for (algorithm, v) in able(shape) {
+            hold(algorithm, &v, 0..v.nranks);
+        }
+    }
+}
+
+#[test]
+fn of_many_ranks_a_few_have_the_links_of_the_plain_linker() {
+    for shape in [[64, 1, 1], [100, 1, 1], [8, 8, 1]].map(Shape) {
+        for (algorithm, v) in able(shape) {
+            hold(algorithm, &v, [0, 1, v.nranks / 2, v.nranks - 1].into_iter());
+        }
+    }
+}
+
+/// The linked program of rank 1, and how many programs the linker has asked for.
+fn counted(algorithm: &Algorithm, v: &View) -> (Linked, usize) {
+    let asked = Cell::new(0);
+    let program = |v: &View| {
+        asked.set(asked.get() + 1);
+        algorithms::plan(algorithm, v)
+    };
+    let linked = link_with(&v.of(1), declared(algorithm, v), &program, proofs::MOST).expect("it links");
+    (linked, asked.get())
+}
+
+#[test]
+fn among_512_alike_ranks_only_the_programs_of_neighbours_are_asked_for() {
+    for (algorithm, v) in able(Shape::flat(512)) {
+        match declared(algorithm, &v) {
+            Alike::Shifted(_) | Alike::Exclusive => {
+                // Of two steps a rank there are few enough to prove what calls in place may do, which takes all of them.
+                let (linked, asked) = counted(algorithm, &v);
+                let proved = linked.steps.len() * 512 <= proofs::MOST
+                    && 512 * linked.steps.len() * 512 <= proofs::MOST * 64;
+                assert_eq!(asked, if proved { 513 } else { 1 }, "{} {}", algorithm.name, v.collective);
+            }
+            Alike::StepByStep => {
+                let (linked, asked) = counted(algorithm, &v);
+                let lanes = linked.steps.len() / linked.levels as usize;
+                assert!(asked <= 1 + 2 * lanes, "{} {}: {asked}", algorithm.name, v.collective);
+            }
+            Alike::No => {}
+        }
+    }
+}
+
+#[test]
+fn collectives_without_a_root_are_alike_but_over_chains_and_trees() {
+    for (algorithm, v) in able(Shape::flat(512)) {
+        let alike = declared(algorithm, &v) != Alike::No;
+        let expected = !v.collective.rooted() && !["line", "simple_ring", "tree"].contains(&algorithm.name);
+        assert_eq!(alike, expected, "{} {}", algorithm.name, v.collective);
+    }
+}
+
+#[test]
+fn programs_that_are_not_alike_as_declared_are_refused() {
+    let algorithm = algorithms::find("ring").expect("a method of the table");
+    let v = view(Collective::AllReduce, Shape::flat(8), 0);
+    let shortened = |v: &View| {
+        let mut plan = algorithms::plan(algorithm, v);
+        plan.steps.truncate(plan.steps.len() - v.rank as usize % 2);
+        plan
+    };
+    let refused = |alike, rank| link_with(&v.of(rank), alike, &shortened, 0).expect_err("it is no plan");
+    assert_eq!(refused(Alike::StepByStep, 1), "the programs of ranks 1 and 0 are declared alike and are not");
+    assert_eq!(
+        refused(Alike::Shifted(Shape::flat(8)), 1),
+        "ranks 1 and 0: 0 messages are sent and 0 taken, 14 and 13 the other way"
+    );
+    assert_eq!(refused(Alike::No, 1), "a message is never received");
+}
+
+#[test]
+fn programs_that_wait_for_each_other_are_refused() {
+    let circle = |v: &View| {
+        let mut plan = Plan::new(1);
+        plan.relay(v.prev(1), Chunk::part(0), v.next(1));
+        plan
+    };
+    let v = view(Collective::AllReduce, Shape::flat(4), 0);
+    for (alike, told) in [
+        (Alike::No, "the plans deadlock: 0 of 4 steps can run"),
+        (Alike::StepByStep, "the plans deadlock: step 0 of each rank waits for one that comes later"),
+    ] {
+        assert_eq!(link_with(&v, alike, &circle, 0), Err(told.to_owned()));
+    }
+}
