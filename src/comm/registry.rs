@@ -159,8 +159,8 @@ pub(super) fn shared(handle: Handle) -> Result<Arc<Shared>> {
 
 /// The communicators of this process that have calls queued or under way on streams.
 pub(super) fn busy_on_streams() -> Vec<Arc<Shared>> {
-    let slots = TABLE.iter().filter_map(OnceLock::get).flat_map(|chunk| chunk.iter());
-    slots.filter_map(|s| ignore_poison(&s.shared).clone()).filter(|s| !s.turns.are_over()).collect()
+    let shared = |(_, place): (Handle, &Place)| ignore_poison(&place.shared).clone();
+    TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
 /// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
