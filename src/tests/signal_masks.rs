@@ -77,12 +77,12 @@ fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
                 comm::group_start().unwrap();
                 let ranks = [0, 1].map(|rank| comm::init_rank(3, &id, rank, &Config::default()).unwrap());
                 comm::group_end().unwrap();
-                ranks.map(|rank| comm::destroy(rank).unwrap());
+                ranks.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
             });
             until("a thread of a group", || there_is("group"));
             comm::destroy(comm::init_rank(3, &id, 2, &Config::default()).unwrap()).unwrap();
         });
-        on_ranks(2, |_| {
+        on_ranks(2, |_, _| {
             let stream = comm::stream_create().unwrap();
             until("a stream's thread", || there_is("strm"));
             comm::stream_destroy(stream).unwrap();

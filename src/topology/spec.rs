@@ -94,7 +94,7 @@ mod tests {
         for (name, why) in
             [("/dev/zero", "/dev/zero is not a regular file"), (&*file, "has more than 16 MiB")]
         {
-            let refused = open(name).err().expect(why);
+            let refused = text_of(name).unwrap_err();
             assert_eq!(refused.code, Code::InvalidArgument);
             assert!(refused.message.contains(why), "{}", refused.message);
         }
