@@ -2,7 +2,7 @@
 
 use super::one_sided::price;
 use super::{barrier, on_machine};
-use crate::comm::{self, Handle, MailboxConfig};
+use crate::comm::{self, Handle, MailboxConfig, MailboxHandle};
 use crate::error::{Code, Result};
 use crate::mailbox::{KeyEntry, Mailboxes, Rest, Want};
 use crate::types::Rank;
@@ -15,20 +15,20 @@ const CYCLE: u64 = 4762;
 const HOP: u64 = 19_048 + 10_000;
 const MICROSECOND: u64 = 1_000_000;
 
-fn create(comm: Handle, threads: u32, slots: u32) -> Handle {
+fn create(comm: Handle, threads: u32, slots: u32) -> MailboxHandle {
     comm::mailbox_create(comm, &MailboxConfig { threads, slots, slot_bytes: 64 }).unwrap()
 }
 
-fn with<T>(mailbox: Handle, work: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
+fn with<T>(mailbox: MailboxHandle, work: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
     comm::mailbox(mailbox, work)
 }
 
-fn send(mailbox: Handle, thread: i32, dest: Rank, mask: u64) -> Result<()> {
+fn send(mailbox: MailboxHandle, thread: i32, dest: Rank, mask: u64) -> Result<()> {
     with(mailbox, |boxes| boxes.multicast(dest as i32, mask, boxes.send_slot(thread)?))
 }
 
 /// Receive and free; who sent it.
-fn receive(mailbox: Handle, thread: i32) -> Result<Rank> {
+fn receive(mailbox: MailboxHandle, thread: i32) -> Result<Rank> {
     with(mailbox, |boxes| {
         let message = boxes.recv(thread)?;
         boxes.free(thread, message.data)?;
@@ -216,7 +216,7 @@ fn messages_come_in_the_machines_order_and_at_its_time_however_ranks_are_held_up
 }
 
 /// A thread that takes what comes until all are idle.
-fn until_idle(mailbox: Handle, thread: i32, seed: u64) -> (Rest, u32) {
+fn until_idle(mailbox: MailboxHandle, thread: i32, seed: u64) -> (Rest, u32) {
     let mut received = 0;
     // BOUND: the messages that are sent.
     loop {
