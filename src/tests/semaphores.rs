@@ -34,16 +34,16 @@ fn store(addr: usize, value: u64) {
     unsafe { (addr as *mut u64).write_volatile(value) }
 }
 
-fn made(comm: Handle, kind: Kind, name: &str, count: i32) -> Handle {
+fn made(comm: Handle, kind: Kind, name: &str, count: i32) -> SemaphoreHandle {
     comm::semaphore_create(comm, kind, name, count).unwrap()
 }
-fn signal(sem: Handle, index: i32, inc: u64, rank: u32) -> Result<()> {
+fn signal(sem: SemaphoreHandle, index: i32, inc: u64, rank: u32) -> Result<()> {
     comm::semaphore(sem, |s| s.signal(index, inc, Device::Logical(rank as i32)))
 }
-fn wait(sem: Handle, index: i32, value: u64) -> Result<()> {
+fn wait(sem: SemaphoreHandle, index: i32, value: u64) -> Result<()> {
     comm::semaphore(sem, |s| s.wait(index, value))
 }
-fn read(sem: Handle, index: i32) -> u64 {
+fn read(sem: SemaphoreHandle, index: i32) -> u64 {
     comm::semaphore(sem, |s| s.read(index)).unwrap()
 }
 fn barrier(comm: Handle) {
