@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Two ranges share memory if their addresses do, or if one covers a part of such pages and the other the same part of
-//! their twin. [`View::overlaps`](super::view::View::overlaps) asks both, so nobody has to know of this list.
+//! their twin. [`View::overlaps`](super::view::View::overlaps) asks both; nothing else need look at this list.
 
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::ops::Range;
@@ -67,7 +67,7 @@ fn publish(all: &[Pages]) {
     let cover = |of: &[AtomicU64; 2], each: &dyn Fn(&Pages) -> Range<usize>| {
         let start = all.iter().map(|pages| each(pages).start).min().unwrap_or(0);
         let end = all.iter().map(|pages| each(pages).end).max().unwrap_or(0);
-        // ORDER: whoever asks about a buffer has registered it before, or been told of it by somebody who had.
+        // ORDER: a thread that passes a registered buffer has registered it, or learned of it from the thread that did.
         of[0].store(start as u64, Ordering::Relaxed);
         of[1].store(end as u64, Ordering::Relaxed);
     };

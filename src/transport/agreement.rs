@@ -9,8 +9,8 @@
 //!     calls of rank 1    ... 41  42  43 (44) 45  46  47  48  finds another trail than its own, looks: it was 44
 //! ```
 //!
-//! Before a rank may write an arrival line anew, it must have seen that all others are done with the call before; whoever
-//! looks, compares the trails as well. So before its call s a rank has compared its calls up to s - DEPTH with those of
+//! Before a rank may write an arrival line anew, it must have seen that all others are done with the line's last call. When
+//! it looks at their arrivals it compares the trails as well. So before its call s a rank has compared its calls up to s - DEPTH with those of
 //! every other rank, in calls where all need all its calls up to s - 1. If ranks differ in a call, each rank differs from
 //! some other in it: hence each finds out by itself, and nobody has to be told by anybody. (docs/decisions/0003)
 
@@ -37,7 +37,7 @@ pub struct Agreement {
     terms: [u64; COVERED],
     /// The calls, of those that may be looked up, in which a disagreement has been told here.
     told: Vec<u64>,
-    /// The last call before which somebody else's finding has been heard.
+    /// The last call before which the other ranks' findings have been looked at.
     heard: u64,
 }
 
@@ -99,7 +99,7 @@ impl Agreement {
         let found: Vec<Difference> = untold.filter_map(|seq| t.difference_on_record(seq)).collect();
         let latest = found.last()?.seq;
         self.told.extend(found.iter().map(|difference| difference.seq));
-        // Whoever has not compared those calls yet may do so now.
+        // The other ranks look at their next call's end, and need not wait until they compare trails.
         t.control.header().disagreement.fetch_max(latest, Ordering::AcqRel);
         Some(t.text(&found))
     }
@@ -215,17 +215,14 @@ mod tests {
         for ((x, y), apart) in roots.zip((1..COVERED as u64).cycle()) {
             let (mut a, mut b) = (Agreement::default(), Agreement::default());
             for seq in 1..=20 {
-                let odd = |seq: u64| {
-                    if seq == 2 {
-                        x
-                    } else if seq == 2 + apart {
-                        y
-                    } else {
-                        0
-                    }
+                // The second call has the roots of the first the other way round.
+                let (root_a, root_b) = match seq {
+                    2 => (x, y),
+                    _ if seq == 2 + apart => (y, x),
+                    _ => (0, 0),
                 };
-                a.add(&scope(seq, odd(seq)));
-                b.add(&scope(seq, odd(seq) ^ (odd(seq) != 0) as u64 * (x ^ y)));
+                a.add(&scope(seq, root_a));
+                b.add(&scope(seq, root_b));
                 assert_eq!(a.trail() == b.trail(), x == y || seq < 2 || seq >= 2 + apart + COVERED as u64);
             }
         }
