@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
 pub(super) enum Queued {
-    Collective(Handle, Call),
-    Permute(Handle, Permute),
-    Transfer(Handle, Transfer),
+    Collective(Handle, Call<'static>),
+    Permute(Handle, Permute<'static>),
+    Transfer(Handle, Transfer<'static>),
     Signal(Handle, Signal),
     Awaited(Handle, Vec<Awaited>),
 }
@@ -60,8 +60,8 @@ impl Queued {
 
 /// A call that all ranks make in the same order.
 pub(super) enum Joint {
-    Collective(Call),
-    Permute(Permute),
+    Collective(Call<'static>),
+    Permute(Permute<'static>),
 }
 
 /// Make calls together, or one alone.
@@ -114,7 +114,7 @@ pub(super) fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Resu
 struct Share {
     handle: Handle,
     signals: Vec<Signal>,
-    transfers: Vec<Transfer>,
+    transfers: Vec<Transfer<'static>>,
     joint: Vec<Joint>,
     awaited: Vec<Awaited>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.

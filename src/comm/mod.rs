@@ -183,7 +183,7 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 }
 /// Run a collective; or queue it, if a stream is given or a group is open on this thread.
 #[inline]
-pub fn collective(comm: Handle, call: &Call, stream: Option<StreamHandle>) -> Result<()> {
+pub fn collective(comm: Handle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         let (rank, nranks) = (user_rank(comm)?, count(comm)?);
         call.check(rank, nranks)?;
@@ -192,7 +192,7 @@ pub fn collective(comm: Handle, call: &Call, stream: Option<StreamHandle>) -> Re
     registry::enter(comm, |c| c.collective(call))
 }
 /// Run one half of a transfer, or queue it as [`collective`] does.
-pub fn transfer(comm: Handle, transfer: &Transfer, stream: Option<StreamHandle>) -> Result<()> {
+pub fn transfer(comm: Handle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Transfer(comm, *transfer));
@@ -200,7 +200,7 @@ pub fn transfer(comm: Handle, transfer: &Transfer, stream: Option<StreamHandle>)
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
 /// Run a permutation, or queue it as [`collective`] does.
-pub fn permute(comm: Handle, permute: Permute, stream: Option<StreamHandle>) -> Result<()> {
+pub fn permute(comm: Handle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         permute.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Permute(comm, permute));
@@ -233,7 +233,7 @@ pub fn mem_free(addr: usize) -> Result<()> {
 }
 /// Let peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
 /// calls on them copy no more than on memory of [`mem_alloc`]. Where that cannot be, the log says why and they copy.
-pub fn register(comm: Handle, buffer: Address, bytes: usize) -> Result<u64> {
+pub fn register(comm: Handle, buffer: Address<'static>, bytes: usize) -> Result<u64> {
     registry::enter(comm, |c| c.register(buffer, bytes))
 }
 /// End a registration of [`register`]; 0: nothing.
