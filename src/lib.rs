@@ -59,37 +59,55 @@
 
 #![deny(unsafe_code)]
 
-// Front.
+// What a program uses.
 #[allow(unsafe_code)]
 pub mod ffi;
+pub mod sim;
+
+pub use error::{Code, Error, Result};
+pub use types::{Collective, DataType, Rank, RedOp as Op};
+
 // Communicator.
-pub mod comm;
+mod comm;
 // Deciding.
-pub mod algorithms;
-pub mod planner;
-pub mod topology;
+mod algorithms;
+mod planner;
+mod topology;
 // Moving.
-pub mod bootstrap;
-pub mod exec;
-pub mod fabric;
-pub mod mailbox;
-pub mod onesided;
-pub mod plan;
-pub mod transport;
+mod bootstrap;
+mod exec;
+mod fabric;
+mod mailbox;
+mod onesided;
+mod plan;
+mod transport;
 // Memory and words.
 #[allow(unsafe_code)]
-pub mod kernels;
+mod kernels;
 #[allow(unsafe_code)]
-pub mod memory;
+mod memory;
 #[allow(unsafe_code)]
-pub mod sync;
+mod sync;
 #[allow(unsafe_code)]
-pub mod sys;
+mod sys;
 // For everyone.
-pub mod env;
-pub mod error;
-pub mod log;
-pub mod types;
+mod env;
+mod error;
+mod log;
+mod types;
+
+/// The inside, for Penny's own benchmarks, command line and tests. No version of it is like another.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    macro_rules! inside {
+        ($($module:ident)*) => {$(pub mod $module { pub use crate::$module::*; })*};
+    }
+    inside! {
+        algorithms bootstrap comm env error exec fabric kernels mailbox memory onesided plan planner sync sys topology
+        transport types
+    }
+}
 
 #[cfg(test)]
 mod tests;

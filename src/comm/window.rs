@@ -203,7 +203,12 @@ impl Communicator {
 
 /// Open `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
 /// the same flags. The memory stays the caller's and must be there until the window is deregistered on all ranks.
-pub fn window_register(comm: Handle, buff: Address<'static>, size: usize, flags: i32) -> Result<WindowHandle> {
+pub fn window_register(
+    comm: Handle,
+    buff: Address<'static>,
+    size: usize,
+    flags: i32,
+) -> Result<WindowHandle> {
     registry::enter(comm, |c| c.window_register(buff, size, flags))
 }
 

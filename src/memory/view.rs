@@ -166,7 +166,8 @@ mod tests {
         let mut bytes = [0u8; 16];
         let address = Address::of_mut(&mut bytes);
         assert_eq!((address.view(16).bytes(), address.at(12).view(4).bytes()), (16, 4));
-        let behind = |at: usize, bytes: usize| std::panic::catch_unwind(|| address.at(at).view(bytes).bytes());
+        let behind =
+            |at: usize, bytes: usize| std::panic::catch_unwind(|| address.at(at).view(bytes).bytes());
         assert!(behind(0, 17).is_err() && behind(12, 5).is_err() && behind(17, 1).is_err());
         assert_eq!(behind(40, 0).unwrap(), 0);
         assert!(Address::NULL.view(8).is_empty());
