@@ -61,10 +61,21 @@
 
 // What a program uses.
 #[allow(unsafe_code)]
+mod api;
+#[allow(unsafe_code)]
 pub mod ffi;
 pub mod sim;
 
+pub use api::{
+    Bf16, Communicator, CommunicatorBuilder, Destination, Element, Event, F8E4M3, F8E5M2, F16, Group,
+    Mailbox, MailboxThread, Plain, Received, Reduction, SharedVec, Stream, Streams, SymmetricHeap,
+    SymmetricVec, Word, on_threads, streams,
+};
+pub use bootstrap::UniqueId;
+pub use comm::Grouping;
 pub use error::{Code, Error, Result};
+pub use mailbox::Rest;
+pub use onesided::Comparison;
 pub use types::{Collective, DataType, Rank, RedOp as Op};
 
 // Communicator.

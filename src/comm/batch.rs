@@ -16,11 +16,16 @@ use crate::sync::prim::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
-pub(super) enum Queued {
+pub enum Queued {
+    /// A collective.
     Collective(Handle, Call<'static>),
+    /// A permutation.
     Permute(Handle, Permute<'static>),
+    /// One half of a transfer.
     Transfer(Handle, Transfer<'static>),
+    /// A signal, with or without a put.
     Signal(Handle, Signal),
+    /// A wait for signals.
     Awaited(Handle, Vec<Awaited>),
 }
 

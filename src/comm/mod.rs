@@ -10,6 +10,7 @@ mod config;
 mod declared;
 mod exchange;
 mod group;
+mod immediate;
 mod joining;
 mod lease;
 mod life;
@@ -30,9 +31,15 @@ mod timed;
 mod transfer;
 mod window;
 
+pub use batch::Queued;
 pub use call::Call;
 pub use child::Grouping;
 pub use config::Config;
+pub use immediate::{
+    check, collective_now, group_now, has_failed, init_rank_now, on_stream, permute_now,
+    refuse_stream_worker, remember_failure, simulate_together, split_now, together, transfer_now,
+    transfers_now,
+};
 pub use mailbox::{MailboxConfig, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;
 pub use registry::Handle;
@@ -52,7 +59,7 @@ pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counte
 pub use transfer::Transfer;
 pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
 
-use batch::{Batch, Queued};
+use batch::Batch;
 use child::{Birth, Wish};
 use joining::{Joining, Newcomer};
 use registry::Entry;
