@@ -116,6 +116,7 @@ pub fn plan(algorithm: &Algorithm, v: &View) -> Plan {
 }
 
 /// What the method says that [`plan`] costs this rank.
+#[cfg(test)]
 pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
@@ -126,6 +127,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &View) -> Vec<Plan> {
 }
 
 /// Prove the programs of all ranks, and what the method claims about them.
+#[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
     for rank in 0..v.nranks {

@@ -69,6 +69,7 @@ impl World {
     }
 
     /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+    #[cfg(test)]
     pub fn advance_traced(
         &mut self,
         until_ps: u64,
@@ -89,6 +90,7 @@ impl World {
     }
 
     /// Calls whose tables are kept.
+    #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.engine.under_way()
     }

@@ -177,6 +177,7 @@ impl Heap {
     }
 
     /// Give the whole pages of a part of a sparse range back to the system; their contents are lost.
+    #[cfg(any(test, feature = "internals"))]
     pub fn release_within(&self, addr: usize, bytes: usize) -> Result<()> {
         let space = self.lock()?;
         self.release_pages(&self.sparse_part(&space, addr, bytes)?);
@@ -209,6 +210,7 @@ impl Heap {
     }
 
     /// What is handed out, what is free and in which pieces; sparse ranges count as a whole.
+    #[cfg(any(test, feature = "internals"))]
     pub fn stats(&self) -> Stats {
         self.space.lock().unwrap_or_else(|e| e.into_inner()).arena.stats()
     }

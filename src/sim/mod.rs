@@ -78,7 +78,9 @@ pub mod fabric {
 
 /// The protocol on one Ethernet link between two accelerators, packet by packet.
 pub mod ethernet {
-    pub use crate::fabric::mover::channel::Signal;
+    pub use crate::fabric::mover::channel::{Setup, Signal};
+    pub use crate::fabric::mover::clockwork::{At, Clockwork, Taken};
+    pub use crate::fabric::mover::end::Side;
     pub use crate::fabric::mover::measure::{
         Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation,
     };

@@ -117,18 +117,21 @@ impl Link {
     }
 
     /// What a channel does at its sender and at its receiver.
+    #[cfg(test)]
     pub fn states(&self, channel: u32) -> (State, State) {
         let channel = &self.channels[channel as usize];
         (channel.sender_state(self.termination), channel.receiver_state(self.termination))
     }
 
     /// Payloads that a channel may send before another credit comes, and messages that its worker has read.
+    #[cfg(test)]
     pub fn progress(&self, channel: u32) -> (u64, u64) {
         let channel = &self.channels[channel as usize];
         (channel.credits(), channel.receiver.read)
     }
 
     /// All that can happen, but for a link that goes down.
+    #[cfg(test)]
     pub fn events(&self) -> Vec<Event> {
         let of_side = |side: Side| {
             let transmits = (0..self.end(side).queues.len()).map(move |queue| Event::Transmit(side, queue));
