@@ -26,6 +26,7 @@ pub mod two_shot;
 pub use cycles::cycles;
 
 pub use crate::plan::check::Cost;
+#[cfg(test)]
 use crate::plan::check::{self, Fault, Proof};
 use crate::plan::{Chunk, Plan, View};
 use crate::types::Collective;

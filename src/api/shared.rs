@@ -29,6 +29,8 @@ use std::ptr::NonNull;
 pub struct SharedVec<T: Plain> {
     start: NonNull<T>,
     len: usize,
+    /// Failed calls when it was made.
+    failures: u64,
 }
 
 // SAFETY: it owns its memory as a Vec does, and its elements are Send and Sync.
@@ -42,6 +44,7 @@ impl<T: Plain> SharedVec<T> {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::argument(format!("len {len} is more than memory can hold")))?;
+        let failures = comm::failures();
         let mut start = NonNull::<T>::dangling();
         if bytes > 0 {
             let address = comm::mem_alloc(bytes)?;
@@ -52,7 +55,7 @@ impl<T: Plain> SharedVec<T> {
             // SAFETY: `len` elements were allocated for this vector alone, aligned to 64 bytes.
             unsafe { start.add(i).write(value) };
         }
-        Ok(SharedVec { start, len })
+        Ok(SharedVec { start, len, failures })
     }
 
     /// Allocates `len` elements that are all zero.
@@ -85,8 +88,8 @@ impl<T: Plain> DerefMut for SharedVec<T> {
 
 impl<T: Plain> Drop for SharedVec<T> {
     fn drop(&mut self) {
-        // After a failure a peer may still write to it.
-        if self.len > 0 && !comm::has_failed() {
+        // If a call has failed since it was made, a peer may still write to it.
+        if self.len > 0 && self.failures == comm::failures() {
             let _ = comm::mem_free(self.start.as_ptr().expose_provenance());
         }
     }

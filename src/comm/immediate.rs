@@ -13,7 +13,7 @@ use super::transfer::{self, Transfer};
 use super::{group, life};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Joins the communicator that `id` names.
 pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
@@ -81,14 +81,14 @@ pub fn refuse_stream_worker() -> Result<()> {
     stream::refuse_worker()
 }
 
-/// A call of this process has failed, and a peer that was slow may still write to the buffers that it was given.
-static FAILED: AtomicBool = AtomicBool::new(false);
+/// Calls of this process that have failed.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// Remembers that a call has failed.
+/// Counts a call that has failed while peers could be at work on its buffers.
 pub fn remember_failure() {
-    FAILED.store(true, Ordering::Relaxed);
+    FAILURES.fetch_add(1, Ordering::Relaxed);
 }
-/// Has a call of this process failed, so that peers may still be at work on buffers of the shareable heap?
-pub fn has_failed() -> bool {
-    FAILED.load(Ordering::Relaxed)
+/// The number of such calls. Memory that was allocated before the latest may still be written by a peer that was slow.
+pub fn failures() -> u64 {
+    FAILURES.load(Ordering::Relaxed)
 }

@@ -36,9 +36,8 @@ pub use call::Call;
 pub use child::Grouping;
 pub use config::Config;
 pub use immediate::{
-    check, collective_now, group_now, has_failed, init_rank_now, on_stream, permute_now,
-    refuse_stream_worker, remember_failure, simulate_together, split_now, together, transfer_now,
-    transfers_now,
+    check, collective_now, failures, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
+    remember_failure, simulate_together, split_now, together, transfer_now, transfers_now,
 };
 pub use mailbox::{MailboxConfig, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;

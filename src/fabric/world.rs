@@ -20,6 +20,7 @@
 //! finished.
 
 use super::engine::Engine;
+#[cfg(test)]
 use super::trace::Span;
 use super::{Finished, PortState, SharedCall};
 use crate::error::{Error, Result};

@@ -12,7 +12,9 @@
 //! A sparse range has addresses only; its owner has pages reserved for parts of it, and gives them back. It begins and
 //! ends with pages, so that reserved memory never shares one with it.
 
-use super::arena::{Arena, MAX_ALIGN, Refused, Stats};
+#[cfg(any(test, feature = "internals"))]
+use super::arena::Stats;
+use super::arena::{Arena, MAX_ALIGN, Refused};
 use super::segment::Segment;
 use super::view::View;
 use crate::env;

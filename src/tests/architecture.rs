@@ -228,6 +228,17 @@ fn a_planted_import_is_reported_with_its_line() {
 }
 
 #[test]
+fn a_field_for_tests_hides_nothing_behind_it() {
+    let text = "struct A {\n#[cfg(any(test, feature = \"x\"))]\npub a: Vec<u8>,\nb: u8,\n}\nfn f() -> A {\n\
+        A { #[cfg(test)] a: g(&[1, 2], |x| { x }), b: 1 }\n}\nuse crate::ffi;\nstruct C { #[cfg(test)] c: u8 }\nuse crate::sys;";
+    let planted = Source::new("src/algorithms/planted.rs", &["algorithms", "planted"], text);
+    assert_eq!(
+        foreign_imports(&[planted]),
+        ["src/algorithms/planted.rs:9: algorithms -> ffi", "src/algorithms/planted.rs:11: algorithms -> sys"]
+    );
+}
+
+#[test]
 fn a_part_of_a_module_may_be_allowed_without_the_rest() {
     let planted = Source::new(
         "src/kernels/planted.rs",

@@ -12,7 +12,9 @@
 //! finished, and then there is no word left on any wire.
 
 use super::channel::{Channel, Setup, Signal, State, Termination, check};
-use super::end::{Command, End, Packet, Phase, SIDES, Side, Word};
+#[cfg(test)]
+use super::end::SIDES;
+use super::end::{Command, End, Packet, Phase, Side, Word};
 use super::fault::Fault;
 use super::parameters::Parameters;
 use crate::error::Result;
