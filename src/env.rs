@@ -1,6 +1,7 @@
 //! Every `PENNY_` variable: its name, its type, what it does. Read once, at communicator creation.
 
 /// One variable that a user may set.
+#[cfg(any(test, feature = "internals"))]
 pub struct Variable {
     /// The name in the environment.
     pub name: &'static str,
@@ -11,6 +12,7 @@ pub struct Variable {
 }
 
 /// The table that `penny doctor` and the README print.
+#[cfg(any(test, feature = "internals"))]
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_ALGO",

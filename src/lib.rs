@@ -1,28 +1,90 @@
-//! Penny: collectives between processes over shared memory.
+//! Penny: collective communication between processes of one machine, over shared memory.
+//!
+//! All-reduce, broadcast, all-to-all and their kin, send and receive, groups, streams, one-sided access and mailboxes,
+//! between *ranks*: processes that a launcher has started, or threads of one process. Every wait ends: with the data,
+//! with another rank's death, with an abort, or at a deadline, and then with a sentence that names the rank.
+//!
+//! # A first program
+//!
+//! ```no_run
+//! use penny::{Communicator, Op};
+//!
+//! fn main() -> Result<(), penny::Error> {
+//!     let comm = Communicator::from_env()?; // the launcher says who we are and who belongs to us
+//!     let mine = [comm.rank() as f32, 1.0];
+//!     let mut sum = [0.0; 2];
+//!     comm.all_reduce(&mine, &mut sum, Op::Sum)?;
+//!     println!("rank {} of {}: {sum:?}", comm.rank(), comm.size());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Start it with `penny run -n 2`, `mpirun -n 2`, `srun -n 2` or another launcher. The same without one, with ranks that are
+//! threads of this process:
+//!
+//! ```
+//! let sums = penny::on_threads(2, |comm| {
+//!     let mut sum = [comm.rank() + 1];
+//!     comm.all_reduce_in_place(&mut sum, penny::Op::Sum)?;
+//!     Ok(sum[0])
+//! })?;
+//! assert_eq!(sums, [3, 3]);
+//! # Ok::<(), penny::Error>(())
+//! ```
+//!
+//! # What there is
+//!
+//! | to | use |
+//! |---|---|
+//! | make ranks and call collectives | [`Communicator`], [`CommunicatorBuilder`], [`UniqueId`], [`on_threads`] |
+//! | say what buffers hold and how they are reduced | [`Element`] (the integers, `f32`, `f64`, `bool`, [`F16`], [`Bf16`], [`F8E4M3`], [`F8E5M2`]), [`Op`] |
+//! | make several calls together | [`Group`] |
+//! | go on while calls are made | [`streams`], [`Stream`], [`Event`] |
+//! | pass buffers that other ranks reach, so that nothing is copied | [`SharedVec`] |
+//! | put and get without the other rank's call | [`SymmetricHeap`], [`SymmetricVec`] |
+//! | send short messages to threads | [`Mailbox`], [`MailboxThread`] |
+//! | act on failures | [`Error`], [`Code`] |
+//! | price collectives on machines that are only declared | [`sim`] |
+//! | call the C interface from Rust | [`ffi`] |
+//!
+//! A program without `unsafe` cannot misuse memory through this crate: buffers are slices, calls borrow them for as long as
+//! they are at work, and memory that other ranks may change at any time is only copied. No public function makes a buffer
+//! from a number:
+//!
+//! ```compile_fail,E0603
+//! let buffer = penny::memory::view::Address::NULL.at(0x1000).view(8);
+//! ```
+//!
+//! Settings of the environment (`PENNY_ALGO`, `PENNY_TIMEOUT` and others) are listed in the README.
+//!
+//! # How it is built
 //!
 //! **A collective is a plan; an executor runs the plan on real memory; a fabric prices the same plan in time.**
 //!
 //! ```text
-//!     C / C++ / Rust / Python program
-//!             |
-//!           ffi            the C ABI: check, convert, call. No logic.
-//!             |
-//!           comm           a communicator: who is in it, groups, abort, errors
-//!          /     \
-//!     planner     exec     decide which plan        run a plan: slices, progress, deadlines
-//!        |         |  \
-//!     algorithms   |   fabric      what it would take on the declared links
-//!        |         |     |
-//!     plan <-------+-----+         the vocabulary between deciding, moving and pricing
-//!                  |
+//!     Rust program     C, C++, Python program
+//!          |                 |
+//!         api               ffi      the safe front; the C ABI. Both check, convert and call. No logic.
+//!             \           /
+//!               comm           a communicator: who is in it, groups, abort, errors
+//!             /      \
+//!     planner        exec      decide which plan        run a plan: slices, progress, deadlines
+//!        |            |
+//!     algorithms      |     fabric      what it would take on the declared links
+//!        |            |        |
+//!       plan <--------+--------+        the vocabulary between deciding, moving and pricing
+//!                     |
 //!       transport, mailbox, onesided, bootstrap
-//!                  |
-//!         memory -> sync -> sys    segments and heaps; flags and waiting; system calls
+//!                     |
+//!           memory -> sync -> sys       segments and heaps; flags and waiting; system calls
 //! ```
 //!
 //! Three ideas carry the design. Algorithms are pure and a plan is data. Every rank publishes one number, its program
 //! counter, and every wait is a wait for a peer's counter to pass a value that the plans fix beforehand. Every wait is
 //! bounded: it ends on data, on a peer's death, on abort or on the deadline.
+//!
+//! Memory is vouched for at the border: `api` lends slices, `ffi` lends what its C caller promises, and everything between
+//! handles views of lent memory, whose ranges are checked. `unsafe` is in `sys`, `sync`, `memory`, `kernels`, `ffi` and `api`.
 //!
 //! # Glossary
 //!
@@ -62,38 +124,67 @@
 
 #![deny(unsafe_code)]
 
-// Front.
+// What a program uses.
+#[allow(unsafe_code)]
+mod api;
 #[allow(unsafe_code)]
 pub mod ffi;
+pub mod sim;
+
+pub use api::{
+    Bf16, Communicator, CommunicatorBuilder, Destination, Element, Event, F8E4M3, F8E5M2, F16, Group,
+    Mailbox, MailboxThread, Plain, Received, Reduction, SharedVec, Stream, Streams, SymmetricHeap,
+    SymmetricVec, Word, on_threads, streams,
+};
+pub use bootstrap::UniqueId;
+pub use comm::Grouping;
+pub use error::{Code, Error, Result};
+pub use mailbox::Rest;
+pub use onesided::Comparison;
+pub use types::{Collective, DataType, Rank, RedOp as Op};
+
 // Communicator.
-pub mod comm;
+mod comm;
 // Deciding.
-pub mod algorithms;
-pub mod planner;
-pub mod topology;
+mod algorithms;
+mod planner;
+mod topology;
 // Moving.
-pub mod bootstrap;
-pub mod exec;
-pub mod fabric;
-pub mod mailbox;
-pub mod onesided;
-pub mod plan;
-pub mod transport;
+mod bootstrap;
+mod exec;
+mod fabric;
+mod mailbox;
+mod onesided;
+mod plan;
+mod transport;
 // Memory and words.
 #[allow(unsafe_code)]
-pub mod kernels;
+mod kernels;
 #[allow(unsafe_code)]
-pub mod memory;
+mod memory;
 #[allow(unsafe_code)]
-pub mod sync;
+mod sync;
 #[allow(unsafe_code)]
-pub mod sys;
+mod sys;
 // For everyone.
-pub mod env;
-pub mod error;
-pub mod handle;
-pub mod log;
-pub mod types;
+mod env;
+mod error;
+mod handle;
+mod log;
+mod types;
+
+/// The inside, for Penny's own benchmarks, command line and tests. No version of it is like another.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    macro_rules! inside {
+        ($($module:ident)*) => {$(pub mod $module { pub use crate::$module::*; })*};
+    }
+    inside! {
+        algorithms bootstrap comm env error exec fabric kernels mailbox memory onesided plan planner sync sys topology
+        transport types
+    }
+}
 
 #[cfg(test)]
 mod tests;

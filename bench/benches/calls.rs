@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use penny::types::{Collective, DataType, RedOp};
+use penny::internals::types::{Collective, DataType, RedOp};
 use penny_bench::capi::{self, Call, Communicator};
 use penny_bench::subject::Subject;
 

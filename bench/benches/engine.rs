@@ -6,14 +6,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use penny::algorithms;
-use penny::fabric::engine;
-use penny::fabric::pricer::{Ledger, Pricer};
-use penny::fabric::shortcuts::{self, Ask};
-use penny::fabric::{Call, PortState, SharedCall};
-use penny::plan::{Lane, Plan, Shape, View};
-use penny::topology::{self, Class, Network, Port, PortId, Routes};
-use penny::types::{Collective, Rank};
+use penny::internals::algorithms;
+use penny::internals::fabric::engine;
+use penny::internals::fabric::pricer::{Ledger, Pricer};
+use penny::internals::fabric::shortcuts::{self, Ask};
+use penny::internals::fabric::{Call, PortState, SharedCall};
+use penny::internals::plan::{Lane, Plan, Shape, View};
+use penny::internals::topology::{self, Class, Network, Port, PortId, Routes};
+use penny::internals::types::{Collective, Rank};
 
 struct Switch;
 

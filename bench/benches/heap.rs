@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use penny::memory::arena::Arena;
-use penny::memory::heap;
+use penny::internals::memory::arena::Arena;
+use penny::internals::memory::heap;
 
 /// What a heap is asked for.
 trait Allocator {

@@ -4,9 +4,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use penny::kernels::{self, Dest, Fold, Source};
-use penny::memory::view::View;
-use penny::types::{DataType, RedOp};
+use penny::internals::kernels::{self, Dest, Fold, Source};
+use penny::internals::memory::view::View;
+use penny::internals::types::{DataType, RedOp};
 
 const SIZES: [usize; 2] = [64 << 10, 64 << 20];
 

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use penny::algorithms;
-use penny::plan::{View, check};
-use penny::types::Collective;
+use penny::internals::algorithms;
+use penny::internals::plan::{View, check};
+use penny::internals::types::Collective;
 
 fn build(criterion: &mut Criterion) {
     for nranks in [8, 64] {

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
 use penny::ffi::{self, pennyComm_t, pennyResult_t, pennySuccess, pennyUniqueId};
-use penny::types::{Collective, DataType, RedOp};
+use penny::internals::types::{Collective, DataType, RedOp};
 
 use crate::machine::Machine;
 use crate::subject::Subject;

@@ -6,7 +6,7 @@
 //!
 //! Penny's own conversions come from elsewhere; these exist so that an expectation owes them nothing.
 
-use penny::types::DataType;
+use penny::internals::types::DataType;
 
 /// Field widths of a binary floating point format narrower than binary64.
 #[derive(Clone, Copy)]

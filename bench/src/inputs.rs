@@ -12,7 +12,7 @@
 //! Where there are more ranks than M, some contribute the neutral element; which ones changes from element to
 //! element, so that nobody's contribution can be lost unseen.
 
-use penny::types::{DataType, RedOp};
+use penny::internals::types::{DataType, RedOp};
 
 use crate::element::{encode, exact_exponent, exact_up_to, is_signed};
 use crate::pattern::Pattern;

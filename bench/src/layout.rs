@@ -6,7 +6,7 @@
 //!                                                                send ------^
 //! ```
 
-use penny::types::Collective;
+use penny::internals::types::Collective;
 
 use crate::subject::Subject;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use penny::types::{DataType, RedOp};
+use penny::internals::types::{DataType, RedOp};
 
 use crate::buffer::Buffer;
 use crate::capi::{Call, Communicator, Registration};

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use penny::types::{DataType, RedOp};
+use penny::internals::types::{DataType, RedOp};
 use serde::{Deserialize, Serialize};
 
 use crate::sizes::Sizes;

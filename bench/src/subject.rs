@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use penny::types::Collective;
+use penny::internals::types::Collective;
 use serde::{Deserialize, Serialize};
 
 /// What a program measures.

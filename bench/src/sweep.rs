@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use penny::types::DataType;
+use penny::internals::types::DataType;
 
 use crate::capi::Communicator;
 use crate::measure::{Bench, Case, Place};

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use penny::algorithms::{self, Algorithm};
+use penny::sim::algorithms::{self, Algorithm};
 use serde_json::json;
 
 use crate::answer;

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-use penny::algorithms;
-use penny::fabric::mover::channel::Signal;
-use penny::fabric::mover::measure::{Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation};
-use penny::fabric::mover::parameters::Parameters;
-use penny::fabric::{Call, engine};
-use penny::plan::View;
-use penny::topology::{self, Class, Network, units};
-use penny::types::Collective;
+use penny::Collective;
+use penny::sim::algorithms;
+use penny::sim::ethernet::Parameters;
+use penny::sim::ethernet::Signal;
+use penny::sim::ethernet::{Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation};
+use penny::sim::fabric::{Call, engine};
+use penny::sim::plan::View;
+use penny::sim::topology::{self, Class, Network, units};
 use penny_bench::sizes::parse_bytes;
 use serde::Serialize;
 
@@ -137,11 +137,7 @@ fn word(signal: Signal) -> &'static str {
     }
 }
 
-fn latencies<'a>(
-    fabric: &'a str,
-    parameters: &Parameters,
-    chips: u32,
-) -> penny::error::Result<Vec<Latency<'a>>> {
+fn latencies<'a>(fabric: &'a str, parameters: &Parameters, chips: u32) -> penny::Result<Vec<Latency<'a>>> {
     let known = is_wormhole(fabric);
     let mut rows = Vec::new();
     for bytes in [16, 1024] {
@@ -174,7 +170,7 @@ fn utilisations<'a>(
     fabric: &'a str,
     parameters: &Parameters,
     sizes: &[usize],
-) -> penny::error::Result<Vec<Utilisation<'a>>> {
+) -> penny::Result<Vec<Utilisation<'a>>> {
     let mut rows = Vec::new();
     for &bytes in sizes {
         let bytes = bytes as u64;

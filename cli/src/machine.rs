@@ -1,9 +1,9 @@
 //! The machine that a command line names.
 
-use penny::fabric::live::Machine;
-use penny::plan::View;
-use penny::topology::{self, Network};
-use penny::types::{Collective, Rank};
+use penny::internals::fabric::live::Machine;
+use penny::sim::plan::View;
+use penny::sim::topology::{self, Network};
+use penny::{Collective, Rank};
 
 /// Opens `--fabric`, with `--nodes` added to its arguments.
 pub fn open(fabric: &str, nodes: Option<u32>) -> Result<Network, String> {

@@ -1,7 +1,7 @@
 //! The methods that a command line names.
 
-use penny::algorithms::{self, Algorithm};
-use penny::plan::View;
+use penny::sim::algorithms::{self, Algorithm};
+use penny::sim::plan::View;
 
 /// Every method that can serve a view: at least one.
 pub fn able(view: &View) -> Result<Vec<&'static Algorithm>, String> {

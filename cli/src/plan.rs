@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use penny::algorithms::{self, Algorithm};
-use penny::plan::{View, check, render};
-use penny::types::DataType;
+use penny::DataType;
+use penny::sim::algorithms::{self, Algorithm};
+use penny::sim::plan::{View, check, render};
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;

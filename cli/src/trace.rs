@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use penny::fabric::engine::{price, price_traced};
-use penny::fabric::trace::perfetto;
-use penny::fabric::{Call, Outcome};
-use penny::topology::Network;
-use penny::types::DataType;
+use penny::DataType;
+use penny::sim::fabric::engine::{price, price_traced};
+use penny::sim::fabric::trace::perfetto;
+use penny::sim::fabric::{Call, Outcome};
+use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;

@@ -17,7 +17,8 @@ fn answer(line: &str) -> String {
 fn number(machine: &str, class: &str, key: &str) -> f64 {
     let machine: toml_edit::DocumentMut = machine.parse().unwrap();
     let text = machine["class"][class][key].as_str().unwrap();
-    let value = penny::topology::units::bandwidth(text).or_else(|_| penny::topology::units::time(text));
+    let value =
+        penny::sim::topology::units::bandwidth(text).or_else(|_| penny::sim::topology::units::time(text));
     value.unwrap() as f64
 }
 

@@ -90,7 +90,7 @@ fn no_change_to_a_file_makes_its_importer_panic() {
             {
                 match import(files, Some(format)) {
                     Ok(toml) => {
-                        assert!(penny::topology::parse("m.toml", &toml, &[]).is_ok(), "{text}");
+                        assert!(penny::sim::topology::parse("m.toml", &toml, &[]).is_ok(), "{text}");
                         taken += 1;
                     }
                     Err(why) => {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use penny::topology::{self, Network};
+use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{File, Format, import, nccl_export};
 
 fn folder() -> PathBuf {

@@ -11,7 +11,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, ObjectSymbolTable, elf};
 use penny::ffi::*;
 use penny_ffi_tests::compiler::{STRICT, cc, exists, run};
-use penny_ffi_tests::{library, root};
+use penny_ffi_tests::{library, profile_dir, root};
 
 fn shared_library() -> Vec<u8> {
     fs::read(library::dir().join("libpenny.so")).unwrap()
@@ -39,6 +39,22 @@ fn the_library_is_known_by_the_abis_number() {
     let table = file.elf_dynamic_table().unwrap();
     let soname = table.iter().find(|entry| entry.tag == elf::DT_SONAME).expect("a SONAME");
     assert_eq!(table.string(soname).unwrap(), library::SONAME.as_bytes());
+}
+
+#[test]
+fn a_program_that_is_linked_beside_the_built_library_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (main, program) = (dir.path().join("main.c"), dir.path().join("main"));
+    let text = "#include <penny.h>\nint main(void) { int version; return pennyGetVersion(&version) != pennySuccess; }\n";
+    fs::write(&main, text).unwrap();
+    library::dir(); // builds it
+    let built = profile_dir();
+    let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+    rpath.push(&built);
+    let mut compile = cc();
+    compile.arg("-I").arg(root().join("include")).arg(&main).arg("-o").arg(&program);
+    run(compile.arg("-L").arg(&built).arg(rpath).arg("-lpenny"));
+    run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
 }
 
 #[test]

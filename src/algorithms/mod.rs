@@ -26,6 +26,7 @@ pub mod two_shot;
 pub use cycles::cycles;
 
 pub use crate::plan::check::Cost;
+#[cfg(test)]
 use crate::plan::check::{self, Fault, Proof};
 pub use crate::plan::link::Alike;
 use crate::plan::link::{Linked, link};
@@ -121,6 +122,7 @@ pub fn plan(algorithm: &Algorithm, v: &View) -> Plan {
 }
 
 /// What the method says that [`plan`] costs this rank.
+#[cfg(test)]
 pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
@@ -137,6 +139,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &View) -> Vec<Plan> {
 }
 
 /// Prove the programs of all ranks, and what the method claims about them.
+#[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
     for rank in 0..v.nranks {

@@ -25,6 +25,7 @@ use crate::sys::credentials::uid;
 /// What the launcher says about this process.
 pub struct Launched {
     /// Which launcher.
+    #[cfg(test)]
     pub launcher: &'static str,
     /// Who we are.
     pub rank: u32,
@@ -33,6 +34,7 @@ pub struct Launched {
     /// Who we are among the ranks of this host, if the launcher says so.
     pub local_rank: Option<u32>,
     /// How many are on this host, if the launcher says so.
+    #[cfg(test)]
     pub local_size: Option<u32>,
     /// Where to meet.
     pub place: Place,
@@ -65,10 +67,12 @@ pub fn read(
     let job = (row.read)(&env)?;
     job.check(row.name)?;
     Ok(Launched {
+        #[cfg(test)]
         launcher: row.name,
         rank: job.rank,
         nranks: job.nranks,
         local_rank: job.local_rank,
+        #[cfg(test)]
         local_size: job.local_size,
         place: Place::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
     })

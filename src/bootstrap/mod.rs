@@ -87,6 +87,7 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// Blocks until all ranks have come. `timeout` counts from this call, `None` waits for ever; the shortest timeout of
 /// the ranks that have come ends the meeting for all of them. An error of `each` is returned as it is and the others
 /// do not learn of it. When this returns an error, `each` may have been called for some ranks.
+#[cfg(test)]
 pub fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
     meet_watching(place, hello, timeout, each, &|| Ok(()))
 }

@@ -17,11 +17,16 @@ use crate::sys::background;
 use std::sync::Arc;
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
-pub(super) enum Queued {
-    Collective(Handle, Call),
-    Permute(Handle, Permute),
-    Transfer(Handle, Transfer),
+pub enum Queued {
+    /// A collective.
+    Collective(Handle, Call<'static>),
+    /// A permutation.
+    Permute(Handle, Permute<'static>),
+    /// One half of a transfer.
+    Transfer(Handle, Transfer<'static>),
+    /// A signal, with or without a put.
     Signal(Handle, Signal),
+    /// A wait for signals.
     Awaited(Handle, Vec<Awaited>),
 }
 
@@ -61,8 +66,8 @@ impl Queued {
 
 /// A call that all ranks make in the same order.
 pub(super) enum Joint {
-    Collective(Call),
-    Permute(Permute),
+    Collective(Call<'static>),
+    Permute(Permute<'static>),
 }
 
 /// Make calls together, or one alone.
@@ -111,7 +116,7 @@ pub(super) fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Resu
 struct Share {
     handle: Handle,
     signals: Vec<Signal>,
-    transfers: Vec<Transfer>,
+    transfers: Vec<Transfer<'static>>,
     joint: Vec<Joint>,
     awaited: Vec<Awaited>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.

@@ -9,13 +9,13 @@ pub(super) const MOST_BYTES: usize = 1 << 56;
 
 /// One collective call as the caller made it, not checked yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Call {
+pub struct Call<'a> {
     /// Which collective.
     pub collective: Collective,
     /// The input.
-    pub send: Address,
+    pub send: Address<'a>,
     /// The output.
-    pub recv: Address,
+    pub recv: Address<'a>,
     /// Elements a block: what NCCL calls count, sendcount or recvcount. For `padded`: elements of the whole input.
     pub count: usize,
     /// Element type.
@@ -42,9 +42,9 @@ pub(super) struct Checked<'a> {
     pub bytes: u64,
 }
 
-impl Call {
+impl<'a> Call<'a> {
     /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
-    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'static>>> {
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         let (c, n) = (self.collective, nranks as usize);
         if c.reduces() && !self.op.serves(self.dtype) {
             return Err(Error::argument(format!(
@@ -135,7 +135,7 @@ impl Call {
 }
 
 /// The buffer, if the rank needs one.
-fn buffer(name: &str, address: Address, bytes: usize, rank: Rank) -> Result<View<'static>> {
+fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<View<'a>> {
     if bytes == 0 {
         return Ok(View::EMPTY);
     }

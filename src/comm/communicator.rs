@@ -1,6 +1,7 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::call::{Call, Checked};
+use super::immediate::remember_failure;
 use super::registered::Registrations;
 use super::registry::Handle;
 use super::shared::{Origin, Shared};
@@ -133,6 +134,7 @@ impl Communicator {
 
     /// After this error no call can succeed any more, whatever its code.
     pub(super) fn end_with(&mut self, error: &Error) {
+        remember_failure();
         let _ = self.shared.broken.set(error.clone());
         self.transport.fail(self.seq);
     }
@@ -140,6 +142,7 @@ impl Communicator {
     /// After this error no call can succeed any more.
     pub(super) fn break_with(&mut self, error: &Error) {
         if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
+            remember_failure();
             let _ = self.shared.broken.set(error.clone());
             self.transport.fail(self.seq);
         }

@@ -10,6 +10,7 @@ mod config;
 mod declared;
 mod exchange;
 mod group;
+mod immediate;
 mod joining;
 mod lease;
 mod life;
@@ -29,9 +30,14 @@ mod timed;
 mod transfer;
 mod window;
 
+pub use batch::Queued;
 pub use call::Call;
 pub use child::Grouping;
 pub use config::Config;
+pub use immediate::{
+    check, collective_now, failures, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
+    remember_failure, simulate_together, split_now, together, transfer_now, transfers_now,
+};
 pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;
 pub use registry::Handle;
@@ -55,7 +61,7 @@ pub use window::{WindowHandle, window_buffer, window_deregister, window_register
 
 pub use crate::sys::interrupt::{Check as InterruptCheck, set as set_interrupt_check};
 
-use batch::{Batch, Queued};
+use batch::Batch;
 use child::{Birth, Wish};
 use joining::{Joining, Newcomer};
 use registry::Entry;
@@ -186,7 +192,7 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 }
 /// Run a collective; or queue it, if a stream is given or a group is open on this thread.
 #[inline]
-pub fn collective(comm: Handle, call: &Call, stream: Option<StreamHandle>) -> Result<()> {
+pub fn collective(comm: Handle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         let (rank, nranks) = (user_rank(comm)?, count(comm)?);
         call.check(rank, nranks)?;
@@ -195,7 +201,7 @@ pub fn collective(comm: Handle, call: &Call, stream: Option<StreamHandle>) -> Re
     registry::enter(comm, |c| c.collective(call))
 }
 /// Run one half of a transfer, or queue it as [`collective`] does.
-pub fn transfer(comm: Handle, transfer: &Transfer, stream: Option<StreamHandle>) -> Result<()> {
+pub fn transfer(comm: Handle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Transfer(comm, *transfer));
@@ -203,7 +209,7 @@ pub fn transfer(comm: Handle, transfer: &Transfer, stream: Option<StreamHandle>)
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
 /// Run a permutation, or queue it as [`collective`] does.
-pub fn permute(comm: Handle, permute: Permute, stream: Option<StreamHandle>) -> Result<()> {
+pub fn permute(comm: Handle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         permute.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Permute(comm, permute));
@@ -240,7 +246,7 @@ pub fn mem_free(addr: usize) -> Result<()> {
 }
 /// Let peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
 /// calls on them copy no more than on memory of [`mem_alloc`]. Where that cannot be, the log says why and they copy.
-pub fn register(comm: Handle, buffer: Address, bytes: usize) -> Result<u64> {
+pub fn register(comm: Handle, buffer: Address<'static>, bytes: usize) -> Result<u64> {
     registry::enter(comm, |c| c.register(buffer, bytes))
 }
 /// End a registration of [`register`]; 0: nothing.

@@ -19,11 +19,11 @@ use crate::types::{DataType, Rank};
 
 /// One permutation as the caller made it.
 #[derive(Clone, Debug)]
-pub struct Permute {
+pub struct Permute<'a> {
     /// The block to be sent; not looked at where this rank sends to nobody.
-    pub send: Address,
+    pub send: Address<'a>,
     /// Where the block that comes is put.
-    pub recv: Address,
+    pub recv: Address<'a>,
     /// Elements of a block.
     pub count: usize,
     /// Element type.
@@ -33,16 +33,16 @@ pub struct Permute {
 }
 
 /// A permutation whose arguments are right by themselves.
-struct Checked {
+struct Checked<'a> {
     /// Whom this rank sends to and receives from.
     to: Option<i32>,
     from: Option<i32>,
-    output: View<'static>,
+    output: View<'a>,
 }
 
-impl Permute {
+impl<'a> Permute<'a> {
     /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
-    fn checked(&self, rank: Rank, nranks: u32) -> Result<Option<Checked>> {
+    fn checked(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         if self.perm.len() != nranks as usize {
             return Err(Error::argument(format!(
                 "perm has {} entries, and comm {nranks} ranks; pass one for each",
@@ -114,7 +114,7 @@ impl Permute {
     }
 
     /// The two ends as transfers.
-    fn transfers(&self, checked: &Checked) -> Vec<Transfer> {
+    fn transfers(&self, checked: &Checked<'_>) -> Vec<Transfer<'a>> {
         let half = |send, buffer, peer| Transfer {
             send,
             buffer,
@@ -133,12 +133,12 @@ const WORDS: usize = 4;
 
 impl Communicator {
     /// Run a permutation from check to return.
-    pub(super) fn permute(&mut self, permute: &Permute) -> Result<()> {
+    pub(super) fn permute(&mut self, permute: &Permute<'_>) -> Result<()> {
         let ended = self.exchange_blocks(permute);
         self.with_news(ended)
     }
 
-    fn exchange_blocks(&mut self, permute: &Permute) -> Result<()> {
+    fn exchange_blocks(&mut self, permute: &Permute<'_>) -> Result<()> {
         self.usable()?;
         let Some(checked) = permute.checked(self.rank(), self.nranks())? else { return Ok(()) };
         let mine = permute.words(self.rank());
@@ -151,7 +151,7 @@ impl Communicator {
     }
 
     /// Do all ranks mean the same permutation?
-    fn agree(&self, permute: &Permute, mine: &[u64; WORDS], all: &[u64]) -> Result<()> {
+    fn agree(&self, permute: &Permute<'_>, mine: &[u64; WORDS], all: &[u64]) -> Result<()> {
         let theirs = || (0..self.nranks()).zip(all.chunks_exact(WORDS));
         let Some((rank, other)) = theirs().find(|(_, theirs)| theirs[..3] != mine[..3]) else {
             return Ok(());

@@ -190,7 +190,7 @@ impl Drop for Registrations {
 
 impl Communicator {
     /// Let peers reach a buffer where it lies. Its name for [`deregister`](Communicator::deregister); never 0.
-    pub(super) fn register(&mut self, buffer: Address, bytes: usize) -> Result<u64> {
+    pub(super) fn register(&mut self, buffer: Address<'static>, bytes: usize) -> Result<u64> {
         self.usable()?;
         let rank = self.rank();
         if bytes == 0 {
@@ -249,12 +249,12 @@ mod tests {
     use crate::types::{Collective, DataType, RedOp};
 
     #[allow(unsafe_code)]
-    fn address(of: &[f32]) -> Address {
+    fn address(of: &[f32]) -> Address<'static> {
         // SAFETY: the memory outlives what the tests do with its address.
         unsafe { Address::from_raw(of.as_ptr().cast()) }
     }
 
-    fn all_reduce(input: &[f32], output: &[f32]) -> Call {
+    fn all_reduce(input: &[f32], output: &[f32]) -> Call<'static> {
         Call {
             collective: Collective::AllReduce,
             send: address(input),

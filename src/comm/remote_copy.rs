@@ -10,9 +10,9 @@ use crate::onesided::{self, Count, Device};
 #[derive(Clone, Copy)]
 pub struct RemoteCopy {
     /// Any memory of this rank.
-    pub src: Address,
+    pub src: Address<'static>,
     /// This rank's own address of symmetric memory; to oneself any memory.
-    pub dst: Address,
+    pub dst: Address<'static>,
     /// How much.
     pub bytes: usize,
     /// Semaphore and index that count what was sent; `None`: a copy to oneself.

@@ -44,7 +44,7 @@ pub fn shmem_barrier(comm: Handle, quiet: bool) -> Result<()> {
     })
 }
 /// Register `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](super::register).
-pub fn shmem_register(comm: Handle, buffer: Address, bytes: usize) -> Result<()> {
+pub fn shmem_register(comm: Handle, buffer: Address<'static>, bytes: usize) -> Result<()> {
     registry::enter(comm, |c| {
         c.symmetric.as_ref().ok_or_else(symmetric::absent)?.refuse_second(buffer)?;
         let registration = c.register(buffer, bytes)?;

@@ -54,7 +54,7 @@ pub struct Signal {
 #[derive(Clone, Copy, Debug)]
 pub struct Put {
     /// Any memory of this rank.
-    pub source: Address,
+    pub source: Address<'static>,
     /// Elements.
     pub count: usize,
     /// Element type.

@@ -11,11 +11,11 @@ use crate::types::{DataType, Rank};
 
 /// One half of a point-to-point transfer.
 #[derive(Clone, Copy, Debug)]
-pub struct Transfer {
+pub struct Transfer<'a> {
     /// `true`: send.
     pub send: bool,
     /// The buffer.
-    pub buffer: Address,
+    pub buffer: Address<'a>,
     /// Elements.
     pub count: usize,
     /// Element type.
@@ -26,14 +26,14 @@ pub struct Transfer {
     pub of_permute: bool,
 }
 
-impl Transfer {
+impl<'a> Transfer<'a> {
     /// Check the arguments for a rank of a communicator.
-    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::Transfer> {
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::Transfer<'a>> {
         self.checked(rank, nranks, &Registrations::of(rank))
     }
 
     /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
-    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::Transfer> {
+    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::Transfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
         }
@@ -73,15 +73,15 @@ pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -
         let single = [single.checked(rank, nranks, &c.registered)?];
         return exchange(c, single);
     }
-    let checked = |x: &Transfer| x.checked(rank, nranks, &c.registered);
-    let mut batch = transfers.iter().map(checked).collect::<Result<Vec<_>>>()?;
+    let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
+    let mut batch = checked.collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
     exchange(c, batch)
 }
 
 /// Move the bytes; on a declared machine, in its time.
-fn exchange(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer]>) -> Result<()> {
+fn exchange<'a>(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer<'a>]>) -> Result<()> {
     let batch = batch.as_mut();
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {

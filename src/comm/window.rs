@@ -128,11 +128,11 @@ pub(super) fn with<R>(
 }
 
 /// Where in this process's heap peers reach a range of its memory.
-fn reached(buff: Address, size: usize) -> Result<u64> {
+fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);
     }
-    let offset = heap::mine()?.offset_of(buff.get(), size);
+    let offset = heap::mine()?.offset_of(buff.get(), size).filter(|_| size <= buff.lent());
     offset.map(|offset| offset as u64).ok_or_else(|| {
         Error::argument(format!(
             "buff {:#x} and its {size} bytes are not memory that other ranks reach; take them from pennyMemAlloc or \
@@ -165,7 +165,7 @@ impl Communicator {
         Ok(all)
     }
 
-    fn window_register(&mut self, buff: Address, size: usize, flags: i32) -> Result<WindowHandle> {
+    fn window_register(&mut self, buff: Address<'static>, size: usize, flags: i32) -> Result<WindowHandle> {
         let known = match flags & !FLAGS {
             0 => Ok(()),
             _ => Err(Error::argument(format!(
@@ -204,7 +204,12 @@ impl Communicator {
 
 /// Open `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
 /// the same flags. The memory stays the caller's and must be there until the window is deregistered on all ranks.
-pub fn window_register(comm: Handle, buff: Address, size: usize, flags: i32) -> Result<WindowHandle> {
+pub fn window_register(
+    comm: Handle,
+    buff: Address<'static>,
+    size: usize,
+    flags: i32,
+) -> Result<WindowHandle> {
     registry::enter(comm, |c| c.window_register(buff, size, flags))
 }
 

@@ -104,6 +104,7 @@ impl Engine {
     }
 
     /// Calls of which some member is not finished.
+    #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.unfinished
     }

@@ -66,6 +66,7 @@ struct Price {
     /// No time is later.
     last_ps: u64,
     /// All its ports were free before.
+    #[cfg(any(test, feature = "internals"))]
     idle: bool,
 }
 
@@ -83,6 +84,7 @@ struct Passed {
 }
 
 /// Ports, of which the latest changes are noted and not yet made.
+#[cfg(any(test, feature = "internals"))]
 pub struct Ledger {
     ports: Vec<PortState>,
     /// Every port is free from then on.
@@ -91,6 +93,7 @@ pub struct Ledger {
 }
 
 /// A price that was paid several times in a row.
+#[cfg(any(test, feature = "internals"))]
 struct Pending {
     price: Arc<Price>,
     times: u64,
@@ -154,6 +157,7 @@ impl Pricer {
     ///
     /// # Panics
     /// If there is not one state for each port of the network.
+    #[cfg(any(test, feature = "internals"))]
     pub fn price_onto(
         &mut self,
         call: &SharedCall,
@@ -203,8 +207,15 @@ impl Pricer {
             .collect();
         let times = ports.iter().map(|p| p.after_ps).chain(outcome.exit_ps.iter().copied());
         let last_ps = times.max().unwrap_or(0);
-        let idle = ports.iter().all(|passed| passed.before_ps == 0);
-        Ok(Price { places: places.into(), entries, ports, outcome: Arc::new(outcome), last_ps, idle })
+        Ok(Price {
+            places: places.into(),
+            entries,
+            #[cfg(any(test, feature = "internals"))]
+            idle: ports.iter().all(|passed| passed.before_ps == 0),
+            ports,
+            outcome: Arc::new(outcome),
+            last_ps,
+        })
     }
 
     /// Faults come at their time, whatever the entries: nothing repeats.
@@ -267,6 +278,7 @@ impl Known {
     }
 }
 
+#[cfg(any(test, feature = "internals"))]
 impl Ledger {
     /// Ports as they are left.
     pub fn new(ports: Vec<PortState>) -> Ledger {

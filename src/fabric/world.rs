@@ -20,6 +20,7 @@
 //! finished.
 
 use super::engine::Engine;
+#[cfg(test)]
 use super::trace::Span;
 use super::{Finished, PortState, SharedCall};
 use crate::error::{Error, Result};
@@ -69,6 +70,7 @@ impl World {
     }
 
     /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+    #[cfg(test)]
     pub fn advance_traced(
         &mut self,
         until_ps: u64,
@@ -89,6 +91,7 @@ impl World {
     }
 
     /// Calls whose tables are kept.
+    #[cfg(test)]
     pub fn under_way(&self) -> usize {
         self.engine.under_way()
     }

@@ -10,7 +10,7 @@ use crate::memory::view::Address;
 use crate::types::{Collective, DataType, RedOp};
 
 /// A call without arguments, for a body to fill in.
-const fn of(collective: Collective) -> Call {
+const fn of(collective: Collective) -> Call<'static> {
     Call {
         collective,
         send: Address::NULL,

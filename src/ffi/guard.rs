@@ -121,16 +121,16 @@ macro_rules! admitted_as_they_are {
 admitted_as_they_are!(c_int, c_uint, usize, isize, u64, *const c_int);
 
 impl Parameter for *const c_void {
-    type Admitted = Address;
-    unsafe fn admit(self, _name: &'static str) -> Result<Address> {
+    type Admitted = Address<'static>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Address<'static>> {
         // SAFETY: the promise to `admit`. Whether NULL is allowed depends on the call; `comm` knows.
         Ok(unsafe { Address::from_raw(self.cast()) })
     }
 }
 
 impl Parameter for *mut c_void {
-    type Admitted = Address;
-    unsafe fn admit(self, name: &'static str) -> Result<Address> {
+    type Admitted = Address<'static>;
+    unsafe fn admit(self, name: &'static str) -> Result<Address<'static>> {
         // SAFETY: the promise to `admit`.
         unsafe { self.cast_const().admit(name) }
     }
@@ -140,8 +140,8 @@ impl Parameter for *mut c_void {
 macro_rules! admitted_as_addresses {
     ($($ty:ty),*) => {$(
         impl Parameter for $ty {
-            type Admitted = Address;
-            unsafe fn admit(self, name: &'static str) -> Result<Address> {
+            type Admitted = Address<'static>;
+            unsafe fn admit(self, name: &'static str) -> Result<Address<'static>> {
                 // SAFETY: the promise to `admit`.
                 unsafe { self.cast::<c_void>().admit(name) }
             }

@@ -46,9 +46,11 @@ mod timed;
 pub use key::{KeyEntry, KeyId};
 pub use receive::Message;
 pub use rest::{Rest, Want};
-pub use set::{Mailboxes, Stats, prepare};
+pub use set::{Mailboxes, prepare};
 
-pub use crate::memory::mailbox::{FLIT, MAX_SLOT_BYTES, MAX_SLOTS, MAX_THREADS, Shape};
+#[cfg(test)]
+pub use crate::memory::mailbox::FLIT;
+pub use crate::memory::mailbox::Shape;
 
 /// A count that one thread at a time changes and others read.
 type Counter = crate::sync::prim::model::AtomicU64;

@@ -3,7 +3,9 @@
 use super::seat::Sitting;
 use super::set::Mailboxes;
 use crate::error::{Error, Result};
+use crate::kernels;
 use crate::memory::mailbox::FLIT;
+use crate::memory::view::View;
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -86,6 +88,16 @@ impl Mailboxes {
             source_thread: source as u32,
             local_key: line.local_key.load(Ordering::Relaxed),
         })
+    }
+
+    /// Copies a message that a thread has received; how many bytes, at most those of `into`.
+    pub fn read(&self, message: &Message, into: View<'_>) -> Result<usize> {
+        let block = self.mine();
+        let slot =
+            block.slot_at(message.data).ok_or_else(|| Error::internal("a message outside of its mailbox"))?;
+        let bytes = into.bytes().min(message.flits as usize * FLIT).min(block.shape().slot_bytes as usize);
+        kernels::copy(into.part(0, bytes), block.payload(slot, bytes), false);
+        Ok(bytes)
     }
 
     /// A thread is done with a message that it has received. The slot is free when all its receivers are.

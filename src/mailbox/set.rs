@@ -7,6 +7,7 @@ use crate::fabric::live::Standing;
 use crate::kernels;
 use crate::memory::heap;
 use crate::memory::mailbox::{Block, FLIT, Shape, Words};
+use crate::memory::view::View;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::{Patience, Waiter, eagerly};
 use crate::sys::fork;
@@ -144,6 +145,22 @@ impl Mailboxes {
     pub fn send_slot(&self, thread: i32) -> Result<usize> {
         let (thread, _sitting) = self.sit(thread)?;
         Ok(self.mine().send_slot(thread, 0).addr() as usize)
+    }
+
+    /// Writes the beginning of a thread's next message, and sets its length to the flits that hold it.
+    pub fn write(&self, thread: i32, message: View<'_>) -> Result<usize> {
+        let (thread, sitting) = self.sit(thread)?;
+        let most = self.mine().shape().slot_bytes as usize;
+        if message.is_empty() || message.bytes() > most {
+            return Err(Error::argument(format!(
+                "the message has {} bytes; a message has 1..={most} bytes in this mailbox",
+                message.bytes()
+            )));
+        }
+        let slot = self.mine().send_slot(thread, message.bytes());
+        kernels::copy(slot, message, false);
+        sitting.set_flits(message.bytes().div_ceil(FLIT) as u32);
+        Ok(slot.addr() as usize)
     }
 
     /// The length of a thread's messages from the next on.

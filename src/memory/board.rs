@@ -214,6 +214,7 @@ impl Board {
         Ok(Board { kept: Mutex::default(), segment, file, places, ports })
     }
     /// A board of which nothing is known but its file, to be looked at only. `None`: it is none.
+    #[cfg(any(test, feature = "internals"))]
     pub fn observe(file: File) -> Option<Board> {
         let head = size_of::<BoardHeader>();
         if file.metadata().ok()?.len() < head as u64 {

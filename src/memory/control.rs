@@ -287,6 +287,7 @@ impl Control {
         shm::reserve(&self.file, offset, bytes)
     }
     /// The layout.
+    #[cfg(test)]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -16,7 +16,9 @@
 //! A sparse range has addresses only; its owner has pages reserved for parts of it, and gives them back. It begins and
 //! ends with pages, so that reserved memory never shares one with it.
 
-use super::arena::{Arena, MAX_ALIGN, Refused, Stats};
+#[cfg(any(test, feature = "internals"))]
+use super::arena::Stats;
+use super::arena::{Arena, MAX_ALIGN, Refused};
 use super::segment::Segment;
 use super::view::View;
 use crate::env;
@@ -229,6 +231,7 @@ impl Heap {
     }
 
     /// Give the whole pages of a part of a sparse range back to the system; their contents are lost.
+    #[cfg(any(test, feature = "internals"))]
     pub fn release_within(&self, addr: usize, bytes: usize) -> Result<()> {
         let space = self.lock()?;
         self.release_pages(&self.sparse_part(&space, addr, bytes)?);
@@ -266,6 +269,7 @@ impl Heap {
     }
 
     /// What is handed out, what is free and in which pieces; sparse ranges count as a whole.
+    #[cfg(any(test, feature = "internals"))]
     pub fn stats(&self) -> Stats {
         self.space.lock().unwrap_or_else(|e| e.into_inner()).arena.stats()
     }

@@ -94,12 +94,13 @@ fn buffers() -> MutexGuard<'static, Vec<Entry>> {
 
 /// Move a buffer into the heap, or take a share in the registered buffer that it is part of.
 ///
-/// By the promise made to [`Address::from_raw`] nobody else uses the bytes during the call; nobody may free them before
-/// the last share is released.
-pub fn register(buffer: Address, bytes: usize) -> Result<Outcome> {
+/// The buffer is lent until the last share is released. By the promise made to [`Address::from_raw`] nobody else uses the
+/// bytes during the call, and nobody frees them before.
+pub fn register(buffer: Address<'static>, bytes: usize) -> Result<Outcome> {
     let (heap, start) = (heap::mine()?, buffer.get());
-    let end = start.checked_add(bytes).ok_or_else(|| {
-        Error::argument(format!("buff {start:#x} and its {bytes} bytes reach past the end of memory"))
+    let lent = |end: &usize| end - start <= buffer.lent();
+    let end = start.checked_add(bytes).filter(lent).ok_or_else(|| {
+        Error::argument(format!("buff {start:#x} and its {bytes} bytes reach past the end of its memory"))
     })?;
     if heap.offset_of(start, bytes).is_some() {
         return Ok(Outcome::Reachable);

@@ -22,7 +22,7 @@ impl std::ops::Deref for Pages {
     }
 }
 
-fn address(of: &[u64]) -> Address {
+fn address(of: &[u64]) -> Address<'static> {
     // SAFETY: the memory outlives what the tests do with its address.
     unsafe { Address::from_raw(of.as_ptr().cast()) }
 }

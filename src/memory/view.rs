@@ -1,52 +1,92 @@
 //! Raw payload views: memory that other ranks may read and write while we do.
 //!
 //! No Rust reference to payload ever exists, because another process may change the bytes at any time. A view is an
-//! address and a length; the kernels copy and combine through it. Making one from an address is the unsafe act;
-//! from then on every sub-view is range-checked.
+//! address and a length; the kernels copy and combine through it. To vouch for memory that a number names is the unsafe
+//! act ([`Address::from_raw`]); from then on every view and sub-view is range-checked.
 
 use super::alias;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// The start of a caller's buffer, before its extent is known. NULL is allowed.
+/// A caller's buffer before a call has said how much of it there must be. NULL is allowed.
+///
+/// An address lends memory only as far as it was vouched for: by the type of a slice ([`of_mut`](Address::of_mut)), or by
+/// the caller of an unsafe function ([`from_raw`](Address::from_raw), [`of`](Address::of)). A mere number
+/// ([`number`](Address::number)) lends nothing. So safe code cannot make a [`View`] of memory that nobody promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address(usize);
+pub struct Address<'a> {
+    addr: usize,
+    /// Bytes that may be viewed; `usize::MAX`: as many as the call needs.
+    lent: usize,
+    life: PhantomData<&'a ()>,
+}
 
-impl Address {
+impl<'a> Address<'a> {
     /// No buffer.
-    pub const NULL: Address = Address(0);
+    pub const NULL: Address<'static> = Address::number(0);
 
-    /// The start of a caller's buffer.
+    /// The start of a C caller's buffer, whose length only the call implies.
     ///
     /// # Safety
     /// Unless null, the memory must be valid for the extent that the call it is passed to implies (as its docs say),
     /// until that call, or the group it belongs to, has returned.
-    pub unsafe fn from_raw(addr: *const u8) -> Address {
-        Address(addr as usize)
+    pub unsafe fn from_raw(addr: *const u8) -> Address<'a> {
+        Address { addr: addr as usize, lent: usize::MAX, life: PhantomData }
+    }
+    /// Bytes that nobody else uses during `'a`, and that may hold any bits afterwards.
+    pub fn of_mut(bytes: &'a mut [u8]) -> Address<'a> {
+        Address { addr: bytes.as_mut_ptr().expose_provenance(), lent: bytes.len(), life: PhantomData }
+    }
+    /// Bytes that nobody writes during `'a`.
+    ///
+    /// # Safety
+    /// The call must not write to them: they are its input only.
+    pub unsafe fn of(bytes: &'a [u8]) -> Address<'a> {
+        Address { addr: bytes.as_ptr().expose_provenance(), lent: bytes.len(), life: PhantomData }
+    }
+    /// A number that names memory, such as symmetric memory, and lends none.
+    pub const fn number(addr: usize) -> Address<'a> {
+        Address { addr, lent: 0, life: PhantomData }
+    }
+    /// The same memory, for a call that is made later.
+    ///
+    /// # Safety
+    /// The memory must be lent until that call has returned.
+    pub unsafe fn outliving(self) -> Address<'static> {
+        Address { addr: self.addr, lent: self.lent, life: PhantomData }
     }
     /// Is it NULL?
     #[inline]
     pub const fn is_null(self) -> bool {
-        self.0 == 0
+        self.addr == 0
     }
     /// The number.
     #[inline]
     pub const fn get(self) -> usize {
-        self.0
+        self.addr
     }
-    /// An address so many bytes further on (or back), within the extent that the call implies.
+    /// Bytes that may be viewed; `usize::MAX`: as many as the call needs.
     #[inline]
-    pub const fn at(self, bytes: isize) -> Address {
-        Address(self.0.wrapping_add_signed(bytes))
+    pub const fn lent(self) -> usize {
+        self.lent
     }
-    /// The buffer, now that the call's extent is known. NULL gives an empty view.
+    /// The address `bytes` further on. Behind what is lent it lends nothing.
     #[inline]
-    pub fn view(self, bytes: usize) -> View<'static> {
-        if self.0 == 0 {
+    pub const fn at(self, bytes: usize) -> Address<'a> {
+        let lent = if self.lent == usize::MAX { self.lent } else { self.lent.saturating_sub(bytes) };
+        Address { addr: self.addr.wrapping_add(bytes), lent, life: PhantomData }
+    }
+    /// The buffer, now that the call's extent is known. NULL gives an empty view. Panics if the call needs more than was
+    /// lent.
+    #[inline]
+    #[track_caller]
+    pub fn view(self, bytes: usize) -> View<'a> {
+        if self.addr == 0 {
             return View::EMPTY;
         }
-        // SAFETY: the promise made to Address::from_raw.
-        unsafe { View::from_raw(self.0 as *mut u8, bytes) }
+        assert!(bytes <= self.lent, "a call needs more memory than its caller has lent");
+        // SAFETY: `bytes` bytes were lent, by a slice or by the promise made to `from_raw` or `of`.
+        unsafe { View::from_raw(std::ptr::with_exposed_provenance_mut(self.addr), bytes) }
     }
 }
 
@@ -148,5 +188,28 @@ impl<'a> View<'a> {
         let first = if a.start <= b.start { self.addr } else { other.addr };
         // SAFETY: every byte of it is in one of the two, which were promised to `from_raw`.
         Some(unsafe { View::from_raw(first, a.end.max(b.end) - a.start.min(b.start)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic = "more memory than its caller has lent"]
+    fn a_number_lends_no_memory() {
+        Address::NULL.at(0x1000).view(8);
+    }
+
+    #[test]
+    fn a_slice_lends_its_bytes_and_none_behind_them() {
+        let mut bytes = [0u8; 16];
+        let address = Address::of_mut(&mut bytes);
+        assert_eq!((address.view(16).bytes(), address.at(12).view(4).bytes()), (16, 4));
+        let behind =
+            |at: usize, bytes: usize| std::panic::catch_unwind(|| address.at(at).view(bytes).bytes());
+        assert!(behind(0, 17).is_err() && behind(12, 5).is_err() && behind(17, 1).is_err());
+        assert_eq!(behind(40, 0).unwrap(), 0);
+        assert!(Address::NULL.view(8).is_empty());
     }
 }

@@ -36,4 +36,4 @@ pub use race::Races;
 pub use region::Region;
 pub use remote_copy::{Count, RemoteCopy};
 pub use signal::SignalOp;
-pub use wait::{Comparison, Several, Words};
+pub use wait::{Comparison, Several};

@@ -46,7 +46,7 @@ fn moved_around(dest: View<'_>, source: View<'_>) {
 }
 
 #[inline]
-fn given(what: &str, buffer: Address, bytes: usize) -> Result<View<'static>> {
+fn given<'a>(what: &str, buffer: Address<'a>, bytes: usize) -> Result<View<'a>> {
     if buffer.is_null() && bytes > 0 {
         return Err(missing(what, bytes));
     }
@@ -202,15 +202,15 @@ impl Domain {
 
     /// The ends of each element's way. Nothing is moved before the first and the last of those at `symmetric` are known to
     /// be in the heap.
-    fn each(
+    fn each<'a>(
         &self,
-        dest: Address,
-        source: Address,
+        dest: Address<'a>,
+        source: Address<'a>,
         s: &Strided,
-        symmetric: Address,
+        symmetric: Address<'_>,
         stride: isize,
         what: &str,
-    ) -> Result<impl Iterator<Item = (Address, Address)>> {
+    ) -> Result<impl Iterator<Item = (Address<'a>, Address<'a>)>> {
         self.usable()?;
         if s.dest_stride < 1 || s.source_stride < 1 {
             return Err(Error::argument(format!(
@@ -228,11 +228,11 @@ impl Domain {
         }
         if let Some(last) = s.count.checked_sub(1) {
             for k in [0, last as isize] {
-                self.place(what, symmetric.at(k * stride * size).get(), size as usize)?;
+                self.place(what, symmetric.at((k * stride * size) as usize).get(), size as usize)?;
             }
         }
-        let (to, from) = (s.dest_stride * size, s.source_stride * size);
-        Ok((0..s.count as isize).map(move |k| (dest.at(k * to), source.at(k * from))))
+        let (to, from) = ((s.dest_stride * size) as usize, (s.source_stride * size) as usize);
+        Ok((0..s.count).map(move |k| (dest.at(k * to), source.at(k * from))))
     }
 
     /// What this thread has put so far comes before what it puts from now on.

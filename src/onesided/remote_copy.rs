@@ -31,9 +31,9 @@ pub struct Count<'a> {
 #[derive(Clone, Copy)]
 pub struct RemoteCopy<'a> {
     /// Any memory of this rank.
-    pub src: Address,
+    pub src: Address<'a>,
     /// This rank's own address of symmetric memory, which names every rank's; to oneself any memory.
-    pub dst: Address,
+    pub dst: Address<'a>,
     /// How much.
     pub bytes: usize,
     /// Counts here what has been sent; `None`: a copy to oneself, which `recv` alone counts.

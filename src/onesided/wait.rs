@@ -82,7 +82,7 @@ pub enum Several {
 /// Words of one's own symmetric memory and what they are compared with.
 pub struct Words<'a> {
     domain: &'a Domain,
-    first: Address,
+    first: usize,
     count: usize,
     /// 0 where a word counts; `None`: all do.
     left_out: Option<&'a [i32]>,
@@ -113,7 +113,7 @@ impl Domain {
             return Err(Error::argument("value is NULL; pass the value to compare with"));
         }
         let value = kernels::bits(value.view(dtype.size()));
-        let words = Words { domain: self, first: ivars, count, left_out, cmp, dtype, value };
+        let words = Words { domain: self, first: ivars.get(), count, left_out, cmp, dtype, value };
         let bytes = count.checked_mul(dtype.size()).ok_or_else(|| Error::argument("nelems is too large"))?;
         if count > 0 {
             self.place("ivar", ivars.get(), bytes)?;
@@ -126,7 +126,7 @@ impl Domain {
 impl Words<'_> {
     fn now(&self, index: usize) -> Result<u64> {
         let (domain, size) = (self.domain, self.dtype.size());
-        let addr = self.first.at((index * size) as isize).get();
+        let addr = self.first.wrapping_add(index * size);
         // ORDER: partner of whatever release store another rank made; see `put.rs`.
         Ok(if size == 8 {
             domain.word64("ivar", addr, domain.my_pe())?.load(Ordering::Acquire)
@@ -155,7 +155,7 @@ impl Words<'_> {
     pub fn test(&self, several: Several) -> Option<Vec<usize>> {
         let found = self.look(several)?;
         for &index in &found {
-            let addr = self.first.at((index * self.dtype.size()) as isize).get();
+            let addr = self.first.wrapping_add(index * self.dtype.size());
             // Whoever holds the ledger is gone: the next call says so.
             let _ = self.domain.has_seen(addr, self.domain.my_pe());
         }
@@ -195,7 +195,7 @@ impl Words<'_> {
                     _ => "one",
                 },
                 self.count,
-                self.first.get(),
+                self.first,
                 self.cmp,
                 self.text(self.value),
                 self.now(short).map_or_else(|e| e.message, |now| self.text(now))

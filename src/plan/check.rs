@@ -19,9 +19,11 @@
 
 mod channels;
 mod matching;
+#[cfg(test)]
 mod protocol;
 mod values;
 
+#[cfg(test)]
 pub use protocol::{Protocol, Wait};
 
 use std::fmt;
@@ -92,6 +94,7 @@ pub fn prove(plans: &[Plan], collective: Collective, root: Rank) -> Checked<Proo
 }
 
 /// Prove that `plans`, which [`prove`] finds right, also get through under this protocol, call after call.
+#[cfg(test)]
 pub fn prove_over(plans: &[Plan], collective: Collective, root: Rank, protocol: Protocol) -> Checked<()> {
     let case = Case { plans, collective, root };
     case.well_formed()?;

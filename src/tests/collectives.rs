@@ -68,7 +68,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.addr as *mut u32, self.len) }
     }
     #[allow(unsafe_code)]
-    fn at(&self, word: usize) -> Address {
+    fn at(&self, word: usize) -> Address<'static> {
         // SAFETY: the buffer outlives the call it is passed to.
         unsafe { Address::from_raw((self.addr + word * 4) as *const u8) }
     }

@@ -281,7 +281,7 @@ fn a_count_that_only_one_rank_could_mean_is_a_disagreement_and_one_beyond_all_me
 
 /// One half of a transfer between this rank and `peer`.
 #[allow(unsafe_code)]
-fn half(memory: &Memory, send: bool, peer: Rank, count: usize, dtype: DataType) -> Transfer {
+fn half(memory: &Memory, send: bool, peer: Rank, count: usize, dtype: DataType) -> Transfer<'static> {
     let at = if send { memory.send } else { memory.recv };
     // SAFETY: ROOM bytes serve every transfer of this file.
     let buffer = unsafe { Address::from_raw(at as *const u8) };

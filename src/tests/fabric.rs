@@ -50,7 +50,7 @@ pub fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(R
 }
 
 #[allow(unsafe_code)]
-fn address(buffer: &mut [u32]) -> Address {
+fn address(buffer: &mut [u32]) -> Address<'static> {
     // SAFETY: every test keeps its buffers until its call returns.
     unsafe { Address::from_raw(buffer.as_mut_ptr().cast::<u8>().cast_const()) }
 }
@@ -115,7 +115,7 @@ fn outcome(
 }
 
 /// One half of a transfer of words.
-fn half(send: bool, buffer: &mut [u32], peer: u32) -> Transfer {
+fn half(send: bool, buffer: &mut [u32], peer: u32) -> Transfer<'static> {
     let (count, dtype) = (buffer.len(), DataType::Uint32);
     Transfer { send, buffer: address(buffer), count, dtype, peer: peer as i32, of_permute: false }
 }

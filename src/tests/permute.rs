@@ -8,7 +8,7 @@ use crate::types::{DataType, Rank};
 
 const SENTINEL: u32 = 0xa5a5_a5a5;
 
-fn at(words: &mut [u32]) -> Address {
+fn at(words: &mut [u32]) -> Address<'static> {
     #[allow(unsafe_code)]
     // SAFETY: every caller keeps the words until its call has returned.
     unsafe {

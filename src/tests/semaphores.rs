@@ -14,7 +14,7 @@ use crate::types::Rank;
 
 const REGULAR: Kind = Kind::Regular;
 
-fn at(addr: usize) -> Address {
+fn at(addr: usize) -> Address<'static> {
     #[allow(unsafe_code)]
     // SAFETY: every caller passes memory that outlives its call.
     unsafe {

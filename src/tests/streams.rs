@@ -12,12 +12,12 @@ use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::{Arc, Mutex, mpsc};
 
-fn address(buffer: &mut [u32]) -> Address {
+fn address(buffer: &mut [u32]) -> Address<'static> {
     // SAFETY: every test waits for its calls before it lets go of what they use.
     unsafe { Address::from_raw(buffer.as_mut_ptr().cast()) }
 }
 
-fn sum(buffer: &mut [u32]) -> Call {
+fn sum(buffer: &mut [u32]) -> Call<'static> {
     let (count, buffer) = (buffer.len(), address(buffer));
     Call {
         collective: Collective::AllReduce,
@@ -31,7 +31,7 @@ fn sum(buffer: &mut [u32]) -> Call {
     }
 }
 
-fn transfer(send: bool, buffer: &mut [u32], peer: Rank) -> Transfer {
+fn transfer(send: bool, buffer: &mut [u32], peer: Rank) -> Transfer<'static> {
     let (count, buffer) = (buffer.len(), address(buffer));
     Transfer { send, buffer, count, dtype: DataType::Uint32, peer: peer as i32, of_permute: false }
 }

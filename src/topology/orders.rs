@@ -25,6 +25,7 @@ use crate::plan::Shape;
 use crate::types::Rank;
 
 /// What a set of orders asks of the network: see [`check`].
+#[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {
     /// Hops from node to node.
@@ -40,16 +41,19 @@ pub struct Census {
 }
 
 /// Node by node, each one's ranks ascending.
+#[cfg(test)]
 pub fn single(shape: Shape) -> Vec<Rank> {
     (0..shape.nranks()).collect()
 }
 
 /// The single order backwards.
+#[cfg(test)]
 pub fn reversed(shape: Shape) -> Vec<Rank> {
     (0..shape.nranks()).rev().collect()
 }
 
 /// Node by node, each one's ranks descending: as the single order, over other NICs.
+#[cfg(test)]
 pub fn mirrored(shape: Shape) -> Vec<Rank> {
     let g = shape.per_node();
     (0..shape.nodes()).flat_map(|node| (node * g..(node + 1) * g).rev()).collect()
@@ -92,6 +96,7 @@ fn path(g: u32, entry: u32, exit: u32) -> Vec<u32> {
 }
 
 /// Hold that every order visits every rank once, and count what its hops use. `Err` says which order is no circle.
+#[cfg(test)]
 pub fn check(orders: &[Vec<Rank>], shape: Shape) -> Result<Census, String> {
     let (n, g) = (shape.nranks(), shape.per_node());
     let idle = vec![0; n as usize];

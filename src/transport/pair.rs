@@ -46,12 +46,12 @@ struct Peer {
 }
 
 /// One half of a transfer, as far as it has come.
-pub struct Transfer {
+pub struct Transfer<'a> {
     /// Sending, else receiving.
     pub send: bool,
     /// The other end.
     pub peer: Rank,
-    data: View<'static>,
+    data: View<'a>,
     dtype: DataType,
     count: usize,
     /// The message's place in the sender's heap.
@@ -76,16 +76,16 @@ fn slots_of(bytes: usize, in_heap: bool) -> u64 {
     if in_heap { 1 } else { bytes.div_ceil(PAIR_SLOT).max(1) as u64 }
 }
 
-impl Transfer {
+impl<'a> Transfer<'a> {
     /// A transfer that has not begun. `heap`: the buffer's offset in this process's heap.
     pub fn new(
         send: bool,
         peer: Rank,
-        data: View<'static>,
+        data: View<'a>,
         dtype: DataType,
         count: usize,
         heap: Option<u64>,
-    ) -> Transfer {
+    ) -> Transfer<'a> {
         let heap = heap.filter(|_| send && data.bytes() >= HEAP_FROM);
         Transfer {
             send,
@@ -102,7 +102,7 @@ impl Transfer {
     }
 
     /// The same as a part of a permutation.
-    pub fn of_permute(self) -> Transfer {
+    pub fn of_permute(self) -> Transfer<'a> {
         Transfer { of_permute: true, ..self }
     }
 
@@ -122,7 +122,7 @@ impl Transfer {
     }
 
     /// The buffer.
-    pub fn data(&self) -> View<'static> {
+    pub fn data(&self) -> View<'a> {
         self.data
     }
 
@@ -131,7 +131,7 @@ impl Transfer {
         (self.dtype, self.count) == (other.dtype, other.count)
     }
 
-    fn piece(&self, index: u64) -> View<'static> {
+    fn piece(&self, index: u64) -> View<'a> {
         let at = (index as usize * PAIR_SLOT).min(self.data.bytes());
         self.data.part(at, (self.data.bytes() - at).min(PAIR_SLOT))
     }

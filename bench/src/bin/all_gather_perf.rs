@@ -1,6 +1,6 @@
 //! Everybody gets everybody's buffer.
 
-use penny::types::Collective;
+use penny::internals::types::Collective;
 use penny_bench::subject::Subject;
 
 fn main() -> std::process::ExitCode {

@@ -1,6 +1,6 @@
 //! Nobody leaves before everybody has come.
 
-use penny::types::Collective;
+use penny::internals::types::Collective;
 use penny_bench::subject::Subject;
 
 fn main() -> std::process::ExitCode {

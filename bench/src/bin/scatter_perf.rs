@@ -1,6 +1,6 @@
 //! Each rank gets its share of the root's buffer.
 
-use penny::types::Collective;
+use penny::internals::types::Collective;
 use penny_bench::subject::Subject;
 
 fn main() -> std::process::ExitCode {

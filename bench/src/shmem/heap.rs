@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use penny::ffi;
-use penny::types::DataType;
+use penny::internals::types::DataType;
 
 use crate::capi::{Communicator, outcome};
 

@@ -1,6 +1,6 @@
 //! A machine's file with some of its numbers free: `nic.bw` is the bandwidth of class `nic`.
 
-use penny::topology::{self, Network, units};
+use penny::sim::topology::{self, Network, units};
 use toml_edit::{DocumentMut, Item, Table, Value, value};
 
 /// Parameters that can be fitted at once.

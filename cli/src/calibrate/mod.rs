@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
 use fit::Fit;
-use penny::fabric::{Call, engine};
-use penny::plan::View;
-use penny::topology::Network;
+use penny::sim::fabric::{Call, engine};
+use penny::sim::plan::View;
+use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;

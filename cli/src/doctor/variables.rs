@@ -1,6 +1,6 @@
 //! Every PENNY_ variable: what it is set to, what it would do, and the ones that do not exist.
 
-use penny::env::VARIABLES;
+use penny::internals::env::VARIABLES;
 
 use super::Fact;
 

@@ -12,10 +12,10 @@
 
 use super::pattern::Waves;
 use crate::machine;
-use penny::fabric::{Call, engine};
-use penny::plan::{Chunk, Plan, View};
-use penny::topology::Network;
-use penny::types::{Collective, Rank};
+use penny::sim::fabric::{Call, engine};
+use penny::sim::plan::{Chunk, Plan, View};
+use penny::sim::topology::Network;
+use penny::{Collective, Rank};
 
 /// Streaming multiprocessors of an H100 (SXM): each runs one block of a wave.
 const PROCESSORS: u64 = 132;

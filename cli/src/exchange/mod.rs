@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kernel::Signal;
-use penny::topology::Network;
-use penny::types::Rank;
+use penny::Rank;
+use penny::sim::topology::Network;
 use penny_bench::sizes::{Sizes, parse_bytes};
 use serde::Serialize;
 

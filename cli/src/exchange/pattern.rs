@@ -9,8 +9,8 @@
 //! A wave is what all blocks of a kernel that run at the same time put to the peer. Its place is free for another wave
 //! when the peer's has arrived: a block ends by taking what it waited for.
 
-use penny::plan::{Chunk, Operand, Plan};
-use penny::types::Rank;
+use penny::Rank;
+use penny::sim::plan::{Chunk, Operand, Plan};
 
 /// How a buffer is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //!     [FullyConnected]  [edges]         anything else                       cannot be said, and is refused
 //! ```
 
-use penny::topology::units;
+use penny::sim::topology::units;
 
 use super::File;
 use super::toml_text::{From, Text, plain};

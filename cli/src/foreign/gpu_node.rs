@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use penny::topology::units;
+use penny::sim::topology::units;
 
 use super::nvlink::{Generation, generation};
 use super::toml_text::{From, Text, bit_rate, plain};

@@ -24,7 +24,7 @@ mod topo_matrix;
 mod tt_umd;
 mod yaml;
 
-use penny::topology;
+use penny::sim::topology;
 
 /// The largest file that is read, in bytes: far above the 100 kB of a node's dump.
 pub const MOST_BYTES: u64 = 8 << 20;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use penny::topology::Network;
-use penny::topology::units;
+use penny::sim::topology::Network;
+use penny::sim::topology::units;
 
 use super::nvlink::{GENERATIONS, Generation};
 

@@ -1,6 +1,6 @@
 //! The lines of a machine's file, and what is said about their numbers.
 
-use penny::topology::units;
+use penny::sim::topology::units;
 
 /// Columns before a comment.
 const MARGIN: usize = 22;

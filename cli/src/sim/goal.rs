@@ -17,8 +17,8 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use penny::fabric::Call;
-use penny::plan::{Operand, Step};
+use penny::sim::fabric::Call;
+use penny::sim::plan::{Operand, Step};
 
 /// The schedule of a call. `Err`: a message has more bytes, or a pair has more messages, than the form can count.
 pub fn schedule(call: &Call<'_>) -> Result<String, String> {

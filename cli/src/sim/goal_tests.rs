@@ -1,11 +1,11 @@
 //! A schedule is read back, run, and counted.
 
 use super::*;
-use penny::algorithms;
-use penny::fabric::engine;
-use penny::plan::View;
-use penny::topology;
-use penny::types::Collective;
+use penny::Collective;
+use penny::sim::algorithms;
+use penny::sim::fabric::engine;
+use penny::sim::plan::View;
+use penny::sim::topology;
 
 /// An operation of a schedule.
 #[derive(Clone, Debug)]

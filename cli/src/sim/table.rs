@@ -1,9 +1,9 @@
 //! The table that `penny sim` prints, as text and as JSON.
 
-use penny::fabric::shortcuts::{Summary, Used};
-use penny::plan::View;
-use penny::topology::Network;
-use penny::types::DataType;
+use penny::DataType;
+use penny::sim::fabric::shortcuts::{Summary, Used};
+use penny::sim::plan::View;
+use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::report::Measurement;
 use serde::Serialize;

@@ -12,9 +12,9 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use penny::fabric::live::Glance;
-use penny::memory::board::Board;
-use penny::topology::{self, Network};
+use penny::internals::fabric::live::Glance;
+use penny::internals::memory::board::Board;
+use penny::sim::topology::{self, Network};
 
 use super::report::Report;
 

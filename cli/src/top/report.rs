@@ -1,8 +1,8 @@
 //! What is to be told of a job: JSON as it is, text and screen from it.
 
-use penny::fabric::live::Glance;
-use penny::fabric::{Counters, PortState};
-use penny::topology::Network;
+use penny::internals::fabric::live::Glance;
+use penny::internals::fabric::{Counters, PortState};
+use penny::sim::topology::Network;
 use serde::Serialize;
 
 /// A job at one look. Times are those of the declared machine.
@@ -198,8 +198,8 @@ fn nodes(ports: &[Port]) -> Vec<Node> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use penny::fabric::live::RankClock;
-    use penny::topology;
+    use penny::internals::fabric::live::RankClock;
+    use penny::sim::topology;
 
     /// Two nodes of two places; NIC 1 of node 0 has sent to NIC 1 of node 1, at two looks.
     pub fn looks() -> (Network, Glance, Glance) {

@@ -1,6 +1,6 @@
 //! `penny topo export`: a machine in the form that is asked for.
 
-use penny::topology::{Network, Spec};
+use penny::sim::topology::{Network, Spec};
 use penny_cli::foreign::nccl_export;
 use toml_edit::{DocumentMut, Item, Value};
 
@@ -60,7 +60,7 @@ fn put(item: &mut Item, mut value: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penny::topology::{parse, presets};
+    use penny::sim::topology::{parse, presets};
 
     #[test]
     fn an_exported_machine_is_the_machine_with_its_arguments() {
@@ -73,7 +73,7 @@ mod tests {
             let text = text(machine, Format::Toml).unwrap();
             assert!(text.contains(line), "{text}");
             let (again, before) =
-                (parse("m.toml", &text, &[]).unwrap(), penny::topology::open(machine).unwrap());
+                (parse("m.toml", &text, &[]).unwrap(), penny::sim::topology::open(machine).unwrap());
             assert_eq!((&again.name, again.shape), (&before.name, before.shape));
             assert_eq!((again.classes, again.ports), (before.classes, before.ports));
         }

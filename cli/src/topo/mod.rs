@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use penny::topology::{self, Network};
+use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{self, Format};
 
 use crate::answer;

@@ -1,7 +1,7 @@
 //! The NICs of a machine, in the manner of `ibstatus`: rates are the payload's, one way.
 
-use penny::topology::faults::{Fault, Kind};
-use penny::topology::{Network, PortId};
+use penny::sim::topology::faults::{Fault, Kind};
+use penny::sim::topology::{Network, PortId};
 
 /// A line a NIC; nothing for a machine without any.
 ///
@@ -76,7 +76,7 @@ fn text(fault: &Fault) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penny::topology;
+    use penny::sim::topology;
 
     fn faulty(more: &str) -> Network {
         let (_, preset) = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap();

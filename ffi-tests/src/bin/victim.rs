@@ -21,13 +21,13 @@
 //! ```
 
 use nix::time::{ClockId, clock_gettime};
-use penny::comm::{
+use penny::internals::comm::{
     self, Awaited, Call, Config, Counter, Grouping, Handle, Put, Signal, Transfer, WindowHandle,
 };
-use penny::error::{Error, Result};
-use penny::memory::view::Address;
-use penny::onesided::Device;
-use penny::types::{Collective, DataType, RedOp};
+use penny::internals::error::{Error, Result};
+use penny::internals::memory::view::Address;
+use penny::internals::onesided::Device;
+use penny::internals::types::{Collective, DataType, RedOp};
 use std::io::{Read, Write};
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl Part {
         match words[0] {
             "join" => {
                 let byte = |i: usize| u8::from_str_radix(&self.id[2 * i..2 * i + 2], 16).expect("hex");
-                let id = penny::bootstrap::UniqueId(std::array::from_fn(byte));
+                let id = penny::internals::bootstrap::UniqueId(std::array::from_fn(byte));
                 self.comm =
                     Some(comm::init_rank(self.nranks as i32, &id, self.rank as i32, &Config::default())?);
             }
@@ -206,7 +206,7 @@ impl Part {
         for (i, word) in input.words().iter_mut().enumerate() {
             *word = value(self.call, self.rank, 0, i);
         }
-        let half = |send: bool, buffer: Address, peer: u32| Transfer {
+        let half = |send: bool, buffer: Address<'static>, peer: u32| Transfer {
             send,
             buffer,
             count,
@@ -303,7 +303,7 @@ impl Buffer {
         // SAFETY: pennyMemAlloc gave `len` aligned words, and no call is using them.
         unsafe { std::slice::from_raw_parts_mut(self.shared as *mut u32, self.len) }
     }
-    fn address(&mut self) -> Address {
+    fn address(&mut self) -> Address<'static> {
         // SAFETY: the buffer outlives the call that it is passed to.
         unsafe { Address::from_raw(self.words().as_ptr().cast()) }
     }

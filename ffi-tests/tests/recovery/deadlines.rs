@@ -18,7 +18,7 @@ fn report(name: &str, ms: u64, target: u64) {
 
 #[test]
 fn a_rank_that_never_joins_is_named_at_the_deadline() {
-    let id = penny::comm::unique_id().unwrap();
+    let id = penny::internals::comm::unique_id().unwrap();
     let env = [("PENNY_TIMEOUT", "1")];
     let mut ranks: Vec<_> =
         [0, 1, 3].map(|rank| start_one(rank, 4, &id, &with_timeout(&env), &acts(&["join", "exit"]))).into();

@@ -1,7 +1,7 @@
 //! Ranks on a declared machine, whose clock is everybody's: one is killed, and the clock must not die with it.
 
 use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
-use penny::memory::board::Board;
+use penny::internals::memory::board::Board;
 use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Ranks as processes that play what a test tells them (src/bin/victim.rs), and a guard that turns a hang into a failure.
 
-use penny::bootstrap::UniqueId;
+use penny::internals::bootstrap::UniqueId;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -60,7 +60,7 @@ pub const PLAIN: Setting<'static> = Setting { env: &[], shell: "true" };
 
 /// Starts `n` ranks of one communicator; `acts` tells what each does.
 pub fn start(n: u32, setting: &Setting<'_>, acts: impl Fn(u32) -> Vec<String>) -> Vec<Rank> {
-    let id = penny::comm::unique_id().expect("an id");
+    let id = penny::internals::comm::unique_id().expect("an id");
     (0..n).map(|rank| start_one(rank, n, &id, setting, &acts(rank))).collect()
 }
 
@@ -198,7 +198,7 @@ pub fn leftovers() -> BTreeSet<String> {
 
 /// A random number below `limit`, from the kernel.
 pub fn random(limit: u64) -> u64 {
-    u64::from_le_bytes(penny::sys::process::random()) % limit
+    u64::from_le_bytes(penny::internals::sys::process::random()) % limit
 }
 
 /// The larger number of repetitions, if `PENNY_LONG` asks for it.

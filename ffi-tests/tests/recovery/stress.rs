@@ -1,9 +1,9 @@
 //! Much of everything: communicators after and beside one another, more ranks than cores.
 
 use crate::ranks::{alone, times};
-use penny::comm::{self, Call, Config, Handle};
-use penny::memory::view::Address;
-use penny::types::{Collective, DataType, RedOp};
+use penny::internals::comm::{self, Call, Config, Handle};
+use penny::internals::memory::view::Address;
+use penny::internals::types::{Collective, DataType, RedOp};
 
 /// Runs `work` on `n` ranks, each a thread.
 fn on_ranks(n: u32, work: impl Fn(u32, Handle) + Sync) {

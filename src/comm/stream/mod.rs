@@ -142,7 +142,7 @@ pub(super) fn check(stream: StreamHandle) -> Result<()> {
 }
 
 /// An error on the worker threads themselves, which would wait for their own end.
-fn refuse_worker() -> Result<()> {
+pub(super) fn refuse_worker() -> Result<()> {
     if is_worker() {
         return Err(Error::usage(
             "a function that a stream has called may not wait for streams, nor for calls that are queued on them; wait in \

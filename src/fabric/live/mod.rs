@@ -24,6 +24,7 @@
 mod account;
 mod desk;
 mod drive;
+#[cfg(any(test, feature = "internals"))]
 mod glance;
 mod log;
 mod one_sided;
@@ -37,12 +38,13 @@ pub mod sentence;
 mod spec;
 
 pub use account::Account;
+#[cfg(any(test, feature = "internals"))]
 pub use glance::{Glance, RankClock};
 pub use one_sided::Arrival;
 pub use pace::Clock;
 pub use party::{Party, Standing};
 use presence::{GRACE_NS, parse_grace};
-pub use seat::{Seat, Waiting};
+pub use seat::Seat;
 pub use spec::{Post, Spec, What};
 
 use crate::error::{Error, Result};

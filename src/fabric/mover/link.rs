@@ -12,7 +12,9 @@
 //! finished, and then there is no word left on any wire.
 
 use super::channel::{Channel, Setup, Signal, State, Termination, check};
-use super::end::{Command, End, Packet, Phase, SIDES, Side, Word};
+#[cfg(test)]
+use super::end::SIDES;
+use super::end::{Command, End, Packet, Phase, Side, Word};
 use super::fault::Fault;
 use super::parameters::Parameters;
 use crate::error::Result;
@@ -117,18 +119,21 @@ impl Link {
     }
 
     /// What a channel does at its sender and at its receiver.
+    #[cfg(test)]
     pub fn states(&self, channel: u32) -> (State, State) {
         let channel = &self.channels[channel as usize];
         (channel.sender_state(self.termination), channel.receiver_state(self.termination))
     }
 
     /// Payloads that a channel may send before another credit comes, and messages that its worker has read.
+    #[cfg(test)]
     pub fn progress(&self, channel: u32) -> (u64, u64) {
         let channel = &self.channels[channel as usize];
         (channel.credits(), channel.receiver.read)
     }
 
     /// All that can happen, but for a link that goes down.
+    #[cfg(test)]
     pub fn events(&self) -> Vec<Event> {
         let of_side = |side: Side| {
             let transmits = (0..self.end(side).queues.len()).map(move |queue| Event::Transmit(side, queue));

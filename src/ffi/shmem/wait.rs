@@ -14,11 +14,11 @@ use crate::types::DataType;
 
 /// What is waited for or looked at.
 struct Question {
-    ivars: Address,
+    ivars: Address<'static>,
     nelems: usize,
     status: *const c_int,
     cmp: Comparison,
-    value: Address,
+    value: Address<'static>,
     dtype: DataType,
 }
 

@@ -156,6 +156,7 @@ impl Arena {
     }
 
     /// The segment in which an offset lies.
+    #[cfg(any(test, feature = "internals"))]
     pub fn segment_of(&self, offset: u64) -> Option<SegmentId> {
         self.segments.iter().position(|s| s.range.contains(&offset)).map(|at| SegmentId(at as u32))
     }
@@ -208,6 +209,7 @@ impl Arena {
     }
 
     /// The live blocks in the order of their offsets.
+    #[cfg(any(test, feature = "internals"))]
     pub fn live_blocks(&self) -> impl Iterator<Item = Block> {
         self.live.values().map(|&id| self.blocks.get(id)).map(|b| Block { offset: b.offset, bytes: b.bytes })
     }

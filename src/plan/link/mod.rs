@@ -78,8 +78,6 @@ pub struct LinkedStep {
     pub slot: u32,
     /// How the result may leave this rank.
     pub egress: Egress,
-    /// No input has been combined yet: the operation's map of inputs still has to be applied by who folds it.
-    pub raw: bool,
     /// The fold completes the reduction: averages divide here.
     pub finish: bool,
 }

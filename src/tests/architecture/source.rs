@@ -215,7 +215,25 @@ fn tokens(text: &str) -> Vec<Token> {
     out
 }
 
-/// Drops every item under a `#[cfg(..test..)]`.
+/// The words with which an item begins; a field or a value does not.
+const ITEMS: &[&str] = &[
+    "pub",
+    "use",
+    "mod",
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "const",
+    "static",
+    "type",
+    "unsafe",
+    "extern",
+    "macro_rules",
+];
+
+/// Drops every item, field and value under a `#[cfg(..test..)]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let text = |i: usize| tokens.get(i).map_or("", |t| t.text.as_str());
     // The place behind the bracket that closes the one at `i`.
@@ -235,10 +253,22 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
             let end = closed(i + 1);
             if (i + 3..end).any(|k| text(k) == "test" && text(k - 2) != "not") {
                 i = end;
-                while !matches!(text(i), ";" | "{" | "") {
-                    i = if matches!(text(i), "(" | "[") { closed(i) } else { i + 1 };
+                while text(i) == "#" {
+                    i = closed(i + 1);
                 }
-                i = if text(i) == "{" { closed(i) } else { i + 1 };
+                let is_field = !ITEMS.contains(&text(i)) || (text(i) == "pub" && text(i + 2) == ":");
+                let stops = |word: &str| match is_field {
+                    true => matches!(word, "," | "}" | ""),
+                    false => matches!(word, ";" | "{" | ""),
+                };
+                while !stops(text(i)) {
+                    i = if matches!(text(i), "(" | "[" | "{") { closed(i) } else { i + 1 };
+                }
+                i = match text(i) {
+                    "{" => closed(i),
+                    "}" => i,
+                    _ => i + 1,
+                };
                 continue;
             }
         }

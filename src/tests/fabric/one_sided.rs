@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 #[allow(unsafe_code)]
-fn at(addr: usize) -> Address {
+fn at(addr: usize) -> Address<'static> {
     // SAFETY: symmetric memory that the test keeps, or a buffer that outlives the call.
     unsafe { Address::from_raw(addr as *const u8) }
 }

@@ -17,7 +17,7 @@ fn window(comm: Handle) -> (usize, WindowHandle) {
     (memory, comm::window_register(comm, address, COUNT * 4, 0).unwrap())
 }
 
-fn to(peer: Rank, source: Address, count: usize, window: WindowHandle) -> Signal {
+fn to(peer: Rank, source: Address<'static>, count: usize, window: WindowHandle) -> Signal {
     let put = Put { source, count, dtype: DataType::Uint32, window, offset: 0 };
     Signal { counter: from(peer), flags: 0, put: Some(put) }
 }

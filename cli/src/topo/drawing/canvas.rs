@@ -1,6 +1,6 @@
 //! Lines, boxes and words in an SVG file, and the legend of classes below them.
 
-use penny::topology::{Network, units};
+use penny::sim::topology::{Network, units};
 use svg::Document;
 use svg::node::element::{Group, Line, Path, Rectangle, Text, Title};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
-use penny::topology::Network;
+use penny::sim::topology::Network;
 
 use super::canvas::{Canvas, Point};
 use super::grid::parallel;

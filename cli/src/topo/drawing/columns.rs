@@ -1,6 +1,6 @@
 //! Switches over what hangs on them: nodes on rails, and places on one switch.
 
-use penny::topology::{Network, units};
+use penny::sim::topology::{Network, units};
 
 use super::canvas::{Canvas, Point};
 use super::port;

@@ -1,6 +1,6 @@
 //! Rings, lines, meshes and tori as they stand: the first axis to the right, the second up, the third slanting.
 
-use penny::topology::Network;
+use penny::sim::topology::Network;
 
 use super::canvas::{Canvas, Point};
 use super::{Link, what};

@@ -15,7 +15,7 @@ mod columns;
 mod grid;
 
 use canvas::Canvas;
-use penny::topology::{Network, units};
+use penny::sim::topology::{Network, units};
 
 /// Places above which a picture has no use.
 const MOST_PLACES: u32 = 1024;
@@ -68,7 +68,7 @@ fn port(network: &Network, name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penny::topology::{open, parse, presets};
+    use penny::sim::topology::{open, parse, presets};
 
     fn count(text: &str, what: &str) -> usize {
         text.matches(what).count()

@@ -1,0 +1,94 @@
+//! Calls that do not look at the thread's open group: made at once, or kept by their caller and made together.
+//!
+//! The Rust front keeps a group's calls itself, because only then do their borrows end with the group.
+
+use super::batch::{self, Batch, Queued};
+use super::call::Call;
+use super::child::{self, Grouping, Wish};
+use super::config::Config;
+use super::permute::Permute;
+use super::registry::{self, Entry, Handle};
+use super::stream::{self, StreamHandle};
+use super::transfer::{self, Transfer};
+use super::{group, life};
+use crate::bootstrap::UniqueId;
+use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicU64, Ordering};
+
+/// Joins the communicator that `id` names.
+pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+    match group::is_blank(id) {
+        true => {
+            Err(Error::argument("id is blank; make it with UniqueId::new on one rank and pass it to all"))
+        }
+        false => life::init_rank(nranks, id, rank, config),
+    }
+}
+/// Makes the communicators of groups of one size.
+pub fn group_now(parent: Handle, kind: Grouping, size: i32) -> Result<Handle> {
+    let handle = Wish::group(parent, kind, size).and_then(|wish| child::child(parent, wish))?;
+    handle.ok_or_else(|| Error::internal("a rank is in no group"))
+}
+/// Makes the communicators of the ranks that pass one colour.
+pub fn split_now(parent: Handle, colour: Option<i32>, key: i32) -> Result<Option<Handle>> {
+    child::child(parent, Wish::split(colour, key, None))
+}
+
+/// Runs a collective.
+#[inline]
+pub fn collective_now(comm: Handle, call: &Call<'_>) -> Result<()> {
+    registry::enter(comm, |c| c.collective(call))
+}
+/// Runs one half of a transfer.
+#[inline]
+pub fn transfer_now(comm: Handle, transfer: &Transfer<'_>) -> Result<()> {
+    registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
+}
+/// Runs both halves of an exchange side by side.
+pub fn transfers_now(comm: Handle, transfers: &[Transfer<'_>]) -> Result<()> {
+    registry::enter(comm, |c| transfer::run(c, transfers, true))
+}
+/// Runs a permutation.
+pub fn permute_now(comm: Handle, permute: &Permute<'_>) -> Result<()> {
+    registry::enter(comm, |c| c.permute(permute))
+}
+
+/// Checks the arguments of a call that is made later.
+pub fn check(queued: &Queued) -> Result<()> {
+    let comm = queued.comm();
+    let (rank, nranks) = (super::user_rank(comm)?, super::count(comm)?);
+    match queued {
+        Queued::Collective(_, call) => call.check(rank, nranks).map(drop),
+        Queued::Permute(_, permute) => permute.check(rank, nranks),
+        Queued::Transfer(_, transfer) => transfer.check(rank, nranks).map(drop),
+        Queued::Signal(..) | Queued::Awaited(..) => Ok(()),
+    }
+}
+/// Makes calls together; returns when none is under way.
+pub fn together(calls: Vec<Queued>) -> Result<()> {
+    if calls.is_empty() { Ok(()) } else { Batch { calls, grouped: true }.run(Entry::Caller) }
+}
+/// Prices calls on the declared machine instead of making them: picoseconds.
+pub fn simulate_together(calls: Vec<Queued>) -> Result<u64> {
+    batch::estimate(calls)
+}
+/// Queues calls on a stream. `grouped`: they are made together.
+pub fn on_stream(calls: Vec<Queued>, grouped: bool, stream: StreamHandle) -> Result<()> {
+    if calls.is_empty() { Ok(()) } else { stream::queue(Batch { calls, grouped }, &[Some(stream)]) }
+}
+/// Refuses a stream's own worker thread, which would wait for its own end.
+pub fn refuse_stream_worker() -> Result<()> {
+    stream::refuse_worker()
+}
+
+/// Calls of this process that have failed.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a call that has failed while peers could be at work on its buffers.
+pub fn remember_failure() {
+    FAILURES.fetch_add(1, Ordering::Relaxed);
+}
+/// The number of such calls. Memory that was allocated before the latest may still be written by a peer that was slow.
+pub fn failures() -> u64 {
+    FAILURES.load(Ordering::Relaxed)
+}
