@@ -2,7 +2,7 @@
 
 use super::communicator::Communicator;
 use super::element::{input, output};
-use crate::comm::{self, Handle, MailboxConfig};
+use crate::comm::{self, MailboxConfig, MailboxHandle};
 use crate::error::Result;
 use crate::mailbox::{Message, Rest};
 use crate::types::Rank;
@@ -29,7 +29,7 @@ use crate::types::Rank;
 /// ```
 #[derive(Debug)]
 pub struct Mailbox<'c> {
-    handle: Handle,
+    handle: MailboxHandle,
     // The communicator's end is the mailbox's.
     _comm: &'c Communicator,
 }

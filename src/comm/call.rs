@@ -101,12 +101,12 @@ impl<'a> Call<'a> {
     /// share memory have their addresses in common, so that what follows may compare those.
     fn in_place(
         &self,
-        input: View<'static>,
-        output: View<'static>,
+        input: View<'a>,
+        output: View<'a>,
         block: usize,
         rank: Rank,
         root: Rank,
-    ) -> Result<(View<'static>, View<'static>, bool)> {
+    ) -> Result<(View<'a>, View<'a>, bool)> {
         if !input.overlaps(output) {
             return Ok((input, output, false));
         }

@@ -59,7 +59,7 @@ pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counte
 pub use transfer::Transfer;
 pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
 
-pub use crate::sys::interrupt::{Check as InterruptCheck, set as set_interrupt_check};
+pub use crate::sys::interrupt::set as set_interrupt_check;
 
 use batch::Batch;
 use child::{Birth, Wish};

@@ -28,7 +28,7 @@ struct Memory {
 }
 
 #[allow(unsafe_code)]
-fn address(at: usize) -> Address {
+fn address(at: usize) -> Address<'static> {
     // SAFETY: every test here keeps its memory until its calls have returned.
     unsafe { Address::from_raw(at as *const u8) }
 }

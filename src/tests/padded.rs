@@ -8,12 +8,6 @@ use crate::memory::view::Address;
 use crate::plan::View;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
-#[allow(unsafe_code)]
-fn address(words: &mut [u32]) -> Address {
-    // SAFETY: every test here keeps its buffers until its call has returned.
-    unsafe { Address::from_raw(words.as_mut_ptr().cast::<u8>().cast_const()) }
-}
-
 fn word(rank: Rank, i: usize) -> u32 {
     (rank + 1) * 1_000_003 + i as u32 * 31
 }
@@ -44,6 +38,13 @@ impl Drop for Words {
             comm::mem_free(*at).unwrap();
         }
     }
+}
+
+/// The address of words that their rank keeps until its call has returned, and does not look at before.
+#[allow(unsafe_code)]
+fn address(words: &mut [u32]) -> Address<'static> {
+    // SAFETY: see above; input and output are parts of one range only where the call is in place.
+    unsafe { Address::from_raw(words.as_mut_ptr().cast()) }
 }
 
 /// `count` words, of which each rank gets its share, apart or in place, and nothing more is written.

@@ -27,7 +27,9 @@ pub mod units;
 pub use file::{parse, presets};
 pub use mailbox::Mailbox;
 pub use matrix::matrix;
-pub use spec::{Spec, open, text_of};
+#[cfg(feature = "internals")]
+pub use spec::text_of;
+pub use spec::{Spec, open};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};

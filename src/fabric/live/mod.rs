@@ -38,7 +38,7 @@ pub mod sentence;
 mod spec;
 
 pub use account::Account;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use glance::{Glance, RankClock};
 pub use one_sided::Arrival;
 pub use pace::Clock;

@@ -1,6 +1,7 @@
 //! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
 
 use super::presence::GRACE_NS;
+use super::seat::Waiting;
 use super::*;
 use crate::memory::board::{AWAY, Board, FREE, POSTED};
 use crate::plan::{Plan, View};

@@ -301,7 +301,6 @@ impl Linking<'_> {
             readers: readers.collect(),
             slot: self.steps.slot(at),
             egress: self.egress(at),
-            raw: self.steps.is(at, RAW),
             finish: self.view.collective.reduces()
                 && u32::from(self.steps.inputs[self.steps.id(at)]) == self.view.nranks
                 && (step.operands.len() > 1 || self.view.nranks == 1),

@@ -157,7 +157,6 @@ impl<'a> Graph<'a> {
             readers,
             slot: f.slot,
             egress: self.egress(rank, index),
-            raw: f.raw,
             finish: self.view.collective.reduces()
                 && f.inputs == self.view.nranks
                 && (step.operands.len() > 1 || self.view.nranks == 1),
