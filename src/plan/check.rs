@@ -24,7 +24,7 @@ mod protocol;
 mod values;
 
 #[cfg(test)]
-pub use protocol::{Protocol, Wait};
+pub use protocol::Protocol;
 
 use std::fmt;
 
