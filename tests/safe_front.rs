@@ -310,14 +310,13 @@ fn an_abort_reaches_a_thread_that_is_inside() {
 #[test]
 fn errors_are_sentences_for_any_thread() {
     fn is_error<E: std::error::Error + Send + Sync + 'static>(_: &E) {}
-    let comm = Communicator::builder()
+    let error = Communicator::builder()
         .timeout(Duration::from_millis(50))
         .join(&UniqueId::new().unwrap(), 0, 2)
-        .err()
-        .expect("rank 1 never comes");
-    is_error(&comm);
-    assert_eq!(comm.code, Code::Timeout);
-    assert!(comm.to_string().contains("rank"), "{comm}");
+        .expect_err("rank 1 never comes");
+    is_error(&error);
+    assert_eq!(error.code, Code::Timeout);
+    assert!(error.to_string().contains("rank"), "{error}");
     assert_eq!(refused(Communicator::builder().join(&UniqueId([0; 128]), 0, 1)), Code::InvalidArgument);
     assert_eq!(refused(Communicator::init_all(0)), Code::InvalidArgument);
     assert_eq!((Collective::AllReduce.name(), f64::DATATYPE), ("all_reduce", DataType::Float64));

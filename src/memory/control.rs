@@ -286,11 +286,6 @@ impl Control {
         let (offset, bytes) = self.layout.ring(from, to);
         shm::reserve(&self.file, offset, bytes)
     }
-    /// The layout.
-    #[cfg(test)]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
     fn nth<T: ShmSafe>(&self, base: usize, index: usize, limit: usize) -> &T {
         assert!(index < limit, "a rank outside of its communicator");
         &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]

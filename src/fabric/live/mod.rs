@@ -25,6 +25,7 @@ mod account;
 mod desk;
 mod drive;
 #[cfg(any(test, feature = "internals"))]
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod glance;
 mod log;
 mod one_sided;
@@ -45,6 +46,8 @@ pub use pace::Clock;
 pub use party::{Party, Standing};
 use presence::{GRACE_NS, parse_grace};
 pub use seat::Seat;
+#[cfg(test)]
+use seat::Waiting;
 pub use spec::{Post, Spec, What};
 
 use crate::error::{Error, Result};

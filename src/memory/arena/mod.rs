@@ -155,12 +155,6 @@ impl Arena {
         SegmentId(id)
     }
 
-    /// The segment in which an offset lies.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn segment_of(&self, offset: u64) -> Option<SegmentId> {
-        self.segments.iter().position(|s| s.range.contains(&offset)).map(|at| SegmentId(at as u32))
-    }
-
     /// A block of `bytes` bytes, or of 1 for 0, that begins at a multiple of `align`. It fails only if no free block
     /// can hold that. No search is needed if the largest free block has what it takes wherever it begins, rounded up to a
     /// class: `bytes`, a multiple of 64, and `align - 64`, together as a multiple of 1/32 of the power of two below.
