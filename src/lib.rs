@@ -41,6 +41,9 @@
 //! | twin | the range of the heap that stands for a registered buffer |
 //! | slot | a place in a segment where a rank stages what others will read |
 //! | arrival | the line by which a rank tells the others which call it has entered |
+//! | card | what a process tells the others of itself: PID, start time, PID namespace |
+//! | attendance | a rank's connection to the meeting, open until the rank has joined |
+//! | cause | the rank or process because of which the first rank to give up did so |
 //! | flag | a word that one rank posts and others wait on |
 //! | place | where a rank stands on a declared machine |
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |

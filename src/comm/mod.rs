@@ -10,6 +10,7 @@ mod config;
 mod declared;
 mod exchange;
 mod group;
+mod introduction;
 mod joining;
 mod lease;
 mod life;
