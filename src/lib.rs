@@ -105,6 +105,9 @@
 //! | arrival | the line by which a rank tells the others which call it has entered |
 //! | record | what a rank passed to its latest calls, for others to look up |
 //! | trail | a number over a rank's latest calls, by which others see that one was another |
+//! | card | what a process tells the others of itself: PID, start time, PID namespace |
+//! | attendance | a rank's connection to the meeting, open until the rank has joined |
+//! | cause | the rank or process because of which the first rank to give up did so |
 //! | flag | a word that one rank posts and others wait on |
 //! | place | where a rank stands on a declared machine |
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |

@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use super::attendance::Attendance;
 use super::frame::{self, ABI, Answer, MAX_BYTES, Patience, Secret, VERSION};
 use super::{Each, Hello, Watch};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::interrupt;
 use crate::sys::socket::{self, Packet};
+use crate::sys::{background, process};
 
 /// Pauses between two knocks: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -28,6 +30,9 @@ pub struct Ticket {
     /// The process that made the id and has listened ever since; `None`: rank 0 will listen when it comes.
     pub creator: Option<u32>,
 }
+
+/// How long a rank that cannot join tries to tell the others so.
+pub const REFUSAL: Duration = Duration::from_secs(2);
 
 /// What came of one visit.
 enum Visit {
@@ -52,21 +57,21 @@ impl Clock {
     }
     /// The server judges the deadline, for only it knows who is missing; if it is silent, we leave a little later.
     fn left_for_the_verdict(&self) -> Option<Duration> {
-        self.timeout.map(|t| (t + t / 20 + Duration::from_millis(500)).saturating_sub(self.start.elapsed()))
+        self.timeout.map(|t| (t + t / 20 + Duration::from_secs(2)).saturating_sub(self.start.elapsed()))
     }
     fn seconds(&self) -> f64 {
         self.timeout.unwrap_or_default().as_secs_f64()
     }
 }
 
-/// Meet the other ranks where the ticket says.
+/// Meet the other ranks where the ticket says. Until this rank has joined, they are told if it does not.
 pub fn meet(
     ticket: &Ticket,
     hello: &Hello<'_>,
     timeout: Option<Duration>,
     each: &mut Each<'_>,
     watch: Watch<'_>,
-) -> Result<()> {
+) -> Result<Attendance> {
     let clock = Clock { start: Instant::now(), timeout };
     let mut backoff = BACKOFF.0;
     let mut host = None;
@@ -75,8 +80,14 @@ pub fn meet(
             Ok(connection) => {
                 let pid = host_of(&connection)?;
                 host = Some(pid);
-                if let Visit::Met = visit(&connection, pid, ticket, hello, clock, each, watch)? {
-                    return Ok(());
+                let attendance = Attendance::new(connection);
+                match visit(attendance.connection(), pid, ticket, hello, clock, each, watch) {
+                    Ok(Visit::Met) => return Ok(attendance),
+                    Ok(Visit::TurnedAway) => {}
+                    Err(e) => {
+                        attendance.give_up(&e);
+                        return Err(e);
+                    }
                 }
             }
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
@@ -92,16 +103,51 @@ pub fn meet(
             }
             // Its queue is full.
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(e) => return Err(no_socket(e)),
+            Err(e) => {
+                let e = no_socket(e);
+                refuse(ticket, hello, &e);
+                return Err(e);
+            }
         }
         if clock.over() {
             return Err(nobody_opens(hello, host, clock));
         }
-        watch()?;
+        // The others may know of this already, or not: they are in the meeting and do not watch.
+        watch().inspect_err(|e| refuse(ticket, hello, e))?;
         interrupt::look_now()?;
         std::thread::sleep(backoff.min(clock.left().unwrap_or(backoff)));
         backoff = (backoff * 2).min(BACKOFF.1);
     }
+}
+
+/// Tell the others that this rank cannot join, if they meet already or soon do.
+pub fn refuse(ticket: &Ticket, hello: &Hello<'_>, why: &Error) {
+    let clock = Clock { start: Instant::now(), timeout: Some(REFUSAL) };
+    let info = frame::cut(&why.message).as_bytes();
+    let packet = packet(ticket, &Hello { info, fds: &[], ..*hello }, clock).encode_refusal();
+    // A process without a descriptor has one in a table of its own.
+    let knock = || match socket::connect(&ticket.name) {
+        Err(e) if socket::out_of_descriptors(&e) => background::with_free_descriptors({
+            let name = ticket.name.clone();
+            let packet = packet.clone();
+            move || socket::connect(&name).and_then(|connection| tell(&connection, &packet))
+        }),
+        connected => connected.and_then(|connection| tell(&connection, &packet)),
+    };
+    // BOUND: the clock. Who meets at a process that made the id meets there now or never.
+    while let Err(e) = knock()
+        && !clock.over()
+        && (ticket.creator.is_none() || e.kind() == io::ErrorKind::WouldBlock)
+    {
+        std::thread::sleep(BACKOFF.1);
+    }
+}
+
+/// Say something and hear that it was heard: the other side closes.
+fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
+    host_of(connection).map_err(|e| io::Error::other(e.message))?;
+    socket::send(connection, packet, &[])?;
+    socket::wait(&mut [socket::Watch::readable(connection)], Some(LOOK))
 }
 
 /// The PID of the process that listens, if it is one of our user's.
@@ -161,21 +207,24 @@ fn visit(
     Ok(Visit::Met)
 }
 
+fn packet<'a>(ticket: &Ticket, hello: &Hello<'a>, clock: Clock) -> frame::Hello<'a> {
+    frame::Hello {
+        serial: ticket.serial,
+        secret: ticket.secret,
+        version: VERSION,
+        abi: ABI,
+        rank: hello.rank,
+        nranks: hello.nranks,
+        nfds: hello.fds.len() as u32,
+        patience: clock.timeout.map(|total| Patience { total, left: clock.left().unwrap_or_default() }),
+        info: hello.info,
+    }
+}
+
 /// Send the hello; `false` if the door was closed meanwhile.
 fn say(connection: &OwnedFd, ticket: &Ticket, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
     loop {
-        let packet = frame::Hello {
-            serial: ticket.serial,
-            secret: ticket.secret,
-            version: VERSION,
-            abi: ABI,
-            rank: hello.rank,
-            nranks: hello.nranks,
-            nfds: hello.fds.len() as u32,
-            patience: clock.timeout.map(|total| Patience { total, left: clock.left().unwrap_or_default() }),
-            info: hello.info,
-        };
-        match socket::send(connection, &packet.encode(), hello.fds) {
+        match socket::send(connection, &packet(ticket, hello, clock).encode(), hello.fds) {
             Ok(()) => return Ok(true),
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return Ok(false);
@@ -187,6 +236,8 @@ fn say(connection: &OwnedFd, ticket: &Ticket, hello: &Hello<'_>, clock: Clock) -
 }
 
 /// The next packet with its descriptors; `None` if the other side has closed.
+///
+/// BOUND: the clock, the watch, or the other side's end.
 fn listen(
     connection: &OwnedFd,
     buffer: &mut [u8],
@@ -198,14 +249,16 @@ fn listen(
         match socket::receive(connection, buffer) {
             Ok(p) if p.len == 0 => return Ok(None),
             Ok(p) => return Ok(Some(p)),
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            // The error comes once, before what the other side has sent, and then its end.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => continue,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(no_socket(e)),
         }
         let left = clock.left_for_the_verdict();
         if left == Some(Duration::ZERO) {
             return Err(Error::timeout(format!(
-                "PID {host}, where the ranks meet, has not answered within {} s; check that it runs and is not stopped",
+                "PID {host}{}, where the ranks meet, has not answered within {} s; check that it runs and is not stopped",
+                process::state(host as u32).map_or(String::new(), |state| format!(" ({state})")),
                 clock.seconds()
             )));
         }
@@ -224,7 +277,8 @@ fn nobody_opens(hello: &Hello<'_>, host: Option<i32>, clock: Clock) -> Error {
     let seconds = clock.seconds();
     Error::timeout(match host {
         Some(pid) => format!(
-            "PID {pid}, where the ranks meet, is flooded: it has not heard this rank within {seconds} s"
+            "PID {pid}, where the ranks meet, has not heard rank {} within {seconds} s: it is flooded, or ends",
+            hello.rank
         ),
         None => format!(
             "rank 0 of {}, where the ranks meet, has not come after {seconds} s (the timeout of rank {}); check that \

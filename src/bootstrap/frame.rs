@@ -1,10 +1,12 @@
-//! The three packets of a meeting: hello, member, verdict.
+//! The packets of a meeting: hello, refusal, member, farewell, verdict.
 //!
 //! ```text
 //!     client -> server   hello     who I am, which meeting, what I bring        + my descriptors
+//!                   or   refusal   who I am, which meeting, why I cannot come
 //!     server -> client   member    one rank's number and what it brought        + its descriptors
 //!                        ...       nranks of them, in rank order
-//!                   or   verdict   why there will be no communicator
+//!     client -> server   farewell  I have joined, or why I give up
+//!     server -> client   verdict   instead of anything else: why there will be no communicator
 //! ```
 //!
 //! A packet is one datagram of at most [`MAX_BYTES`], numbers little-endian. The first 64 bytes of a hello keep their
@@ -22,11 +24,13 @@ pub const MAX_INFO: usize = 256;
 const MAX_SENTENCE: usize = 2048;
 
 const HELLO: [u8; 8] = *b"PENNYhi\0";
+const REFUSAL: [u8; 8] = *b"PENNYcnt";
+const FAREWELL: [u8; 8] = *b"PENNYbye";
 const MEMBER: [u8; 8] = *b"PENNYmbr";
 const VERDICT: [u8; 8] = *b"PENNYno\0";
 
 /// Raised by hand whenever what ranks share in memory changes its meaning within one version.
-const SHARED_LAYOUT: u64 = 1;
+const SHARED_LAYOUT: u64 = 2;
 
 /// What must be equal between two builds of one version for them to share memory.
 pub const ABI: u64 = {
@@ -157,10 +161,22 @@ impl<'a> Hello<'a> {
         out
     }
 
+    /// The packet of a rank that cannot come. In place of what it would say to the others, `info` tells why.
+    pub fn encode_refusal(&self) -> Vec<u8> {
+        let mut out = self.encode();
+        out[..8].copy_from_slice(&REFUSAL);
+        out
+    }
+
+    /// Does the packet's sender tell that it cannot come?
+    pub fn refuses(packet: &[u8]) -> bool {
+        packet.starts_with(&REFUSAL)
+    }
+
     /// Which meeting the packet asks for and the secret it shows; `None`: not a hello at all.
     pub fn ticket(packet: &[u8]) -> Option<(u64, Secret)> {
         let mut c = Cursor(packet);
-        (c.take::<8>()? == HELLO).then_some(())?;
+        matches!(c.take::<8>()?, HELLO | REFUSAL).then_some(())?;
         Some((c.u64()?, Secret(c.take()?)))
     }
 
@@ -180,9 +196,31 @@ impl<'a> Hello<'a> {
         let patience = (total != 0)
             .then_some(Patience { total: Duration::from_nanos(total), left: Duration::from_nanos(left) });
         let (nfds, len) = (c.u32()?, c.u32()?);
-        let info = c.rest(len, MAX_INFO)?;
+        let info = c.rest(len, if Hello::refuses(packet) { MAX_SENTENCE } else { MAX_INFO })?;
         Some(Hello { serial, secret, version, abi, rank, nranks, nfds, patience, info })
     }
+}
+
+/// As much of a sentence as a packet takes.
+pub fn cut(sentence: &str) -> &str {
+    let whole = |end: &usize| sentence.is_char_boundary(*end);
+    let end = (0..=sentence.len().min(MAX_SENTENCE)).rev().find(whole).unwrap_or(0);
+    &sentence[..end]
+}
+
+/// The last thing that a rank says: it has joined (`None`), or why it gives up.
+pub fn encode_farewell(why: Option<&Error>) -> Vec<u8> {
+    let code = why.map_or(0, |e| e.code as u32);
+    [&FAREWELL[..], &code.to_le_bytes(), cut(why.map_or("", |e| &e.message)).as_bytes()].concat()
+}
+
+/// The same, read; the outer `None`: it is something else.
+pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
+    let mut c = Cursor(packet);
+    (c.take::<8>()? == FAREWELL).then_some(())?;
+    let code = c.u32()?;
+    let sentence = std::str::from_utf8(c.0).ok()?;
+    if code == 0 { Some(None) } else { Some(Some(Error::new(code_from(code)?, sentence))) }
 }
 
 impl<'a> Answer<'a> {
@@ -198,9 +236,7 @@ impl<'a> Answer<'a> {
                 out.extend(*info);
             }
             Answer::Verdict(error) => {
-                let whole = |end: &usize| error.message.is_char_boundary(*end);
-                let end = (0..=error.message.len().min(MAX_SENTENCE)).rev().find(whole).unwrap_or(0);
-                let sentence = &error.message[..end];
+                let sentence = cut(&error.message);
                 out.extend(VERDICT);
                 out.extend((error.code as i32).to_le_bytes());
                 out.extend((sentence.len() as u32).to_le_bytes());

@@ -1,11 +1,12 @@
 //! A connection to the server, from the knock to the farewell.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::frame::Answer;
 use crate::error::Error;
-use crate::sys::socket;
+use crate::sys::socket::{self, Packet};
 
 /// How far a guest has come.
 #[derive(Clone, Copy)]
@@ -23,10 +24,19 @@ pub enum Stage {
     Fed {
         /// Which meeting.
         serial: u64,
+        /// As whom.
+        rank: u32,
         /// Whom it is told of next.
         next: u32,
         /// Not before this.
         pause: Option<Instant>,
+    },
+    /// Has been told all members and attaches to their memory. Its connection is open until it says how that went.
+    Attaching {
+        /// Which meeting.
+        serial: u64,
+        /// As whom.
+        rank: u32,
     },
     /// To be closed.
     Gone,
@@ -43,11 +53,27 @@ pub struct Guest {
 }
 
 impl Guest {
+    /// The next packet. A guest that closes before it has read all that it was sent leaves an error before its last words.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Packet> {
+        match socket::receive(&self.connection, buffer) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => socket::receive(&self.connection, buffer),
+            received => received,
+        }
+    }
+
     /// The meeting whose members it is being told.
     pub fn fed_by(&self) -> Option<u64> {
         match self.stage {
             Stage::Fed { serial, .. } => Some(serial),
             _ => None,
+        }
+    }
+
+    /// The meeting that it has joined and not left.
+    pub fn is_in(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Waiting { serial, .. } | Stage::Attaching { serial, .. } => Some(serial),
+            _ => self.fed_by(),
         }
     }
 
@@ -57,8 +83,12 @@ impl Guest {
         self.stage = Stage::Gone;
     }
 
-    /// The time is over while it is being told the members.
+    /// The time is over while it is being told the members. If it has been told, it knows best for whom it still waits.
     pub fn give_up(&mut self) {
+        if matches!(self.stage, Stage::Attaching { .. }) {
+            self.stage = Stage::Gone;
+            return;
+        }
         self.tell(&Error::timeout(
             "all ranks have come, but not all of them took what they were told in time; check that none is stopped",
         ));

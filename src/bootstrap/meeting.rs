@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::MAX_RANKS;
 use super::frame::{ABI, Hello, Patience, VERSION, version_text};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// One rank that has come.
 pub struct Member {
@@ -65,6 +65,12 @@ pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The verdict when a rank that has not joined tells that it cannot.
+pub fn refused_by(hello: &Hello<'_>, pid: i32) -> Error {
+    let why = String::from_utf8_lossy(hello.info);
+    Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
 }
 
 impl Meeting {
@@ -160,14 +166,22 @@ impl Meeting {
         )))
     }
 
-    /// The verdict when a rank leaves before everybody has come.
-    pub fn deserted_by(&self, rank: u32) -> Error {
-        Error::remote(format!(
-            "rank {rank} (PID {}) died or gave up before all {} ranks had come ({} had)",
-            self.pid(rank),
-            self.nranks(),
-            self.came
-        ))
+    /// The verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
+    pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
+        let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
+        // What ranks disagree about is a wrong use on every rank.
+        let usage = why.as_ref().is_some_and(|why| why.code == Code::InvalidUsage);
+        let code = if usage { Code::InvalidUsage } else { Code::RemoteError };
+        Error::new(
+            code,
+            match why {
+                Some(why) => format!("rank {rank} (PID {pid}) gave up while joining: {}", why.message),
+                None if self.complete() => format!("rank {rank} (PID {pid}) died or gave up while joining"),
+                None => format!(
+                    "rank {rank} (PID {pid}) died or gave up before all {nranks} ranks had come ({came} had)"
+                ),
+            },
+        )
     }
 }
 
@@ -187,7 +201,6 @@ fn runs_of(ranks: &[u32]) -> String {
 mod tests {
     use super::*;
     use crate::bootstrap::frame::Secret;
-    use crate::error::Code;
     use std::time::Duration;
 
     fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> Hello<'static> {

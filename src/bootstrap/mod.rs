@@ -13,7 +13,8 @@
 //!
 //! Nobody else gets in: both sides check the other's user (SO_PEERCRED), and the server compares a 128-bit secret in
 //! constant time before it reads anything else. Nothing is left behind: the socket has no file. Nothing hangs: a death,
-//! a disagreement or the shortest timeout ends the meeting for everyone.
+//! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
+//! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
 //!
 //! `client` knocks, `server` serves its `guest`s, `meeting` decides, `frame` is what they say; `door` makes ids and
 //! [`launcher`] finds out from the environment who we are and where to meet.
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod ancestry;
+mod attendance;
 mod client;
 mod door;
 mod frame;
@@ -36,6 +38,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+pub use attendance::Attendance;
 pub use door::create_id;
 pub use frame::MAX_INFO;
 
@@ -86,43 +89,68 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 ///
 /// Blocks until all ranks have come. `timeout` counts from this call, `None` waits for ever; the shortest timeout of
 /// the ranks that have come ends the meeting for all of them. An error of `each` is returned as it is and the others
-/// do not learn of it. When this returns an error, `each` may have been called for some ranks.
-#[cfg(test)]
-pub fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
-    meet_watching(place, hello, timeout, each, &|| Ok(()))
-}
-
-/// [`meet`], by ranks who know each other already: an error of `watch`, which is asked now and then, ends the visit, and
-/// so the meeting for all. For the server cannot know of a rank that died on its way.
-pub fn meet_watching(
+/// are told. An error of `watch`, which is asked now and then, ends the visit, and so the meeting for all. When this
+/// returns an error, `each` may have been called for some ranks.
+pub fn meet(
     place: &Place,
     hello: &Hello<'_>,
     timeout: Option<Duration>,
     each: &mut Each<'_>,
     watch: Watch<'_>,
-) -> Result<()> {
+) -> Result<Attendance> {
     if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
         return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
     }
-    let ticket = match place {
+    if let Place::Derived(derived) = place
+        && hello.rank == 0
+    {
+        let until = timeout.and_then(|t| Instant::now().checked_add(t));
+        match server::start(&derived.name, frame::Secret(derived.secret), until) {
+            Ok(_) => {}
+            // Somebody else says that it is rank 0, or is another user: the visit finds out who.
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
+            Err(e) => {
+                let e = Error::system(format!(
+                    "rank 0 cannot serve the meeting of the ranks: {e}; check `ulimit -u` and `ulimit -n`"
+                ));
+                refuse(place, hello.rank, hello.nranks, &e);
+                return Err(e);
+            }
+        }
+    }
+    client::meet(&ticket(place)?, hello, timeout, each, watch)
+}
+
+/// Tell all others that a rank cannot join, and why: they would wait for it until their deadline.
+pub fn refuse(place: &Place, rank: u32, nranks: u32, why: &Error) {
+    if let Place::Derived(derived) = place
+        && rank == 0
+    {
+        let (name, secret) = (derived.name.clone(), frame::Secret(derived.secret));
+        let verdict = Error::remote(format!(
+            "rank 0 (PID {}), where the ranks meet, cannot join: {}",
+            std::process::id(),
+            why.message
+        ));
+        let serve = move || server::refuse(&name, secret, nranks - 1, verdict.clone(), client::REFUSAL);
+        if let Err(e) = serve()
+            && crate::sys::socket::out_of_descriptors(&e)
+        {
+            let _ = crate::sys::background::with_free_descriptors(serve);
+        }
+        return;
+    }
+    if let Ok(ticket) = ticket(place) {
+        client::refuse(&ticket, &Hello { rank, nranks, info: &[], fds: &[] }, why);
+    }
+}
+
+fn ticket(place: &Place) -> Result<client::Ticket> {
+    Ok(match place {
         Place::Id(id) => door::decode(id)?,
         Place::Derived(place) => {
-            let secret = frame::Secret(place.secret);
-            if hello.rank == 0 {
-                let until = timeout.and_then(|t| Instant::now().checked_add(t));
-                match server::start(&place.name, secret, until) {
-                    Ok(_) => {}
-                    // Somebody else says that it is rank 0, or is another user: the visit finds out who.
-                    Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
-                    Err(e) => {
-                        return Err(Error::system(format!(
-                            "rank 0 cannot serve the meeting of the ranks: {e}"
-                        )));
-                    }
-                }
-            }
-            client::Ticket { name: place.name.clone(), serial: 0, secret, creator: None }
+            let (name, secret) = (place.name.clone(), frame::Secret(place.secret));
+            client::Ticket { name, serial: 0, secret, creator: None }
         }
-    };
-    client::meet(&ticket, hello, timeout, each, watch)
+    })
 }

@@ -1,10 +1,10 @@
 //! The serving thread: one poll loop over everybody who has knocked.
 //!
 //! ```text
-//!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> gone
-//!                     |                   |
-//!                  garbage,            a rank leaves, disagrees or is late:
-//!                  evicted             every waiting guest is told the verdict
+//!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> attaching --it has joined--> gone
+//!                     |                   |                        |                          |
+//!                  garbage,               '---- a rank leaves, gives up, disagrees or is late: every guest of ----'
+//!                  evicted                      the meeting is told the verdict
 //! ```
 //!
 //! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::frame::{Answer, Hello, MAX_BYTES, Secret};
+use super::frame::{Answer, Hello, MAX_BYTES, Secret, decode_farewell};
 use super::guest::{Guest, Stage};
-use super::meeting::{Meeting, same_build};
+use super::meeting::{Meeting, refused_by, same_build};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
@@ -89,36 +89,51 @@ struct Server {
     guests: Vec<Guest>,
     most_strangers: usize,
     no_accept_before: Option<Instant>,
+    /// Ranks that were told the verdict when they came.
+    told: u32,
 }
 
 /// Listen under `name` and serve the meetings of the returned book on a thread of its own. The thread ends when the
 /// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<Book>>> {
-    let listener = socket::listen(name)?;
-    let mut book = Book::default();
-    book.expect(first, until, 1);
-    let book = Arc::new(Mutex::new(book));
-    let most_strangers = MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2);
-    let server = Server {
-        pid: std::process::id() as i32,
-        listener,
-        book: book.clone(),
-        tables: BTreeMap::new(),
-        guests: Vec::new(),
-        most_strangers,
-        no_accept_before: None,
-    };
-    background::spawn("penny-meet", move || server.run())?;
+    let server = Server::new(socket::listen(name)?);
+    let book = server.book.clone();
+    book.lock().unwrap_or_else(PoisonError::into_inner).expect(first, until, 1);
+    background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(book)
 }
 
+/// Listen under `name` on this thread until `ranks` ranks have come and been told `verdict`, or `limit` is over: for rank 0,
+/// where the others would wait for it and it cannot serve their meeting.
+pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error, limit: Duration) -> io::Result<()> {
+    let mut server = Server::new(socket::listen(name)?);
+    let until = Instant::now() + limit;
+    server.tables.insert(0, Table { secret, state: State::Failed { error: verdict, until } });
+    server.run(&|server| server.told >= ranks);
+    Ok(())
+}
+
 impl Server {
-    fn run(mut self) {
+    fn new(listener: OwnedFd) -> Server {
+        Server {
+            pid: std::process::id() as i32,
+            listener,
+            book: Arc::default(),
+            tables: BTreeMap::new(),
+            guests: Vec::new(),
+            most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
+            no_accept_before: None,
+            told: 0,
+        }
+    }
+
+    /// Serve until nothing is expected and nobody is here any more, or it is `enough`.
+    fn run(mut self, enough: &dyn Fn(&Server) -> bool) {
         let mut buffer = [0u8; MAX_BYTES];
         loop {
             let now = Instant::now();
             self.look_at_the_clock(now);
-            if self.finished() {
+            if self.finished() || enough(&self) {
                 return;
             }
             let Ok((newcomers, ready)) = self.wait(now) else {
@@ -128,7 +143,9 @@ impl Server {
             let now = Instant::now();
             for at in ready {
                 match self.guests[at].stage {
-                    Stage::Stranger | Stage::Waiting { .. } => self.hear(at, &mut buffer, now),
+                    Stage::Stranger | Stage::Waiting { .. } | Stage::Attaching { .. } => {
+                        self.hear(at, &mut buffer, now);
+                    }
                     Stage::Fed { .. } => self.feed(at, now),
                     Stage::Gone => {}
                 }
@@ -214,12 +231,12 @@ impl Server {
         self.tables.retain(|serial, table| match &table.state {
             State::Failed { until, .. } => now < *until,
             State::Open(meeting) if meeting.complete() => {
-                let mut fed = guests.iter_mut().filter(|g| g.fed_by() == Some(*serial));
+                let mut here = guests.iter_mut().filter(|g| g.is_in() == Some(*serial));
                 if over(meeting.deadline()) {
-                    fed.for_each(Guest::give_up);
+                    here.for_each(Guest::give_up);
                     return false;
                 }
-                fed.next().is_some()
+                here.next().is_some()
             }
             State::Open(_) => true,
         });
@@ -269,17 +286,24 @@ impl Server {
     /// Read what a guest has to say.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
         let guest = &mut self.guests[at];
-        let packet = match socket::receive(&guest.connection, buffer) {
+        let packet = match guest.receive(buffer) {
             Ok(packet) => Some(packet),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => None,
         };
         match guest.stage {
-            // After its hello a rank has nothing to say: it has died, given up or gone mad.
-            Stage::Waiting { serial, rank } => {
+            // After its hello a rank says that it has joined, or why it gives up. Else it has died or gone mad.
+            Stage::Waiting { serial, rank } | Stage::Attaching { serial, rank } => {
+                let attaching = matches!(guest.stage, Stage::Attaching { .. });
                 guest.stage = Stage::Gone;
+                let said = packet.as_ref().and_then(|p| decode_farewell(&buffer[..p.len]));
+                if attaching && matches!(said, Some(None)) {
+                    return;
+                }
                 if let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) {
-                    let error = meeting.deserted_by(rank);
+                    // A rank that leaves because the time is over is not the one that is missing.
+                    let overdue = meeting.overdue(Instant::now());
+                    let error = overdue.unwrap_or_else(|| meeting.deserted_by(rank, said.flatten()));
                     self.fail(serial, error, now);
                 }
             }
@@ -301,7 +325,16 @@ impl Server {
         };
         if let State::Failed { error, .. } = &table.state {
             let error = error.clone();
+            self.told += 1;
             return self.guests[at].tell(&error);
+        }
+        if Hello::refuses(packet) {
+            let pid = self.guests[at].pid;
+            let refusal = same_build(packet, pid).and_then(|()| {
+                let hello = Hello::decode(packet);
+                hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
+            });
+            return self.fail(serial, refusal.unwrap_or_else(|e| e), now);
         }
         match self.seat(serial, packet, self.guests[at].pid, fds, fds_lost, now) {
             Ok(rank) => {
@@ -341,7 +374,7 @@ impl Server {
         };
         same_build(packet, pid)?;
         let Some(hello) = Hello::decode(packet) else {
-            return Err(Error::internal(format!("PID {pid} sent a hello that makes no sense")));
+            return Err(senseless(pid));
         };
         if fds_lost || fds.len() != hello.nfds as usize {
             return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
@@ -357,8 +390,10 @@ impl Server {
             return;
         }
         for guest in &mut self.guests {
-            if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
-                guest.stage = Stage::Fed { serial, next: 0, pause: None };
+            if let Stage::Waiting { serial: s, rank } = guest.stage
+                && s == serial
+            {
+                guest.stage = Stage::Fed { serial, rank, next: 0, pause: None };
             }
         }
     }
@@ -366,7 +401,7 @@ impl Server {
     /// Send as many members as the guest's socket takes now.
     fn feed(&mut self, at: usize, now: Instant) {
         let guest = &mut self.guests[at];
-        let Stage::Fed { serial, mut next, .. } = guest.stage else { return };
+        let Stage::Fed { serial, rank, mut next, .. } = guest.stage else { return };
         let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
         while let Some(member) = meeting.member(next) {
             let fds: Vec<BorrowedFd<'_>> = member.fds.iter().map(AsFd::as_fd).collect();
@@ -374,30 +409,39 @@ impl Server {
             match socket::send(&guest.connection, &answer.encode(), &fds) {
                 Ok(()) => next += 1,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    guest.stage = Stage::Fed { serial, next, pause: None };
+                    guest.stage = Stage::Fed { serial, rank, next, pause: None };
                     return;
                 }
                 Err(e) if socket::too_many_in_flight(&e) => {
-                    guest.stage = Stage::Fed { serial, next, pause: Some(now + PAUSE) };
+                    guest.stage = Stage::Fed { serial, rank, next, pause: Some(now + PAUSE) };
                     return;
                 }
-                // It has died; the communicator finds that out by itself, the others need not wait.
-                Err(_) => break,
+                Err(_) => {
+                    guest.stage = Stage::Gone;
+                    let mut buffer = [0; MAX_BYTES];
+                    let said =
+                        guest.receive(&mut buffer).ok().and_then(|p| decode_farewell(&buffer[..p.len]));
+                    let error = meeting.deserted_by(rank, said.flatten());
+                    return self.fail(serial, error, now);
+                }
             }
         }
-        guest.stage = Stage::Gone;
+        guest.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Give the verdict to everybody who waits in this meeting, and keep it for those who come later.
+    /// Give the verdict to everybody who is in this meeting, and keep it for those who come later. A program may end as soon as
+    /// one of its ranks has heard it, and this thread with it: the ranks of this process hear it last.
     fn fail(&mut self, serial: u64, error: Error, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
-        let State::Open(_) = &table.state else { return };
-        for guest in &mut self.guests {
-            if matches!(guest.stage, Stage::Waiting { serial: s, .. } if s == serial) {
-                guest.tell(&error);
-            }
+        let State::Open(meeting) = &table.state else { return };
+        // Where all have come, nobody comes later.
+        let linger = if meeting.complete() { Duration::ZERO } else { LINGER };
+        for ours in [false, true] {
+            let pid = self.pid;
+            let here = |g: &&mut Guest| g.is_in() == Some(serial) && (g.pid == pid) == ours;
+            self.guests.iter_mut().filter(here).for_each(|guest| guest.tell(&error));
         }
-        table.state = State::Failed { error, until: now + LINGER };
+        table.state = State::Failed { error, until: now + linger };
     }
 
     fn fail_all_open(&mut self, error: &Error, now: Instant) {
@@ -407,6 +451,10 @@ impl Server {
             self.fail(serial, error.clone(), now);
         }
     }
+}
+
+fn senseless(pid: i32) -> Error {
+    Error::internal(format!("PID {pid} sent a hello that makes no sense"))
 }
 
 fn unknown_ticket() -> Error {

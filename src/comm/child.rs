@@ -18,6 +18,7 @@ use super::life::{self, Entrance};
 use super::registry::{self, Handle};
 use crate::bootstrap::{self, Place, UniqueId};
 use crate::error::{Error, Result};
+use crate::transport::identity::Cause;
 use crate::types::Rank;
 use std::cell::Cell;
 
@@ -170,6 +171,12 @@ impl Communicator {
         self.usable()?;
         let members = self.members(wish, true)?;
         let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
+        if rank.is_none() && wish.colour.is_some() {
+            return Err(Error::remote(
+                "what this rank told the others of its wish came back changed: the communicator's shared memory was \
+                 overwritten; destroy it",
+            ));
+        }
         let party = self.party.as_mut().and_then(|party| party.child(rank, &members));
         let id = self.meeting_of(&members)?;
         let (Some(handle), Some(rank)) = (handle, rank) else {
@@ -187,7 +194,7 @@ impl Communicator {
         let origin = &shared.origin;
         let watch = || {
             parent.check_abort()?;
-            parent.check_ranks(members.iter().copied().filter(|&r| r != me))
+            parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
         };
         let entrance = Entrance {
             place: Place::Id(id),
@@ -198,6 +205,7 @@ impl Communicator {
             parent_ranks: Some(members.clone()),
             world: Some((origin.root, members.iter().map(|&r| origin.world[r as usize]).collect())),
             watch: &watch,
+            cause: &|| watch().err().and_then(|_| parent.cause()).map(Cause::abroad),
             party: Cell::new(party),
         };
         // A rank that cannot join says so through the parent, or the others would wait for it.

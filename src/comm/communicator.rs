@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// One rank's membership in a communicator.
 pub struct Communicator {
-    /// Dropped first: off the kernel's list before the mapping goes.
+    /// Dropped first: off the kernel's list when it has left.
     _membership: Membership,
     pub(super) shared: Arc<Shared>,
     pub(super) transport: Arc<Transport>,

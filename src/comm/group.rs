@@ -72,10 +72,10 @@ pub(super) fn end() -> Result<()> {
 pub(super) fn simulate_end() -> Result<u64> {
     let (joining, queue) = close()?;
     if !joining.is_empty() {
-        joining.iter().for_each(Joining::give_up);
-        return Err(Error::usage(
-            "a group that makes communicators cannot be simulated; close it with pennyGroupEnd",
-        ));
+        let e =
+            Error::usage("a group that makes communicators cannot be simulated; close it with pennyGroupEnd");
+        joining.iter().for_each(|joining| joining.give_up(&e));
+        return Err(e);
     }
     batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
 }
@@ -93,8 +93,9 @@ fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
         Ok((std::mem::take(&mut g.joining), std::mem::take(&mut g.queue), g.failure.take()))
     })?;
     if let Some(e) = failure {
-        joining.iter().for_each(Joining::give_up);
-        return Err(Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}")));
+        let e = Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}"));
+        joining.iter().for_each(|joining| joining.give_up(&e));
+        return Err(e);
     }
     Ok((joining, queue))
 }

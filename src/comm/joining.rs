@@ -4,8 +4,8 @@ use super::child::Birth;
 use super::config::Config;
 use super::life::{self, Entrance};
 use super::registry::{self, Handle};
-use crate::bootstrap::{Place, UniqueId};
-use crate::error::Result;
+use crate::bootstrap::{self, Place, UniqueId};
+use crate::error::{Error, Result};
 use crate::types::Rank;
 use std::sync::Arc;
 
@@ -53,8 +53,11 @@ impl Joining {
             Joining::Birth(birth) => birth.join(),
         }
     }
-    /// It will not be.
-    pub(super) fn give_up(&self) {
+    /// It will not be. The ranks that wait for this one where an id leads are told why; those of a parent hear of its next call.
+    pub(super) fn give_up(&self, why: &Error) {
+        if let Joining::Newcomer(newcomer) = self {
+            bootstrap::refuse(&Place::Id(newcomer.id), newcomer.rank, newcomer.nranks, why);
+        }
         self.handle().into_iter().for_each(registry::release);
     }
 }
@@ -83,4 +86,83 @@ pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
 /// Join one after another, all of them whatever becomes of the first; the first failure counts.
 pub(super) fn join_in_turn(row: &[Joining]) -> Result<()> {
     row.iter().map(Joining::join).fold(Ok(()), Result::and)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::{Attendance, Hello};
+    use crate::comm::introduction::Introduction;
+    use crate::error::Code;
+    use crate::memory::heap;
+    use crate::sys::process;
+    use std::os::fd::AsFd;
+
+    /// Ranks 0 and 1 of three join; rank 2 meets them, and then `ends` instead of joining.
+    fn half_joined(ends: impl FnOnce(Attendance) + Send, told: &str) {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let e = life::init_rank(3, &id, rank, &Config::default()).unwrap_err();
+                    assert_eq!(e.code, Code::RemoteError, "{e}");
+                    assert!(e.message.starts_with("rank 2 (PID ") && e.message.contains(told), "{e}");
+                });
+            }
+            scope.spawn(move || {
+                let own = heap::mine().unwrap();
+                let info = Introduction {
+                    heap: own.id(),
+                    heap_bytes: own.bytes() as u64,
+                    card: process::card(),
+                    staging: 4096,
+                    machine: 0,
+                }
+                .encode();
+                let hello = Hello { rank: 2, nranks: 3, info: &info, fds: &[own.file().as_fd()] };
+                let each = &mut |_, _: &[u8], _| Ok(());
+                ends(bootstrap::meet(&Place::Id(id), &hello, None, each, &|| Ok(())).unwrap());
+            });
+        });
+    }
+
+    #[test]
+    fn a_rank_that_gives_up_after_the_meeting_is_named_to_all_with_its_reason() {
+        half_joined(|there| there.give_up(&Error::system("no thread is left")), "no thread is left");
+    }
+
+    #[test]
+    fn a_rank_that_is_lost_after_the_meeting_is_named_to_all() {
+        half_joined(drop, "died or gave up while joining");
+    }
+
+    #[test]
+    fn a_rank_whose_group_fails_is_named_to_those_who_wait_for_it() {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let e = life::init_rank(2, &id, 0, &Config::default()).unwrap_err();
+                assert!(e.message.contains("rank 1 (PID ") && e.message.contains("rank 9 is not in"), "{e}");
+            });
+            crate::comm::group_start().unwrap();
+            crate::comm::init_rank(2, &id, 1, &Config::default()).unwrap();
+            crate::comm::init_rank(2, &id, 9, &Config::default()).unwrap_err();
+            crate::comm::group_end().unwrap_err();
+        });
+    }
+
+    #[test]
+    fn a_rank_that_cannot_come_is_named_to_all_with_its_reason() {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let e = life::init_rank(3, &id, rank, &Config::default()).unwrap_err();
+                    assert!(e.message.contains("rank 2 (PID "), "{e}");
+                    assert!(e.message.contains("cannot join: PENNY_HEAP_SIZE is no number"), "{e}");
+                });
+            }
+            bootstrap::refuse(&Place::Id(id), 2, 3, &Error::argument("PENNY_HEAP_SIZE is no number"));
+        });
+    }
 }

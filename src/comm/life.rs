@@ -3,21 +3,24 @@
 use super::communicator::Communicator;
 use super::config::{Config, Settings};
 use super::declared;
+use super::introduction::Introduction;
 use super::lease::Lease;
 use super::mailbox;
 use super::registry::{self, Handle};
 use super::shared::Origin;
 use super::shmem;
-use crate::bootstrap::{self, Hello, Place, UniqueId, Watch, launcher};
+use crate::bootstrap::{self, Attendance, Hello, Place, UniqueId, Watch, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Party};
+use crate::fabric::live::{Machine, Party, Seat};
 use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Patience;
-use crate::sys::{background, interrupt, process};
-use crate::transport::Transport;
+use crate::sys::process::{self, Card};
+use crate::sys::{background, interrupt, keeper};
+use crate::transport::identity::{Cause, Identity};
+use crate::transport::{JOINING, Transport};
 use crate::types::Rank;
 use std::cell::Cell;
 use std::fs::File;
@@ -33,7 +36,8 @@ pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) 
 
 /// Make a communicator and its handle.
 fn registered(entrance: &Entrance<'_>) -> Result<Handle> {
-    let handle = registry::reserve()?;
+    let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
+    let handle = registry::reserve().inspect_err(refuse)?;
     settle(handle, entrance).map(|()| handle)
 }
 
@@ -81,42 +85,6 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     Ok((rank as Rank, nranks as u32))
 }
 
-/// What a rank tells all others when they meet, besides descriptors.
-struct Introduction {
-    heap: heap::HeapId,
-    heap_bytes: u64,
-    pid: u32,
-    start: u64,
-    /// Rank 0's word counts for all.
-    staging: u64,
-    /// The declared machine's hash, the same on all ranks; 0: none.
-    machine: u64,
-}
-
-impl Introduction {
-    fn encode(&self) -> [u8; 56] {
-        let mut bytes = [0; 56];
-        bytes[..16].copy_from_slice(&self.heap);
-        bytes[16..24].copy_from_slice(&self.heap_bytes.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.start.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.staging.to_le_bytes());
-        bytes[40..44].copy_from_slice(&self.pid.to_le_bytes());
-        bytes[48..56].copy_from_slice(&self.machine.to_le_bytes());
-        bytes
-    }
-    fn decode(bytes: &[u8]) -> Option<Introduction> {
-        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        Some(Introduction {
-            heap: bytes.get(..16)?.try_into().ok()?,
-            heap_bytes: word(16)?,
-            start: word(24)?,
-            staging: word(32)?,
-            machine: word(48)?,
-            pid: u32::from_le_bytes(bytes.get(40..44)?.try_into().ok()?),
-        })
-    }
-}
-
 /// Methods for declared machines have a channel for every NIC, and slots for each.
 fn default_staging(nranks: u32, on_machine: bool) -> usize {
     let least = if on_machine { 256 << 10 } else { 0 };
@@ -140,6 +108,8 @@ pub(super) struct Entrance<'a> {
     pub world: Option<(Handle, Vec<Rank>)>,
     /// Asked while the others are awaited.
     pub watch: Watch<'a>,
+    /// Because of whom the watch fails.
+    pub cause: &'a dyn Fn() -> Option<Cause>,
     /// Where the members stand on the declared machine, if their parent stands on one.
     pub party: Cell<Option<Party>>,
 }
@@ -164,139 +134,191 @@ impl<'a> Entrance<'a> {
             parent_ranks: None,
             world: None,
             watch: &|| Ok(()),
+            cause: &|| None,
             party: Cell::new(None),
         }
     }
 }
 
-/// Meet the others and be one of them.
+/// Meet the others and be one of them. Whatever keeps this rank from it, the others are told.
 pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
-    let &Entrance { rank, nranks, config, .. } = entrance;
-    // A child stands where its parent stands.
-    let parent = entrance.machine();
-    let settings = Settings::read(config, parent.is_some())?;
-    let machine = parent.or(settings.machine.clone());
-    let own_heap = heap::mine()?;
-    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
-    let control = if rank == 0 {
-        Some(Control::create(Layout::new(nranks, staging.min(MOST_STAGING) as usize))?)
-    } else {
-        None
-    };
-    let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
-    let start = process::start_time(process::pid()).unwrap_or(0);
-    let introduction = Introduction {
-        heap: own_heap.id(),
-        heap_bytes: own_heap.bytes() as u64,
-        pid: process::pid(),
-        start,
-        staging,
-        machine: machine.as_ref().map_or(0, Machine::word),
-    };
-    let info = introduction.encode();
-    let mut fds = vec![own_heap.file().as_fd()];
-    fds.extend(control.as_ref().map(|c| c.file().as_fd()));
-    fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
-    let hello = Hello { rank, nranks, info: &info, fds: &fds };
-    let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
-    let mut opened: Option<Control> = None;
-    let mut board: Option<File> = None;
-    let (own_machine, mut unlike) = (introduction.machine, None);
-    let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
-    let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
-        let faulty = || {
-            Error::remote(format!("rank {peer} introduced itself wrongly; are all ranks using one libpenny?"))
+    let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
+    let prepared = Prepared::new(entrance).inspect_err(refuse)?;
+    prepared.enter(handle, entrance)
+}
+
+/// What a rank needs before it meets the others.
+struct Prepared {
+    settings: Settings,
+    machine: Option<Machine>,
+    heap: &'static heap::Heap,
+    /// Rank 0's.
+    control: Option<Control>,
+    founded: Option<Seat>,
+    introduction: Introduction,
+}
+
+impl Prepared {
+    fn new(entrance: &Entrance<'_>) -> Result<Prepared> {
+        let &Entrance { rank, nranks, config, .. } = entrance;
+        // A child stands where its parent stands.
+        let parent = entrance.machine();
+        let settings = Settings::read(config, parent.is_some())?;
+        let machine = parent.or(settings.machine.clone());
+        let heap = heap::mine()?;
+        keeper::prepare()?;
+        let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
+        let layout = || Layout::new(nranks, staging.min(MOST_STAGING) as usize);
+        let control = (rank == 0).then(|| Control::create(layout())).transpose()?;
+        let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
+        let introduction = Introduction {
+            heap: heap.id(),
+            heap_bytes: heap.bytes() as u64,
+            card: process::card(),
+            staging,
+            machine: machine.as_ref().map_or(0, Machine::word),
         };
-        let faulty_memory =
-            |e: Error| Error::new(e.code, format!("what rank {peer} shares cannot be mapped: {}", e.message));
-        let introduction = Introduction::decode(info).ok_or_else(faulty)?;
-        if introduction.machine != own_machine {
-            unlike.get_or_insert(peer);
-        }
-        let mut fds = fds.into_iter().map(File::from);
-        let heap_file = fds.next().ok_or_else(faulty)?;
-        let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
-        let heap = heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
-        if peer == 0 && rank != 0 {
-            let file = fds.next().ok_or_else(faulty)?;
-            let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
-            opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
-            board = fds.next();
-        }
-        *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
-        Ok(())
-    };
-    bootstrap::meet_watching(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
-    if let Some(peer) = unlike {
-        return Err(declared::unlike(rank, machine.as_ref(), peer));
+        Ok(Prepared { settings, machine, heap, control, founded, introduction })
     }
-    let control =
-        control.or(opened).ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
-    if peers[rank as usize].is_none() {
-        peers[rank as usize] = Some((heap::own()?, introduction));
+
+    fn enter(self, handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
+        let Prepared { settings, machine, heap: own_heap, control, founded, introduction } = self;
+        let &Entrance { rank, nranks, .. } = entrance;
+        let info = introduction.encode();
+        let mut fds = vec![own_heap.file().as_fd()];
+        fds.extend(control.as_ref().map(|c| c.file().as_fd()));
+        fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
+        let hello = Hello { rank, nranks, info: &info, fds: &fds };
+        let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
+        let mut opened: Option<Control> = None;
+        let mut board: Option<File> = None;
+        let (own_machine, mut unlike) = (introduction.machine, None);
+        let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
+        let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
+            let faulty = || {
+                Error::remote(format!(
+                    "rank {peer} introduced itself wrongly; are all ranks using one libpenny?"
+                ))
+            };
+            let faulty_memory = |e: Error| {
+                Error::new(e.code, format!("what rank {peer} shares cannot be mapped: {}", e.message))
+            };
+            let introduction = Introduction::decode(info).ok_or_else(faulty)?;
+            if introduction.machine != own_machine {
+                unlike.get_or_insert(peer);
+            }
+            let mut fds = fds.into_iter().map(File::from);
+            let heap_file = fds.next().ok_or_else(faulty)?;
+            if peer == 0 && rank != 0 {
+                let file = fds.next().ok_or_else(faulty)?;
+                let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
+                opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
+                board = fds.next();
+            }
+            let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
+            let heap = heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
+            *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
+            Ok(())
+        };
+        let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
+        let begun = move || {
+            if let Some(peer) = unlike {
+                return Err(declared::unlike(rank, machine.as_ref(), peer));
+            }
+            let control = control
+                .or(opened)
+                .ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
+            if peers[rank as usize].is_none() {
+                peers[rank as usize] = Some((heap::own()?, introduction));
+            }
+            let mut heaps = Vec::with_capacity(nranks as usize);
+            let mut identities = Vec::with_capacity(nranks as usize);
+            for (r, peer) in peers.into_iter().enumerate() {
+                let (heap, who) =
+                    peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
+                heaps.push(heap);
+                identities.push(Identity::new(who.card, introduction.card));
+            }
+            let control = Arc::new(control);
+            let patience = Patience::for_ranks(nranks as usize, settings.spins);
+            let transport =
+                Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
+            transport.introduce(identities);
+            let membership = control.keep(rank);
+            Ok((transport, membership, board))
+        };
+        // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
+        let (transport, membership, board) = match begun() {
+            Ok(begun) => begun,
+            Err(e) => {
+                attendance.give_up(&e);
+                return Err(e);
+            }
+        };
+        let joined = membership.and_then(|membership| {
+            attach(&transport, introduction.card, &attendance, entrance.watch)?;
+            let party = match entrance.party.take() {
+                Some(party) => Some(party),
+                None => declared::stand(founded, settings.machine, board, rank, nranks)?,
+            };
+            Ok((membership, party))
+        });
+        let (membership, party) = match joined {
+            Ok(joined) => {
+                attendance.joined();
+                joined
+            }
+            Err(e) => {
+                // First why, for those who are still here, then that, for those who went on.
+                attendance.give_up(&e);
+                if let Some(cause) = (entrance.cause)() {
+                    transport.publish_cause(cause);
+                }
+                transport.fail(JOINING);
+                return Err(e);
+            }
+        };
+        let planner =
+            declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
+        let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
+        let parent_ranks = entrance.parent_ranks.clone();
+        let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
+        Ok(Communicator::new(handle, transport, membership, planner, entrance.device, party, origin))
     }
-    let mut heaps = Vec::with_capacity(nranks as usize);
-    let mut pids = Vec::with_capacity(nranks as usize);
-    for (r, peer) in peers.into_iter().enumerate() {
-        let (heap, who) =
-            peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
-        heaps.push(heap);
-        pids.push(who.pid);
-    }
-    let control = Arc::new(control);
-    let membership = control.keep(rank)?;
-    let patience = Patience::for_ranks(nranks as usize, settings.spins);
-    let transport = Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
-    attach(&transport, &control, &pids, start, entrance.watch)?;
-    let party = match entrance.party.take() {
-        Some(party) => Some(party),
-        None => declared::stand(founded, settings.machine, board, rank, nranks)?,
-    };
-    let planner =
-        declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
-    let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
-    let parent_ranks = entrance.parent_ranks.clone();
-    let origin = Origin { config: config.clone(), parent_ranks, root, world };
-    Ok(Communicator::new(handle, transport, membership, planner, entrance.device, party, origin))
 }
 
 /// Announce this rank and wait until all are there.
-fn attach(t: &Transport, control: &Control, pids: &[u32], start: u64, watch: Watch<'_>) -> Result<()> {
-    let (rank, header) = (t.rank(), control.header());
-    let life = control.life(rank);
-    life.pid.store(process::pid(), Ordering::Relaxed);
-    life.start.store(start, Ordering::Relaxed);
+fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: Watch<'_>) -> Result<()> {
+    let (rank, header) = (t.rank(), t.control().header());
+    let life = t.control().life(rank);
+    life.pid.store(card.pid, Ordering::Relaxed);
+    life.start.store(card.start, Ordering::Relaxed);
     life.state.store(ALIVE, Ordering::Release);
     if rank == 0 {
         header.magic.store(MAGIC, Ordering::Relaxed);
     }
     header.attached.fetch_add(1, Ordering::AcqRel);
     t.after_post();
-    let missing = || (0..t.nranks()).filter(|&r| !t.joined(r)).collect::<Vec<_>>();
+    let others = || (0..t.nranks()).filter(|&r| r != rank);
     let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
     t.wait_watching(
         t.deadline(),
         all_there,
         || {
-            let well =
-                watch().and_then(|()| t.check_ranks((0..t.nranks()).filter(|&r| r != rank && t.joined(r))));
+            let well = watch().and_then(|()| attendance.news()).and_then(|()| t.watch_ranks(others()));
             // Whoever has seen that all are there may leave at once.
             if all_there() {
                 return Ok(());
             }
-            well?;
-            // A rank that has not joined has no life line yet; its PID must do.
-            match missing()
-                .into_iter()
-                .find(|&r| matches!(process::state(pids[r as usize]), None | Some("dead")))
-            {
-                Some(r) => {
-                    Err(Error::remote(format!("rank {r} (pid {}) died while joining", pids[r as usize])))
-                }
-                None => Ok(()),
-            }
+            // The server may know why a rank gave up that has only said that it did.
+            well.map_err(
+                |e| if t.has_given_up(others()) { attendance.last_news().err().unwrap_or(e) } else { e },
+            )
         },
-        || Error::timeout(format!("ranks did not finish joining: {}", t.who(&missing()))),
+        || {
+            let missing: Vec<Rank> = others().filter(|&r| !t.joined(r)).collect();
+            Error::timeout(format!("ranks did not finish joining: {}", t.who(&missing)))
+        },
     )
 }
 

@@ -11,6 +11,7 @@ mod declared;
 mod exchange;
 mod group;
 mod immediate;
+mod introduction;
 mod joining;
 mod lease;
 mod life;

@@ -297,7 +297,7 @@ impl Communicator {
             t.check_abort()?;
             t.check_alarm()?;
             pending.iter().try_for_each(|p| {
-                let well = t.check_ranks(std::iter::once(p.place.peer).filter(|&peer| peer != t.rank()));
+                let well = t.watch_ranks(std::iter::once(p.place.peer).filter(|&peer| peer != t.rank()));
                 well.or_else(|gone| if p.is_there(t) { Ok(()) } else { Err(gone) })
             })
         };

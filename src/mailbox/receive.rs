@@ -1,7 +1,7 @@
 //! Receiving, and being done with what was received.
 
 use super::seat::Sitting;
-use super::set::Mailboxes;
+use super::set::{Awaited, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::FLIT;
@@ -36,7 +36,7 @@ impl Mailboxes {
                 head = words.head(thread, position);
                 head.is_some()
             };
-            self.wait(thread, ready, || self.hope(), || "a message".into())?;
+            self.wait(thread, ready, || self.hope(), || Awaited::of_all("a message"))?;
         }
         let slot = head.ok_or_else(|| Error::internal("a wait for a message ended without one"))?;
         self.open_letter(&sitting, slot)

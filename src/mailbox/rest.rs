@@ -1,6 +1,6 @@
 //! Waiting for whatever comes first, and for the end of all work.
 
-use super::set::Mailboxes;
+use super::set::{Awaited, Mailboxes};
 use crate::error::{Error, Result};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
@@ -50,9 +50,11 @@ impl Mailboxes {
             _ => self.hope(),
         };
         let what = || match (dest, want.recv) {
-            (Some(dest), true) => format!("a message, or a free slot of rank {dest}'s mailbox"),
-            (Some(dest), false) => format!("a free slot of rank {dest}'s mailbox"),
-            (None, _) => "a message".into(),
+            (Some(dest), true) => {
+                Awaited::of_all(format!("a message, or a free slot of rank {dest}'s mailbox"))
+            }
+            (Some(dest), false) => Awaited::of(dest, format!("a free slot of rank {dest}'s mailbox")),
+            (None, _) => Awaited::of_all("a message"),
         };
         match dest {
             Some(dest) => self.announced(thread, dest, || self.wait(thread, ready, watch, what))?,
@@ -91,7 +93,7 @@ impl Mailboxes {
             let watch =
                 || self.transport.check_ranks((0..self.transport.nranks()).filter(|&r| r != self.rank()));
             let watch = || self.hope().and_then(|()| watch());
-            let ended = self.wait(thread, ready, watch, || self.who_works());
+            let ended = self.wait(thread, ready, watch, || Awaited::of_all(self.who_works()));
             words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
             ended
         };
@@ -102,7 +104,12 @@ impl Mailboxes {
                 return ended.map(|()| Rest::Message);
             }
             let ready = || counts.verdict(round).is_some();
-            self.wait(thread, ready, || self.hope(), || "the verdict of who ended a round".into())?;
+            self.wait(
+                thread,
+                ready,
+                || self.hope(),
+                || Awaited::of_all("the verdict of the rank that ended a round"),
+            )?;
         }
         sitting.end_round();
         self.come_to(counts.ended_ps.load(Ordering::Relaxed))?;

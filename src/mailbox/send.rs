@@ -1,6 +1,6 @@
 //! Sending.
 
-use super::set::Mailboxes;
+use super::set::{Awaited, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::{Block, FLIT};
@@ -96,10 +96,11 @@ impl Mailboxes {
             claimed.is_some()
         };
         let what = || {
-            format!(
-                "a free slot of rank {dest}'s mailbox; its threads do not receive and free the {} messages in it",
-                words.slots.len()
-            )
+            let slots = words.slots.len();
+            let what = format!(
+                "a free slot of rank {dest}'s mailbox (its threads do not receive and free the {slots} messages in it)"
+            );
+            Awaited::of(dest, what)
         };
         self.announced(thread, dest, || self.wait(thread, ready, || self.able(dest), what))?;
         claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
@@ -107,7 +108,7 @@ impl Mailboxes {
 
     /// Will somebody free slots of `dest`'s mailbox?
     pub(super) fn able(&self, dest: Rank) -> Result<()> {
-        self.transport.check_hope()?;
+        self.transport.watch_hope()?;
         self.transport.check_ranks(Some(dest).filter(|&r| r != self.rank()).into_iter())
     }
 
@@ -161,11 +162,13 @@ impl Mailboxes {
     fn wait_for_turn(&self, thread: u32, dest: Rank) -> Result<()> {
         let words = self.words(dest);
         let what = || match words.holder() {
-            Some(rank) => format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"),
-            None => format!("its turn at rank {dest}'s mailbox"),
+            Some(rank) if rank < self.transport.nranks() => {
+                Awaited::of(rank, format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"))
+            }
+            _ => Awaited::of_all(format!("its turn at rank {dest}'s mailbox")),
         };
         // Nobody is woken when a turn ends, and a declared machine knows nothing of turns.
-        self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.check_hope(), what)
+        self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.watch_hope(), what)
     }
 
     /// Ring threads of a mailbox, if they sleep.

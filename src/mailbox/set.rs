@@ -32,6 +32,24 @@ pub struct Mailboxes {
     generation: u32,
 }
 
+/// What a thread has waited for in vain, in words.
+pub(super) struct Awaited {
+    pub what: String,
+    /// The rank that it depends on; `None`: it could come from any.
+    pub of: Option<Rank>,
+}
+
+impl Awaited {
+    /// From any rank.
+    pub fn of_all(what: impl Into<String>) -> Awaited {
+        Awaited { what: what.into(), of: None }
+    }
+    /// From one rank.
+    pub fn of(rank: Rank, what: String) -> Awaited {
+        Awaited { what, of: Some(rank) }
+    }
+}
+
 /// What has gone through a rank's mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -199,7 +217,7 @@ impl Mailboxes {
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> String,
+        what: impl Fn() -> Awaited,
     ) -> Result<()> {
         match &self.timed {
             None => self.wait_here(thread, ready, watch, what),
@@ -214,7 +232,7 @@ impl Mailboxes {
         thread: u32,
         mut ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> String,
+        what: impl Fn() -> Awaited,
     ) -> Result<()> {
         if eagerly(&mut ready) {
             return Ok(());
@@ -231,20 +249,25 @@ impl Mailboxes {
 
     /// The deadline came first.
     #[cold]
-    pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> String) -> Error {
-        let t = &*self.transport;
+    pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> Awaited) -> Error {
+        let (t, Awaited { what, of }) = (&*self.transport, what());
+        let ranks: Vec<Rank> = match of {
+            Some(rank) => vec![rank],
+            None => (0..t.nranks()).filter(|&r| r != t.rank() || t.nranks() == 1).collect(),
+        };
         Error::timeout(format!(
-            "thread {thread} of rank {} waited {} for {}; if the others are only slow, raise PENNY_TIMEOUT or timeoutMs",
+            "thread {thread} of rank {} waited {} for {what}, which could come from {}; if the others are only slow, raise \
+             PENNY_TIMEOUT or timeoutMs",
             t.rank(),
             seconds(t.timeout_ns()),
-            what()
+            t.who(&ranks)
         ))
     }
 
     /// Can anything still come? Not from those who have left, nor if a rank died.
     pub(super) fn hope(&self) -> Result<()> {
         self.open()?;
-        self.transport.check_hope()
+        self.transport.watch_hope()
     }
 
     pub(super) fn open(&self) -> Result<()> {

@@ -17,7 +17,7 @@
 //! gets a slot that they all wait for, and what a call sees that does not wait, depends on the host as well.
 
 use super::send::Letter;
-use super::set::Mailboxes;
+use super::set::{Awaited, Mailboxes};
 use crate::error::Result;
 use crate::fabric::live::{Seat, Standing};
 use crate::memory::mailbox::FLIT;
@@ -108,7 +108,7 @@ impl Mailboxes {
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> String,
+        what: impl Fn() -> Awaited,
     ) -> Result<()> {
         // ORDER: what tells others of this wait comes before the first look; partner: the fence in `slot_freed`.
         fence(Ordering::SeqCst);

@@ -169,7 +169,6 @@ unsafe impl ShmSafe for PostLine {}
 
 /// A mapped board.
 pub struct Board {
-    /// Goes before the mapping does.
     kept: Mutex<Option<Kept>>,
     segment: Segment,
     file: File,
@@ -233,8 +232,9 @@ impl Board {
     }
     /// Have the kernel announce the end of this process at a rank's place.
     pub fn keep(&self, place: u32) -> Result<()> {
-        // SAFETY: it is dropped before the mapping is: with the board, in the order of its fields.
-        let kept = unsafe { keeper::keep(&self.place(place).life) }?;
+        assert!((place as usize) < self.places, "a rank outside of the board");
+        let line = self.layout().place + place as usize * size_of::<PlaceLine>();
+        let kept = keeper::keep(&self.file, line + std::mem::offset_of!(PlaceLine, life))?;
         *self.kept.lock().unwrap_or_else(|e| e.into_inner()) = Some(kept);
         Ok(())
     }

@@ -17,7 +17,6 @@ use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
 use std::fs::File;
-use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
 pub const DEPTH: usize = 8;
@@ -45,7 +44,9 @@ pub struct Header {
     /// Ranks that have finished joining.
     pub attached: AtomicU32,
     _pad: AtomicU32,
-    _line: [AtomicU64; 6],
+    /// Because of whom the first rank to give up did so (`transport::identity::Cause`); 0: nobody has told.
+    pub cause: AtomicU64,
+    _line: [AtomicU64; 5],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
@@ -257,8 +258,6 @@ pub struct Control {
 /// A rank's entry in the list of those whose end the kernel announces. Dropping it takes the rank off the list.
 pub struct Membership {
     _kept: Kept,
-    /// Keeps the life line mapped; declared, hence dropped, after `_kept`.
-    _control: Arc<Control>,
 }
 
 impl Control {
@@ -276,10 +275,10 @@ impl Control {
         &self.file
     }
     /// Have the kernel announce the end of this process in a rank's life line.
-    pub fn keep(self: &Arc<Control>, rank: u32) -> Result<Membership> {
-        // SAFETY: the membership holds the mapping and is dropped before it.
-        let kept = unsafe { keeper::keep(&self.life(rank).node) }?;
-        Ok(Membership { _kept: kept, _control: self.clone() })
+    pub fn keep(&self, rank: u32) -> Result<Membership> {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        let line = self.layout.life + rank as usize * size_of::<Life>();
+        Ok(Membership { _kept: keeper::keep(&self.file, line + std::mem::offset_of!(Life, node))? })
     }
     /// Reserve the space of the ring from one rank to another. Both ends do it before they touch it.
     pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {

@@ -189,7 +189,7 @@ impl Domain {
             ))
         };
         // Its own rank may end the heap while a thread waits in it.
-        let watch = || self.usable().and_then(|()| t.check_hope());
+        let watch = || self.usable().and_then(|()| t.watch_hope());
         match &self.timed {
             None => t.wait_watching(t.deadline(), ready, watch, expired),
             Some(timed) => timed.seat.await_store(ready, t.deadline(), watch, expired),

@@ -11,6 +11,7 @@
 use std::fmt::Write;
 
 use super::check::{self, Proof};
+#[cfg(feature = "internals")]
 use super::link::{Linked, LinkedStep, Source};
 use super::{Chunk, Operand, Plan, Step, View};
 use crate::types::Rank;
@@ -52,6 +53,7 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
     out
 }
 
+#[cfg(feature = "internals")]
 const LINKED_LEGEND: &str = "\
 level     waves after a slice has entered until the step runs; within a wave higher levels run first
 folds     what is combined, left to right: own is the rank's input, r3 what rank 3 sent
@@ -60,6 +62,7 @@ read by   who gets the result: one copy, however many
 elements  the chunk's place in its block
 ";
 
+#[cfg(feature = "internals")]
 /// A table of one rank's linked program in the order in which a wave runs it, for blocks of `count` elements, with a legend.
 pub fn linked(view: &View, linked: &Linked, count: usize) -> String {
     let mut table = vec![["level", "folds", "keeps", "read by", "chunk", "elements"].map(String::from)];

@@ -1,19 +1,29 @@
 //! A thread whose death the kernel announces in shared memory.
 //!
-//! The keeper registers a robust-futex list and sleeps. When its process ends, by exit, abort, exec or SIGKILL, the
-//! kernel walks the list and sets `FUTEX_OWNER_DIED` in every word on it, in tens of microseconds and with nobody's
-//! help. One keeper a process serves all communicators; their words are linked into its list.
+//! A keeper registers a robust-futex list and sleeps. When its process ends, by exit, abort, exec or SIGKILL, the
+//! kernel walks the list and sets `FUTEX_OWNER_DIED` in the word of every node, in tens of microseconds and with nobody's
+//! help. The nodes lie in memory of this process alone: a peer can overwrite words, but nothing that the kernel follows.
+//! The list has one offset from its nodes to their words, so the pages of the words are mapped a second time, each at that
+//! offset from the page of its node:
 //!
 //! ```text
-//!     head --> node 0 --> node 1 --> head          a node is one pointer; its futex word lies right behind it
-//!                |8          |8
-//!              word        word  = keeper's TID
+//!     private pages    | head | node 1 | node 2 |      | ...        head --> node 2 --> node 1 --> head
+//!                         :       |        |
+//!                         :       | futex_offset: the same for all
+//!                         :       v        v
+//!     shared pages     |      | word 1 | word 2 | free | ...        pages of the communicators' segments
 //! ```
+//!
+//! A node lies in its page where its word lies in the other. The kernel follows at most 2048 nodes of a list, so a block has
+//! fewer, and a process that watches over more words has several keepers.
 
+use super::background;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, MutexGuard};
 
 /// Set in a word by the kernel when its keeper's process has ended.
 pub const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
@@ -21,14 +31,12 @@ pub const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
 /// What a rank keeps in shared memory so that others learn of its end.
 #[repr(C)]
 pub struct LifeNode {
-    /// The kernel's list pointer; meaningful only in the owner's address space. LAYOUT: the word follows at +8.
-    next: AtomicU64,
-    /// The keeper's TID while the owner lives; `OWNER_DIED` set afterwards; 0 before and after membership.
+    /// The keeper's TID while the owner lives; `OWNER_DIED` set afterwards; 0 before and after membership. LAYOUT: first.
     word: AtomicU32,
-    _pad: u32,
+    _pad: [AtomicU32; 3],
 }
 
-const _: () = assert!(std::mem::offset_of!(LifeNode, word) == 8 && std::mem::size_of::<LifeNode>() == 16);
+const _: () = assert!(std::mem::offset_of!(LifeNode, word) == 0 && std::mem::size_of::<LifeNode>() == 16);
 
 impl LifeNode {
     /// Has the owner's process ended without leaving first?
@@ -46,93 +54,269 @@ struct Head {
     pending: AtomicU64,
 }
 
-static HEAD: Head = Head { list: AtomicU64::new(0), futex_offset: 8, pending: AtomicU64::new(0) };
+/// Pages of one half of a block. Below the kernel's `ROBUST_LIST_LIMIT`, which is 2048.
+const PAGES: usize = 1024;
 
-struct Keeper {
-    /// The fork generation that started it: a forked child needs its own.
-    generation: u32,
+/// One keeper thread's list and the memory that it lies in, which stays until the process ends.
+struct Block {
+    /// The first private page; the first shared one is `PAGES` pages behind it.
+    base: usize,
+    page: usize,
+    /// The thread. Written before the block is used.
     tid: u32,
+    /// Pages of nodes that nothing is in.
+    free: Vec<usize>,
 }
 
-static KEEPER: Mutex<Option<Keeper>> = Mutex::new(None);
-
-/// A node's membership in this process's list. Leaving is dropping.
-pub struct Kept {
-    node: *const LifeNode,
+struct Keepers {
+    /// The fork generation that started them: a forked child needs its own.
     generation: u32,
+    blocks: Vec<Block>,
 }
 
-// SAFETY: the pointer is only dereferenced under KEEPER's lock, while the mapping behind it is alive (see `keep`).
-unsafe impl Send for Kept {}
+static KEEPERS: Mutex<Keepers> = Mutex::new(Keepers { generation: 0, blocks: Vec::new() });
 
-/// Link a node, so that the end of this process shows in it.
-///
-/// # Safety
-/// The node must stay mapped until the returned value is dropped.
-pub unsafe fn keep(node: &LifeNode) -> Result<Kept> {
+/// A word's membership in a list of this process. Leaving is dropping.
+pub struct Kept {
+    generation: u32,
+    block: usize,
+    /// The index of its pages.
+    at: usize,
+    /// Where the word lies in its page.
+    within: usize,
+}
+
+/// Makes sure that this process can watch over a word: starts a keeper if there is none with room.
+pub fn prepare() -> Result<()> {
+    room().map(drop)
+}
+
+/// Links the [`LifeNode`] at `offset` of a file, so that the end of this process shows in it.
+pub fn keep(file: &File, offset: usize) -> Result<Kept> {
+    let (mut keepers, block) = room()?;
+    let generation = keepers.generation;
+    let block_at = &mut keepers.blocks[block];
+    let within = offset % block_at.page;
+    if !within.is_multiple_of(8) {
+        return Err(Error::internal("a life line is misaligned"));
+    }
+    let Some(at) = block_at.free.pop() else { return Err(Error::internal("a keeper without room")) };
+    if let Err(e) = block_at.map(at, file, offset - within) {
+        block_at.free.push(at);
+        return Err(e);
+    }
+    block_at.link(at, within);
+    Ok(Kept { generation, block, at, within })
+}
+
+/// The keepers, and which of them has room for a word.
+fn room() -> Result<(MutexGuard<'static, Keepers>, usize)> {
     super::fork::watch();
     let generation = super::fork::generation();
-    let mut keeper = KEEPER.lock().unwrap_or_else(|e| e.into_inner());
-    if keeper.as_ref().is_none_or(|k| k.generation != generation) {
-        *keeper = Some(Keeper { generation, tid: start()? });
+    let mut keepers = KEEPERS.lock().unwrap_or_else(|e| e.into_inner());
+    if keepers.generation != generation {
+        // The parent's lists are none of this process's; their memory is not worth the risk of unmapping it.
+        *keepers = Keepers { generation, blocks: Vec::new() };
     }
-    let tid = keeper.as_ref().map_or(0, |k| k.tid);
-    // The kernel may walk the list at any instant from here on, so a node is complete before it becomes reachable.
-    node.word.store(tid, Ordering::Relaxed);
-    node.next.store(HEAD.list.load(Ordering::Relaxed), Ordering::Relaxed);
-    HEAD.list.store(node as *const LifeNode as u64, Ordering::Release);
-    Ok(Kept { node, generation })
+    let block = match keepers.blocks.iter().position(|block| !block.free.is_empty()) {
+        Some(block) => block,
+        None => {
+            let block = Block::start()?;
+            keepers.blocks.push(block);
+            keepers.blocks.len() - 1
+        }
+    };
+    Ok((keepers, block))
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let _lock = KEEPER.lock().unwrap_or_else(|e| e.into_inner());
-        if self.generation != super::fork::generation() {
-            return; // A forked child has no part in its parent's list.
+        let mut keepers = KEEPERS.lock().unwrap_or_else(|e| e.into_inner());
+        if self.generation != super::fork::generation() || keepers.generation != self.generation {
+            return; // A forked child has no part in its parent's lists.
         }
-        // SAFETY: the node is still mapped (`keep`'s contract), and so is every node before it in the list.
-        unsafe {
-            let mut link = &HEAD.list;
-            loop {
-                let at = link.load(Ordering::Relaxed);
-                if at == head_address() || at == 0 {
-                    return;
-                }
-                let node = &*(at as *const LifeNode);
-                if std::ptr::eq(node, self.node) {
-                    link.store(node.next.load(Ordering::Relaxed), Ordering::Release);
-                    node.word.store(0, Ordering::Release);
-                    return;
-                }
-                link = &node.next;
-            }
+        if let Some(block) = keepers.blocks.get_mut(self.block) {
+            block.unlink(self.at, self.within);
+            block.unmap(self.at);
+            block.free.push(self.at);
         }
     }
 }
 
-fn head_address() -> u64 {
-    &raw const HEAD as u64
+impl Block {
+    /// Reserves the memory and starts the thread; returns once its list is registered.
+    fn start() -> Result<Block> {
+        // SAFETY: sysconf takes a constant and returns a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
+        let half = PAGES * page;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), 2 * half, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(no_memory());
+        }
+        // SAFETY: the first half of the mapping made above, which nobody uses yet.
+        if unsafe { libc::mprotect(base, half, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+            let e = no_memory();
+            // SAFETY: the mapping made above, which nobody uses.
+            unsafe { libc::munmap(base, 2 * half) };
+            return Err(e);
+        }
+        let base = base as usize;
+        // SAFETY: the block's first page, zeroed, page-aligned, never unmapped once the thread runs, and used as nothing else.
+        let head = unsafe {
+            let head = base as *mut Head;
+            (*head).futex_offset = half as libc::c_long;
+            &*head
+        };
+        head.list.store(base as u64, Ordering::Relaxed);
+        let (tell, told) = sync_channel(1);
+        let thread = background::spawn_with_stack("penny-keeper", 64 << 10, move || {
+            // SAFETY: the head has the kernel's layout and stays. This thread owns no robust pthread mutex, so replacing the
+            // list that the C library registered for it loses nothing.
+            let (tid, done) = unsafe {
+                let done =
+                    libc::syscall(libc::SYS_set_robust_list, &raw const *head, std::mem::size_of::<Head>());
+                (libc::syscall(libc::SYS_gettid) as u32, done)
+            };
+            let refused = done != 0;
+            let _ = tell.send(if refused { 0 } else { tid });
+            if refused {
+                return;
+            }
+            // BOUND: the process ends.
+            loop {
+                std::thread::park();
+            }
+        });
+        let why = match thread.map(|_| told.recv()) {
+            Ok(Ok(tid)) if tid != 0 => {
+                return Ok(Block { base, page, tid, free: (1..PAGES).rev().collect() });
+            }
+            Ok(_) => {
+                Error::system("the kernel refuses robust futex lists; Penny cannot watch over its ranks")
+            }
+            Err(e) => Error::system(format!("cannot start the keeper thread: {e}; check `ulimit -u`")),
+        };
+        // SAFETY: no thread has registered the list, and nobody else knows of the mapping.
+        unsafe { libc::munmap(base as *mut libc::c_void, 2 * half) };
+        Err(why)
+    }
+
+    /// Maps the page at `offset` of a file as the shared page of an index.
+    fn map(&self, at: usize, file: &File, offset: usize) -> Result<()> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+        let (page, fd) = (self.shared(at) as *mut libc::c_void, file.as_raw_fd());
+        // SAFETY: replaces a page of the block's own that no node refers to.
+        let mapped = unsafe { libc::mmap(page, self.page, access, flags, fd, offset as libc::off_t) };
+        if mapped == libc::MAP_FAILED { Err(no_memory()) } else { Ok(()) }
+    }
+
+    /// Takes that page away; its addresses stay the block's.
+    fn unmap(&self, at: usize) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let page = self.shared(at) as *mut libc::c_void;
+        // SAFETY: replaces a page of the block's own that no node refers to any more. If it fails, the old one stays.
+        unsafe { libc::mmap(page, self.page, libc::PROT_NONE, flags, -1, 0) };
+    }
+
+    fn shared(&self, at: usize) -> usize {
+        self.base + (PAGES + at) * self.page
+    }
+
+    /// The word of an index whose shared page is mapped.
+    fn word(&self, at: usize, within: usize) -> &AtomicU32 {
+        // SAFETY: within the mapped page and aligned to 8 (`keep`); peers change it through atomics only.
+        unsafe { &*((self.shared(at) + within) as *const AtomicU32) }
+    }
+
+    /// The kernel's list pointer at an address.
+    fn pointer(&self, addr: usize) -> &AtomicU64 {
+        debug_assert!(addr - self.base < PAGES * self.page && addr.is_multiple_of(8));
+        // SAFETY: within the private half, which is mapped for as long as the process lives, and aligned.
+        unsafe { &*(addr as *const AtomicU64) }
+    }
+
+    fn node(&self, at: usize, within: usize) -> usize {
+        self.base + at * self.page + within
+    }
+
+    fn link(&self, at: usize, within: usize) {
+        let (node, list) = (self.node(at, within), self.pointer(self.base));
+        // The kernel may walk the list at any instant from here on, so a node is complete before it becomes reachable.
+        self.word(at, within).store(self.tid, Ordering::Relaxed);
+        self.pointer(node).store(list.load(Ordering::Relaxed), Ordering::Relaxed);
+        list.store(node as u64, Ordering::Release);
+    }
+
+    fn unlink(&self, at: usize, within: usize) {
+        let (node, mut link) = (self.node(at, within), self.base);
+        // BOUND: the nodes of the list, which only this process writes.
+        loop {
+            let next = self.pointer(link).load(Ordering::Relaxed) as usize;
+            if next == self.base {
+                break;
+            }
+            if next == node {
+                let after = self.pointer(node).load(Ordering::Relaxed);
+                self.pointer(link).store(after, Ordering::Release);
+                break;
+            }
+            link = next;
+        }
+        self.word(at, within).store(0, Ordering::Release);
+    }
 }
 
-/// Start the keeper thread; returns its TID once its list is registered.
-fn start() -> Result<u32> {
-    HEAD.list.store(head_address(), Ordering::Relaxed);
-    let (tell, told) = sync_channel(1);
-    super::background::spawn_with_stack("penny-keeper", 64 << 10, move || {
-        // SAFETY: HEAD is static and has the kernel's layout. This thread owns no robust pthread mutex, so
-        // replacing the list that the C library registered for it loses nothing.
-        let (tid, done) = unsafe {
-            let done = libc::syscall(libc::SYS_set_robust_list, &raw const HEAD, std::mem::size_of::<Head>());
-            (libc::syscall(libc::SYS_gettid) as u32, done)
-        };
-        let _ = tell.send(if done == 0 { tid } else { 0 });
-        loop {
-            std::thread::park();
+fn no_memory() -> Error {
+    let e = std::io::Error::last_os_error();
+    Error::system(format!("cannot map memory for the keeper of this rank's life: {e}; check `ulimit -v`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::shm;
+
+    fn words(file: &File, bytes: usize) -> Vec<u32> {
+        use std::os::unix::fs::FileExt;
+        let mut all = vec![0; bytes];
+        file.read_exact_at(&mut all, 0).unwrap();
+        all.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word)).collect()
+    }
+
+    #[test]
+    fn words_of_many_files_are_kept_by_more_than_one_thread_and_cleared_in_any_order() {
+        let file = shm::create(1 << 16, 1 << 16, 1 << 16).unwrap();
+        let mut all: Vec<Kept> = (0..PAGES + 50).map(|i| keep(&file, i * 64 % (1 << 16)).unwrap()).collect();
+        let held = words(&file, 1 << 16);
+        let tids: std::collections::BTreeSet<u32> = held.iter().copied().filter(|&word| word != 0).collect();
+        assert!(tids.len() >= 2, "{tids:?}");
+        assert!((0..1 << 16).step_by(64).all(|at| held[at / 4] & OWNER_DIED == 0 && held[at / 4] != 0));
+        // Not the order in which they were linked.
+        while !all.is_empty() {
+            let middle = all.len() / 2;
+            drop(all.swap_remove(middle));
         }
-    })
-    .map_err(|e| Error::system(format!("cannot start the keeper thread: {e}; check `ulimit -u`")))?;
-    match told.recv() {
-        Ok(tid) if tid != 0 => Ok(tid),
-        _ => Err(Error::system("the kernel refuses robust futex lists; Penny cannot watch over its ranks")),
+        assert!(words(&file, 1 << 16).iter().all(|&word| word == 0));
+    }
+
+    #[test]
+    fn threads_that_keep_and_let_go_at_once_do_not_lose_a_word() {
+        let file = shm::create(1 << 16, 1 << 16, 1 << 16).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let at = (thread * 4096 + round % 4 * 64) as u64;
+                        let kept = keep(file, at as usize).unwrap();
+                        assert_ne!(words(file, 1 << 16)[at as usize / 4], 0);
+                        drop(kept);
+                        assert_eq!(words(file, 1 << 16)[at as usize / 4], 0);
+                    }
+                });
+            }
+        });
     }
 }

@@ -2,12 +2,13 @@
 
 pub mod agreement;
 pub mod arrival;
+pub mod identity;
 pub mod pace;
 pub mod pair;
 pub mod watch;
 
 use crate::error::{Error, Result};
-use crate::memory::control::{ALIVE, Control, FAILED, INLINE, LEFT};
+use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::View;
 use crate::sync::prim::{Ordering, fence};
@@ -27,6 +28,7 @@ pub struct Transport {
     patience: Patience,
     timeout_ns: u64,
     alarm: OnceLock<Alarm>,
+    identities: identity::Identities,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -48,6 +50,9 @@ pub struct Scope {
     /// A rank's part is over as soon as it has arrived.
     pub arrival_is_all: bool,
 }
+
+/// In place of a call's number: the rank gave up before it had joined.
+pub const JOINING: u64 = u64::MAX;
 
 /// Bits of the program counter that count within a call; the rest is the call's number.
 pub const STEP_BITS: u32 = 20;
@@ -75,6 +80,7 @@ impl Transport {
             patience,
             timeout_ns,
             alarm: OnceLock::new(),
+            identities: identity::Identities::default(),
         }
     }
 
@@ -291,11 +297,14 @@ impl Transport {
         self.ring_all();
     }
 
-    /// Tell everybody that this rank gave up in call `seq`.
+    /// Tell everybody that this rank gave up in call `seq`, or [`JOINING`].
     pub fn fail(&self, seq: u64) {
         let life = self.control.life(self.rank);
+        if let Some(cause) = self.cause() {
+            self.publish_cause(cause);
+        }
         life.failed_seq.store(seq, Ordering::Relaxed);
-        if life.state.load(Ordering::Relaxed) == ALIVE {
+        if matches!(life.state.load(Ordering::Relaxed), ABSENT | ALIVE) {
             life.state.store(FAILED, Ordering::Release);
         }
         self.control.header().gave_up.fetch_add(1, Ordering::Release);
@@ -306,6 +315,9 @@ impl Transport {
 
     /// Make every rank's current and future calls fail.
     pub fn abort(&self) {
+        if let Some(cause) = self.cause() {
+            self.publish_cause(cause);
+        }
         let word = &self.control.header().aborted_by;
         let _ = word.compare_exchange(0, self.rank + 1, Ordering::Release, Ordering::Relaxed);
         self.ring_all();

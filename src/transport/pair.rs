@@ -155,7 +155,7 @@ impl<'a> Transfer<'a> {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
                 // ORDER: partner of the store in `take`; the slot's old data has been read.
-                peer.taken_by_peer = pair.taken.load(Ordering::Acquire);
+                peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
                 if pair.refused.load(Ordering::Relaxed) == first + 1 {
                     return self.refused(t, peer, first + total);
                 }
@@ -178,7 +178,7 @@ impl<'a> Transfer<'a> {
         }
         if self.heap.is_some() {
             // The receiver reads the buffer itself: it may not be reused before that.
-            peer.taken_by_peer = pair.taken.load(Ordering::Acquire);
+            peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
             if peer.taken_by_peer < first + total {
                 return Ok(moved);
             }
@@ -217,7 +217,14 @@ impl<'a> Transfer<'a> {
             if self.slots == 0 {
                 let kind = args & !IN_HEAP;
                 if (kind, count) != (self.kind(), self.count as u64) {
-                    let bytes = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64 * count;
+                    let size = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64;
+                    // No message fills more than memory; the slots of one that says so cannot be counted.
+                    let bytes = count.checked_mul(size).filter(|&bytes| bytes < 1 << 56).ok_or_else(|| {
+                        Error::remote(format!(
+                            "rank {} sent a message of {count} elements, which no memory holds; destroy the communicator",
+                            self.peer
+                        ))
+                    })?;
                     peer.taken = first + slots_of(bytes as usize, in_heap);
                     pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
                     pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
@@ -304,7 +311,7 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Resu
             || {
                 t.check_abort()?;
                 t.check_alarm()?;
-                t.check_ranks(needed.borrow().iter().copied())
+                t.watch_ranks(needed.borrow().iter().copied())
             },
             || {
                 let mut ranks = needed.borrow().clone();

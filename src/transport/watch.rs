@@ -1,11 +1,10 @@
 //! Why a wait may be hopeless, in words: deaths, departures, aborts, disagreements, deadlines.
 
 use super::arrival::{AGREED, Fingerprint};
-use super::{Scope, Transport, counter_base};
+use super::{JOINING, Scope, Transport, counter_base};
 use crate::error::{Error, Result};
-use crate::memory::control::{ABSENT, DEPTH, FAILED, LEFT};
+use crate::memory::control::{ABSENT, ALIVE, DEPTH, FAILED, LEFT};
 use crate::sync::prim::{Ordering, fence};
-use crate::sys::process;
 use crate::types::{Collective, Rank};
 
 /// A call as a person would write it.
@@ -39,7 +38,7 @@ impl Transport {
                 return Err(self.disagree(&difference));
             }
         }
-        self.check_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
+        self.watch_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
     }
 
     /// Has anybody aborted?
@@ -57,7 +56,11 @@ impl Transport {
                 "rank {} (this rank) aborted the communicator; make a new one",
                 self.rank
             ))),
-            by => Err(Error::remote(format!("rank {} aborted the communicator; make a new one", by - 1))),
+            by => Err(Error::remote(format!(
+                "rank {} aborted the communicator{}; make a new one",
+                by - 1,
+                self.because()
+            ))),
         }
     }
 
@@ -65,7 +68,7 @@ impl Transport {
     pub fn check_ranks(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
         let bad = |r: &Rank| {
             let life = self.control.life(*r);
-            life.node.died() || life.state.load(Ordering::Acquire) >= LEFT
+            life.node.died() || life.state.load(Ordering::Acquire) >= LEFT || self.seen_dead(*r)
         };
         if !ranks.clone().any(|r| bad(&r)) {
             return Ok(());
@@ -74,8 +77,14 @@ impl Transport {
         let guilty = self
             .first_dead()
             .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
-            .or_else(|| ranks.clone().find(|r| state(r) == FAILED));
+            .or_else(|| ranks.clone().find(|r| state(r) >= FAILED));
         guilty.map_or(Ok(()), |r| Err(self.gone(r)))
+    }
+
+    /// The same during a wait, which may last: now and then /proc is asked, too.
+    pub fn watch_ranks(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+        self.look_at_proc(ranks.clone());
+        self.check_ranks(ranks)
     }
 
     /// Can what a wait is for still be stored by somebody, whoever that may be? Not if a rank died or gave up, nor if all
@@ -85,7 +94,8 @@ impl Transport {
         self.check_alarm()?;
         let others = || (0..self.nranks).filter(|&r| r != self.rank);
         let state = |r: Rank| self.control.life(r).state.load(Ordering::Acquire);
-        if others().any(|r| self.died_unprepared(r) || state(r) == FAILED) {
+        let lost = |r: Rank| self.died_unprepared(r) || state(r) >= FAILED;
+        if others().any(lost) {
             return self.check_ranks(others().filter(|&r| state(r) != LEFT));
         }
         if self.nranks > 1 && others().all(|r| state(r) == LEFT) {
@@ -94,6 +104,12 @@ impl Transport {
             ));
         }
         Ok(())
+    }
+
+    /// The same during a wait, which may last: now and then /proc is asked, too.
+    pub fn watch_hope(&self) -> Result<()> {
+        self.look_at_proc((0..self.nranks).filter(|&r| r != self.rank));
+        self.check_hope()
     }
 
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
@@ -137,24 +153,35 @@ impl Transport {
     /// Did the rank's process end while the rank knew of no failure?
     fn died_unprepared(&self, rank: Rank) -> bool {
         let life = self.control.life(rank);
-        life.node.died() && life.state.load(Ordering::Acquire) < LEFT
+        (life.node.died() || self.seen_dead(rank)) && life.state.load(Ordering::Acquire) < LEFT
     }
 
     fn gone(&self, rank: Rank) -> Error {
-        let life = self.control.life(rank);
-        let pid = life.pid.load(Ordering::Relaxed);
-        if self.died_unprepared(rank) {
+        let (life, pid) = (self.control.life(rank), self.pid(rank));
+        let state = life.state.load(Ordering::Acquire);
+        // Another rank may have seen in /proc what the word does not show.
+        if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
+            self.accuse_dead(rank);
             return Error::remote(format!(
                 "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors"
             ));
         }
-        match life.state.load(Ordering::Acquire) {
+        let because = self.because();
+        let seq = life.failed_seq.load(Ordering::Relaxed);
+        match state {
             LEFT => Error::remote(format!(
-                "rank {rank} (pid {pid}) has destroyed the communicator and cannot take part in this call"
+                "rank {rank} (pid {pid}) has destroyed the communicator{because} and cannot take part in this call"
+            )),
+            FAILED if seq == JOINING => Error::remote(format!(
+                "rank {rank} (pid {pid}) gave up while joining{because}; abort this communicator and make a new one"
+            )),
+            FAILED => Error::remote(format!(
+                "rank {rank} (pid {pid}) gave up after an error in its call #{seq}{because}; abort this communicator and \
+                 make a new one"
             )),
             _ => Error::remote(format!(
-                "rank {rank} (pid {pid}) gave up after an error in its call #{}; abort this communicator and make a new one",
-                life.failed_seq.load(Ordering::Relaxed)
+                "rank {rank} (pid {pid}) is in no state that there is: its life line was overwritten; abort this \
+                 communicator and make a new one"
             )),
         }
     }
@@ -187,43 +214,23 @@ impl Transport {
         if !slow.is_empty() {
             text += &format!("; arrived but not finished: {}", self.who(&slow));
         }
+        self.accuse(&[late, slow].concat());
         text += "; if they are only slow, raise PENNY_TIMEOUT or timeoutMs; else abort and make a new communicator";
         Error::timeout(text)
     }
 
     /// The deadline has passed, and the declared machine's clock has not come to where this rank is waited for.
     pub fn clock_stood(&self) -> Error {
+        let stopped = self.accuse(&[]).map_or(String::new(), |r| format!(": {}", self.who(&[r])));
         Error::timeout(format!(
-            "the declared machine's clock did not move on within {}: a rank of the job that is in no call holds it; ranks \
-             must call or leave, or raise PENNY_TIMEOUT",
+            "the declared machine's clock did not move on within {}: a rank of the job that is in no call holds \
+             it{stopped}; ranks must call or leave, or raise PENNY_TIMEOUT",
             seconds(self.timeout_ns())
         ))
     }
 
-    /// Ranks with PID and state, the first few of them.
-    pub fn who(&self, ranks: &[Rank]) -> String {
-        const SHOWN: usize = 4;
-        let mut text = ranks
-            .iter()
-            .take(SHOWN)
-            .map(|&r| {
-                let pid = self.control.life(r).pid.load(Ordering::Relaxed);
-                let state = process::state(pid).unwrap_or("not visible from here");
-                match self.last_call(r) {
-                    Some(call) => format!("rank {r} (pid {pid}, {state}, last seen in {call})"),
-                    None => format!("rank {r} (pid {pid}, {state}, no call yet)"),
-                }
-            })
-            .collect::<Vec<_>>()
-            .join(", ");
-        if ranks.len() > SHOWN {
-            text += &format!(" and {} more", ranks.len() - SHOWN);
-        }
-        text
-    }
-
     /// The last call that a rank has entered.
-    fn last_call(&self, rank: Rank) -> Option<String> {
+    pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
         (0..DEPTH as u64)
             .map(|s| self.control.arrival(rank, s))
             .max_by_key(|line| line.seq.load(Ordering::Acquire))
@@ -233,6 +240,12 @@ impl Transport {
                 let text = Self::describe([args, line.count.load(Ordering::Relaxed)]);
                 format!("call #{} {text}", line.seq.load(Ordering::Relaxed))
             })
+    }
+
+    /// Has one of these ranks given up, and none died?
+    pub fn has_given_up(&self, mut ranks: impl Iterator<Item = Rank>) -> bool {
+        self.first_dead().is_none()
+            && ranks.any(|r| self.control.life(r).state.load(Ordering::Acquire) >= FAILED)
     }
 
     /// Did this rank ever join? Peers that are still joining are absent.

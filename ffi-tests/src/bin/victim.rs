@@ -4,11 +4,14 @@
 //!     victim RANK NRANKS ID ACT ACT ...
 //!
 //!     join                    join the communicator that ID (256 hex digits) names
+//!     join-env                join the communicator of this launch
 //!     heap                    from now on use memory of pennyMemAlloc
 //!     call WHAT COUNT         one call, its result checked; WHAT is a collective, `transfer` (to the next rank), `signals`
-//!                             (the same by puts), `children` (an all_reduce in a communicator made of all for it) or
-//!                             `semaphore` (a signal to the next rank, a wait for the one before)
-//!     loop WHAT COUNT         the same until it fails
+//!                             (the same by puts), `children` (an all_reduce in a communicator made of all for it), `split`
+//!                             (the same in one of every second rank), `init` (the same in one of all, made by an id),
+//!                             `mailbox` (a message to the next rank, one from the rank before), `semaphore` (a signal to
+//!                             the next rank, a wait for the one before) or `mixed` (one of these after the other)
+//!     loop WHAT COUNT         the same until it fails | repeat N WHAT COUNT: or has been done so often
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
 //!     destroy | abort         free the communicator | abort it
@@ -22,7 +25,8 @@
 
 use nix::time::{ClockId, clock_gettime};
 use penny::internals::comm::{
-    self, Awaited, Call, Config, Counter, Grouping, Handle, Put, Signal, Transfer, WindowHandle,
+    self, Awaited, Call, Config, Counter, Grouping, Handle, MailboxConfig, Put, Signal, Transfer,
+    WindowHandle,
 };
 use penny::internals::error::{Error, Result};
 use penny::internals::memory::view::Address;
@@ -41,6 +45,8 @@ fn main() {
         comm: None,
         heap: false,
         window: None,
+        mailbox: None,
+        symmetric: false,
         call: 0,
         entered: 0,
     };
@@ -63,6 +69,20 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// One after the other.
+const MIXED: [&str; 10] = [
+    "all_reduce",
+    "transfer",
+    "signals",
+    "mailbox",
+    "all_gather",
+    "split",
+    "broadcast",
+    "semaphore",
+    "alltoall",
+    "barrier",
+];
+
 struct Part {
     rank: u32,
     nranks: u32,
@@ -71,6 +91,9 @@ struct Part {
     heap: bool,
     /// Where the rank before puts its data.
     window: Option<(Buffer, WindowHandle)>,
+    mailbox: Option<Handle>,
+    /// There is a symmetric heap.
+    symmetric: bool,
     /// Calls made: the data of each differ.
     call: u32,
     /// When the last one began.
@@ -88,11 +111,13 @@ impl Part {
                 self.comm =
                     Some(comm::init_rank(self.nranks as i32, &id, self.rank as i32, &Config::default())?);
             }
+            "join-env" => self.comm = Some(comm::init_from_env(&Config::default())?),
             "heap" => self.heap = true,
             "call" => return self.call(words[1], number(2)),
             "loop" => loop {
                 self.call(words[1], number(2))?;
             },
+            "repeat" => (0..number(1)).try_for_each(|_| self.call(words[2], number(3)))?,
             "sleep" => std::thread::sleep(Duration::from_millis(number(1) as u64)),
             "hold" => drop(std::io::stdin().read_to_end(&mut Vec::new())),
             "abort-after" => {
@@ -122,12 +147,16 @@ impl Part {
 
     fn call(&mut self, what: &str, count: usize) -> Result<()> {
         self.call += 1;
-        match Collective::from_name(what) {
-            Some(collective) => self.collective(collective, count),
-            None if what == "children" => self.child(count),
-            None if what == "signals" => self.signals(count),
-            None if what == "semaphore" => self.semaphore(),
-            None => self.transfer(count),
+        let what = if what == "mixed" { MIXED[self.call as usize % MIXED.len()] } else { what };
+        match (Collective::from_name(what), what) {
+            (Some(collective), _) => self.collective(collective, count),
+            (None, "children") => self.child(count, |comm| comm::group(comm, Grouping::All, 0)),
+            (None, "split") => self.split(count),
+            (None, "init") => self.init(count),
+            (None, "signals") => self.signals(count),
+            (None, "mailbox") => self.mailbox(),
+            (None, "semaphore") => self.semaphore(),
+            (None, _) => self.transfer(count),
         }
     }
 
@@ -176,19 +205,57 @@ impl Part {
         }
     }
 
-    fn child(&mut self, count: usize) -> Result<()> {
+    fn child(&mut self, count: usize, make: impl FnOnce(Handle) -> Result<Handle>) -> Result<()> {
         self.entered = now_ns();
-        let child = comm::group(self.comm(), Grouping::All, 0)?;
-        let parent = self.comm.replace(child);
+        let child = make(self.comm())?;
+        let before = (self.comm.replace(child), self.rank, self.nranks);
+        (self.rank, self.nranks) = (comm::user_rank(child)?, comm::count(child)?);
         let ended = self.collective(Collective::AllReduce, count);
-        self.comm = parent;
+        (self.comm, self.rank, self.nranks) = before;
         comm::destroy(child)?;
         ended
     }
 
+    fn split(&mut self, count: usize) -> Result<()> {
+        let colour = Some(self.rank as i32 % 2);
+        self.child(count, |comm| Ok(comm::split(comm, colour, 0, None)?.expect("a colour")))
+    }
+
+    /// Rank 0 makes an id; the others hear it through the communicator that there is.
+    fn init(&mut self, count: usize) -> Result<()> {
+        let (rank, nranks) = (self.rank as i32, self.nranks as i32);
+        let mut id = if rank == 0 { comm::unique_id()?.0 } else { [0; 128] };
+        // SAFETY: 128 bytes that outlive the call.
+        let send = unsafe { Address::from_raw(id.as_mut_ptr()) };
+        let (collective, dtype, op) = (Collective::Broadcast, DataType::Uint8, RedOp::Sum);
+        let told = Call { collective, send, recv: send, count: 128, dtype, op, root: 0, padded: false };
+        self.entered = now_ns();
+        comm::collective(self.comm(), &told, None)?;
+        let id = penny::bootstrap::UniqueId(id);
+        self.child(count, |_| comm::init_rank(nranks, &id, rank, &Config::default()))
+    }
+
+    /// Round the ring by messages.
+    fn mailbox(&mut self) -> Result<()> {
+        self.entered = now_ns();
+        let mailbox = match self.mailbox {
+            Some(mailbox) => mailbox,
+            None => {
+                let config = MailboxConfig { threads: 1, slots: 4, slot_bytes: 64 };
+                *self.mailbox.insert(comm::mailbox_create(self.comm(), &config)?)
+            }
+        };
+        let next = ((self.rank + 1) % self.nranks) as i32;
+        comm::mailbox(mailbox, |boxes| {
+            boxes.multicast(next, 1, boxes.send_slot(0)?)?;
+            let message = boxes.recv(0)?;
+            boxes.free(0, message.data)
+        })
+    }
+
     /// Signal to the next rank, and wait for the one before.
     fn semaphore(&mut self) -> Result<()> {
-        if self.call == 1 {
+        if !std::mem::replace(&mut self.symmetric, true) {
             comm::shmem_init(self.comm())?;
         }
         let turn = comm::barrier_semaphore(self.comm(), 0)?;

@@ -86,10 +86,10 @@ fn kill_many(name: &str, what: &str, count: usize, trials: u32) {
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 
-/// What came since `before` and stays. Other tests of this process meet at sockets for a moment.
-fn still_there(before: &std::collections::BTreeSet<String>) -> Vec<String> {
+/// What came since `before` and stays. Other tests of this process meet at sockets for a moment, or keep a verdict for 10 s.
+pub fn still_there(before: &std::collections::BTreeSet<String>) -> Vec<String> {
     let mut left: Vec<String> = leftovers().difference(before).cloned().collect();
-    for _ in 0..200 {
+    for _ in 0..1_500 {
         if left.is_empty() {
             break;
         }

@@ -1,5 +1,6 @@
 //! Ranks on a declared machine, whose clock is everybody's: one is killed, and the clock must not die with it.
 
+use crate::deaths::still_there;
 use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
 use penny::internals::memory::board::Board;
 use std::fs::File;
@@ -57,7 +58,7 @@ fn survivors_on_a_machine_name_the_dead_and_nothing_is_left() {
         ranks[victim as usize].kill();
         survive(ranks, victim);
     }
-    let left: Vec<_> = leftovers().difference(&before).cloned().collect();
+    let left = still_there(&before);
     assert!(left.is_empty(), "left behind: {left:?}");
 }
 

@@ -5,7 +5,11 @@
 
 mod deadlines;
 mod deaths;
+mod hostile;
+mod joining;
 mod limits;
 mod machines;
+mod namespaces;
 mod ranks;
+mod stopped;
 mod stress;

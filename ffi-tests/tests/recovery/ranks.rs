@@ -144,6 +144,21 @@ impl Rank {
         }
     }
 
+    /// Whatever it says, wait for its end; how it ended.
+    #[track_caller]
+    pub fn outlast(&mut self) -> std::process::ExitStatus {
+        let guard = Instant::now() + 3 * GUARD;
+        // BOUND: the guard.
+        while let Some(left) = guard.checked_duration_since(Instant::now()) {
+            match self.lines.recv_timeout(left) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().expect("a child"),
+                Err(RecvTimeoutError::Timeout) => break,
+            }
+        }
+        panic!("rank {} (pid {}) hangs", self.number, self.pid());
+    }
+
     /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -19,6 +19,11 @@ mod processes;
 
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
+/// Meet the others, and have joined at once.
+fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
+    super::meet(place, hello, timeout, each, &|| Ok(())).map(Attendance::joined)
+}
+
 /// An unnamed file that holds `text`.
 fn file_with(text: &str) -> File {
     let unique = format!("penny-test-{}-{:?}-{text}", std::process::id(), thread::current().id());
@@ -278,7 +283,7 @@ fn an_id_whose_maker_has_ended_is_an_error_at_once() {
     let ticket =
         client::Ticket { name: nowhere.name, creator: Some(4_000_000), ..door::decode(&id).unwrap() };
     let hello = Hello { rank: 0, nranks: 1, info: b"", fds: &[] };
-    let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(()), &|| Ok(())).unwrap_err();
+    let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(()), &|| Ok(())).map(drop).unwrap_err();
     assert_eq!(error.code, Code::RemoteError);
     assert!(error.message.contains("PID 4000000, which made it, has ended"), "{error}");
 }

@@ -46,8 +46,6 @@ pub use pace::Clock;
 pub use party::{Party, Standing};
 use presence::{GRACE_NS, parse_grace};
 pub use seat::Seat;
-#[cfg(test)]
-use seat::Waiting;
 pub use spec::{Post, Spec, What};
 
 use crate::error::{Error, Result};

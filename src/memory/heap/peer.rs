@@ -64,11 +64,6 @@ impl PeerHeap {
         self.bytes
     }
 
-    /// The address of the first byte in the first mapping.
-    pub fn base(&self) -> usize {
-        self.first.base()
-    }
-
     /// Payload at `offset`; `None` if it does not lie within, or cannot be mapped.
     #[inline]
     pub fn view(&self, offset: usize, bytes: usize) -> Option<View<'_>> {

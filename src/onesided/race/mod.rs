@@ -121,7 +121,7 @@ impl Races {
                     seconds(t.timeout_ns())
                 ))
             };
-            t.wait_watching(deadline_ns, || in_line.comes(), || t.check_hope(), expired)?;
+            t.wait_watching(deadline_ns, || in_line.comes(), || t.watch_hope(), expired)?;
         }
         Ok(body(&Ledger::new(Shared(ledger), t.nranks())))
     }
