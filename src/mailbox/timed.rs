@@ -62,8 +62,9 @@ impl Mailboxes {
             copies.clone().map(|(dest, _)| [from, timed.places[dest as usize]]).collect();
         let bytes = letter.flits as u64 * FLIT as u64;
         let t = &*self.transport;
+        let expired = || timed.seat.clock_stood(t.timeout_ns());
         let arrived_ps =
-            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), || t.clock_stood())?.at_ps;
+            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), expired)?.at_ps;
         match delivery_ps(&timed.seat, copies) {
             0 => Ok(()),
             delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),
@@ -83,7 +84,8 @@ impl Mailboxes {
     #[cold]
     fn pause_until(&self, timed: &Standing, until_ps: u64) -> Result<()> {
         let t = &*self.transport;
-        timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), || t.clock_stood()).map(drop)
+        let expired = || timed.seat.clock_stood(t.timeout_ns());
+        timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
     }
 
     fn alive(&self) -> Result<()> {

@@ -200,15 +200,6 @@ impl Transport {
         Error::timeout(text)
     }
 
-    /// The deadline has passed, and the declared machine's clock has not come to where this rank is waited for.
-    pub fn clock_stood(&self) -> Error {
-        Error::timeout(format!(
-            "the declared machine's clock did not move on within {}: a rank of the job that is in no call holds it; ranks \
-             must call or leave, or raise PENNY_TIMEOUT",
-            seconds(self.timeout_ns())
-        ))
-    }
-
     /// Ranks with PID and state, the first few of them.
     pub fn who(&self, ranks: &[Rank]) -> String {
         const SHOWN: usize = 4;
