@@ -12,9 +12,10 @@
 //! has. A slot is freed when it is its receiver's turn, and who waits for it goes on at that time. All are idle as of the
 //! latest of their clocks, which every one of them then shows.
 //!
-//! A rank has one clock for all of its threads. One that computes while another of its rank waits does not hold the clock, so
-//! times depend on nothing but the program where one thread of a rank at a time has something to do. Which of several senders
-//! gets a slot that they all wait for, and what a call sees that does not wait, depends on the host as well.
+//! A rank has one clock for all of its threads, and waits when all of them do: one that is between two calls holds the clock
+//! as a rank of its own would. So times depend on nothing but the program where one thread of a rank at a time has something
+//! to do. Which of several senders gets a slot that they all wait for, which of a rank's threads that act at once comes first,
+//! and what a call sees that does not wait, depends on the host as well.
 
 use super::send::Letter;
 use super::set::Mailboxes;

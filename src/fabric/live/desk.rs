@@ -45,11 +45,12 @@ impl Seat {
             (!desk.taken[*i] || given_back()) && desk.retired[*i].is_none_or(untouched)
         };
         let fits = |i: &usize| posts <= Board::room(*i);
-        // Those with much room are for calls that need it, as long as there are others.
-        let found = (WIDE..TICKETS).chain(0..WIDE).filter(fits).find(is_free);
+        // The first is for the only thread of most ranks. Others with much room are for calls that need it.
+        let found = (0..1).chain(WIDE..TICKETS).chain(1..WIDE).filter(fits).find(is_free);
         let number = match found {
             Some(number) => number,
-            None if posts > POSTS => WIDE,
+            // It says why not.
+            None if posts > POSTS => 0,
             None => {
                 return Err(Error::usage(format!(
                     "more than {TICKETS} calls of one rank at once, by its threads or by a group over as many communicators; \

@@ -5,7 +5,7 @@ use super::seat::Seat;
 use super::spec::{Post, What};
 use super::threads::is_watched;
 use crate::error::{Code, Error};
-use crate::memory::board::{AWAY, Board, NOBODY, POSTED, SERVED, Ticket};
+use crate::memory::board::{AWAY, Board, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
 use crate::sync::prim::Ordering;
 use crate::sys::process;
 use crate::types::Rank;
@@ -101,8 +101,7 @@ pub(super) fn deadlock(board: &Board) -> String {
 fn holds(board: &Board, place: Rank) -> Option<String> {
     let served = |ticket: &Ticket| ticket.state.load(Ordering::Acquire) == SERVED;
     let lines = (0..).zip(board.threads(place));
-    let in_program = |(thread, line): (u32, &_)| -> Option<String> {
-        let line: &crate::memory::board::ThreadLine = line;
+    let in_program = |(thread, line): (u32, &ThreadLine)| {
         let state = line.now();
         let since = match state {
             AWAY => " for longer than the grace period",

@@ -12,7 +12,7 @@ use super::seat::{Seat, lock};
 use crate::error::{Error, Result};
 use crate::memory::board::{AWAY, BLOCKED, Board, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::{clock, process};
+use crate::sys::{clock, fork, process};
 use crate::types::Rank;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -35,6 +35,8 @@ struct Held {
 }
 
 struct Own {
+    /// The process whose thread it is: a forked child has no part in its parent's presences.
+    generation: u32,
     seat: u64,
     line: u32,
     place: Rank,
@@ -61,7 +63,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        for own in &self.own {
+        for own in self.own.iter().filter(|own| own.generation == fork::generation()) {
             if let Some(board) = own.board.upgrade() {
                 end(&board, own.place, own.line);
             }
@@ -133,7 +135,13 @@ impl Seat {
                 None => self.new_line(tid)?,
             }
         };
-        let own = Own { seat: self.number, line, place: self.place(), board: Arc::downgrade(self.shared_board()) };
+        let own = Own {
+            generation: fork::generation(),
+            seat: self.number,
+            line,
+            place: self.place(),
+            board: Arc::downgrade(self.shared_board()),
+        };
         let kept = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             held.own.retain(|own| own.board.strong_count() > 0);
