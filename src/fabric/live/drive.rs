@@ -116,7 +116,10 @@ impl Seat {
             word => {
                 let codes = [Code::InvalidArgument, Code::InvalidUsage, Code::RemoteError, Code::SystemError];
                 let code = codes.into_iter().find(|&code| code as u32 == word >> 16);
-                Err(Error::new(code.unwrap_or(Code::InternalError), read_text(&self.board().header().sentence)))
+                Err(Error::new(
+                    code.unwrap_or(Code::InternalError),
+                    read_text(&self.board().header().sentence),
+                ))
             }
         }
     }

@@ -56,9 +56,8 @@ pub(super) fn deadlock(board: &Board) -> String {
             lines.filter(|(_, line)| line.awaits.load(Ordering::Relaxed) != 0).map(|(at, _)| at).collect();
         threads.into_iter().map(move |thread| who(board, place, thread))
     });
-    let awaiting: Vec<String> = awaiting
-        .map(|who| format!("{who} waits for a signal or another store that nobody makes"))
-        .collect();
+    let awaiting: Vec<String> =
+        awaiting.map(|who| format!("{who} waits for a signal or another store that nobody makes")).collect();
     let texts = waits.iter().take(NAMED).map(|&(place, thread, post)| {
         let who = who(board, place, thread);
         let awaited = match post.spec.what {
@@ -160,23 +159,30 @@ impl Seat {
         ))
     }
 
-    /// A wait has failed. If a rank is stopped, that may be why, whoever is named so far.
+    /// A wait has failed. Ranks of the job that are stopped may be why, or that some have left, whoever is named so far.
     pub fn blame(&self, error: Error) -> Error {
         if !matches!(error.code, Code::Timeout | Code::RemoteError) || self.check().is_err() {
             return error;
         }
-        let is_stopped = |pid: u32| process::state(pid).is_some_and(|state| state.starts_with("stopped"));
         let board = self.board();
-        let pid = |place: Rank| board.place(place).pid.load(Ordering::Relaxed);
-        let stopped = (0..board.places()).filter(|&place| is_stopped(pid(place)));
-        let unnamed: Vec<String> = stopped
-            .map(|place| format!("rank {place} (pid {}, stopped by a signal)", pid(place)))
-            .filter(|text| !error.message.contains(text.as_str()))
-            .take(NAMED)
-            .collect();
-        if unnamed.is_empty() {
-            return error;
+        let why = |place: Rank| {
+            let line = board.place(place);
+            let named = format!("rank {place} (pid {}", line.pid.load(Ordering::Relaxed));
+            let state = process::state(line.pid.load(Ordering::Relaxed));
+            if line.left.load(Ordering::Acquire) != 0 {
+                let told = error.code == Code::Timeout || error.message.contains(&named);
+                (!told).then(|| format!("{named}) has left the declared machine"))
+            } else if state.is_some_and(|state| state.starts_with("stopped")) {
+                let stopped = format!("{named}, stopped by a signal");
+                (!error.message.contains(&stopped)).then(|| format!("{stopped}) does not go on"))
+            } else {
+                None
+            }
+        };
+        let texts: Vec<String> = (0..board.places()).filter_map(why).take(NAMED).collect();
+        match texts.is_empty() {
+            true => error,
+            false => Error::new(error.code, format!("{}; {}", error.message, texts.join(", "))),
         }
-        Error::new(error.code, format!("{}; on the declared machine stands {}", error.message, unnamed.join(", ")))
     }
 }

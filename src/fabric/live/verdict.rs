@@ -105,7 +105,8 @@ impl Seat {
     /// Does somebody wait, and nobody is left who could post what is missing?
     fn stuck(&self) -> bool {
         let board = self.board();
-        let posted = |place| board.used_tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
+        let posted =
+            |place| board.used_tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
         let waits = |place| posted(place) || board.awaits(place);
         let away = |place| {
             board.place(place).left.load(Ordering::Acquire) == 0
@@ -122,7 +123,8 @@ impl Seat {
         let mut seen = 0u64;
         let mut note = |tid: u32| {
             let switches = process::switches(tid)?;
-            seen = (seen ^ u64::from(tid) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            seen =
+                (seen ^ u64::from(tid) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             Some(())
         };
         let own = self.board().threads(self.place());
@@ -135,7 +137,8 @@ impl Seat {
         }
         let threads = process::threads();
         let is_own = |tid: &u32| own.iter().any(|line| line.tid.load(Ordering::Acquire) == *tid);
-        let mut strangers = threads.is_empty() || own.iter().any(|line| line.tid.load(Ordering::Acquire) == PARKED);
+        let mut strangers =
+            threads.is_empty() || own.iter().any(|line| line.tid.load(Ordering::Acquire) == PARKED);
         for tid in threads.into_iter().filter(|tid| !is_own(tid) && !is_known(*tid)) {
             match process::doing(tid) {
                 Doing::Blocked => strangers |= note(tid).is_none(),
