@@ -32,7 +32,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_FABRIC_GRACE",
         kind: "seconds",
-        about: "how long a rank in its own program may hold the machine's clock while others wait, 0 = for ever; unset: 2",
+        about: "how long a rank's thread in its own program may hold the machine's clock while others wait, 0 = for ever; unset: 2",
     },
     Variable {
         name: "PENNY_OPTIONS",

@@ -69,6 +69,20 @@ fn the_declared_machine_does_what_it_says() {
 }
 
 #[test]
+fn threads_of_a_rank_on_a_declared_machine_do_what_they_say() {
+    let line = tempfile::tempdir().unwrap();
+    let line = line.path().join("line.toml");
+    let text =
+        "name = \"line\"\n[class.w]\nbw = \"1GB/s\"\nlat = \"50ns\"\n[line]\nshape = \"4\"\nlink = \"w\"\n";
+    std::fs::write(&line, text).unwrap();
+    for (fabric, on) in [("dgx-h100", &[1, 2, 4][..]), (line.to_str().unwrap(), &[3]), ("poets", &[2])] {
+        // How fast this host is must not matter: no thread ever counts as away.
+        let env = [("TEST_FABRIC", fabric), ("TEST_ROUNDS", "30"), ("PENNY_FABRIC_GRACE", "0")];
+        holds_with("machine_threads", on, &env);
+    }
+}
+
+#[test]
 fn mailboxes_do_what_they_say() {
     holds("mailbox", &[1, 2, 4]);
 }

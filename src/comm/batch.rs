@@ -10,9 +10,7 @@ use super::registry::{self, Entry, Handle};
 use super::signals::{Awaited, Signal};
 use super::{Permute, Transfer, transfer};
 use crate::error::{Error, Result};
-use crate::fabric::live::Seat;
-use crate::memory::board::TICKETS;
-use crate::sync::prim::{AtomicU32, Ordering};
+use crate::fabric::live::{Activity, Seat};
 use crate::sys::background;
 use std::sync::Arc;
 
@@ -163,60 +161,48 @@ fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
         share_seats(&mut shares)?;
     }
     side_by_side(&mut shares, |share| {
-        let ended = share.run(entry);
-        share.activity = None;
-        ended
+        let activity = share.activity.take();
+        acting(activity.as_ref(), || share.run(entry))
     })
+}
+
+/// Do the part of an activity on this thread.
+pub(super) fn acting<T>(activity: Option<&Activity>, work: impl FnOnce() -> T) -> T {
+    match activity {
+        Some(activity) => activity.act(work),
+        None => work(),
+    }
 }
 
 /// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
 fn share_seats(shares: &mut [Share]) -> Result<()> {
     let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
     let seats: Vec<Option<Arc<Seat>>> = shares.iter().map(seat_of).collect();
+    for (share, (activity, alone)) in shares.iter_mut().zip(activities(&seats)?) {
+        share.clock_ps = activity.as_ref().filter(|_| !alone).map(|activity| activity.clock_ps());
+        share.activity = activity;
+    }
+    Ok(())
+}
+
+/// The presence with which each of several parts of the calling thread's work stands on its machine, if it does; and is it
+/// the only part there?
+pub(super) fn activities(seats: &[Option<Arc<Seat>>]) -> Result<Vec<(Option<Activity>, bool)>> {
+    let mut all: Vec<(Option<Activity>, bool)> = seats.iter().map(|_| (None, true)).collect();
     for (at, seat) in seats.iter().enumerate() {
         let Some(seat) = seat else { continue };
         let is_same =
             |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
         let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
-        if of_seat[0] != at || of_seat.len() == 1 {
+        if of_seat[0] != at {
             continue;
         }
-        let activities = Activities::begin(seat, of_seat.len() as u32)?;
-        for i in of_seat {
-            shares[i].clock_ps = Some(seat.clock_ps());
-            shares[i].activity = Some(Activity(activities.clone()));
+        let alone = of_seat.len() == 1;
+        for (&i, activity) in of_seat.iter().zip(Activity::several(seat, of_seat.len() as u32)?) {
+            all[i] = (Some(activity), alone);
         }
     }
-    Ok(())
-}
-
-/// What the shares of one rank are to its clock: each an activity that may wait, the last of which is the rank's own.
-struct Activities {
-    seat: Arc<Seat>,
-    left: AtomicU32,
-}
-
-/// One of them; over when it is dropped.
-struct Activity(Arc<Activities>);
-
-impl Activities {
-    fn begin(seat: &Arc<Seat>, count: u32) -> Result<Arc<Activities>> {
-        if count as usize > TICKETS {
-            return Err(Error::usage(format!(
-                "a group over {count} communicators of one rank on a declared machine, where {TICKETS} fit; divide the group"
-            )));
-        }
-        seat.begin_activities(count - 1);
-        Ok(Arc::new(Activities { seat: seat.clone(), left: AtomicU32::new(count) }))
-    }
-}
-
-impl Drop for Activity {
-    fn drop(&mut self) {
-        if self.0.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            self.0.seat.end_activity();
-        }
-    }
+    Ok(all)
 }
 
 impl Share {

@@ -51,7 +51,10 @@ pub(super) fn planner(planner: Planner, transport: &Transport, party: Option<&Pa
     let Some(party) = party else { return planner };
     let (seat, places) = (party.seat().clone(), party.places().clone());
     let alarmed = seat.clone();
-    transport.set_alarm(Box::new(move || alarmed.check()));
+    transport.set_alarm(Box::new(move || {
+        alarmed.watch_own();
+        alarmed.check()
+    }));
     planner.on_machine(
         party.shape(),
         Box::new(move |view, method, block| {

@@ -56,7 +56,7 @@ pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
 
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
-    batch::side_by_side(&mut joining::side_by_side(joining), |row| joining::join_in_turn(row))?;
+    joining::join_all(joining)?;
     if queue.is_empty() {
         return Ok(());
     }

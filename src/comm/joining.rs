@@ -1,5 +1,6 @@
 //! What joins a communicator at the end of the open group: several ranks of one thread can only join together.
 
+use super::batch;
 use super::child::Birth;
 use super::config::Config;
 use super::life::{self, Entrance};
@@ -64,7 +65,7 @@ impl Joining {
 
 /// Those that can join side by side; the children of one parent, or of one rank on a declared machine, come one after
 /// another.
-pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
+fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
         Joining::Newcomer(_) => None,
         Joining::Birth(birth) => {
@@ -83,9 +84,20 @@ pub(super) fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     rows
 }
 
-/// Join one after another, all of them whatever becomes of the first; the first failure counts.
-pub(super) fn join_in_turn(row: &[Joining]) -> Result<()> {
-    row.iter().map(Joining::join).fold(Ok(()), Result::and)
+/// Join: rows side by side, those of a row one after another; all of them whatever becomes of the first. The first failure
+/// counts.
+pub(super) fn join_all(all: Vec<Joining>) -> Result<()> {
+    let rows = side_by_side(all);
+    let parent = |row: &Vec<Joining>| match row.first() {
+        Some(Joining::Birth(birth)) if rows.len() > 1 => registry::shared(birth.parent).ok()?.seat.clone(),
+        _ => None,
+    };
+    let activities = batch::activities(&rows.iter().map(parent).collect::<Vec<_>>())?;
+    let mut rows: Vec<_> = rows.iter().zip(activities).collect();
+    batch::side_by_side(&mut rows, |(row, (activity, _))| {
+        let activity = activity.take();
+        batch::acting(activity.as_ref(), || row.iter().map(Joining::join).fold(Ok(()), Result::and))
+    })
 }
 
 #[cfg(test)]

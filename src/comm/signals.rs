@@ -244,7 +244,7 @@ impl Communicator {
             let watch = || t.check_abort().and_then(|()| t.check_alarm());
             seat.serve_exactly();
             let bytes = data.bytes() as u64 + WORD;
-            let expired = || t.clock_stood();
+            let expired = || seat.clock_stood(t.timeout_ns());
             arrival = Some(seat.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
         }
         copy_across(target, data)?;

@@ -62,7 +62,7 @@ impl Communicator {
     ) -> Result<()> {
         let Some(seat) = self.shared.seat.clone().filter(|_| !posts.is_empty()) else { return work(self) };
         let waiting = seat.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
-        if let Err(error) = work(self) {
+        if let Err(error) = work(self).map_err(|e| seat.blame(e)) {
             // After a disagreement the communicator goes on; otherwise nobody needs these posts any more.
             match error.code {
                 Code::InvalidUsage if self.shared.broken.get().is_none() => seat.abandon(waiting),
@@ -74,7 +74,7 @@ impl Communicator {
             return Err(error);
         }
         let t = self.transport.clone();
-        let expired = || t.clock_stood();
+        let expired = || seat.clock_stood(t.timeout_ns());
         let watch = || {
             t.check_abort()?;
             t.check_alarm()

@@ -12,9 +12,10 @@
 //! has. A slot is freed when it is its receiver's turn, and who waits for it goes on at that time. All are idle as of the
 //! latest of their clocks, which every one of them then shows.
 //!
-//! A rank has one clock for all of its threads. One that computes while another of its rank waits does not hold the clock, so
-//! times depend on nothing but the program where one thread of a rank at a time has something to do. Which of several senders
-//! gets a slot that they all wait for, and what a call sees that does not wait, depends on the host as well.
+//! A rank has one clock for all of its threads, and waits when all of them do: one that is between two calls holds the clock
+//! as a rank of its own would. So times depend on nothing but the program where one thread of a rank at a time has something
+//! to do. Which of several senders gets a slot that they all wait for, which of a rank's threads that act at once comes first,
+//! and what a call sees that does not wait, depends on the host as well.
 
 use super::send::Letter;
 use super::set::{Awaited, Mailboxes};
@@ -62,8 +63,9 @@ impl Mailboxes {
             copies.clone().map(|(dest, _)| [from, timed.places[dest as usize]]).collect();
         let bytes = letter.flits as u64 * FLIT as u64;
         let t = &*self.transport;
+        let expired = || timed.seat.clock_stood(t.timeout_ns());
         let arrived_ps =
-            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), || t.clock_stood())?.at_ps;
+            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), expired)?.at_ps;
         match delivery_ps(&timed.seat, copies) {
             0 => Ok(()),
             delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),
@@ -83,7 +85,8 @@ impl Mailboxes {
     #[cold]
     fn pause_until(&self, timed: &Standing, until_ps: u64) -> Result<()> {
         let t = &*self.transport;
-        timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), || t.clock_stood()).map(drop)
+        let expired = || timed.seat.clock_stood(t.timeout_ns());
+        timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
     }
 
     fn alive(&self) -> Result<()> {

@@ -1,8 +1,8 @@
 //! The board: what the ranks of one job share about a declared machine's time.
 //!
 //! ```text
-//!     header | place x n | ticket x n x TICKETS | port x m | log | post x n x TICKETS x POSTS
-//!            '----------- reserved when it is made ----------' '- reserved by its rank before first use -'
+//!     header | place x n | thread x n x THREADS | ticket x n x TICKETS | port x m | log | posts of each ticket
+//!            '----------------------- reserved when it is made -----------------------' '- before first use -'
 //! ```
 //!
 //! A rank writes its own place, tickets and posts. Ports, log and the header's account of the world are written by
@@ -17,10 +17,16 @@ use crate::sys::shm;
 use std::fs::File;
 use std::sync::Mutex;
 
-/// Calls that one rank may wait in at once: a group over so many communicators.
-pub const TICKETS: usize = 8;
+/// Threads of one rank that may hold a presence at once: those of a mailbox, and as many beside them.
+pub const THREADS: usize = 128;
+/// Calls that one rank may wait in at once, each by a thread or by a communicator of a group.
+pub const TICKETS: usize = 128;
+/// The tickets that hold [`POSTS`] posts; the others hold [`FEW_POSTS`].
+pub const WIDE: usize = 8;
 /// Transfers that one group may hold.
 pub const POSTS: usize = 4096;
+/// Transfers that a ticket holds which is not one of the [`WIDE`] first.
+pub const FEW_POSTS: usize = 64;
 /// Words of the log.
 pub const LOG: usize = 1 << 17;
 /// Words of a sentence.
@@ -28,7 +34,7 @@ pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// First word of a finished board; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x03");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x04");
 
 /// What all ranks look at.
 #[repr(C, align(64))]
@@ -41,7 +47,7 @@ pub struct BoardHeader {
     pub places: AtomicU32,
     /// Ports of the machine.
     pub ports: AtomicU32,
-    /// Activities that are not waiting: a rank's own, and one more for each further communicator of an open group.
+    /// Presences of all ranks' threads that do not wait: see [`ThreadLine`].
     pub running: AtomicU32,
     /// 1 + the rank that runs the engine now; 0: nobody.
     pub runner: AtomicU32,
@@ -87,22 +93,53 @@ pub struct PlaceLine {
     pub left: AtomicU32,
     /// By which the kernel announces the end of its process.
     life: LifeNode,
-    /// When its rank last went back to its own program, by the host's clock in nanoseconds.
-    pub since_ns: AtomicU64,
-    /// Calls that its rank is in; [`AWAY`] instead, while the clock goes on without it.
-    pub presence: AtomicU32,
-    /// Its threads that may do something without being counted as running: of a mailbox, and not waiting there.
+    /// Places in mailboxes that threads of its rank are expected to take, less those where one waits.
     pub outside: AtomicU32,
+    /// Thread lines of this rank that have ever been in use: the first so many.
+    pub threads_used: AtomicU32,
+    /// Tickets of this rank that have ever been in use: the first so many.
+    pub tickets_used: AtomicU32,
+    _pad: AtomicU32,
     /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
     pub awaiting: AtomicU64,
     /// When the latest store to its memory came.
     pub stored_ps: AtomicU64,
+    /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
+    pub certificate: AtomicU64,
     /// Rung when a ticket of this rank is served.
     pub bell: Bell,
 }
 
-/// `PlaceLine::presence`: in its own program for so long that waiting ranks have stopped counting it as running.
-pub const AWAY: u32 = 1 << 31;
+/// One thread's presence at its rank's clock.
+///
+/// [`BoardHeader::running`] counts a presence while it is [`PRESENT`] or [`LEAVING`], and while it is [`INSIDE`] and does
+/// not wait there.
+#[repr(C, align(32))]
+pub struct ThreadLine {
+    /// [`NOBODY`], [`PRESENT`], [`INSIDE`], [`AWAY`], [`BLOCKED`] or [`LEAVING`].
+    pub presence: AtomicU32,
+    /// The thread as its own process names it; 0: none has taken this presence yet.
+    pub tid: AtomicU32,
+    /// When it last went back to its own program, by the host's clock in nanoseconds.
+    pub since_ns: AtomicU64,
+    /// 1: it waits for a store of another rank.
+    pub awaits: AtomicU32,
+    _pad: AtomicU32,
+    _rest: AtomicU64,
+}
+
+/// `ThreadLine::presence`: not in use.
+pub const NOBODY: u32 = 0;
+/// `ThreadLine::presence`: in its own program.
+pub const PRESENT: u32 = 1;
+/// `ThreadLine::presence`: in a call on the machine.
+pub const INSIDE: u32 = 2;
+/// `ThreadLine::presence`: in its own program for longer than the grace period, and not counted any more.
+pub const AWAY: u32 = 3;
+/// `ThreadLine::presence`: waits in its own program for a thread of its own process, and is not counted meanwhile.
+pub const BLOCKED: u32 = 4;
+/// `ThreadLine::presence`: its thread is ending, which may wake others.
+pub const LEAVING: u32 = 5;
 
 impl PlaceLine {
     /// Has the rank's process ended, and the rank not left before?
@@ -124,7 +161,10 @@ pub struct Ticket {
     pub turn: AtomicU32,
     /// When the last of them was done.
     pub exit_ps: AtomicU64,
-    _rest: [AtomicU64; 5],
+    /// Index of the thread line of the thread that waits with it.
+    pub thread: AtomicU32,
+    _pad: AtomicU32,
+    _rest: [AtomicU64; 4],
 }
 /// `Ticket::state`: not in use.
 pub const FREE: u32 = 0;
@@ -163,6 +203,8 @@ unsafe impl ShmSafe for BoardHeader {}
 // SAFETY: as above.
 unsafe impl ShmSafe for PlaceLine {}
 // SAFETY: as above.
+unsafe impl ShmSafe for ThreadLine {}
+// SAFETY: as above.
 unsafe impl ShmSafe for Ticket {}
 // SAFETY: as above.
 unsafe impl ShmSafe for PostLine {}
@@ -179,6 +221,7 @@ pub struct Board {
 /// Where everything lies: a function of ranks and ports alone.
 struct Layout {
     place: usize,
+    thread: usize,
     ticket: usize,
     port: usize,
     log: usize,
@@ -186,15 +229,19 @@ struct Layout {
     total: usize,
 }
 
+/// Posts of all tickets of one rank.
+const ALL_POSTS: usize = WIDE * POSTS + (TICKETS - WIDE) * FEW_POSTS;
+
 impl Layout {
     fn new(places: usize, ports: usize) -> Layout {
         let place = size_of::<BoardHeader>();
-        let ticket = place + places * size_of::<PlaceLine>();
+        let thread = place + places * size_of::<PlaceLine>();
+        let ticket = thread + places * THREADS * size_of::<ThreadLine>();
         let port = ticket + places * TICKETS * size_of::<Ticket>();
         let log = port + ports * PORT * 8;
         let post = (log + LOG * 8).next_multiple_of(4096);
-        let total = post + places * TICKETS * POSTS * size_of::<PostLine>();
-        Layout { place, ticket, port, log, post, total }
+        let total = post + places * ALL_POSTS * size_of::<PostLine>();
+        Layout { place, thread, ticket, port, log, post, total }
     }
 }
 
@@ -261,6 +308,22 @@ impl Board {
     pub fn awaits(&self, place: u32) -> bool {
         self.place(place).awaiting.load(Ordering::Acquire) & u64::from(u32::MAX) != 0
     }
+    /// All of a rank's thread lines.
+    pub fn all_threads(&self, place: u32) -> &[ThreadLine] {
+        assert!((place as usize) < self.places, "a rank outside of the board");
+        let at = self.layout().thread + place as usize * THREADS * size_of::<ThreadLine>();
+        self.segment.structs(at, THREADS)
+    }
+    /// The thread lines of a rank that have been in use.
+    pub fn threads(&self, place: u32) -> &[ThreadLine] {
+        let used = self.place(place).threads_used.load(Ordering::Acquire) as usize;
+        &self.all_threads(place)[..used.min(THREADS)]
+    }
+    /// The tickets of a rank that have been in use.
+    pub fn used_tickets(&self, place: u32) -> &[Ticket] {
+        let used = self.place(place).tickets_used.load(Ordering::Acquire) as usize;
+        &self.tickets(place)[..used.min(TICKETS)]
+    }
     /// A rank's tickets.
     pub fn tickets(&self, place: u32) -> &[Ticket] {
         assert!((place as usize) < self.places, "a rank outside of the board");
@@ -277,15 +340,20 @@ impl Board {
     }
     fn posts_at(&self, place: u32, ticket: usize) -> usize {
         assert!((place as usize) < self.places && ticket < TICKETS, "a ticket outside of the board");
-        self.layout().post + (place as usize * TICKETS + ticket) * POSTS * size_of::<PostLine>()
+        let before = ticket.min(WIDE) * POSTS + ticket.saturating_sub(WIDE) * FEW_POSTS;
+        self.layout().post + (place as usize * ALL_POSTS + before) * size_of::<PostLine>()
+    }
+    /// Posts that a ticket holds.
+    pub fn room(ticket: usize) -> usize {
+        if ticket < WIDE { POSTS } else { FEW_POSTS }
     }
     /// The first `count` posts of a ticket. Their rank has reserved them.
     pub fn posts(&self, place: u32, ticket: usize, count: usize) -> &[PostLine] {
-        self.segment.structs(self.posts_at(place, ticket), count.min(POSTS))
+        self.segment.structs(self.posts_at(place, ticket), count.min(Board::room(ticket)))
     }
     /// Reserve the space of the first `count` posts of a ticket.
     pub fn reserve_posts(&self, place: u32, ticket: usize, count: usize) -> Result<()> {
-        if count > POSTS {
+        if count > Board::room(ticket) {
             return Err(Error::usage(format!(
                 "{count} transfers in one group are more than the {POSTS} that a declared machine takes; divide the group"
             )));
@@ -295,40 +363,5 @@ impl Board {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
-        let board = Board::create(3, 10).unwrap();
-        board.header().places.store(3, Ordering::Relaxed);
-        board.header().ports.store(10, Ordering::Relaxed);
-        board.header().magic.store(MAGIC, Ordering::Release);
-        let mut ranges = vec![(board.header() as *const _ as usize, size_of::<BoardHeader>())];
-        for p in 0..3 {
-            ranges.push((board.place(p) as *const _ as usize, size_of::<PlaceLine>()));
-            ranges.push((board.tickets(p).as_ptr() as usize, TICKETS * size_of::<Ticket>()));
-            for t in 0..TICKETS {
-                ranges.push((board.posts(p, t, POSTS).as_ptr() as usize, POSTS * size_of::<PostLine>()));
-            }
-        }
-        ranges.push((board.ports().as_ptr() as usize, 10 * PORT * 8));
-        ranges.push((board.log().as_ptr() as usize, LOG * 8));
-        ranges.sort_unstable();
-        assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
-        board.reserve_posts(2, 7, 1).unwrap();
-        board.posts(2, 7, 1)[0].key.store(7, Ordering::Release);
-        let seen = Board::observe(board.file().try_clone().unwrap()).expect("a board");
-        assert_eq!((seen.places, seen.ports), (3, 10));
-        assert_eq!(seen.posts(2, 7, 1)[0].key.load(Ordering::Acquire), 7);
-        let (_, other) = Segment::create(8192, 8192).unwrap();
-        assert!(Board::observe(other).is_none());
-    }
-
-    #[test]
-    fn more_transfers_than_fit_are_refused_with_their_number() {
-        let board = Board::create(1, 1).unwrap();
-        let sentence = board.reserve_posts(0, 0, POSTS + 1).unwrap_err().message;
-        assert!(sentence.contains("4097 transfers"), "{sentence}");
-    }
-}
+#[path = "board_tests.rs"]
+mod tests;

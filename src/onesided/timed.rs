@@ -40,7 +40,7 @@ impl Domain {
         let t = &*self.transport;
         let ends = [from, to].map(|rank| timed.places[rank as usize]);
         let watch = || t.check_abort().and_then(|()| t.check_alarm());
-        let expired = || t.clock_stood();
+        let expired = || timed.seat.clock_stood(t.timeout_ns());
         let arrival = timed.seat.put(ends, bytes as u64, None, t.deadline(), watch, expired)?;
         Ok(Carried { _arrival: Some(arrival) })
     }

@@ -12,8 +12,11 @@ use std::fmt::Write;
 
 use super::check::{self, Proof};
 #[cfg(feature = "internals")]
+#[cfg(feature = "internals")]
 use super::link::{Linked, LinkedStep, Source};
-use super::{Chunk, Operand, Plan, Step, View};
+#[cfg(feature = "internals")]
+use super::View;
+use super::{Chunk, Operand, Plan, Step};
 use crate::types::Rank;
 
 const LEGEND: &str = "\

@@ -58,6 +58,68 @@ fn stat_field(pid: u32, number: usize) -> Option<String> {
     after_name.split_ascii_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
 }
 
+/// What a thread of this process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It has ended.
+    Ended,
+    /// It waits without a time limit for another thread: in a join, for a lock, on a condition.
+    Blocked,
+    /// It runs, or waits for something else, or the kernel does not say.
+    Other,
+}
+
+/// This thread as the kernel numbers it.
+pub fn tid() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// The threads of this process; empty where the kernel does not say.
+pub fn threads() -> Vec<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What a thread of this process does now.
+pub fn doing(tid: u32) -> Doing {
+    let text = match std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")) {
+        Ok(text) => text,
+        Err(_) if has_ended(tid) => return Doing::Ended,
+        Err(_) => return Doing::Other,
+    };
+    if is_endless_futex_wait(&text) { Doing::Blocked } else { Doing::Other }
+}
+
+/// Has a thread of this process ended? Not as long as it may still wake another.
+pub fn has_ended(tid: u32) -> bool {
+    let task = |tid: u32| std::path::PathBuf::from(format!("/proc/self/task/{tid}"));
+    !task(tid).exists() && task(self::tid()).exists()
+}
+
+/// How often the scheduler has switched to a thread of this process: a number that grows when the thread has run.
+pub fn switches(tid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    let counts = status.lines().filter(|line| line.contains("ctxt_switches:"));
+    counts.map(|line| line.rsplit('\t').next()?.trim().parse::<u64>().ok()).sum()
+}
+
+/// Does a line of /proc/PID/syscall, `NUMBER ARGUMENTS.. SP PC`, tell of a wait on a futex that no time limit ends?
+fn is_endless_futex_wait(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let number = words.next().and_then(|word| word.parse::<i64>().ok());
+    let mut argument = |skip: usize| {
+        let word = words.nth(skip)?;
+        u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    };
+    let (operation, limit) = (argument(1), argument(1));
+    let waits = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_WAIT_REQUEUE_PI];
+    let flags = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64;
+    number == Some(libc::SYS_futex)
+        && operation.is_some_and(|operation| waits.iter().any(|&wait| operation & !flags == wait as u64))
+        && limit == Some(0)
+}
+
 /// Random bytes from the kernel.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0u8; N];
@@ -83,6 +145,42 @@ mod tests {
         assert!(start_time(pid()).is_some());
         assert!(matches!(state(pid()), Some("running" | "sleeping")));
         assert_eq!(state(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_wait_for_another_thread_is_told_from_a_wait_for_a_time_and_from_work() {
+        let futex = libc::SYS_futex;
+        assert!(is_endless_futex_wait(&format!("{futex} 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7f 0x7f")));
+        assert!(is_endless_futex_wait(&format!("{futex} 0x55 0x109 0x5 0x0 0x0 0xffffffff 0x7f 0x7f")));
+        for other in ["running", "", "-1 0x7f 0x7f", "230 0x0 0x1 0x0 0x0 0x0 0x0 0x7f 0x7f"] {
+            assert!(!is_endless_futex_wait(other), "{other}");
+        }
+        let with_a_limit = format!("{futex} 0x55 0x189 0x0 0x7ffd0 0x0 0xffffffff 0x7f 0x7f");
+        assert!(!is_endless_futex_wait(&with_a_limit));
+    }
+
+    #[test]
+    fn a_thread_is_blocked_in_a_join_and_has_ended_after_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(tid()).expect("the test waits");
+            let _ = held.recv();
+        });
+        let theirs = told.recv().expect("it has started");
+        // BOUND: it comes to its wait.
+        while doing(theirs) != Doing::Blocked {
+            std::thread::yield_now();
+        }
+        assert!(threads().contains(&theirs) && switches(theirs).is_some());
+        drop(release);
+        thread.join().expect("it ends");
+        // BOUND: the kernel lets go of it.
+        while doing(theirs) != Doing::Ended {
+            std::thread::yield_now();
+        }
+        assert!(has_ended(theirs) && !has_ended(tid()));
+        assert_eq!(doing(tid()), Doing::Other);
     }
 
     #[test]

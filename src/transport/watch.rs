@@ -219,16 +219,6 @@ impl Transport {
         Error::timeout(text)
     }
 
-    /// The deadline has passed, and the declared machine's clock has not come to where this rank is waited for.
-    pub fn clock_stood(&self) -> Error {
-        let stopped = self.accuse(&[]).map_or(String::new(), |r| format!(": {}", self.who(&[r])));
-        Error::timeout(format!(
-            "the declared machine's clock did not move on within {}: a rank of the job that is in no call holds \
-             it{stopped}; ranks must call or leave, or raise PENNY_TIMEOUT",
-            seconds(self.timeout_ns())
-        ))
-    }
-
     /// The last call that a rank has entered.
     pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
         (0..DEPTH as u64)

@@ -2,6 +2,7 @@
 
 use crate::deaths::still_there;
 use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
+use nix::sys::signal::Signal;
 use penny::internals::memory::board::Board;
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -88,4 +89,88 @@ fn the_death_of_whoever_runs_the_engine_is_told_to_all() {
         survive(ranks, victim);
     }
     println!("killed_while_it_ran_the_engine {hits} - PASS");
+}
+
+/// Ranks that call on and on until they fail; a thread of rank `aborts` ends that by an abort.
+fn going(what: &str, count: usize, seconds: &'static str, aborts: Option<u32>) -> Vec<Rank> {
+    let (call, go_on) = (format!("call {what} {count}"), format!("loop {what} {count}"));
+    let env: &'static [(&str, &str)] = match seconds {
+        "2" => &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_TIMEOUT", "2")],
+        _ => &[("PENNY_FABRIC", "dgx-h100"), ("PENNY_TIMEOUT", "40")],
+    };
+    let mut ranks = start(RANKS, &Setting { env, shell: "true" }, |rank| match aborts {
+        Some(by) if by == rank => acts(&["join", &call, "abort-after 700", &go_on, "exit"]),
+        _ => acts(&["join", &call, &go_on, "exit"]),
+    });
+    for (r, rank) in ranks.iter_mut().enumerate() {
+        rank.did("join");
+        rank.did(&call);
+        if aborts == Some(r as u32) {
+            rank.did("abort-after 700");
+        }
+    }
+    ranks
+}
+
+/// Stop a rank, if possible while it runs the engine. Tells whether it does.
+fn stop(ranks: &[Rank], victim: u32) -> bool {
+    let board = board(ranks[0].pid());
+    let runs_engine = || board.header().runner.load(Ordering::Acquire) == victim + 1;
+    // BOUND: so many looks.
+    for _ in 0..200_000 {
+        if runs_engine() {
+            break;
+        }
+        std::hint::spin_loop();
+    }
+    ranks[victim as usize].signal(Signal::SIGSTOP);
+    // BOUND: the kernel stops it.
+    while penny::sys::process::state(ranks[victim as usize].pid()) != Some("stopped by a signal") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    runs_engine()
+}
+
+#[test]
+fn whichever_rank_is_stopped_the_others_come_to_their_deadline_and_name_it() {
+    let _alone = alone();
+    let mut hits = 0;
+    for trial in 0..times(12, 100) {
+        let victim = trial % RANKS;
+        let what = ["all_reduce", "transfer", "barrier"][trial as usize / 4 % 3];
+        let mut ranks = going(what, 64, "2", None);
+        hits += u32::from(stop(&ranks, victim));
+        let named = format!("rank {victim} (pid {}, stopped by a signal", ranks[victim as usize].pid());
+        for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
+            let said = rank.failed();
+            assert!(said.sentence.contains(&named), "rank {r}: `{}` does not say `{named}`", said.sentence);
+            let took = Duration::from_nanos(said.returned - said.entered);
+            // Not a measurement: without a deadline it would never have returned.
+            assert!(took < Duration::from_secs(15), "rank {r} returned after {took:?}");
+            let _ = rank.try_next();
+            assert_eq!(rank.end(), None, "rank {r}");
+        }
+    }
+    println!("stopped_while_it_ran_the_engine {hits} - PASS");
+}
+
+#[test]
+fn an_abort_ends_calls_while_the_rank_that_runs_the_engine_is_stopped() {
+    let _alone = alone();
+    let mut hits = 0;
+    for trial in 0..times(8, 60) {
+        let victim = trial % RANKS;
+        let by = (victim + 1) % RANKS;
+        let mut ranks = going(["all_reduce", "transfer"][trial as usize / 4 % 2], 64, "40", Some(by));
+        hits += u32::from(stop(&ranks, victim));
+        for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
+            let said = rank.failed();
+            assert_eq!(said.code, REMOTE, "rank {r}: {}", said.sentence);
+            assert!(said.sentence.contains(&format!("rank {by}")), "rank {r}: {}", said.sentence);
+            assert!(said.sentence.contains("abort"), "rank {r}: {}", said.sentence);
+            let _ = rank.try_next();
+            assert_eq!(rank.end(), None, "rank {r}");
+        }
+    }
+    println!("aborted_while_the_engine_was_stopped {hits} - PASS");
 }

@@ -37,7 +37,7 @@ impl Account {
 impl Seat {
     /// How the job's time stands.
     pub fn account(&self) -> Account {
-        let header = self.board.header();
+        let header = self.board().header();
         let pacer = lock(&self.desk).pacer;
         Account {
             now_ps: self.clock_ps(),
@@ -56,6 +56,6 @@ impl Seat {
 
     /// What passed each port so far.
     pub fn counters(&self) -> Vec<Counters> {
-        Journal::new(&self.board).ports().iter().map(|port| port.counters).collect()
+        Journal::new(self.board()).ports().iter().map(|port| port.counters).collect()
     }
 }

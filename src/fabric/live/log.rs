@@ -40,7 +40,7 @@ pub struct LoggedMember {
 
 /// Uses of a ticket that the log tells apart.
 pub const TURNS: u32 = 0xff_ffff;
-const _: () = assert!(TICKETS <= 16 && POSTS <= 4096);
+const _: () = assert!(TICKETS <= 256 && POSTS <= 4096);
 
 /// Words of a call, and of each member.
 const CALL: usize = 5;
@@ -89,7 +89,7 @@ impl<'a> Journal<'a> {
         let at = self.len();
         let head = call.spec.iter().copied().chain([call.members.len() as u64]);
         let members = call.members.iter().flat_map(|member| {
-            let who = (member.rank as u64) << 40 | (member.turn as u64) << 16;
+            let who = (member.rank as u64) << 44 | (member.turn as u64) << 20;
             [who | (member.ticket as u64) << 12 | member.post as u64, member.entry_ps]
         });
         let mut end = at;
@@ -108,9 +108,9 @@ impl<'a> Journal<'a> {
         let members = (0..count).map(|i| {
             let who = self.word(at + CALL + MEMBER * i);
             LoggedMember {
-                rank: (who >> 40) as Rank,
-                turn: (who >> 16) as u32 & TURNS,
-                ticket: (who >> 12 & 0xf) as u32,
+                rank: (who >> 44) as Rank,
+                turn: (who >> 20) as u32 & TURNS,
+                ticket: (who >> 12 & 0xff) as u32,
                 post: (who & 0xfff) as u32,
                 entry_ps: self.word(at + CALL + MEMBER * i + 1),
             }

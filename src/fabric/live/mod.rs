@@ -15,13 +15,16 @@
 //! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
 //!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
 //! - A put or a pause takes part alone, and a rank may wait for another's store (`one_sided.rs`).
-//! - All wait and nothing is under way: a deadlock, reported with who waits for whom.
-//! - A rank that stays in its own program does not hold the others for ever (`presence.rs`).
+//! - A rank waits when all of its threads that have called on the machine wait (`presence.rs`), or are blocked in their own
+//!   program until one of those goes on (`bystanders.rs`). A thread that stays in its own program does not hold the others
+//!   for ever.
+//! - All wait, nothing is under way and no thread can act: a deadlock, reported with who waits for whom (`verdict.rs`).
 //!
 //! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
 
 mod account;
+mod bystanders;
 mod desk;
 mod drive;
 #[cfg(any(test, feature = "internals"))]
@@ -37,6 +40,8 @@ mod runner;
 mod seat;
 pub mod sentence;
 mod spec;
+mod threads;
+mod verdict;
 
 pub use account::Account;
 #[cfg(feature = "internals")]
@@ -47,6 +52,7 @@ pub use party::{Party, Standing};
 use presence::{GRACE_NS, parse_grace};
 pub use seat::Seat;
 pub use spec::{Post, Spec, What};
+pub use threads::Activity;
 
 use crate::error::{Error, Result};
 use crate::topology::{Network, open};

@@ -30,20 +30,21 @@ const TURN: u64 = 1 << 32;
 #[must_use = "what has arrived is stored before this is dropped"]
 pub struct Arrival<'a> {
     seat: &'a Seat,
+    line: u32,
     /// When, by the machine's clock.
     pub at_ps: u64,
 }
 
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
-        self.seat.come_out();
+        self.seat.come_out(self.line);
     }
 }
 
 impl Seat {
     /// From now on ranks of the job store to each other's memory.
     pub fn serve_exactly(&self) {
-        self.board.header().exact.store(1, Ordering::Release);
+        self.board().header().exact.store(1, Ordering::Release);
     }
 
     /// Send bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
@@ -73,10 +74,11 @@ impl Seat {
             self.alone(Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
         };
         let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
-        let entry_ps = self.go_inside(clock::now_ns(), at_ps);
-        let mut arrival = Arrival { seat: self, at_ps: entry_ps };
+        let (line, entry_ps) = self.go_inside(clock::now_ns(), at_ps)?;
+        let mut arrival = Arrival { seat: self, line, at_ps: entry_ps };
         if !posts.is_empty() {
-            let waiting = self.post(&posts, Some(entry_ps), true)?;
+            self.look_at_woken();
+            let waiting = self.post(&posts, Some(entry_ps), Some(line))?;
             arrival.at_ps = self.leave(waiting, deadline_ns, watch, expired)?;
         }
         Ok(arrival)
@@ -103,25 +105,25 @@ impl Seat {
         Post { comm, key, spec, member: 0, members: 1 }
     }
 
-    /// So many threads of this rank are expected to wait for others' stores, or not any more: while one of them does not,
-    /// it may still do something.
+    /// Places of a mailbox that threads of this rank are expected to take begin to wait, or do not any more: as long as one
+    /// does not, a thread that nobody knows yet may still come (`verdict.rs`).
     pub fn expect_threads(&self, come: u32, gone: u32) {
-        let outside = &self.board.place(self.place()).outside;
+        let outside = &self.board().place(self.place()).outside;
         outside.fetch_add(come, Ordering::AcqRel);
         outside.fetch_sub(gone, Ordering::AcqRel);
     }
 
     /// The latest of some ranks' clocks.
     pub fn latest_ps(&self, ranks: &[Rank]) -> u64 {
-        let clock = |&rank: &Rank| self.board.place(rank).clock_ps.load(Ordering::Acquire);
+        let clock = |&rank: &Rank| self.board().place(rank).clock_ps.load(Ordering::Acquire);
         ranks.iter().map(clock).max().unwrap_or(0)
     }
 
     /// A store to the memory of a rank of the job has been made at this rank's clock: whoever waits there looks again.
     pub fn stored(&self, place: Rank) {
-        let line = self.board.place(place);
+        let line = self.board().place(place);
         line.stored_ps.fetch_max(self.clock_ps(), Ordering::AcqRel);
-        let running = &self.board.header().running;
+        let running = &self.board().header().running;
         // ORDER: not a load, which could come before the store that was made; partner: the addition in `await_store`.
         let mut before = line.awaiting.fetch_add(0, Ordering::AcqRel);
         // BOUND: each further turn means that another thread has come to wait or gone, or woken them.
@@ -142,7 +144,7 @@ impl Seat {
                 }
             }
         }
-        if self.board.header().sleepers.after_post() {
+        if self.board().header().sleepers.after_post() {
             #[cfg(not(loom))]
             line.bell.ring();
         }
@@ -156,7 +158,7 @@ impl Seat {
         mut watch: impl FnMut() -> Result<()>,
         expired: impl Fn() -> Error,
     ) -> Result<()> {
-        let line = self.board.place(self.place());
+        let line = self.board().place(self.place());
         let wall_ns = clock::now_ns();
         // Once it has gone inside it stays there until it is done, however often it is woken.
         let mut inside = None;
@@ -171,20 +173,34 @@ impl Seat {
                 self.wait_no_more(turn);
                 break Ok(());
             }
-            inside.get_or_insert_with(|| self.go_inside(wall_ns, None));
+            if inside.is_none() {
+                match self.go_inside(wall_ns, None) {
+                    Ok(entered) => inside = Some(entered),
+                    Err(e) => {
+                        self.wait_no_more(turn);
+                        break Err(e);
+                    }
+                }
+                self.look_at_woken();
+            }
+            let (thread, _) = inside.unwrap_or_default();
+            let thread = &self.board().all_threads(self.place())[thread as usize];
+            thread.awaits.store(1, Ordering::Relaxed);
             self.rest();
             let woken = self.woken(turn, deadline_ns, &mut watch, &expired);
-            if woken.is_err() {
+            thread.awaits.store(0, Ordering::Relaxed);
+            if let Err(error) = woken {
+                let error = self.blame(error);
                 // It runs again, and says so before it is gone from those who wait.
-                self.board.header().running.fetch_add(1, Ordering::AcqRel);
+                self.board().header().running.fetch_add(1, Ordering::AcqRel);
                 self.wait_no_more(turn);
-                break woken;
+                break Err(error);
             }
             line.clock_ps.fetch_max(line.stored_ps.load(Ordering::Acquire), Ordering::AcqRel);
         };
-        let Some(entry_ps) = inside else { return ended };
+        let Some((thread, entry_ps)) = inside else { return ended };
         let paced = ended.and_then(|()| self.pace(entry_ps, wall_ns, self.clock_ps(), watch));
-        self.come_out();
+        self.come_out(thread);
         paced
     }
 
@@ -195,7 +211,7 @@ impl Seat {
         watch: &mut impl FnMut() -> Result<()>,
         expired: &impl Fn() -> Error,
     ) -> Result<()> {
-        let line = self.board.place(self.place());
+        let line = self.board().place(self.place());
         let mut lookout = Lookout::new();
         let look = || {
             self.look_out(&mut lookout);
@@ -204,7 +220,7 @@ impl Seat {
         let waiter = Waiter {
             patience: self.patience(),
             bell: &line.bell,
-            sleepers: &self.board.header().sleepers,
+            sleepers: &self.board().header().sleepers,
             deadline_ns,
         };
         waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
@@ -212,7 +228,7 @@ impl Seat {
 
     /// This thread is not to be woken any more. If it has been, it was counted as running once too often.
     fn wait_no_more(&self, turn: u64) {
-        let line = self.board.place(self.place());
+        let line = self.board().place(self.place());
         let leaves = |now: u64| (now >> 32 == turn).then(|| now - 1);
         let gone = line.awaiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
         if gone.is_err() {

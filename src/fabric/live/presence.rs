@@ -1,26 +1,32 @@
-//! Ranks in their own programs, whom the clock of all waits for, but not for ever.
+//! Presences: which threads the clock of all waits for, and for how long.
 //!
 //! ```text
-//!     presence   0 --enter--> 1 --leave--> 0              counted in `running` while 0, by its tickets while in calls
-//!                0 --a waiter, after the grace period--> AWAY      whoever makes this change counts it out
-//!                AWAY --enter--> 1                                 and its rank, when it comes back, in again
+//!     PRESENT --call--> INSIDE --over--> PRESENT        counted in `running`; in a call, while it does not wait there
+//!     PRESENT --a waiter, after the grace period--> AWAY         whoever makes such a change counts it out
+//!     PRESENT --a waiter of its own rank, by the kernel's word--> BLOCKED          (`bystanders.rs`)
+//!     AWAY, BLOCKED --call--> INSIDE                             and its thread, when it calls, in again
+//!     PRESENT --its thread ends--> LEAVING --the kernel has let go of it--> NOBODY
 //! ```
 //!
-//! A rank that comes back enters no earlier than what the engine has told others: it is late, and counted as such.
-//! As long as nobody stays in its own program for longer than [`GRACE_NS`] while others wait, none of this happens, and
-//! the outcome does not depend on wall time. Who died in its own program is counted out at once, as if it had left; who
-//! died in a call may have left anything half done, so no call on the machine can end any more.
+//! A rank waits when all of its presences are in waits, and the engine runs when `running` is 0: when all ranks do. A
+//! thread gets its presence with its first call on the machine (`threads.rs`); a rank has at least one, which the first
+//! thread that calls takes over.
+//!
+//! A thread that comes back from being away enters no earlier than what the engine has told others: it is late, and
+//! counted as such. As long as no thread stays in its own program for longer than [`GRACE_NS`] while others wait, the
+//! outcome does not depend on wall time. A rank that died in its own program is counted out at once, as if it had left; one
+//! that died in a call may have left anything half done, so no call on the machine can end any more.
 
 use super::seat::Seat;
 use crate::error::{Error, Result};
-use crate::memory::board::AWAY;
+use crate::memory::board::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::types::Rank;
 
-/// How long waiting ranks let a rank that is in its own program hold the clock, unless they are told otherwise.
+/// How long waiting ranks let a thread that is in its own program hold the clock, unless they are told otherwise.
 pub const GRACE_NS: u64 = 2_000_000_000;
-/// Who waits looks this often who holds the clock.
+/// A waiting thread looks this often who holds the clock.
 const A_GLANCE_NS: u64 = 20_000_000;
 
 /// Reads `PENNY_FABRIC_GRACE`: seconds, 0 for never. In nanoseconds.
@@ -31,7 +37,7 @@ pub(super) fn parse_grace(text: &str) -> Result<u64> {
     })
 }
 
-/// A waiting rank's looks at who holds the clock.
+/// A waiting thread's looks at who holds the clock.
 pub(super) struct Lookout {
     since_ns: u64,
     next_ns: u64,
@@ -44,70 +50,115 @@ impl Lookout {
     }
 }
 
+/// Is such a presence counted as running, unless it waits in a call?
+pub(super) fn is_counted(presence: u32) -> bool {
+    matches!(presence, PRESENT | LEAVING)
+}
+
+impl ThreadLine {
+    /// Go over from one state to another, if that is the state.
+    pub(super) fn turns(&self, from: u32, to: u32) -> bool {
+        self.presence.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+    pub(super) fn now(&self) -> u32 {
+        self.presence.load(Ordering::Acquire)
+    }
+}
+
 impl Seat {
-    /// This rank goes into a call, or into `calls` of them, at its clock or at `at_ps`. Tells when.
-    pub(super) fn go_in(&self, calls: u32, at_ps: Option<u64>) -> u64 {
-        let line = self.board.place(self.place());
-        // ORDER: partner of the exchange in `count_out`: exactly one of both sees the other.
-        let before = line
-            .presence
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |presence| Some((presence & !AWAY) + calls));
-        let header = self.board.header();
-        let mut reached_ps = 0;
-        if before.is_ok_and(|presence| presence & AWAY != 0) {
+    /// A thread goes into a call, at its rank's clock or at `at_ps`. Tells when.
+    pub(super) fn go_in(&self, line: u32, at_ps: Option<u64>) -> u64 {
+        let (place, header) = (self.board().place(self.place()), self.board().header());
+        let line = &self.board().all_threads(self.place())[line as usize];
+        // ORDER: partner of the exchanges that count a presence out: exactly one of both sides sees the other.
+        let before = line.presence.swap(INSIDE, Ordering::AcqRel);
+        if !is_counted(before) {
             header.running.fetch_add(1, Ordering::AcqRel);
-            reached_ps = header.reached_ps.load(Ordering::Acquire);
         }
+        let reached_ps = if before == AWAY { header.reached_ps.load(Ordering::Acquire) } else { 0 };
         let entry_ps = at_ps.unwrap_or_else(|| self.clock_ps());
         if entry_ps < reached_ps {
             header.late.fetch_add(1, Ordering::AcqRel);
-            line.clock_ps.fetch_max(reached_ps, Ordering::AcqRel);
+            place.clock_ps.fetch_max(reached_ps, Ordering::AcqRel);
         }
         entry_ps.max(reached_ps)
     }
 
-    /// One of its calls is over. By now the rank is counted as running again.
-    pub(super) fn go_out(&self) {
-        let line = self.board.place(self.place());
+    /// Its call is over. By now it is counted as running again.
+    pub(super) fn go_out(&self, line: u32) {
+        let line = &self.board().all_threads(self.place())[line as usize];
         line.since_ns.store(clock::now_ns(), Ordering::Relaxed);
-        line.presence.fetch_sub(1, Ordering::AcqRel);
+        line.presence.store(PRESENT, Ordering::Release);
+        self.look_soon();
     }
 
-    /// It leaves for good. Tells whether it was counted until now.
-    pub(super) fn go_away(&self) -> bool {
-        let line = self.board.place(self.place());
-        line.left.store(1, Ordering::Release);
-        line.presence.swap(AWAY, Ordering::AcqRel) & AWAY == 0
+    /// The rank leaves for good. Tells how many of its presences were counted until now.
+    pub(super) fn go_away(&self) -> u32 {
+        self.board().place(self.place()).left.store(1, Ordering::Release);
+        self.dismiss(self.place())
+    }
+
+    /// End all presences of a rank that has left or died; tells how many were counted.
+    fn dismiss(&self, place: Rank) -> u32 {
+        let lines = self.board().threads(place).iter();
+        lines.map(|line| is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) as u32).sum()
     }
 
     /// While waiting: who holds the clock that will not let go?
     pub(super) fn look_out(&self, lookout: &mut Lookout) {
+        self.watch_own();
         let now_ns = clock::now_ns();
         if now_ns < lookout.next_ns {
             return;
         }
         lookout.next_ns = now_ns + A_GLANCE_NS;
-        let runner = self.board.header().runner.load(Ordering::Acquire);
-        for place in 0..self.board.places() {
-            let line = self.board.place(place);
+        let runner = self.board().header().runner.load(Ordering::Acquire);
+        for place in 0..self.board().places() {
+            let line = self.board().place(place);
             if line.left.load(Ordering::Acquire) != 0 {
                 continue;
             }
-            let in_call = line.presence.load(Ordering::Acquire) & !AWAY != 0;
-            if line.died() && (in_call || runner == place + 1) {
+            let in_call = || self.board().threads(place).iter().any(|thread| thread.now() == INSIDE);
+            if line.died() && (in_call() || runner == place + 1) {
                 self.halt(&self.death(place));
             } else if line.died() {
-                line.left.store(1, Ordering::Release);
-                if !self.count_out(place) {
-                    // It was counted out before. That it will not come back may leave the others without hope.
-                    self.drive();
+                if line.left.swap(1, Ordering::AcqRel) == 0 {
+                    // Even where nobody was counted: that the rank will not come back may leave the others without hope.
+                    self.rest_of(self.dismiss(place));
                 }
-            } else if self.machine().grace_ns > 0 && !in_call {
-                let since_ns = line.since_ns.load(Ordering::Relaxed).max(lookout.since_ns);
-                if now_ns.saturating_sub(since_ns) > self.machine().grace_ns {
-                    self.count_out(place);
+            } else if self.machine().grace_ns > 0 {
+                for thread in self.board().threads(place) {
+                    let since_ns = thread.since_ns.load(Ordering::Relaxed).max(lookout.since_ns);
+                    if now_ns.saturating_sub(since_ns) > self.machine().grace_ns
+                        && (thread.turns(PRESENT, AWAY) || thread.turns(LEAVING, AWAY))
+                    {
+                        self.rest();
+                    }
                 }
             }
+        }
+    }
+
+    /// A thread of this rank waits for others of its own process, so the clock need not wait for it.
+    pub(super) fn count_blocked(&self, line: &ThreadLine, still: impl Fn() -> bool) -> bool {
+        if !line.turns(PRESENT, BLOCKED) {
+            return false;
+        }
+        // It may have gone on between the look and the exchange; if it has called meanwhile, it has counted itself in.
+        if !still() && line.turns(BLOCKED, PRESENT) {
+            return false;
+        }
+        self.rest();
+        true
+    }
+
+    /// It may have gone on, so it is counted again.
+    pub(super) fn count_unblocked(&self, line: &ThreadLine) {
+        let running = &self.board().header().running;
+        running.fetch_add(1, Ordering::AcqRel);
+        if !line.turns(BLOCKED, PRESENT) {
+            // It has counted itself in.
+            self.rest();
         }
     }
 
@@ -116,18 +167,8 @@ impl Seat {
         Error::remote(format!(
             "rank {place} (pid {}) died, and the clock of the declared machine cannot go on without it; abort the \
              communicators on it and make new ones among the survivors",
-            self.board.place(place).pid.load(Ordering::Relaxed)
+            self.board().place(place).pid.load(Ordering::Relaxed)
         ))
-    }
-
-    /// Let the clock go on without a rank, unless it is in a call or away already.
-    fn count_out(&self, place: Rank) -> bool {
-        let presence = &self.board.place(place).presence;
-        let mine = presence.compare_exchange(0, AWAY, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if mine {
-            self.rest();
-        }
-        mine
     }
 }
 

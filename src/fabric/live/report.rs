@@ -1,30 +1,46 @@
-//! All wait and nothing is under way: who waits for whom, in a sentence.
+//! Who waits for whom, where all wait and nothing is under way; and who holds the clock, where it stands.
 
+use super::presence::is_counted;
+use super::seat::Seat;
 use super::spec::{Post, What};
-use crate::memory::board::{Board, POSTED};
+use super::threads::is_watched;
+use crate::error::{Code, Error};
+use crate::memory::board::{AWAY, Board, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
 use crate::sync::prim::Ordering;
+use crate::sys::process;
 use crate::types::Rank;
 
 /// Ranks that the sentence names.
 const NAMED: usize = 4;
 
+/// A rank, and which of its threads where it has several.
+fn who(board: &Board, place: Rank, thread: u32) -> String {
+    let lines = board.threads(place);
+    let several = lines.iter().filter(|line| line.now() != NOBODY).count() > 1;
+    match lines.get(thread as usize).filter(|line| several && is_watched(line)) {
+        Some(line) => format!("rank {place}, thread {},", line.tid.load(Ordering::Relaxed)),
+        None => format!("rank {place}"),
+    }
+}
+
 /// What every waiting rank waits for. Ranks are those of the job's first communicator.
 pub(super) fn deadlock(board: &Board) -> String {
-    let mut waits: Vec<(Rank, Post)> = Vec::new();
+    let mut waits: Vec<(Rank, u32, Post)> = Vec::new();
     for place in 0..board.places() {
-        for (number, ticket) in board.tickets(place).iter().enumerate() {
+        for (number, ticket) in board.used_tickets(place).iter().enumerate() {
             if ticket.state.load(Ordering::Acquire) != POSTED {
                 continue;
             }
             let count = ticket.posts.load(Ordering::Relaxed) as usize;
             let open =
                 board.posts(place, number, count).iter().filter(|l| l.stage.load(Ordering::Relaxed) == 0);
-            waits.extend(open.filter_map(|line| Some((place, Post::read(line)?))).take(1));
+            let thread = ticket.thread.load(Ordering::Relaxed);
+            waits.extend(open.filter_map(|line| Some((place, thread, Post::read(line)?))).take(1));
         }
     }
     let has_posted = |comm: u64, key: u64, member: u32| {
         (0..board.places()).any(|place| {
-            board.tickets(place).iter().enumerate().any(|(number, ticket)| {
+            board.used_tickets(place).iter().enumerate().any(|(number, ticket)| {
                 ticket.state.load(Ordering::Acquire) == POSTED
                     && board
                         .posts(place, number, ticket.posts.load(Ordering::Relaxed) as usize)
@@ -34,13 +50,18 @@ pub(super) fn deadlock(board: &Board) -> String {
             })
         })
     };
-    let awaiting: Vec<Rank> = (0..board.places()).filter(|&place| board.awaits(place)).collect();
-    let stores = awaiting
-        .iter()
-        .map(|place| format!("rank {place} waits for a signal or another store that nobody makes"));
-    let texts = waits.iter().take(NAMED).map(|(place, post)| {
+    let awaiting = (0..board.places()).filter(|&place| board.awaits(place)).flat_map(|place| {
+        let lines = (0..).zip(board.threads(place));
+        let threads: Vec<u32> =
+            lines.filter(|(_, line)| line.awaits.load(Ordering::Relaxed) != 0).map(|(at, _)| at).collect();
+        threads.into_iter().map(move |thread| who(board, place, thread))
+    });
+    let awaiting: Vec<String> =
+        awaiting.map(|who| format!("{who} waits for a signal or another store that nobody makes")).collect();
+    let texts = waits.iter().take(NAMED).map(|&(place, thread, post)| {
+        let who = who(board, place, thread);
         let awaited = match post.spec.what {
-            What::Put { .. } | What::Pause => return format!("rank {place} in a {}", post.spec),
+            What::Put { .. } | What::Pause => return format!("{who} in a {}", post.spec),
             What::Transfer { from, to } => vec![if post.member == 0 { to } else { from }],
             What::Collective { .. } | What::Meeting => (0..post.members)
                 .filter(|&member| !has_posted(post.comm, post.key, member))
@@ -56,12 +77,13 @@ pub(super) fn deadlock(board: &Board) -> String {
             What::Put { .. } | What::Pause | What::Meeting => post.spec.to_string(),
         };
         let of = if post.comm == 0 { "" } else { " of a sub-communicator" };
-        format!("rank {place} in {own}{of} waits for {}", awaited.join(", "))
+        format!("{who} in {own}{of} waits for {}", awaited.join(", "))
     });
-    let texts: Vec<String> = texts.chain(stores.take(NAMED)).collect();
+    let texts: Vec<String> = texts.chain(awaiting.iter().take(NAMED).cloned()).collect();
     let mut text = format!("deadlock on the declared machine: {}", texts.join("; "));
-    if waits.len() > NAMED {
-        text += &format!("; and {} more wait", waits.len() - NAMED);
+    let unnamed = waits.len().saturating_sub(NAMED) + awaiting.len().saturating_sub(NAMED);
+    if unnamed > 0 {
+        text += &format!("; and {unnamed} more wait");
     }
     let left: Vec<String> = (0..board.places())
         .filter(|&place| board.place(place).left.load(Ordering::Acquire) != 0)
@@ -72,4 +94,95 @@ pub(super) fn deadlock(board: &Board) -> String {
         text += &format!("; {} left already", left.join(", "));
     }
     text + "; every send needs its receive, and ranks that send to each other need a group"
+}
+
+/// Why a rank, or one of its threads, holds the clock.
+fn holds(board: &Board, place: Rank) -> Option<String> {
+    let served = |ticket: &Ticket| ticket.state.load(Ordering::Acquire) == SERVED;
+    let lines = (0..).zip(board.threads(place));
+    let in_program = |(thread, line): (u32, &ThreadLine)| {
+        let state = line.now();
+        let since = match state {
+            AWAY => " for longer than the grace period",
+            state if is_counted(state) => "",
+            _ => return None,
+        };
+        let who = who(board, place, thread);
+        let thread = who.split_once(", ").map_or(String::new(), |(_, thread)| format!(", by its {thread}"));
+        Some(format!("is in its own program{since}{}", thread.trim_end_matches(',')))
+    };
+    if board.header().runner.load(Ordering::Acquire) == place + 1 {
+        return Some("runs the engine".into());
+    }
+    if board.used_tickets(place).iter().any(served) {
+        return Some("has not come back from its call".into());
+    }
+    lines.filter_map(in_program).next()
+}
+
+impl Seat {
+    /// The clock stands because of these ranks: each with PID and state. Those that are stopped come first, and alone.
+    fn holders(&self) -> Vec<String> {
+        let board = self.board();
+        let (mut stopped, mut others) = (Vec::new(), Vec::new());
+        let there = |&place: &Rank| board.place(place).left.load(Ordering::Acquire) == 0;
+        for place in (0..board.places()).filter(there) {
+            let pid = board.place(place).pid.load(Ordering::Relaxed);
+            let state = process::state(pid).unwrap_or("not visible from here");
+            let why = holds(board, place);
+            if state.starts_with("stopped") {
+                let why = why.unwrap_or_else(|| "is in a call".into());
+                stopped.push(format!("rank {place} (pid {pid}, {state}) {why}"));
+            } else if let Some(why) = why {
+                others.push(format!("rank {place} (pid {pid}, {state}) {why}"));
+            }
+        }
+        let mut told = if stopped.is_empty() { others } else { stopped };
+        let unnamed = told.len().saturating_sub(NAMED);
+        told.truncate(NAMED);
+        if unnamed > 0 {
+            told.push(format!("{unnamed} more hold it"));
+        }
+        told
+    }
+
+    /// The deadline has passed, and the clock has not come to where this rank is waited for.
+    pub fn clock_stood(&self, timeout_ns: u64) -> Error {
+        let holders = match self.holders() {
+            none if none.is_empty() => "no rank is seen to hold it".into(),
+            some => some.join(", "),
+        };
+        Error::timeout(format!(
+            "the declared machine's clock did not move on within {} s: {holders}; ranks must call or leave, or raise \
+             PENNY_TIMEOUT",
+            timeout_ns as f64 / 1e9
+        ))
+    }
+
+    /// A wait has failed. Ranks of the job that are stopped may be why, or that some have left, whoever is named so far.
+    pub fn blame(&self, error: Error) -> Error {
+        if !matches!(error.code, Code::Timeout | Code::RemoteError) || self.check().is_err() {
+            return error;
+        }
+        let board = self.board();
+        let why = |place: Rank| {
+            let line = board.place(place);
+            let named = format!("rank {place} (pid {}", line.pid.load(Ordering::Relaxed));
+            let state = process::state(line.pid.load(Ordering::Relaxed));
+            if line.left.load(Ordering::Acquire) != 0 {
+                let told = error.code == Code::Timeout || error.message.contains(&named);
+                (!told).then(|| format!("{named}) has left the declared machine"))
+            } else if state.is_some_and(|state| state.starts_with("stopped")) {
+                let stopped = format!("{named}, stopped by a signal");
+                (!error.message.contains(&stopped)).then(|| format!("{stopped}) does not go on"))
+            } else {
+                None
+            }
+        };
+        let texts: Vec<String> = (0..board.places()).filter_map(why).take(NAMED).collect();
+        match texts.is_empty() {
+            true => error,
+            false => Error::new(error.code, format!("{}; {}", error.message, texts.join(", "))),
+        }
+    }
 }

@@ -261,7 +261,7 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
     let board = journal.board;
     let mut calls: HashMap<(u64, u64), Gathered> = HashMap::new();
     for place in 0..board.places() {
-        for (ticket, line) in (0..).zip(board.tickets(place)) {
+        for (ticket, line) in (0..).zip(board.used_tickets(place)) {
             // ORDER: partner of the store in `Seat::enter`.
             if !matches!(line.state.load(Ordering::Acquire), POSTED | ABANDONED) {
                 continue;

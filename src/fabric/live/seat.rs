@@ -7,22 +7,26 @@ use super::presence::Lookout;
 use super::runner::Runner;
 use super::sentence::write_text;
 use super::spec::{Post, Spec};
+use super::threads;
+use super::verdict::Notes;
 use crate::error::{Error, Result};
-use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, SERVED, TICKETS};
+use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, PRESENT, SERVED};
 use crate::plan::{Plan, View};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{Patience, Waiter};
 use crate::sys::{clock, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Gives all ranks' programs of a posted collective.
 pub type Programs = fn(method: u8, view: &View) -> Result<Vec<Plan>>;
 
 /// One rank of the job, shared by all its communicators.
 pub struct Seat {
-    pub(super) board: Board,
+    board: Arc<Board>,
+    /// No other seat of this process has it.
+    pub(super) number: u64,
     machine: Machine,
     place: Rank,
     pub(super) runner: Mutex<Runner>,
@@ -32,6 +36,10 @@ pub struct Seat {
     looks: AtomicU32,
     /// Puts so far.
     puts: AtomicU64,
+    /// When a waiting thread looks after the others of this rank again, and how often.
+    pub(super) next_look_ns: AtomicU64,
+    pub(super) look_every_ns: AtomicU64,
+    pub(super) notes: Mutex<Notes>,
 }
 
 /// A rank's part in a call that it has posted.
@@ -40,6 +48,8 @@ pub struct Waiting {
     ticket: usize,
     entry_ps: u64,
     wall_ns: u64,
+    /// The presence of the thread that has posted.
+    line: u32,
     /// Whoever posted stays inside for something more.
     held: bool,
 }
@@ -50,8 +60,6 @@ const FREE_LOOKS: u32 = 16;
 const LOOK_PS: u64 = 50_000;
 /// A paced call looks this often whether it still makes sense to wait.
 const A_LOOK_NS: u64 = 10_000_000;
-/// Who takes back its posts looks this often whether the engine has let go of them.
-const A_MOMENT_NS: u64 = 50_000;
 /// What a look costs at most.
 const DEAR_LOOK_PS: u64 = 1_000_000;
 
@@ -67,7 +75,12 @@ impl Seat {
         header.network.store(machine.network.hash(), Ordering::Relaxed);
         header.places.store(ranks, Ordering::Relaxed);
         header.ports.store(machine.network.ports.len() as u32, Ordering::Relaxed);
+        // Each rank is there from now on, by a presence that its first thread takes.
         header.running.store(ranks, Ordering::Relaxed);
+        for place in 0..ranks {
+            board.all_threads(place)[0].presence.store(PRESENT, Ordering::Relaxed);
+            board.place(place).threads_used.store(1, Ordering::Relaxed);
+        }
         write_text(&header.spec, &machine.spec);
         header.magic.store(MAGIC, Ordering::Release);
         Seat::at(board, machine, 0, programs)
@@ -81,25 +94,31 @@ impl Seat {
     fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
         let places = machine.network.places(board.places())?;
         board.keep(place)?;
-        board.place(place).since_ns.store(clock::now_ns(), Ordering::Relaxed);
+        board.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
         board.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
         let patience = Patience::for_ranks(board.places() as usize, None);
-        let (looks, puts) = (AtomicU32::new(0), AtomicU64::new(0));
         Ok(Seat {
-            board,
+            board: Arc::new(board),
+            number: threads::next_number(),
             machine,
             place,
             runner: Mutex::new(runner),
             desk: Mutex::default(),
             patience,
-            looks,
-            puts,
+            looks: AtomicU32::new(0),
+            puts: AtomicU64::new(0),
+            next_look_ns: AtomicU64::new(0),
+            look_every_ns: AtomicU64::new(0),
+            notes: Mutex::default(),
         })
     }
 
     /// The board.
     pub fn board(&self) -> &Board {
+        &self.board
+    }
+    pub(super) fn shared_board(&self) -> &Arc<Board> {
         &self.board
     }
     /// Which rank of the job.
@@ -153,6 +172,7 @@ impl Seat {
     /// clock then.
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looked_anew();
+        let line = self.presence()?;
         let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
         if let Clock::Paced(dilation) = self.machine.clock
             && at_ps > before
@@ -163,9 +183,9 @@ impl Seat {
                 desk.pacer.due(at_ps, dilation)
             };
             // It has declared how long it computes, so it is not away.
-            self.go_in(1, None);
+            self.go_in(line, None);
             let ended = sleep_until(due.unwrap_or(0), watch);
-            self.go_out();
+            self.go_out(line);
             ended?;
         }
         Ok(at_ps.max(before))
@@ -173,33 +193,21 @@ impl Seat {
 
     /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
-        self.post(posts, at_ps, false)
+        self.post(posts, at_ps, None)
     }
 
-    /// The same; `held`: of a thread that is inside already, and stays there when the engine has answered.
-    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: bool) -> Result<Waiting> {
+    /// The same; `held`: of a thread that is inside already by this presence, and stays there when the engine has answered.
+    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<Waiting> {
         self.check()?;
         self.looked_anew();
         let wall_ns = clock::now_ns();
+        let line = held.map_or_else(|| self.presence(), Ok)?;
         let (number, entry_ps) = {
             let mut desk = lock(&self.desk);
-            let tickets = self.board.tickets(self.place);
-            let given_back = |i: usize| desk.left[i] && tickets[i].state.load(Ordering::Acquire) == FREE;
-            let free = (0..TICKETS).find(|&i| !desk.taken[i] || given_back(i));
-            let number = free.ok_or_else(|| {
-                Error::usage(format!(
-                    "more than {TICKETS} calls of one rank at once, by its threads or by a group over as many communicators; \
-                     let fewer call, or divide the group"
-                ))
-            })?;
-            if desk.reserved[number] < posts.len() {
-                self.board.reserve_posts(self.place, number, posts.len())?;
-                desk.reserved[number] = posts.len();
-            }
-            (desk.taken[number], desk.left[number]) = (true, false);
+            let number = self.take_ticket(&mut desk, posts.len())?;
             let entry_ps = match (held, at_ps) {
-                (true, Some(at_ps)) => at_ps,
-                _ => self.inside(&mut desk, wall_ns, at_ps),
+                (Some(_), Some(at_ps)) => at_ps,
+                _ => self.inside(&mut desk, line, wall_ns, at_ps),
             };
             (number, entry_ps)
         };
@@ -211,10 +219,14 @@ impl Seat {
         ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
         ticket.done.store(0, Ordering::Relaxed);
         ticket.exit_ps.store(entry_ps, Ordering::Relaxed);
+        ticket.thread.store(line, Ordering::Relaxed);
         // ORDER: publishes the posts; partner: the collection in `Runner`.
         ticket.state.store(POSTED, Ordering::Release);
+        if held.is_none() {
+            self.look_at_woken();
+        }
         self.rest();
-        Ok(Waiting { ticket: number, entry_ps, wall_ns, held })
+        Ok(Waiting { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
@@ -243,6 +255,7 @@ impl Seat {
             };
             let ended = waiter.until(served, look, expired);
             if let Err(error) = ended {
+                let error = self.blame(error);
                 self.withdraw(waiting);
                 return Err(error);
             }
@@ -270,7 +283,7 @@ impl Seat {
             ticket.state.store(FREE, Ordering::Release);
             lock(&self.desk).taken[waiting.ticket] = false;
         }
-        self.come_out();
+        self.come_out(waiting.line);
     }
 
     /// The engine has spoken: a paced call lasts until its exit is due.
@@ -308,24 +321,13 @@ impl Seat {
             // The engine has counted it already, so this is not the last that runs.
             header.running.fetch_sub(1, Ordering::AcqRel);
         }
-        // Whoever runs the engine now may still be writing to the ticket; later runs see that it is gone.
-        let run = header.runs.load(Ordering::Acquire);
-        let mut lookout = Lookout::new();
-        // BOUND: the run's end, or the death of whoever makes it.
-        while header.runner.load(Ordering::Acquire) != 0
-            && header.runs.load(Ordering::Acquire) == run
-            && self.check().is_ok()
-        {
-            clock::sleep_until(clock::now_ns() + A_MOMENT_NS);
-            self.look_out(&mut lookout);
-        }
-        lock(&self.desk).taken[waiting.ticket] = false;
+        self.retire_ticket(waiting.ticket);
         self.over(&waiting);
     }
 
     fn over(&self, waiting: &Waiting) {
         if !waiting.held {
-            self.come_out();
+            self.come_out(waiting.line);
         }
     }
 
@@ -338,12 +340,8 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if self.go_away() {
-            self.rest();
-        } else {
-            // The clock goes on without it already. That it will not come back may leave the others without hope.
-            self.drive();
-        }
+        // Even where nobody was counted: that it will not come back may leave the others without hope.
+        self.rest_of(self.go_away());
     }
 }
 

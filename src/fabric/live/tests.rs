@@ -1,9 +1,9 @@
 //! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
 
-use super::presence::GRACE_NS;
+use super::presence::{GRACE_NS, is_counted};
 use super::seat::Waiting;
 use super::*;
-use crate::memory::board::{AWAY, Board, FREE, POSTED};
+use crate::memory::board::{AWAY, Board, FREE, LEAVING, POSTED, PRESENT};
 use crate::plan::{Plan, View};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
@@ -58,7 +58,7 @@ fn until(ready: impl Fn() -> bool) {
 }
 
 fn presence(seat: &Seat, place: Rank) -> u32 {
-    seat.board().place(place).presence.load(Ordering::Acquire)
+    seat.board().threads(place)[0].presence.load(Ordering::Acquire)
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
         let back = back.join().unwrap();
         assert!((other..=other + alone_ps).contains(&back), "it is back at {back}, they were at {other}");
         assert_eq!(seats[0].account().late, 1);
-        assert_eq!(presence(&seats[0], 2), 0);
+        assert!(matches!(presence(&seats[0], 2), PRESENT | LEAVING));
     });
     let header = seats[0].board().header();
     let away = (0..3).filter(|&place| presence(&seats[0], place) == AWAY).count() as u32;
@@ -223,4 +223,86 @@ fn the_grace_period_is_two_seconds_unless_it_is_said_otherwise() {
     let grace = |text| machine().with_grace(text).unwrap().grace_ns;
     assert_eq!((grace(None), grace(Some("0")), grace(Some("0.5"))), (GRACE_NS, 0, 500_000_000));
     assert!(machine().with_grace(Some("soon")).is_err());
+}
+
+/// Two seats, and a transfer between them for which all is there.
+fn a_pair_waits(seats: &[Seat], key: u64) -> [Waiting; 2] {
+    [true, false].map(|send| seats[!send as usize].enter(&[half(send, 0, 1, key, 64)], None).unwrap())
+}
+
+#[test]
+fn a_thread_between_two_calls_holds_the_clock_though_another_of_its_rank_waits() {
+    let seats = seats("dgx-h100", 2, 0);
+    let gone_on = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (first, gone_on) = (&seats[0], &gone_on);
+        scope.spawn(move || {
+            first.pause_until(0, u64::MAX, || Ok(()), || Error::timeout("")).unwrap();
+            tell.send(()).unwrap();
+            // BOUND: the test goes on.
+            while !gone_on.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+        });
+        // Rank 1 waits for its message; then only the thread above holds the clock, once in its own program.
+        let receives = scope.spawn(|| pass(&seats[1], half(false, 0, 1, 1, 64)).unwrap());
+        told.recv().unwrap();
+        let sends = seats[0].enter(&[half(true, 0, 1, 1, 64)], None).unwrap();
+        clock::sleep_until(clock::now_ns() + 50_000_000);
+        assert_eq!(seats[1].clock_ps(), 0, "a thread of rank 0 is in its own program");
+        gone_on.store(true, Ordering::Release);
+        leave(&seats[0], sends).unwrap();
+        assert!(receives.join().unwrap() > 0);
+    });
+}
+
+#[test]
+fn a_thread_that_waits_for_another_of_its_process_does_not_hold_the_clock() {
+    let seats = seats("dgx-h100", 2, 0);
+    for key in 0..20 {
+        for seat in &seats {
+            seat.advance_to(key, || Ok(())).unwrap();
+        }
+        // This thread has a presence at both, and waits in a join.
+        std::thread::scope(|scope| {
+            let threads = [true, false].map(|send| {
+                let seat = &seats[!send as usize];
+                scope.spawn(move || pass(seat, half(send, 0, 1, key, 64)).unwrap())
+            });
+            threads.into_iter().for_each(|thread| assert!(thread.join().unwrap() > 0));
+        });
+    }
+    // Both threads have gone, or are going; the rank itself is there.
+    for place in 0..2 {
+        assert!(seats[0].board().threads(place).iter().any(|line| is_counted(line.now())));
+    }
+}
+
+#[test]
+fn a_call_is_taken_back_while_the_rank_that_runs_the_engine_is_stopped() {
+    let seats = seats("dgx-h100", 2, 0);
+    let header = seats[0].board().header();
+    header.runner.store(2, Ordering::Release);
+    let waiting = a_pair_waits(&seats, 1);
+    let soon = clock::now_ns() + 20_000_000;
+    let [zero, one] = waiting;
+    let ended = seats[0].leave(zero, soon, || Ok(()), || seats[0].clock_stood(20_000_000)).unwrap_err();
+    assert!(ended.message.contains("rank 1 (pid ") && ended.message.contains("runs the engine"), "{ended}");
+    let aborted = seats[1].leave(one, u64::MAX, || Err(Error::remote("aborted")), || Error::timeout("late"));
+    assert_eq!(aborted.unwrap_err().message, "aborted");
+    // What the engine may still write to is not used again before it has ended.
+    let again = a_pair_waits(&seats, 2);
+    assert_eq!(seats[0].board().tickets(0)[0].state.load(Ordering::Acquire), FREE);
+    header.runs.fetch_add(1, Ordering::AcqRel);
+    header.runner.store(0, Ordering::Release);
+    seats[0].drive();
+    for (seat, waiting) in seats.iter().zip(again) {
+        assert!(leave(seat, waiting).unwrap() > 0);
+    }
+    let waiting = a_pair_waits(&seats, 3);
+    assert_ne!(seats[0].board().tickets(0)[0].state.load(Ordering::Acquire), FREE);
+    for (seat, waiting) in seats.iter().zip(waiting) {
+        leave(seat, waiting).unwrap();
+    }
 }

@@ -1,0 +1,465 @@
+/* Threads of one rank on a declared machine: each with its own communicator, its own place in a mailbox, or on the symmetric
+   heap. No correct program is told of a deadlock, and a real one is told with who waits for whom.
+
+   TEST_FABRIC: the machine. TEST_ROUNDS: how often. */
+#include "check.h"
+
+#include <sched.h>
+
+enum { MOST = 64, COUNT = 64 };
+
+static const char *fabric;
+static int rounds, threads;
+static pennyComm_t world, own[MOST];
+
+static pennyComm_t join_machine(void) {
+    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
+    pennyComm_t made = NULL;
+    config.fabric = fabric;
+    OK(pennyCommInitRankConfig(&made, ranks, shared_id(), rank, &config));
+    return made;
+}
+
+static uint64_t now(void) {
+    uint64_t ps = 0;
+    OK(pennyFabricNow(world, &ps));
+    return ps;
+}
+
+/* Held up by the host, in a way that differs from run to run. */
+static void dawdle(unsigned *seed) {
+    struct timespec a_while = {0, 0};
+    switch (rand_r(seed) % 8) {
+    case 0:
+        a_while.tv_nsec = rand_r(seed) % 300000;
+        nanosleep(&a_while, NULL);
+        break;
+    case 1:
+    case 2:
+        sched_yield();
+        break;
+    default:
+        break;
+    }
+}
+
+static unsigned seed_of(int thread) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (unsigned)time.tv_nsec ^ (unsigned)(rank * 1000 + thread);
+}
+
+/* All threads of this rank do it, and then the caller goes on. */
+static void all_threads(void *(*work)(void *)) {
+    pthread_t running[MOST];
+    for (int t = 0; t < threads; t++) CHECK(pthread_create(&running[t], NULL, work, (void *)(intptr_t)t) == 0);
+    for (int t = 0; t < threads; t++) CHECK(pthread_join(running[t], NULL) == 0);
+}
+
+static void reduce_on(pennyComm_t comm, int salt) {
+    int mine[COUNT], sum[COUNT];
+    for (int i = 0; i < COUNT; i++) mine[i] = rank * salt + i, sum[i] = -1;
+    OK(pennyAllReduce(mine, sum, COUNT, pennyInt, pennySum, comm, NULL));
+    for (int i = 0; i < COUNT; i++) CHECK_INT(sum[i], ranks * (ranks - 1) / 2 * salt + ranks * i);
+}
+
+static void shift_on(pennyComm_t comm, int salt) {
+    int out = rank + salt, in = -1, next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    OK(pennyGroupStart());
+    OK(pennySend(&out, 1, pennyInt, next, comm, NULL));
+    OK(pennyRecv(&in, 1, pennyInt, last, comm, NULL));
+    OK(pennyGroupEnd());
+    CHECK_INT(in, last + salt);
+}
+
+static void split_for_threads(void) {
+    for (int t = 0; t < threads; t++) OK(pennyCommSplit(world, 0, rank, &own[t], NULL));
+}
+
+static void end_of_threads(void) {
+    for (int t = 0; t < threads; t++) OK(pennyCommDestroy(own[t]));
+}
+
+static void *calls(void *arg) {
+    int t = (int)(intptr_t)arg;
+    unsigned seed = seed_of(t);
+    for (int round = 0; round < rounds; round++) {
+        dawdle(&seed);
+        reduce_on(own[t], round + t);
+        dawdle(&seed);
+        shift_on(own[t], round);
+        if (round % 8 == 0) OK(pennyBarrier(own[t], NULL));
+    }
+    return NULL;
+}
+
+static void threads_with_their_own_communicators(void) {
+    for (threads = 2; threads <= 4; threads += 2) {
+        world = join_machine();
+        split_for_threads();
+        for (int again = 0; again < 3; again++) {
+            all_threads(calls);
+            OK(pennyBarrier(world, NULL));
+        }
+        /* The caller is one of them. */
+        pthread_t other;
+        CHECK(pthread_create(&other, NULL, calls, (void *)(intptr_t)1) == 0);
+        calls(0);
+        CHECK(pthread_join(other, NULL) == 0);
+        OK(pennyBarrier(world, NULL));
+        end_of_threads();
+        OK(pennyCommDestroy(world));
+    }
+}
+
+/* One thread of this rank computes, and the others wait for what it will do: longer than anybody could guess. */
+static void *late(void *arg) {
+    int t = (int)(intptr_t)arg;
+    struct timespec a_while = {1, 100000000};
+    OK(pennyBarrier(own[t], NULL));
+    if (t == 0 && rank == 0) nanosleep(&a_while, NULL);
+    /* Rank 0's second thread waits for rank 1, whose first waits for rank 0's first. */
+    if (rank == 1 && t == 1) {
+        int word = 0;
+        OK(pennyRecv(&word, 1, pennyInt, 0, own[2], NULL));
+        OK(pennySend(&word, 1, pennyInt, 0, own[1], NULL));
+        CHECK_INT(word, 7);
+    }
+    if (rank == 0) {
+        int word = t == 0 ? 7 : 0;
+        OK(t == 0 ? pennySend(&word, 1, pennyInt, 1, own[2], NULL) : pennyRecv(&word, 1, pennyInt, 1, own[1], NULL));
+        CHECK_INT(word, 7);
+    }
+    return NULL;
+}
+
+static void a_thread_that_computes_for_long_is_waited_for(void) {
+    threads = 3;
+    world = join_machine();
+    split_for_threads();
+    threads = 2;
+    all_threads(late);
+    OK(pennyBarrier(world, NULL));
+    threads = 3;
+    end_of_threads();
+    OK(pennyCommDestroy(world));
+}
+
+/* Threads that take turns: the program fixes the order of their calls. */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_came = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+static void turn_of(int t, int round) {
+    OK(pennyFabricAdvance(world, 100 * (uint64_t)((rank + round) % 3)));
+    if ((round + t) % 2 == 0) reduce_on(own[t], round);
+    else shift_on(own[t], round);
+}
+
+static void *take_turns(void *arg) {
+    int t = (int)(intptr_t)arg;
+    for (int round = 0; round < rounds; round++) {
+        pthread_mutex_lock(&turn_lock);
+        while (turn % threads != t) pthread_cond_wait(&turn_came, &turn_lock);
+        pthread_mutex_unlock(&turn_lock);
+        turn_of(t, round);
+        pthread_mutex_lock(&turn_lock);
+        turn++;
+        pthread_cond_broadcast(&turn_came);
+        pthread_mutex_unlock(&turn_lock);
+    }
+    return NULL;
+}
+
+static void calls_in_a_fixed_order_take_the_time_of_a_single_thread(void) {
+    for (threads = 2; threads <= 4; threads += 2) {
+        uint64_t ended[2];
+        for (int alone = 0; alone < 2; alone++) {
+            world = join_machine();
+            split_for_threads();
+            OK(pennyBarrier(world, NULL));
+            uint64_t begun = now();
+            turn = 0;
+            if (alone) {
+                for (int round = 0; round < rounds; round++)
+                    for (int t = 0; t < threads; t++) turn_of(t, round);
+            } else {
+                all_threads(take_turns);
+            }
+            ended[alone] = now() - begun;
+            end_of_threads();
+            OK(pennyCommDestroy(world));
+        }
+        CHECK(ended[0] > 0);
+        CHECK_INT(ended[0], ended[1]);
+    }
+}
+
+static pennyMailbox_t box;
+
+static void make_box(int slots) {
+    pennyMailboxConfig_t config = PENNY_MAILBOX_CONFIG_INITIALIZER;
+    config.threads = threads;
+    config.slots = slots;
+    OK(pennyMailboxCreate(world, &config, &box));
+}
+
+static void send_word(int from, int to_rank, int to, int word) {
+    void *slot;
+    OK(pennyMailboxSendSlot(box, from, &slot));
+    memcpy(slot, &word, sizeof word);
+    OK(pennyMailboxSend(box, to_rank, to, slot));
+}
+
+static int take_word(int t) {
+    pennyMailboxMessage_t message;
+    int word;
+    OK(pennyMailboxRecv(box, t, &message));
+    memcpy(&word, message.data, sizeof word);
+    OK(pennyMailboxFree(box, t, message.data));
+    return word;
+}
+
+static void idle_until_all_are(int t) {
+    int state = -1;
+    OK(pennyMailboxIdle(box, t, 1, &state));
+    CHECK_INT(state, PENNY_MAILBOX_ALL_VOTED);
+}
+
+static int few(int all) { return threads > 8 ? (all + 15) / 16 : all; }
+
+static void *ping_pong(void *arg) {
+    int t = (int)(intptr_t)arg, peer = rank ^ 1;
+    unsigned seed = seed_of(t);
+    if (peer < ranks) {
+        for (int round = 0; round < few(rounds); round++) {
+            dawdle(&seed);
+            if (rank < peer) send_word(t, peer, t, round);
+            CHECK_INT(take_word(t), round);
+            if (rank > peer) send_word(t, peer, t, round);
+        }
+    }
+    idle_until_all_are(t);
+    return NULL;
+}
+
+/* When the word has come back to where it began. */
+static uint64_t back;
+
+/* One word that goes round all threads of all ranks. */
+static void *ring(void *arg) {
+    int t = (int)(intptr_t)arg;
+    int next_rank = t + 1 < threads ? rank : (rank + 1) % ranks, next = (t + 1) % threads;
+    unsigned seed = seed_of(t);
+    for (int lap = 0; lap < few(8); lap++) {
+        if (rank != 0 || t != 0) CHECK_INT(take_word(t), lap);
+        dawdle(&seed);
+        send_word(t, next_rank, next, lap);
+        if (rank == 0 && t == 0) {
+            CHECK_INT(take_word(t), lap);
+            back = now();
+        }
+    }
+    idle_until_all_are(t);
+    return NULL;
+}
+
+static void *multicast(void *arg) {
+    int t = (int)(intptr_t)arg, total = 0;
+    uint64_t all = threads == 64 ? UINT64_MAX : (UINT64_C(1) << threads) - 1;
+    unsigned seed = seed_of(t);
+    for (int round = 0; round < few(16); round++) {
+        dawdle(&seed);
+        if (t == round % threads) {
+            void *slot;
+            OK(pennyMailboxSendSlot(box, t, &slot));
+            memcpy(slot, &round, sizeof round);
+            for (int dest = 0; dest < ranks; dest++)
+                OK(pennyMailboxMulticast(box, dest, (unsigned)(all >> 32), (unsigned)all, slot));
+        }
+        for (int k = 0; k < ranks; k++) total += take_word(t);
+    }
+    CHECK_INT(total, ranks * few(16) * (few(16) - 1) / 2);
+    idle_until_all_are(t);
+    return NULL;
+}
+
+static void threads_with_places_in_mailboxes(void) {
+    static const int sizes[] = {2, 8, 64};
+    void *(*const works[])(void *) = {ping_pong, ring, multicast};
+    for (int i = 0; i < 3; i++) {
+        threads = sizes[i];
+        world = join_machine();
+        for (int w = 0; w < 3; w++) {
+            make_box(512);
+            uint64_t begun = now();
+            all_threads(works[w]);
+            CHECK(now() > begun || ranks == 1);
+            OK(pennyMailboxDestroy(box));
+        }
+        OK(pennyBarrier(world, NULL));
+        OK(pennyCommDestroy(world));
+    }
+}
+
+/* The same word by one thread after the other, and by one that plays all of them. */
+static void a_ring_takes_the_time_of_a_single_thread(void) {
+    uint64_t took[2];
+    threads = 4;
+    for (int alone = 0; alone < 2; alone++) {
+        world = join_machine();
+        make_box(8);
+        OK(pennyBarrier(world, NULL));
+        uint64_t begun = now();
+        if (alone) {
+            for (int lap = 0; lap < 8; lap++)
+                for (int t = 0; t < threads; t++) {
+                    if (rank != 0 || t != 0) CHECK_INT(take_word(t), lap);
+                    send_word(t, t + 1 < threads ? rank : (rank + 1) % ranks, (t + 1) % threads, lap);
+                    if (rank == 0 && t == threads - 1) {
+                        CHECK_INT(take_word(0), lap);
+                        back = now();
+                    }
+                }
+        } else {
+            all_threads(ring);
+        }
+        took[alone] = rank == 0 ? back - begun : 0;
+        OK(pennyMailboxDestroy(box));
+        OK(pennyCommDestroy(world));
+    }
+    CHECK_INT(took[0], took[1]);
+}
+
+static uint64_t *signals;
+static char *bytes;
+
+static void *puts_and_signals(void *arg) {
+    int t = (int)(intptr_t)arg, next = (rank + 1) % ranks;
+    unsigned seed = seed_of(t);
+    char mine[COUNT];
+    for (int round = 1; round <= rounds; round++) {
+        dawdle(&seed);
+        memset(mine, round + t + rank, sizeof mine);
+        OK(pennyShmemPutMemSignal(bytes + t * COUNT, mine, COUNT, &signals[t], (uint64_t)round, PENNY_SIGNAL_SET, next,
+                                  world));
+        dawdle(&seed);
+        OK(pennyShmemSignalWaitUntil(NULL, &signals[t], PENNY_CMP_GE, (uint64_t)round, world));
+        int last = (rank + ranks - 1) % ranks;
+        CHECK_INT(bytes[t * COUNT + COUNT - 1], (char)(round + t + last));
+        /* Taken: only then may the next one be put. */
+        OK(pennyShmemSignalOp(&signals[MOST + t], 1, PENNY_SIGNAL_ADD, last, world));
+        OK(pennyShmemSignalWaitUntil(NULL, &signals[MOST + t], PENNY_CMP_GE, (uint64_t)round, world));
+    }
+    return NULL;
+}
+
+/* Half of the threads put, the others call. */
+static void *puts_beside_groups(void *arg) {
+    int t = (int)(intptr_t)arg;
+    if (t % 2 == 0) return puts_and_signals(arg);
+    return calls(arg);
+}
+
+static void make_heap(void) {
+    OK(pennyShmemInit(world));
+    OK(pennyShmemCalloc((void **)&signals, 2 * MOST, sizeof *signals, world));
+    OK(pennyShmemCalloc((void **)&bytes, MOST, COUNT, world));
+}
+
+static void threads_on_the_symmetric_heap(void) {
+    for (threads = 1; threads <= 4; threads *= 2) {
+        world = join_machine();
+        split_for_threads();
+        make_heap();
+        all_threads(puts_and_signals);
+        OK(pennyBarrier(world, NULL));
+        memset(signals, 0, 2 * MOST * sizeof *signals);
+        OK(pennyBarrier(world, NULL));
+        all_threads(puts_beside_groups);
+        OK(pennyBarrier(world, NULL));
+        OK(pennyShmemFinalize(world));
+        end_of_threads();
+        OK(pennyCommDestroy(world));
+    }
+}
+
+/* Every call fails with the sentence of one deadlock. */
+static void *receive_in_vain(void *arg) {
+    int t = (int)(intptr_t)arg, word;
+    FAILS(pennyInvalidUsage, "deadlock", pennyRecv(&word, 1, pennyInt, (rank + 1) % ranks, own[t], NULL));
+    if (strstr(pennyGetLastError(NULL), "thread ") == NULL) FAIL("no thread in: %s", pennyGetLastError(NULL));
+    if (strstr(pennyGetLastError(NULL), "waits for") == NULL) FAIL("nobody waits in: %s", pennyGetLastError(NULL));
+    return NULL;
+}
+
+static void threads_that_receive_in_a_ring_are_told(void) {
+    if (ranks == 1) return;
+    for (threads = 1; threads <= 4; threads *= 2) {
+        world = join_machine();
+        split_for_threads();
+        all_threads(receive_in_vain);
+        end_of_threads();
+        OK(pennyCommDestroy(world));
+    }
+}
+
+static void *take_in_vain(void *arg) {
+    int t = (int)(intptr_t)arg;
+    pennyMailboxMessage_t message;
+    FAILS(pennyInvalidUsage, "deadlock", pennyMailboxRecv(box, t, &message));
+    if (strstr(pennyGetLastError(NULL), "thread ") == NULL) FAIL("no thread in: %s", pennyGetLastError(NULL));
+    return NULL;
+}
+
+static void threads_that_wait_for_messages_in_vain_are_told(void) {
+    static const int sizes[] = {2, 64};
+    for (int i = 0; i < 2; i++) {
+        threads = sizes[i];
+        world = join_machine();
+        make_box(8);
+        all_threads(take_in_vain);
+        OK(pennyCommAbort(world));
+    }
+}
+
+static void *await_in_vain(void *arg) {
+    int t = (int)(intptr_t)arg;
+    FAILS(pennyInvalidUsage, "deadlock", pennyShmemSignalWaitUntil(NULL, &signals[t], PENNY_CMP_GE, 1, world));
+    return NULL;
+}
+
+static void threads_that_wait_for_signals_in_vain_are_told(void) {
+    threads = 2;
+    world = join_machine();
+    make_heap();
+    all_threads(await_in_vain);
+    OK(pennyCommAbort(world));
+}
+
+/* Only what TEST_CASE names, or all. */
+static int wanted(const char *name) {
+    const char *only = getenv("TEST_CASE");
+    return only == NULL || strcmp(only, name) == 0;
+}
+
+#define RUN_WANTED(name)                                                                                               \
+    do {                                                                                                               \
+        if (wanted(#name)) RUN(name);                                                                                  \
+    } while (0)
+
+int main(void) {
+    begin();
+    fabric = getenv("TEST_FABRIC");
+    rounds = number_of("TEST_ROUNDS");
+    RUN_WANTED(threads_with_their_own_communicators);
+    if (ranks > 1) RUN_WANTED(a_thread_that_computes_for_long_is_waited_for);
+    RUN_WANTED(calls_in_a_fixed_order_take_the_time_of_a_single_thread);
+    RUN_WANTED(threads_with_places_in_mailboxes);
+    RUN_WANTED(a_ring_takes_the_time_of_a_single_thread);
+    RUN_WANTED(threads_on_the_symmetric_heap);
+    RUN_WANTED(threads_that_receive_in_a_ring_are_told);
+    RUN_WANTED(threads_that_wait_for_messages_in_vain_are_told);
+    RUN_WANTED(threads_that_wait_for_signals_in_vain_are_told);
+    return 0;
+}

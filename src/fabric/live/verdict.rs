@@ -1,0 +1,151 @@
+//! When a deadlock is one: all wait, nothing is under way, and no rank has a thread that could still act.
+//!
+//! ```text
+//!     epoch        `wanted`: changes with every wait that may have made something possible
+//!     certificate  1 + epoch: this rank has seen all of its process's threads in waits that nobody outside can end
+//! ```
+//!
+//! Each rank answers for itself, because only its own process may ask the kernel about its threads. It looks twice: if
+//! each thread was blocked both times, and has not run in between, all were at one moment; and so it remains until one of
+//! its calls is served, which changes the epoch. When the certificates of all ranks bear the current epoch, nothing can
+//! happen any more, however long one waits.
+//!
+//! A process may have threads that have never called on the machine, and are not blocked. They may never call, so the
+//! verdict only waits for them, for the grace period; where mailboxes have places that no thread has taken, and the grace
+//! period is without end, so is the wait.
+
+use super::report;
+use super::seat::Seat;
+use super::threads::{PARKED, is_known, is_watched};
+use crate::error::Error;
+use crate::memory::board::{AWAY, BLOCKED, POSTED};
+use crate::sync::prim::Ordering;
+use crate::sys::process::{self, Doing};
+use std::sync::TryLockError;
+
+use super::presence::GRACE_NS;
+
+/// Nothing is said before all have stood still for so long: calls that fail in other ways should say so first.
+const STANDSTILL_NS: u64 = 300_000_000;
+
+/// What a rank has seen of its threads in an epoch.
+#[derive(Default)]
+pub(super) struct Notes {
+    epoch: u64,
+    since_ns: u64,
+    seen: Option<u64>,
+}
+
+/// A rank's threads as the kernel tells.
+enum Stillness {
+    /// One may act.
+    None,
+    /// All are blocked; the number changes when one has run.
+    Blocked(u64),
+    /// Those with a presence are blocked; others may act.
+    Strangers,
+}
+
+impl Seat {
+    /// Nobody runs. Say so for this rank, and if all have, say that it is a deadlock.
+    pub(super) fn consider_verdict(&self, now_ns: u64) {
+        let header = self.board().header();
+        let epoch = header.wanted.load(Ordering::Acquire);
+        if !self.stuck() {
+            return;
+        }
+        let mut notes = match self.notes.try_lock() {
+            Ok(notes) => notes,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if notes.epoch != epoch || notes.since_ns == 0 {
+            *notes = Notes { epoch, since_ns: now_ns, seen: None };
+        }
+        let stood_ns = now_ns.saturating_sub(notes.since_ns);
+        let certain = match self.stillness() {
+            Stillness::None => return,
+            Stillness::Blocked(seen) => notes.seen.replace(seen) == Some(seen) && stood_ns >= STANDSTILL_NS,
+            Stillness::Strangers => {
+                notes.seen = None;
+                self.patience_for_strangers().is_some_and(|patience_ns| stood_ns >= patience_ns)
+            }
+        };
+        if !certain {
+            return;
+        }
+        self.board().place(self.place()).certificate.store(epoch + 1, Ordering::Release);
+        let there = |&place: &u32| self.board().place(place).left.load(Ordering::Acquire) == 0;
+        let certified = |place| self.board().place(place).certificate.load(Ordering::Acquire) == epoch + 1;
+        if (0..self.board().places()).filter(there).all(certified) {
+            drop(notes);
+            self.as_runner(|| {
+                if header.wanted.load(Ordering::Acquire) == epoch && self.stuck() && self.check().is_ok() {
+                    // What the others wait for in vain may be because of a rank that died.
+                    let dead = (0..self.board().places()).find(|&place| self.board().place(place).died());
+                    let why = || Error::usage(report::deadlock(self.board()));
+                    self.halt(&dead.map_or_else(why, |place| self.death(place)));
+                }
+            });
+        }
+    }
+
+    /// How long threads that have no presence are waited for; `None`: for ever.
+    fn patience_for_strangers(&self) -> Option<u64> {
+        let expected = |place| {
+            let line = self.board().place(place);
+            line.left.load(Ordering::Acquire) == 0 && line.outside.load(Ordering::Acquire) > 0
+        };
+        match self.machine().grace_ns {
+            0 if (0..self.board().places()).any(expected) => None,
+            grace_ns => Some(grace_ns.max(GRACE_NS)),
+        }
+    }
+
+    /// Does somebody wait, and nobody is left who could post what is missing?
+    fn stuck(&self) -> bool {
+        let board = self.board();
+        let posted =
+            |place| board.used_tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
+        let waits = |place| posted(place) || board.awaits(place);
+        let away = |place| {
+            board.place(place).left.load(Ordering::Acquire) == 0
+                && board.threads(place).iter().any(|thread| thread.now() == AWAY)
+        };
+        // Who takes its posts back counts as running before it does.
+        (0..board.places()).any(waits)
+            && !(0..board.places()).any(away)
+            && board.header().running.load(Ordering::Acquire) == 0
+    }
+
+    /// Can a thread of this rank's process act, though nobody counts as running?
+    fn stillness(&self) -> Stillness {
+        let mut seen = 0u64;
+        let mut note = |tid: u32| {
+            let switches = process::switches(tid)?;
+            seen =
+                (seen ^ u64::from(tid) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            Some(())
+        };
+        let own = self.board().threads(self.place());
+        for line in own.iter().filter(|line| line.now() == BLOCKED && is_watched(line)) {
+            let tid = line.tid.load(Ordering::Acquire);
+            if process::doing(tid) != Doing::Blocked || note(tid).is_none() {
+                self.count_unblocked(line);
+                return Stillness::None;
+            }
+        }
+        let threads = process::threads();
+        let is_own = |tid: &u32| own.iter().any(|line| line.tid.load(Ordering::Acquire) == *tid);
+        let mut strangers =
+            threads.is_empty() || own.iter().any(|line| line.tid.load(Ordering::Acquire) == PARKED);
+        for tid in threads.into_iter().filter(|tid| !is_own(tid) && !is_known(*tid)) {
+            match process::doing(tid) {
+                Doing::Blocked => strangers |= note(tid).is_none(),
+                Doing::Ended => {}
+                Doing::Other => strangers = true,
+            }
+        }
+        if strangers { Stillness::Strangers } else { Stillness::Blocked(seen) }
+    }
+}
