@@ -5,6 +5,7 @@
 
 mod deadlines;
 mod deaths;
+mod kills;
 mod limits;
 mod machines;
 mod ranks;

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::time::{ClockId, clock_gettime};
+
 use crate::api::{Comm, Out, Penny, SUCCESS};
 use crate::program::{Program, Step};
 use crate::random::Random;
@@ -95,6 +97,8 @@ pub struct Shared<'a> {
     pub planted: AtomicBool,
     pub dir: &'a Path,
     pub trace: bool,
+    /// A rank will be killed, and its death is no failure.
+    pub killed: bool,
 }
 
 /// One thread of one rank.
@@ -108,6 +112,8 @@ pub struct Actor<'a> {
     pub step: u32,
     /// The communicators that exist, the newest last; `None` where this rank is in none.
     pub places: Vec<Option<Place>>,
+    /// When the newest call began, in nanoseconds of the machine's monotonic clock.
+    pub entered: i64,
     status: File,
     call: String,
 }
@@ -116,7 +122,17 @@ impl<'a> Actor<'a> {
     pub fn new(penny: &'a Penny, shared: &'a Shared<'a>, rank: usize, thread: usize) -> Actor<'a> {
         let status =
             File::create(shared.dir.join(format!("status.{rank}.{thread}"))).expect("the folder is ours");
-        Actor { penny, shared, rank, thread, step: 0, places: Vec::new(), status, call: String::new() }
+        Actor {
+            penny,
+            shared,
+            rank,
+            thread,
+            step: 0,
+            places: Vec::new(),
+            entered: 0,
+            status,
+            call: String::new(),
+        }
     }
 
     /// Where a step is played; `None` if this rank takes no part.
@@ -133,6 +149,7 @@ impl<'a> Actor<'a> {
         line.truncate(400);
         let _ = self.status.write_all_at(format!("{line:400}").as_bytes(), 0);
         self.call = call.to_owned();
+        self.entered = now_ns();
     }
 
     /// What a call returned, with its sentence.
@@ -181,6 +198,12 @@ pub fn refused(outcome: Outcome, code: c_int, what: &str) -> Outcome {
         ))),
         Ok(()) => Err(Failure::wrong(format!("{what} was not refused"))),
     }
+}
+
+/// The machine's monotonic clock, the same in every process.
+pub fn now_ns() -> i64 {
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("a clock");
+    time.tv_sec() * 1_000_000_000 + time.tv_nsec()
 }
 
 /// No address.

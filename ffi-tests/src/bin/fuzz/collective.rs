@@ -80,7 +80,7 @@ impl Shape {
         let mut random = place.common(step);
         let n = place.n();
         let what = loop {
-            let what = random.one(&ALL);
+            let what = actor.shared.program.only.unwrap_or(random.one(&ALL));
             if what != ReduceScatterPadded || actor.shared.program.has(Family::Padded) {
                 break what;
             }

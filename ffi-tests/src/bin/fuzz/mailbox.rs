@@ -71,19 +71,24 @@ pub fn mailbox(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
         all_vote: votes.iter().all(|&vote| vote),
     };
     std::thread::scope(|scope| {
+        let mut others = Vec::new();
         for thread in 1..threads[me] {
             let (penny, shared, rank, open) = (actor.penny, actor.shared, actor.rank, open(thread));
             let (id, base) = (actor.step, actor.thread);
-            scope.spawn(move || {
+            others.push(scope.spawn(move || {
                 let mut actor = Actor::new(penny, shared, rank, 100 * (base + 1) + thread);
                 actor.step = id;
-                if let Err(failure) = exchange(&mut actor, &open) {
-                    actor.give_up(&failure);
+                let ended = exchange(&mut actor, &open);
+                match &ended {
+                    // Where a rank is killed all threads hear of it; else the first one ends the process.
+                    Err(failure) if !shared.killed => actor.give_up(failure),
+                    _ => actor.enter("the end of its mailbox"),
                 }
-                actor.enter("the end of its mailbox");
-            });
+                ended
+            }));
         }
-        exchange(actor, &open(0))
+        let own = exchange(actor, &open(0));
+        others.into_iter().map(|other| other.join().expect("threads do not panic")).fold(own, Outcome::and)
     })?;
     call!(actor, pennyMailboxDestroy(handle))
 }

@@ -32,6 +32,7 @@ mod semaphore;
 mod shmem;
 mod solo;
 mod transfers;
+mod victim;
 mod wrong;
 
 use std::collections::BTreeSet;
@@ -58,6 +59,8 @@ struct Asked {
     trace: bool,
     /// Of one process of a program: which, and where the job's folder is.
     process: Option<usize>,
+    /// The kind of calls of a rank that is to be killed; see `victim.rs`.
+    victim: Option<String>,
     dir: PathBuf,
     /// `--ranks` and `--without` as they stood.
     drawing: Vec<String>,
@@ -72,6 +75,11 @@ fn main() -> ExitCode {
         }
     };
     match asked.process {
+        Some(rank) if asked.victim.is_some() => {
+            let what = asked.victim.as_deref().unwrap_or_default();
+            victim::victim(&asked.library, what, asked.seed, asked.ranks[0], rank, &asked.dir);
+            ExitCode::SUCCESS
+        }
         Some(process) => {
             let mut program = Program::draw(asked.seed, &asked.ranks, &asked.without);
             if let Some(ids) = &asked.keep {
@@ -154,6 +162,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         minimise: true,
         trace: false,
         process: None,
+        victim: None,
         dir: PathBuf::new(),
         drawing: Vec::new(),
     };
@@ -198,6 +207,7 @@ fn option(asked: &mut Asked, word: &str, value: &str) -> Option<()> {
         }
         "--guard" => asked.guard = Duration::from_secs(value.parse().ok()?),
         "--process" => asked.process = Some(value.parse().ok()?),
+        "--victim" => asked.victim = Some(value.to_owned()),
         "--dir" => asked.dir = value.into(),
         _ => return None,
     }

@@ -203,20 +203,19 @@ fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<P
     let mut new = Comm(NULL);
     let to: *mut Comm = &mut new;
     let grouped = random.chance(25);
-    let members: Vec<usize>;
     if grouped {
         call!(actor, pennyGroupStart())?;
     }
-    if random.chance(50) {
+    let members: Vec<usize> = if random.chance(50) {
         let parts: Vec<usize> = (1..=n).filter(|size| n % size == 0).collect();
         let (kind, size) = (random.below(3) as c_int, random.one(&parts));
         let (kind, size) = if kind == 0 { (0, n) } else { (kind, size) };
         let length = size as c_int;
         call!(actor, pennyCommGroup(comm, kind, length, to))?;
-        members = match kind {
+        match kind {
             2 => (0..n).filter(|r| r % (n / size) == place.me % (n / size)).collect(),
             _ => (0..n).filter(|r| r / size == place.me / size).collect(),
-        };
+        }
     } else {
         let colors = 1 + random.below(3);
         let idle = random.below(30);
@@ -230,8 +229,8 @@ fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<P
         call!(actor, pennyCommSplit(comm, mine, place_in, to, config))?;
         let mut order: Vec<usize> = (0..n).filter(|&r| color[r] == mine && mine != -1).collect();
         order.sort_by_key(|&r| (key[r], r));
-        members = order;
-    }
+        order
+    };
     if grouped {
         call!(actor, pennyGroupEnd())?;
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::collective::What;
 use crate::random::Random;
 
 /// What a step does.
@@ -100,6 +101,8 @@ pub struct Program {
     pub env: Vec<(&'static str, &'static str)>,
     pub steps: Vec<Step>,
     without: Vec<Family>,
+    /// The one collective that there is, if it is one.
+    pub only: Option<What>,
     /// A planted fault goes into the first result of this rank in this step or a later one.
     pub planted_rank: usize,
     pub planted_from: u32,
@@ -219,6 +222,7 @@ impl Program {
             env,
             steps: Vec::new(),
             without: without.to_vec(),
+            only: None,
             planted_rank: random.below(n),
             planted_from: 0,
         };
@@ -227,6 +231,36 @@ impl Program {
         program.steps = (0..steps).map(|_| program.step(&mut random, 0, &mut ids)).collect();
         program.planted_from = ids / 3;
         program
+    }
+
+    /// The setting of ranks that play one kind of step again and again.
+    pub fn repeated(seed: u64, ranks: usize, only: Option<What>) -> Program {
+        Program {
+            seed,
+            ranks,
+            processes: ranks,
+            launched: false,
+            algo: None,
+            fabric: None,
+            env: Vec::new(),
+            steps: Vec::new(),
+            without: vec![Family::InPlaceRegistered, Family::Padded],
+            only,
+            planted_rank: 0,
+            planted_from: 0,
+        }
+    }
+
+    /// Step number `i` of such ranks.
+    pub fn another(&self, kind: Kind, i: u32) -> Step {
+        let mut random = Random::of(&[self.seed, u64::from(i), 13]);
+        let mut step = self.of_kind(kind, &mut random, 1, &mut (i * 1000 + 1));
+        if kind == Kind::Split {
+            // What is killed is the split, not what its children do.
+            step.inner.truncate(1);
+            step.inner.retain(|inner| inner.kind == Kind::Collective);
+        }
+        step
     }
 
     /// May programs have this?

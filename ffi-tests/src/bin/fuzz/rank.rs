@@ -21,7 +21,7 @@ pub fn process(
     trace: bool,
 ) {
     let penny = Penny::load(library).unwrap_or_else(|problem| panic!("{problem}"));
-    let shared = Shared { program, plant, planted: AtomicBool::new(false), dir, trace };
+    let shared = Shared { program, plant, planted: AtomicBool::new(false), dir, trace, killed: false };
     std::thread::scope(|scope| {
         for rank in (0..program.ranks).filter(|rank| rank % program.processes == process) {
             let (penny, shared) = (&penny, &shared);

@@ -23,7 +23,7 @@ struct Symmetric {
 }
 
 impl Symmetric {
-    fn bytes(&self) -> &mut [u8] {
+    fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: pennyShmemMalloc gave so many bytes, and barriers keep others from writing while this rank looks.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
@@ -69,13 +69,13 @@ fn allocate(actor: &mut Actor<'_>, place: &Place, random: &mut Random, len: usiz
         1 => {
             let alignment = 1usize << random.below(13);
             call!(actor, pennyShmemAlign(to, alignment, len, comm))?;
-            if at as usize % alignment != 0 {
+            if !(at as usize).is_multiple_of(alignment) {
                 return Err(Failure::wrong(format!("{at:?} is not aligned to {alignment}")));
             }
         }
         _ => {
             call!(actor, pennyShmemCalloc(to, len, 1, comm))?;
-            let memory = Symmetric { at: at.cast(), len };
+            let mut memory = Symmetric { at: at.cast(), len };
             if memory.bytes().iter().any(|&byte| byte != 0) {
                 return Err(Failure::wrong("memory of pennyShmemCalloc is not zero".to_owned()));
             }
@@ -91,7 +91,7 @@ fn puts(
     place: &Place,
     step: &Step,
     round: usize,
-    memory: Symmetric,
+    mut memory: Symmetric,
     block: usize,
 ) -> Outcome {
     let (n, me, comm) = (place.n(), place.me, place.comm);
@@ -166,7 +166,7 @@ fn gets(
 /// Counters at every rank, which all add to: the sum must come out, and no number twice.
 fn counters(actor: &mut Actor<'_>, place: &Place, step: &Step, random: &mut Random) -> Outcome {
     let (n, me, comm) = (place.n(), place.me, place.comm);
-    let memory = allocate(actor, place, random, 16)?;
+    let mut memory = allocate(actor, place, random, 16)?;
     memory.bytes().fill(0);
     call!(actor, pennyShmemBarrierAll(comm))?;
     let turns = 1 + random.below(20);
@@ -204,7 +204,7 @@ fn signals(actor: &mut Actor<'_>, place: &Place, step: &Step, random: &mut Rando
     let (n, me, comm) = (place.n(), place.me, place.comm);
     let block = 8 * (1 + random.below(700));
     let rounds = 1 + random.below(3);
-    let memory = allocate(actor, place, random, 8 + rounds * block)?;
+    let mut memory = allocate(actor, place, random, 8 + rounds * block)?;
     memory.bytes()[..8].fill(0);
     call!(actor, pennyShmemBarrierAll(comm))?;
     let word: *mut u64 = memory.at.cast();
@@ -229,7 +229,7 @@ fn signals(actor: &mut Actor<'_>, place: &Place, step: &Step, random: &mut Rando
 /// An all-reduce on symmetric memory.
 fn sums(actor: &mut Actor<'_>, place: &Place, random: &mut Random) -> Outcome {
     let (n, comm, count) = (place.n(), place.comm, 1 + random.below(9000));
-    let memory = allocate(actor, place, random, 2 * count * 8)?;
+    let mut memory = allocate(actor, place, random, 2 * count * 8)?;
     for (i, word) in memory.bytes()[..count * 8].chunks_exact_mut(8).enumerate() {
         word.copy_from_slice(&((place.me * 100_000 + i) as i64).to_le_bytes());
     }
