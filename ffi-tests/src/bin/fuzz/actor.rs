@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::api::{Comm, Out, Penny, SUCCESS};
+use crate::buffer::Arena;
 use crate::program::{Program, Step};
 use crate::random::Random;
 
@@ -114,6 +115,8 @@ pub struct Actor<'a> {
     pub places: Vec<Option<Place>>,
     /// When the newest call began, in nanoseconds of the machine's monotonic clock.
     pub entered: i64,
+    /// Memory that several buffers share.
+    pub arena: Option<Arena>,
     status: File,
     call: String,
 }
@@ -130,6 +133,7 @@ impl<'a> Actor<'a> {
             step: 0,
             places: Vec::new(),
             entered: 0,
+            arena: None,
             status,
             call: String::new(),
         }

@@ -259,6 +259,17 @@ functions! {
     pennyShmemAtomicFetchAdd(Out, Out, In, DataType, c_int, Comm);
     pennyShmemAtomicAdd(Out, In, DataType, c_int, Comm);
     pennyShmemAtomicXor(Out, In, DataType, c_int, Comm);
+    pennyShmemTeamSplitStrided(Comm, c_int, c_int, c_int, *mut Comm);
+    pennyShmemTeamSplit2d(Comm, c_int, *mut Comm, *mut Comm);
+    pennyShmemTeamTranslatePe(Comm, c_int, Comm, *mut c_int);
+    pennyShmemTeamSync(Comm);
+    pennyShmemAtomicSet(Out, In, DataType, c_int, Comm);
+    pennyShmemAtomicSwap(Out, Out, In, DataType, c_int, Comm);
+    pennyShmemAtomicCompareSwap(Out, Out, In, In, DataType, c_int, Comm);
+    pennyShmemWaitUntilAll(Out, usize, *const c_int, c_int, In, DataType, Comm);
+    pennyShmemWaitUntilAny(*mut usize, Out, usize, *const c_int, c_int, In, DataType, Comm);
+    pennyShmemWaitUntilSome(*mut usize, *mut usize, Out, usize, *const c_int, c_int, In, DataType, Comm);
+    pennyShmemTestAll(*mut c_int, Out, usize, *const c_int, c_int, In, DataType, Comm);
     pennyMailboxCreate(Comm, *const MailboxConfig, *mut Out);
     pennyMailboxDestroy(Out);
     pennyMailboxSendSlot(Out, c_int, *mut Out);

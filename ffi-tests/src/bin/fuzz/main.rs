@@ -13,6 +13,7 @@
 //!     --plant WHAT      bit, before, lost: a fault between library and check, which must be found
 //!     --guard N         seconds after which a program hangs
 //!     --no-minimise     print what fails as it is
+//!     --show            print programs, and play none
 //!     --trace           every call on stderr
 //! ```
 
@@ -31,6 +32,7 @@ mod rank;
 mod semaphore;
 mod shmem;
 mod solo;
+mod team;
 mod transfers;
 mod victim;
 mod wrong;
@@ -57,6 +59,7 @@ struct Asked {
     guard: Duration,
     minimise: bool,
     trace: bool,
+    show: bool,
     /// Of one process of a program: which, and where the job's folder is.
     process: Option<usize>,
     /// The kind of calls of a rank that is to be killed; see `victim.rs`.
@@ -105,6 +108,11 @@ fn drive(asked: &Asked) -> ExitCode {
     while played < asked.programs && start.elapsed() < Duration::from_secs(asked.seconds) {
         let seed = asked.seed.wrapping_add(played);
         let program = Program::draw(seed, &asked.ranks, &asked.without);
+        if asked.show {
+            println!("program {seed}, {}\n{}", program.setting(), program.listing());
+            played += 1;
+            continue;
+        }
         if let Err(failed) = driver.play(&program, asked.keep.as_ref(), asked.guard) {
             println!("FAILED: program {seed}, {}\n{}", program.setting(), failed.story);
             if asked.minimise && asked.keep.is_none() {
@@ -161,6 +169,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         guard: Duration::from_secs(60),
         minimise: true,
         trace: false,
+        show: false,
         process: None,
         victim: None,
         dir: PathBuf::new(),
@@ -169,6 +178,7 @@ fn asked(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--no-minimise" => asked.minimise = false,
+            "--show" => asked.show = true,
             "--trace" => asked.trace = true,
             _ => {
                 let value = words.next().ok_or(format!("{word} needs a value"))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, call, refused};
 use crate::api::{Comm, Config, IN_PROGRESS, INVALID_ARGUMENT, Out, SimInfo};
+use crate::buffer::Arena;
 use crate::collective::{Collective, Shape};
 use crate::program::{Kind, Step};
 use crate::random::Random;
@@ -183,9 +184,20 @@ fn split(actor: &mut Actor<'_>, step: &Step) -> Outcome {
         Some(place) => divide(actor, place, step)?,
         None => None,
     };
+    let mut random = Random::of(&[step.salt, actor.rank as u64, 17]);
+    let mut arena = None;
+    if let Some(place) =
+        child.as_ref().or(place.as_ref()).filter(|_| actor.arena.is_none() && random.chance(50))
+    {
+        actor.arena = Some(Arena::new(actor, place.comm, &mut random)?);
+        arena = Some(());
+    }
     actor.places.push(child.clone());
     play(actor, &step.inner)?;
     actor.places.pop();
+    if let Some(arena) = arena.and_then(|()| actor.arena.take()) {
+        arena.end(actor)?;
+    }
     actor.step = step.id;
     let Some(child) = child else { return Ok(()) };
     let comm = child.comm;

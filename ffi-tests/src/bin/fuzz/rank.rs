@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Plant, Shared, call};
 use crate::api::{Comm, Config, Penny, UniqueId};
+use crate::buffer::Arena;
 use crate::play::play;
 use crate::program::Program;
+use crate::random::Random;
 
 /// Plays the ranks of process `process`.
 pub fn process(
@@ -56,7 +58,14 @@ fn life(actor: &mut Actor<'_>) -> Outcome {
     }
     let members = Arc::new((0..program.ranks).collect());
     actor.places.push(Some(Place { comm, members, me: actor.rank }));
+    let mut random = Random::of(&[program.seed, rank as u64, 17]);
+    if random.chance(30) {
+        actor.arena = Some(Arena::new(actor, comm, &mut random)?);
+    }
     play(actor, &program.steps)?;
+    if let Some(arena) = actor.arena.take() {
+        arena.end(actor)?;
+    }
     call!(actor, pennyCommDestroy(comm))
 }
 

@@ -6,6 +6,7 @@ use crate::buffer::difference;
 use crate::element::{SUM, TYPES};
 use crate::program::Step;
 use crate::random::Random;
+use crate::team;
 
 const INT64: DataType = DataType(4);
 
@@ -45,7 +46,14 @@ pub fn heap(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
         puts(actor, place, step, round, memory, block)?;
         gets(actor, place, step, round, memory, block)?;
         blocks.push(memory);
-        match random.below(4) {
+        match random.below(6) {
+            4 => team::teams(actor, place, &mut random)?,
+            5 => {
+                let mut words = allocate(actor, place, &mut random, 8 * place.n())?;
+                words.bytes().fill(0);
+                call!(actor, pennyShmemBarrierAll(comm))?;
+                team::waits(actor, place, words.part(0), &mut place.own(step))?;
+            }
             0 => counters(actor, place, step, &mut random)?,
             1 => signals(actor, place, step, &mut random)?,
             2 => sums(actor, place, &mut random)?,
