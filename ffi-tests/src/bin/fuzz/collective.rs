@@ -322,7 +322,7 @@ impl Collective {
     }
 
     /// Holds the input and the guards only: the call was refused, and the output is undefined.
-    pub fn check_refused(mut self, actor: &mut Actor<'_>, untouched: bool) -> Outcome {
+    pub fn check_refused(&mut self, untouched: bool) -> Outcome {
         if let Some(send) = &mut self.send {
             let mut input = vec![0; send.bytes().len()];
             self.patterns.write(&self.patterns.inputs[self.place.me], 0, &mut input);
@@ -340,10 +340,29 @@ impl Collective {
                 return Err(Failure::wrong("the output of a refused reduction was written".to_owned()));
             }
         }
-        self.free(actor)
+        Ok(())
     }
 
-    fn free(self, actor: &mut Actor<'_>) -> Outcome {
+    /// The buffers are the caller's again: nobody writes there until all have left the refused call, which a barrier tells.
+    pub fn is_left_alone(&mut self, actor: &mut Actor<'_>) -> Outcome {
+        let (call, comm) = (self.call.clone(), self.place.comm);
+        let input = self.send.as_mut().map(|send| send.bytes().to_vec());
+        if let Some(recv) = &mut self.recv {
+            recv.bytes().fill(0xee);
+        }
+        call!(actor, pennyBarrier(comm, NULL))?;
+        actor.about(&call);
+        let wrong = |what: &str| {
+            Err(Failure::wrong(format!("the {what} of a refused call was written when it was over")))
+        };
+        if self.recv.as_mut().is_some_and(|recv| recv.bytes().iter().any(|&byte| byte != 0xee)) {
+            return wrong("output");
+        }
+        if self.send.as_mut().map(|send| send.bytes().to_vec()) == input { Ok(()) } else { wrong("input") }
+    }
+
+    /// Gives the buffers back.
+    pub fn free(self, actor: &mut Actor<'_>) -> Outcome {
         self.send.into_iter().chain(self.recv).try_for_each(|buffer| buffer.free(actor))
     }
 }

@@ -177,7 +177,9 @@ fn call_otherwise(actor: &mut Actor<'_>, place: &Place, step: &Step, shape: Shap
     let mut work = Collective::prepare(actor, place, step, shape)?;
     let outcome = work.issue(actor, NULL);
     refused(outcome, INVALID_USAGE, "a call that the ranks do not agree on")?;
-    work.check_refused(actor, untouched)
+    work.check_refused(untouched)?;
+    work.is_left_alone(actor)?;
+    work.free(actor)
 }
 
 /// One rank takes another for the root. It is told within the call or at one of the next two, which are made all the same.
@@ -207,5 +209,6 @@ fn roots_differ(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
     if odd && told == 0 {
         return Err(Failure::wrong("nobody told this rank that it took another for the root".to_owned()));
     }
-    work.check_refused(actor, false)
+    work.check_refused(false)?;
+    work.free(actor)
 }
