@@ -186,8 +186,10 @@ fn survivors_of_a_kill_while_ranks_join_name_the_dead_or_the_missing() {
         let victim = chance.below(n) as usize;
         job.ranks[victim].did("begin");
         std::thread::sleep(Duration::from_micros(chance.below(6_000)));
+        let since = now_ns();
         job.ranks[victim].kill();
         found.trials += 1;
+        let mut last = None;
         let (pid, number) = (format!("(pid {}", job.ranks[victim].pid()), format!("rank {victim}"));
         for (r, verdict) in job.verdicts(victim) {
             let right = verdict.as_ref().is_some_and(|said| match said.code {
@@ -195,10 +197,14 @@ fn survivors_of_a_kill_while_ranks_join_name_the_dead_or_the_missing() {
                 TIMEOUT => said.sentence.contains(&number) || said.sentence.contains(&format!(": {victim}")),
                 _ => false,
             });
+            if let Some(said) = verdict.as_ref().filter(|said| said.code == REMOTE) {
+                last = last.max(Some(said.returned.saturating_sub(since.max(said.entered))));
+            }
             if !right {
                 found.wrong.push(format!("{}: rank {r} says {verdict:?}, rank {victim} {pid})", job.about));
             }
         }
+        found.last.extend(last);
     }
     found.report("kills_in_init");
 }
