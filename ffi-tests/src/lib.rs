@@ -8,6 +8,7 @@
 //!     tests/examples.rs    c-examples/*: each prints what its README promises
 //!     tests/readme.rs      the program in the repository's README does so too
 //!     tests/python.rs      the Python package: pytest, formatting, types
+//!     tests/fuzz.rs        random programs over the whole interface, checked by an oracle (src/bin/fuzz)
 //!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim.rs) and real signals
 //! ```
 

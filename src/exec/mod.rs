@@ -329,6 +329,8 @@ impl<'a> Run<'a, '_> {
                     }
                 }
                 Route::Push => {
+                    // The reader leaves when it hears that anybody disagrees, and its output is its own again.
+                    self.check_everybody()?;
                     t.check_borrowed()?;
                     let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);

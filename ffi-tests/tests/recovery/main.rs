@@ -7,6 +7,7 @@ mod deadlines;
 mod deaths;
 mod hostile;
 mod joining;
+mod kills;
 mod limits;
 mod machines;
 mod namespaces;

@@ -66,14 +66,25 @@ pub fn start(n: u32, setting: &Setting<'_>, acts: impl Fn(u32) -> Vec<String>) -
 
 /// Starts a single rank of a communicator of `n`.
 pub fn start_one(rank: u32, n: u32, id: &UniqueId, setting: &Setting<'_>, acts: &[String]) -> Rank {
+    let arguments = [rank.to_string(), n.to_string(), spelled(id)];
+    start_program(
+        rank,
+        env!("CARGO_BIN_EXE_victim"),
+        setting,
+        arguments.iter().chain(acts).map(String::as_str),
+    )
+}
+
+/// Starts a program that reports as src/bin/victim.rs does.
+pub fn start_program<'a>(
+    rank: u32,
+    program: &str,
+    setting: &Setting<'_>,
+    arguments: impl Iterator<Item = &'a str>,
+) -> Rank {
     let mut child = Command::new("sh")
-        .args([
-            "-c",
-            &format!("ulimit -c 0; {} && exec \"$0\" \"$@\"", setting.shell),
-            env!("CARGO_BIN_EXE_victim"),
-        ])
-        .args([rank.to_string(), n.to_string(), spelled(id)])
-        .args(acts)
+        .args(["-c", &format!("ulimit -c 0; {} && exec \"$0\" \"$@\"", setting.shell), program])
+        .args(arguments)
         .env("PENNY_TIMEOUT", "40")
         .envs(setting.env.iter().copied())
         .stdin(Stdio::piped())

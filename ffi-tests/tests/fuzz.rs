@@ -1,0 +1,58 @@
+//! Random programs over the whole C surface (src/bin/fuzz), and the faults that they must find.
+//!
+//! `FUZZ_SECONDS` is how long programs are drawn, 20 s unless set; `FUZZ_SEED` is the first one's seed, drawn and printed
+//! unless set.
+
+use std::process::Command;
+
+use penny_ffi_tests::library;
+
+/// Runs the fuzzer with some arguments: whether it found nothing, and what it said.
+fn fuzz(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_fuzz"))
+        .arg("--library")
+        .arg(library::dir().join("libpenny.so"))
+        .args(arguments)
+        .output()
+        .expect("the fuzzer starts");
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said)
+}
+
+#[test]
+fn random_programs_do_what_the_oracle_says() {
+    let seconds = std::env::var("FUZZ_SECONDS").unwrap_or_else(|_| "20".to_owned());
+    let seed = std::env::var("FUZZ_SEED").ok();
+    let mut arguments = vec!["--seconds", &seconds];
+    if let Some(seed) = &seed {
+        arguments.extend(["--seed", seed]);
+    }
+    let (good, said) = fuzz(&arguments);
+    println!("{said}");
+    assert!(good, "{said}");
+}
+
+/// A fault between the library and the check must be found, and told with the rank, the call and a smaller program.
+fn is_found(plant: &str, told: &str) {
+    let (good, said) = fuzz(&["--seed", "1", "--ranks", "2,3", "--plant", plant, "--programs", "20"]);
+    assert!(!good, "{plant} was not found: {said}");
+    for word in [told, "rank ", "call penny", "made smaller: ", "again: ", "--keep "] {
+        assert!(said.contains(word), "{plant}: no `{word}` in {said}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found() {
+    is_found("bit", "1 elements are wrong");
+}
+
+#[test]
+fn a_write_before_the_buffer_is_found() {
+    is_found("before", "byte 1 before the buffer was written");
+}
+
+#[test]
+fn a_lost_receive_is_found() {
+    is_found("lost", "element 0 is [ee");
+}
