@@ -216,7 +216,8 @@ impl Prepared {
                 board = fds.next();
             }
             let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
-            let heap = heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
+            let heap =
+                heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
             *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
             Ok(())
         };

@@ -10,12 +10,12 @@
 
 use std::fmt::Write;
 
+#[cfg(feature = "internals")]
+use super::View;
 use super::check::{self, Proof};
 #[cfg(feature = "internals")]
 #[cfg(feature = "internals")]
 use super::link::{Linked, LinkedStep, Source};
-#[cfg(feature = "internals")]
-use super::View;
 use super::{Chunk, Operand, Plan, Step};
 use crate::types::Rank;
 
