@@ -10,11 +10,8 @@
 
 use std::fmt::Write;
 
-#[cfg(feature = "internals")]
 use super::View;
 use super::check::{self, Proof};
-#[cfg(feature = "internals")]
-#[cfg(feature = "internals")]
 use super::link::{Linked, LinkedStep, Source};
 use super::{Chunk, Operand, Plan, Step};
 use crate::types::Rank;
@@ -56,7 +53,6 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
     out
 }
 
-#[cfg(feature = "internals")]
 const LINKED_LEGEND: &str = "\
 level     waves after a slice has entered until the step runs; within a wave higher levels run first
 folds     what is combined, left to right: own is the rank's input, r3 what rank 3 sent
@@ -65,7 +61,6 @@ read by   who gets the result: one copy, however many
 elements  the chunk's place in its block
 ";
 
-#[cfg(feature = "internals")]
 /// A table of one rank's linked program in the order in which a wave runs it, for blocks of `count` elements, with a legend.
 pub fn linked(view: &View, linked: &Linked, count: usize) -> String {
     let mut table = vec![["level", "folds", "keeps", "read by", "chunk", "elements"].map(String::from)];

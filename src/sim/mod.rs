@@ -34,13 +34,14 @@ use crate::types::{Collective, DataType, Rank};
 /// Declared machines: ports, what they cost, and the way between two places.
 pub mod topology {
     pub use crate::topology::{
-        Class, Mailbox, Network, Port, PortId, Routes, Spec, faults, matrix, open, parse, presets, units,
+        Class, Mailbox, Network, Port, PortId, Routes, Spec, faults, matrix, open, parse, presets, text_of,
+        units,
     };
 }
 
 /// The algorithms: for each collective and rank, the steps that it makes.
 pub mod algorithms {
-    pub use crate::algorithms::{ALL, Algorithm, Cost, candidates, cycles, find, plan_all};
+    pub use crate::algorithms::{ALL, Algorithm, Cost, candidates, cycles, find, linked, plan_all};
 }
 
 /// One rank's plan, as data: steps over chunks, with the checker that proves it and the ways to print it.
@@ -54,7 +55,7 @@ pub mod plan {
     }
     /// Plans as text and as JSON.
     pub mod render {
-        pub use crate::plan::render::{json, text};
+        pub use crate::plan::render::{json, linked, text};
     }
 }
 

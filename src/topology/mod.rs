@@ -27,9 +27,7 @@ pub mod units;
 pub use file::{parse, presets};
 pub use mailbox::Mailbox;
 pub use matrix::matrix;
-#[cfg(feature = "internals")]
-pub use spec::text_of;
-pub use spec::{Spec, open};
+pub use spec::{Spec, open, text_of};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};

@@ -25,8 +25,8 @@
 
 use nix::time::{ClockId, clock_gettime};
 use penny::internals::comm::{
-    self, Awaited, Call, Config, Counter, Grouping, Handle, MailboxConfig, Put, Signal, Transfer,
-    WindowHandle,
+    self, Awaited, Call, Config, Counter, Grouping, Handle, MailboxConfig, MailboxHandle, Put, Signal,
+    Transfer, WindowHandle,
 };
 use penny::internals::error::{Error, Result};
 use penny::internals::memory::view::Address;
@@ -91,7 +91,7 @@ struct Part {
     heap: bool,
     /// Where the rank before puts its data.
     window: Option<(Buffer, WindowHandle)>,
-    mailbox: Option<Handle>,
+    mailbox: Option<MailboxHandle>,
     /// There is a symmetric heap.
     symmetric: bool,
     /// Calls made: the data of each differ.
@@ -231,7 +231,7 @@ impl Part {
         let told = Call { collective, send, recv: send, count: 128, dtype, op, root: 0, padded: false };
         self.entered = now_ns();
         comm::collective(self.comm(), &told, None)?;
-        let id = penny::bootstrap::UniqueId(id);
+        let id = penny::internals::bootstrap::UniqueId(id);
         self.child(count, |_| comm::init_rank(nranks, &id, rank, &Config::default()))
     }
 

@@ -96,7 +96,7 @@ fn a_rank_that_may_start_no_thread_is_named_to_all_at_once() {
     if !may.is_ok_and(|status| status.success()) {
         return println!("SKIPPED: only root can become a user that may start no thread");
     }
-    let id = penny::comm::unique_id().unwrap();
+    let id = penny::internals::comm::unique_id().unwrap();
     for poor in [1, 0, 2] {
         let begun = now_ns();
         let ranks = (0..3).map(|rank: u32| {
@@ -114,7 +114,7 @@ fn a_rank_that_may_start_no_thread_is_named_to_all_at_once() {
 #[test]
 fn a_rank_without_descriptors_is_named_to_all_at_once() {
     for limit in 4..12 {
-        let id = penny::comm::unique_id().unwrap();
+        let id = penny::internals::comm::unique_id().unwrap();
         let begun = now_ns();
         let shell = format!("ulimit -n {limit}");
         let mut ranks: Vec<Rank> = (0..3)
@@ -153,7 +153,7 @@ fn a_rank_that_never_comes_is_told_as_missing_by_all() {
     for trial in 0..times(12, 60) {
         let begun = now_ns();
         let job = format!("{begun:032x}");
-        let id = penny::comm::unique_id().unwrap();
+        let id = penny::internals::comm::unique_id().unwrap();
         // By an id that another process made, and where rank 0 serves and ends with the first who knows.
         let act = ["join", "join-env"][trial as usize % 2];
         let mut ranks: Vec<Rank> = [0, 1, 3]

@@ -64,7 +64,8 @@ struct Job {
 /// Starts ranks that repeat one kind of call.
 fn start(kind: &str, n: u64, seed: u64, setting: &Setting<'_>) -> Job {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    std::fs::write(dir.path().join("id"), penny::comm::unique_id().expect("an id").0).expect("it is ours");
+    std::fs::write(dir.path().join("id"), penny::internals::comm::unique_id().expect("an id").0)
+        .expect("it is ours");
     let library = library::dir().join("libpenny.so");
     let (library, folder) = (library.to_str().expect("text"), dir.path().to_str().expect("text"));
     let (seed, count) = (seed.to_string(), n.to_string());

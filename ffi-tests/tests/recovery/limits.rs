@@ -78,7 +78,7 @@ fn a_heap_of_more_bytes_than_there_are_addresses_is_a_wrong_argument() {
 
 #[test]
 fn who_insists_on_sealed_memory_takes_no_other() {
-    let id = penny::comm::unique_id().unwrap();
+    let id = penny::internals::comm::unique_id().unwrap();
     let rank = |r: u32, shm| {
         start_one(
             r,

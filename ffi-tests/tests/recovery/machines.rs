@@ -125,7 +125,7 @@ fn stop(ranks: &[Rank], victim: u32) -> bool {
     }
     ranks[victim as usize].signal(Signal::SIGSTOP);
     // BOUND: the kernel stops it.
-    while penny::sys::process::state(ranks[victim as usize].pid()) != Some("stopped by a signal") {
+    while penny::internals::sys::process::state(ranks[victim as usize].pid()) != Some("stopped by a signal") {
         std::thread::sleep(Duration::from_millis(1));
     }
     runs_engine()

@@ -21,7 +21,7 @@ fn may() -> bool {
 
 /// Two ranks here, and rank 1 in a namespace of its own.
 fn start(list: &[&str]) -> Vec<Rank> {
-    let id = penny::comm::unique_id().unwrap();
+    let id = penny::internals::comm::unique_id().unwrap();
     let setting = |rank| Setting { env: &[], shell: if rank == 1 { APART } else { PLAIN.shell } };
     (0..3).map(|rank| start_one(rank, 3, &id, &setting(rank), &acts(list))).collect()
 }
