@@ -8,10 +8,10 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use penny::internals::algorithms;
 use penny::internals::fabric::engine;
-use penny::internals::fabric::pricer::{Ledger, Pricer};
+use penny::internals::fabric::pricer::{LazyPorts, Pricer};
 use penny::internals::fabric::shortcuts::{self, Ask};
-use penny::internals::fabric::{Call, PortState, SharedCall};
-use penny::internals::plan::{Lane, Plan, Shape, View};
+use penny::internals::fabric::{PortState, PricedCall, SharedCall};
+use penny::internals::plan::{Lane, Plan, RankView, Shape};
 use penny::internals::topology::{self, Class, Network, Port, PortId, Routes};
 use penny::internals::types::{Collective, Rank};
 
@@ -49,7 +49,7 @@ fn switch(places: u32) -> Network {
     }
 }
 
-fn all_reduce(name: &str, view: &View) -> Vec<Plan> {
+fn all_reduce(name: &str, view: &RankView) -> Vec<Plan> {
     algorithms::plan_all(algorithms::find(name).expect("a method of the table"), view)
 }
 
@@ -59,10 +59,10 @@ fn price(criterion: &mut Criterion) {
     for (name, nranks, slice_bytes) in
         [("ring", 64, 0), ("ring", 1024, 0), ("two_shot", 256, 0), ("tree", 1024, 1 << 18)]
     {
-        let (network, view) = (switch(nranks), View::flat(Collective::AllReduce, 0, nranks, 0));
+        let (network, view) = (switch(nranks), RankView::flat(Collective::AllReduce, 0, nranks, 0));
         let plans = all_reduce(name, &view);
         let places: Vec<Rank> = (0..nranks).collect();
-        let call = Call { plans: &plans, places: &places, view, count: 1 << 26, size: 4, slice_bytes };
+        let call = PricedCall { plans: &plans, places: &places, view, count: 1 << 26, size: 4, slice_bytes };
         // Ranks that enter apart make all times different.
         for (entries, spread) in [("together", 0), ("apart", 12_347)] {
             let entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 7919 % 1009 * spread).collect();
@@ -84,7 +84,7 @@ fn rails(criterion: &mut Criterion) {
     group.sample_size(10);
     let network = topology::open("dgx-h100:nodes=128").expect("a preset");
     let nranks = network.shape.nranks();
-    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, nranks, 0) };
+    let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, nranks, 0) };
     let method = algorithms::find("alternating_rings").expect("a method of the table");
     let cycles = algorithms::cycles(method, &view).expect("rings are cycles");
     let places: Vec<Rank> = (0..nranks).collect();
@@ -110,7 +110,7 @@ fn rails(criterion: &mut Criterion) {
 fn repeat(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pricer");
     for nranks in [8, 64, 1024] {
-        let view = View::flat(Collective::AllReduce, 0, nranks, 0);
+        let view = RankView::flat(Collective::AllReduce, 0, nranks, 0);
         let plans = all_reduce("ring", &view).into();
         let call = SharedCall { plans, view, count: 1 << 10, size: 4, slice_bytes: 0 };
         let network = Arc::new(switch(nranks));
@@ -128,7 +128,7 @@ fn repeat(criterion: &mut Criterion) {
             });
         });
         // The same where ports are settled only when somebody looks at them.
-        let mut ledger = Ledger::new(ports);
+        let mut ledger = LazyPorts::new(ports);
         group.bench_function(format!("repeat onto a ledger/{nranks} ranks"), |bencher| {
             bencher.iter(|| {
                 entry_ps.iter_mut().for_each(|at| *at += apart_ps);

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use penny::internals::kernels::{self, Dest, Fold, Source};
-use penny::internals::memory::view::View;
+use penny::internals::kernels::{self, Dest, Fold, FoldSource};
+use penny::internals::memory::view::Payload;
 use penny::internals::types::{DataType, RedOp};
 
 const SIZES: [usize; 2] = [64 << 10, 64 << 20];
@@ -22,10 +22,10 @@ impl Memory {
     fn new(bytes: usize) -> Memory {
         Memory(vec![Line([1; 64]); bytes.div_ceil(64)])
     }
-    fn view(&mut self, bytes: usize) -> View<'_> {
+    fn view(&mut self, bytes: usize) -> Payload<'_> {
         assert!(bytes <= self.0.len() * 64);
         // SAFETY: the memory is borrowed as long as the view lives, and holds that many bytes.
-        unsafe { View::from_raw(self.0.as_mut_ptr().cast(), bytes) }
+        unsafe { Payload::from_raw(self.0.as_mut_ptr().cast(), bytes) }
     }
 }
 
@@ -38,7 +38,7 @@ fn folds(criterion: &mut Criterion) {
         for &dtype in DataType::ALL {
             for &op in RedOp::ALL.iter().filter(|op| op.serves(dtype)) {
                 let fold = Fold::new(dtype, op, 2).expect("the operation serves the type");
-                let sources = [Source { view: a, raw: true }, Source { view: b, raw: true }];
+                let sources = [FoldSource { view: a, raw: true }, FoldSource { view: b, raw: true }];
                 let count = bytes / dtype.size();
                 group.bench_function(format!("{dtype}/{op}"), |bencher| {
                     bencher.iter(|| fold.fold(black_box(&sources), &[Dest::cached(c)], count, true));
@@ -53,7 +53,7 @@ fn short_sums(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("short");
     let (mut a, mut b, mut c) = (Memory::new(256), Memory::new(256), Memory::new(256));
     let (a, b, c) = (a.view(256), b.view(256), c.view(256));
-    let [a, b] = [a, b].map(|view| Source { view, raw: true });
+    let [a, b] = [a, b].map(|view| FoldSource { view, raw: true });
     for dtype in [DataType::Float32, DataType::Float16, DataType::Bfloat16] {
         let fold = Fold::new(dtype, RedOp::Sum, 4).expect("floats have sums");
         for bytes in [8, 64, 256] {
@@ -74,7 +74,7 @@ fn wide_sums(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wide/32M");
     let mut memory: [Memory; 6] = std::array::from_fn(|_| Memory::new(BYTES));
     let [a, b, c, d, x, y] = memory.each_mut().map(|m| m.view(BYTES));
-    let [a, b, c, d] = [a, b, c, d].map(|view| Source { view, raw: true });
+    let [a, b, c, d] = [a, b, c, d].map(|view| FoldSource { view, raw: true });
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 4).expect("floats have sums");
     for (name, sources, dests) in
         [("2to1", &[a, b][..], &[x][..]), ("4to1", &[a, b, c, d], &[x]), ("2to2", &[a, b], &[x, y])]

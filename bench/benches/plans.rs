@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use penny::internals::algorithms;
-use penny::internals::plan::{View, check};
+use penny::internals::plan::{RankView, check};
 use penny::internals::types::Collective;
 
 fn build(criterion: &mut Criterion) {
@@ -12,7 +12,7 @@ fn build(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("plan/{nranks} ranks"));
         for algorithm in algorithms::ALL {
             let collective = algorithm.serves[0];
-            let view = View::flat(collective, 1, nranks, 0);
+            let view = RankView::flat(collective, 1, nranks, 0);
             if algorithm.refuses(&view).is_some() {
                 continue;
             }
@@ -28,7 +28,7 @@ fn prove(criterion: &mut Criterion) {
     let collective = Collective::AllReduce;
     let mut group = criterion.benchmark_group("prove/8 ranks");
     for algorithm in algorithms::candidates(collective) {
-        let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, 8, 0));
+        let plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, 8, 0));
         group.bench_function(algorithm.name, |bencher| {
             bencher.iter(|| check::prove(black_box(&plans), collective, 0).is_ok());
         });
@@ -42,7 +42,7 @@ fn link(criterion: &mut Criterion) {
         group.sample_size(10);
         for algorithm in algorithms::ALL {
             for &collective in algorithm.serves {
-                let view = View::flat(collective, 1, nranks, 0);
+                let view = RankView::flat(collective, 1, nranks, 0);
                 if algorithm.refuses(&view).is_none() {
                     group.bench_function(format!("{collective}/{}", algorithm.name), |bencher| {
                         bencher.iter(|| algorithms::linked(algorithm, black_box(&view)).is_ok());

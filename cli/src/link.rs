@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use penny::Collective;
 use penny::sim::algorithms;
 use penny::sim::ethernet::Parameters;
-use penny::sim::ethernet::Signal;
+use penny::sim::ethernet::SignalMode;
 use penny::sim::ethernet::{Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation};
-use penny::sim::fabric::{Call, engine};
-use penny::sim::plan::View;
+use penny::sim::fabric::{PricedCall, engine};
+use penny::sim::plan::RankView;
 use penny::sim::topology::{self, Class, Network, units};
 use penny_bench::sizes::parse_bytes;
 use serde::Serialize;
@@ -130,10 +130,10 @@ fn is_wormhole(fabric: &str) -> bool {
     WORMHOLE.iter().any(|name| fabric.split(':').next() == Some(name))
 }
 
-fn word(signal: Signal) -> &'static str {
+fn word(signal: SignalMode) -> &'static str {
     match signal {
-        Signal::Merged => "merged",
-        Signal::Separate => "separate",
+        SignalMode::Merged => "merged",
+        SignalMode::Separate => "separate",
     }
 }
 
@@ -141,12 +141,12 @@ fn latencies<'a>(fabric: &'a str, parameters: &Parameters, chips: u32) -> penny:
     let known = is_wormhole(fabric);
     let mut rows = Vec::new();
     for bytes in [16, 1024] {
-        for signal in [Signal::Merged, Signal::Separate] {
+        for signal in [SignalMode::Merged, SignalMode::Separate] {
             let wire_ps = parameters.wire.serialisation_ps(bytes);
             let ring_ps = ring_ps(parameters, chips, bytes, 1, signal)?;
             let hop = match (bytes, signal) {
-                (16, Signal::Merged) => 650.0,
-                (16, Signal::Separate) => 690.0,
+                (16, SignalMode::Merged) => 650.0,
+                (16, SignalMode::Separate) => 690.0,
                 _ => 1000.0,
             };
             let back_ps = round_trip_ps(parameters, bytes, signal)?;
@@ -191,10 +191,10 @@ fn utilisations<'a>(
                 bytes,
                 channels,
                 streamed: streamed(parameters, bytes)?,
-                merged: share(Signal::Merged, Directions::One)?,
-                merged_both_ways: share(Signal::Merged, Directions::Both)?,
-                separate: share(Signal::Separate, Directions::One)?,
-                separate_both_ways: share(Signal::Separate, Directions::Both)?,
+                merged: share(SignalMode::Merged, Directions::One)?,
+                merged_both_ways: share(SignalMode::Merged, Directions::Both)?,
+                separate: share(SignalMode::Separate, Directions::One)?,
+                separate_both_ways: share(SignalMode::Separate, Directions::Both)?,
                 published: published.filter(|_| channels == most),
             });
         }
@@ -217,12 +217,12 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
             units::print_size(class.header),
         );
         let network = topology::parse(shape, &text, &[]).map_err(|e| e.message)?;
-        let view = View::flat(Collective::AllGather, 0, chips, 0);
+        let view = RankView::flat(Collective::AllGather, 0, chips, 0);
         let method = algorithms::find(algo).ok_or("a method of the table is gone")?;
         let plans = algorithms::plan_all(method, &view);
         let count = GATHERED / u64::from(chips);
         let places = machine::places(&network, chips)?;
-        let call = Call { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
+        let call = PricedCall { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
         let entry = vec![0; chips as usize];
         let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message)?;
         let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);

@@ -1,7 +1,7 @@
 //! The machine that a command line names.
 
 use penny::internals::fabric::live::Machine;
-use penny::sim::plan::View;
+use penny::sim::plan::RankView;
 use penny::sim::topology::{self, Network};
 use penny::{Collective, Rank};
 
@@ -27,7 +27,7 @@ pub fn view(
     collective: Collective,
     ranks: Option<u32>,
     root: Rank,
-) -> Result<View, String> {
+) -> Result<RankView, String> {
     let all =
         if network.placement.is_empty() { network.shape.nranks() } else { network.placement.len() as u32 };
     let nranks = ranks.unwrap_or(all);
@@ -36,7 +36,7 @@ pub fn view(
         return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
     }
     let shape = network.shape_of(&places);
-    Ok(View { shape, ..View::flat(collective, 0, nranks, root) })
+    Ok(RankView { shape, ..RankView::flat(collective, 0, nranks, root) })
 }
 
 /// Where each of so many ranks stands.
@@ -70,7 +70,7 @@ impl Placed {
     }
 
     /// A collective of its ranks.
-    pub fn view(&self, network: &Network, collective: Collective, root: Rank) -> Result<View, String> {
+    pub fn view(&self, network: &Network, collective: Collective, root: Rank) -> Result<RankView, String> {
         view(network, collective, self.ranks, root)
     }
 }

@@ -1,10 +1,10 @@
 //! The methods that a command line names.
 
 use penny::sim::algorithms::{self, Algorithm};
-use penny::sim::plan::View;
+use penny::sim::plan::RankView;
 
 /// Every method that can serve a view: at least one.
-pub fn able(view: &View) -> Result<Vec<&'static Algorithm>, String> {
+pub fn able(view: &RankView) -> Result<Vec<&'static Algorithm>, String> {
     let able: Vec<_> =
         algorithms::candidates(view.collective).filter(|a| a.refuses(view).is_none()).collect();
     match able.is_empty() {
@@ -14,7 +14,7 @@ pub fn able(view: &View) -> Result<Vec<&'static Algorithm>, String> {
 }
 
 /// The method of this name, if it can serve a view; else those that can.
-pub fn named(name: &str, view: &View) -> Result<&'static Algorithm, String> {
+pub fn named(name: &str, view: &RankView) -> Result<&'static Algorithm, String> {
     let names: Vec<_> = able(view)?.iter().map(|a| a.name).collect();
     let instead = format!("there are {}", names.join(", "));
     let call = format!("{} among {} ranks", view.collective, view.nranks);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use penny::DataType;
 use penny::sim::algorithms::{self, Algorithm};
-use penny::sim::plan::{View, check, render};
+use penny::sim::plan::{RankView, check, render};
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
@@ -71,7 +71,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("--rank {rank} is not a rank of {}: 0..={}", args.ranks, args.ranks - 1));
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
-    let view = View::flat(collective, 0, args.ranks, args.root);
+    let view = RankView::flat(collective, 0, args.ranks, args.root);
     let methods = match &args.algo {
         None => methods::able(&view)?,
         Some(name) => vec![methods::named(name, &view)?],
@@ -81,7 +81,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 }
 
 /// One method's plan as text or JSON: of all ranks, proved on the way, or of one rank, linked to its peers.
-fn rendered(algorithm: &Algorithm, args: &Args, view: &View, count: usize) -> Result<String, String> {
+fn rendered(algorithm: &Algorithm, args: &Args, view: &RankView, count: usize) -> Result<String, String> {
     let few = args.ranks < ONE_RANK_FROM || args.all || args.json;
     if let Some(rank) = args.rank.or((!few).then_some(0)) {
         let view = view.of(rank);

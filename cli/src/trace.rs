@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use penny::DataType;
 use penny::sim::fabric::engine::{price, price_traced};
 use penny::sim::fabric::trace::perfetto;
-use penny::sim::fabric::{Call, Outcome};
+use penny::sim::fabric::{CallTimes, PricedCall};
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::options::Choice;
@@ -64,9 +64,9 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let methods = sim::programs(std::slice::from_ref(&args.algo), &view)?;
     let entry = vec![0; view.nranks as usize];
     let places = machine::places(&network, view.nranks)?;
-    let mut quickest: Option<(u64, Call<'_>)> = None;
+    let mut quickest: Option<(u64, PricedCall<'_>)> = None;
     for method in &methods {
-        let call = Call {
+        let call = PricedCall {
             plans: method.plans(),
             places: &places,
             view: view.clone(),
@@ -92,7 +92,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 }
 
 /// A price, and the trace of it.
-pub fn traced(network: &Network, call: &Call<'_>, entry: &[u64]) -> Result<(Outcome, String), String> {
+pub fn traced(
+    network: &Network,
+    call: &PricedCall<'_>,
+    entry: &[u64],
+) -> Result<(CallTimes, String), String> {
     let mut spans = Vec::new();
     let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
     Ok((outcome, perfetto(&spans, network)))

@@ -18,7 +18,7 @@
 
 use super::ring::{cost, plan};
 use super::{Algorithm, Alike, any};
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::topology::orders;
 use crate::types::{Collective, Rank};
 
@@ -36,7 +36,7 @@ pub static ALTERNATING_RINGS: Algorithm = Algorithm {
 };
 
 /// One ring a lane.
-pub(super) fn rings(v: &View) -> Vec<Vec<Rank>> {
+pub(super) fn rings(v: &RankView) -> Vec<Vec<Rank>> {
     let mut rings = orders::alternating(v.shape);
     if v.shape.nodes() == 1 {
         rings.truncate(2);

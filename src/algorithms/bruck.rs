@@ -22,7 +22,7 @@
 use std::cmp::Reverse;
 
 use super::{Algorithm, Cost, turned, unserved};
-use crate::plan::{Chunk, Lane, Plan, View};
+use crate::plan::{Chunk, Lane, Plan, RankView};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -38,7 +38,7 @@ pub static BRUCK: Algorithm = Algorithm {
     plan,
 };
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     if v.collective != Collective::AlltoAll {
         unserved(v);
     }
@@ -75,7 +75,7 @@ fn travelling(n: u32, round: u32) -> Vec<u32> {
     distances
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let jumps = || (1..v.nranks).map(u32::count_ones);
     let sends = jumps().sum();
     Cost { parts: 1, sends, chunks_sent: sends, combines: 0, depth: jumps().max().unwrap_or(0) }

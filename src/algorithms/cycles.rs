@@ -1,12 +1,12 @@
 //! The methods that are cycles and nothing else, so that their programs need no list of steps.
 
 use super::{Algorithm, alternating_rings, quad_ring, ring};
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::plan::cycles::Cycles;
 use crate::types::Rank;
 
 /// A method's name, and its orders, one a lane.
-type Row = (&'static str, fn(&View) -> Vec<Vec<Rank>>);
+type Row = (&'static str, fn(&RankView) -> Vec<Vec<Rank>>);
 
 const ROWS: &[Row] = &[
     ("ring", |v| vec![ring::ascending(v.nranks)]),
@@ -17,7 +17,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// The programs of all ranks in closed form, where the method has such: the same as [`super::plan_all`] lists.
-pub fn cycles(algorithm: &Algorithm, v: &View) -> Option<Cycles> {
+pub fn cycles(algorithm: &Algorithm, v: &RankView) -> Option<Cycles> {
     if v.nranks == 1 || algorithm.refuses(v).is_some() {
         return None;
     }
@@ -67,7 +67,7 @@ mod tests {
             for algorithm in ALL {
                 for &collective in algorithm.serves {
                     let shape = Shape(shape);
-                    let view = View { shape, ..View::flat(collective, 0, shape.nranks(), 0) };
+                    let view = RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), 0) };
                     if let Some(cycles) = cycles(algorithm, &view) {
                         assert_same(&cycles, &plan_all(algorithm, &view));
                         held += 1;
@@ -84,7 +84,7 @@ mod tests {
         for (name, collective, nranks) in
             [("tree", AllReduce, 4), ("ring", Broadcast, 4), ("ring", AllReduce, 1)]
         {
-            let view = View::flat(collective, 0, nranks, 0);
+            let view = RankView::flat(collective, 0, nranks, 0);
             assert_eq!(cycles(crate::algorithms::find(name).unwrap(), &view), None);
         }
     }

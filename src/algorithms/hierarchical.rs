@@ -15,7 +15,7 @@
 
 use super::torus::{Way, cost, plan};
 use super::{Algorithm, Alike, any};
-use crate::plan::{Shape, View};
+use crate::plan::{RankView, Shape};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -34,6 +34,6 @@ pub static HIERARCHICAL: Algorithm = Algorithm {
 const INSIDE_FIRST: Way = Way { axes: [0, 1, 2], backwards: false };
 
 /// The ranks of a node, and the nodes as one axis.
-pub(super) fn nodes(v: &View) -> Shape {
+pub(super) fn nodes(v: &RankView) -> Shape {
     Shape([v.shape.per_node(), v.shape.nodes(), 1])
 }

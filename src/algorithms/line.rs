@@ -14,7 +14,7 @@
 
 use super::meet_in_middle::{self, SERVES};
 use super::{Algorithm, Cost, any, unlike, unserved};
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::Collective;
 
 /// The row of the table.
@@ -30,7 +30,7 @@ pub static LINE: Algorithm = Algorithm {
     plan: |v, out| meet_in_middle::plan(v, [|v| v.nranks - 1 - v.rank, |v| v.rank], out),
 };
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let (n, hops) = (v.nranks, v.nranks - 1);
     // The ends start the sums and pass nothing on; the others fold every sum but their own, and theirs from both sides.
     let end = v.rank == 0 || v.rank == hops;

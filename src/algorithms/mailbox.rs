@@ -19,7 +19,7 @@
 
 use super::one_shot::{all_gather, rank_order};
 use super::{Algorithm, Cost, any, turned, unserved};
-use crate::plan::{Chunk, Plan, View};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -35,7 +35,7 @@ pub static MAILBOX: Algorithm = Algorithm {
     plan,
 };
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     let all = Chunk::part(0);
     match v.collective {
         Collective::Broadcast if v.rank == v.root => {
@@ -53,7 +53,7 @@ fn plan(v: &View, out: &mut Plan) {
     }
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let peers = v.nranks - 1;
     let (posts, combines) = match v.collective {
         Collective::Broadcast => (u32::from(v.rank == v.root), 0),

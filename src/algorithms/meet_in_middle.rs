@@ -18,7 +18,7 @@
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Operand, Plan, View};
+use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -39,11 +39,11 @@ pub(super) const SERVES: &[Collective] =
     &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather];
 
 /// How many hops a rank's data goes in one direction.
-pub(super) type Reach = fn(&View) -> u32;
+pub(super) type Reach = fn(&RankView) -> u32;
 
 /// Write the program for data that goes as far up (to rank + 1) and as far down as the two reaches say. Between them
 /// they reach every other rank once.
-pub(super) fn plan(v: &View, [up, down]: [Reach; 2], out: &mut Plan) {
+pub(super) fn plan(v: &RankView, [up, down]: [Reach; 2], out: &mut Plan) {
     let ways = [Way { v, reach: up, up: true }, Way { v, reach: down, up: false }];
     let hops = (0..v.nranks).flat_map(|r| [up(&v.of(r)), down(&v.of(r))]).max().expect("two ranks or more");
     let mut rounds = Rounds::default();
@@ -65,7 +65,7 @@ pub(super) fn plan(v: &View, [up, down]: [Reach; 2], out: &mut Plan) {
 
 /// One direction, as this rank sees it.
 struct Way<'a> {
-    v: &'a View,
+    v: &'a RankView,
     reach: Reach,
     up: bool,
 }
@@ -135,7 +135,7 @@ fn all_gather(
     }
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let (n, peers, hops) = (v.nranks, v.nranks - 1, v.nranks / 2);
     // In the gather one send serves both neighbours.
     let gather = 1.max(n - 2);

@@ -1,4 +1,4 @@
-//! The methods, one idea a file. An algorithm is pure: given a [`View`] it writes that rank's [`Plan`].
+//! The methods, one idea a file. An algorithm is pure: given a [`RankView`] it writes that rank's [`Plan`].
 //!
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
@@ -27,10 +27,10 @@ pub use cycles::cycles;
 
 pub use crate::plan::check::Cost;
 #[cfg(test)]
-use crate::plan::check::{self, Fault, Proof};
+use crate::plan::check::{self, PlanFault, Proof};
 pub use crate::plan::link::Alike;
 use crate::plan::link::{Linked, link};
-use crate::plan::{Chunk, Plan, Shape, View};
+use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::types::Collective;
 
 /// What the table of methods says about one algorithm.
@@ -48,15 +48,15 @@ pub struct Algorithm {
     pub rank_order: bool,
     /// Why it cannot serve this view, or `None` if it can. Asked only for a collective in `serves` and two ranks or
     /// more.
-    pub guard: fn(&View) -> Option<&'static str>,
+    pub guard: fn(&RankView) -> Option<&'static str>,
     /// How the programs of all ranks resemble each other, which spares the linker most of them. Called as `plan` is; a test
     /// holds the answer against the programs. [`Alike::No`] is never wrong.
-    pub alike: fn(&View) -> Alike,
+    pub alike: fn(&RankView) -> Alike,
     /// The declared cost, which the checker holds against the plan. Called as `plan` is.
-    pub cost: fn(&View) -> Cost,
+    pub cost: fn(&RankView) -> Cost,
     /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
     /// for one rank: see [`plan`].
-    pub plan: fn(&View, &mut Plan),
+    pub plan: fn(&RankView, &mut Plan),
 }
 
 /// Every method there is.
@@ -97,7 +97,7 @@ pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algor
 
 impl Algorithm {
     /// Why this method cannot plan for this view, or `None` if it can.
-    pub fn refuses(&self, v: &View) -> Option<&'static str> {
+    pub fn refuses(&self, v: &RankView) -> Option<&'static str> {
         if !self.serves.contains(&v.collective) {
             return Some("it does not know this collective");
         }
@@ -108,7 +108,7 @@ impl Algorithm {
 /// The program of one rank. A single rank copies its input, whatever the method.
 ///
 /// Panics if the method refuses the view.
-pub fn plan(algorithm: &Algorithm, v: &View) -> Plan {
+pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
     if let Some(why) = algorithm.refuses(v) {
         panic!("{} cannot plan {} over {} ranks: {why}", algorithm.name, v.collective, v.nranks);
     }
@@ -123,24 +123,24 @@ pub fn plan(algorithm: &Algorithm, v: &View) -> Plan {
 
 /// What the method says that [`plan`] costs this rank.
 #[cfg(test)]
-pub fn cost(algorithm: &Algorithm, v: &View) -> Cost {
+pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
 
 /// The program of the view's rank, linked to those of its peers.
-pub fn linked(algorithm: &Algorithm, v: &View) -> Result<Linked, String> {
+pub fn linked(algorithm: &Algorithm, v: &RankView) -> Result<Linked, String> {
     let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
     link(v, alike, &|v| plan(algorithm, v))
 }
 
 /// The programs of all ranks of a view.
-pub fn plan_all(algorithm: &Algorithm, v: &View) -> Vec<Plan> {
+pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
 /// Prove the programs of all ranks, and what the method claims about them.
 #[cfg(test)]
-pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
+pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
     for rank in 0..v.nranks {
         proof.costs(rank, cost(algorithm, &v.of(rank)))?;
@@ -152,21 +152,21 @@ pub fn prove(algorithm: &Algorithm, v: &View) -> Result<Proof, Box<Fault>> {
 }
 
 /// The guard of a method that serves any number of ranks.
-fn any(_: &View) -> Option<&'static str> {
+fn any(_: &RankView) -> Option<&'static str> {
     None
 }
 
 /// The programs of methods that differ by the root, or by who stands at an end.
-fn unlike(_: &View) -> Alike {
+fn unlike(_: &RankView) -> Alike {
     Alike::No
 }
 
 /// The programs of methods that speak of other ranks by their distance: without a root, all are one program, turned.
-fn turned(v: &View) -> Alike {
+fn turned(v: &RankView) -> Alike {
     if v.collective.rooted() { Alike::No } else { Alike::Shifted(Shape::flat(v.nranks)) }
 }
 
 /// A method was asked for what its row does not offer.
-fn unserved(v: &View) -> ! {
+fn unserved(v: &RankView) -> ! {
     unreachable!("the table does not offer this method for {}", v.collective)
 }

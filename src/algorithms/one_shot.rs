@@ -13,7 +13,7 @@
 
 use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Operand, Plan, View};
+use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -38,7 +38,7 @@ pub static ONE_SHOT: Algorithm = Algorithm {
     plan,
 };
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     let (n, me, all) = (v.nranks, v.rank, Chunk::part(0));
     match v.collective {
         Collective::AllReduce => {
@@ -75,7 +75,7 @@ fn plan(v: &View, out: &mut Plan) {
     }
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let (peers, root) = (v.nranks - 1, v.rank == v.root);
     let (sends, chunks_sent, combines) = match v.collective {
         Collective::AllReduce => (1, peers, peers),
@@ -93,12 +93,12 @@ fn cost(v: &View) -> Cost {
 }
 
 /// Own input and all arrivals, in the order of the ranks.
-pub(super) fn rank_order(v: &View) -> Vec<Operand> {
+pub(super) fn rank_order(v: &RankView) -> Vec<Operand> {
     (0..v.nranks).map(|r| if r == v.rank { Own } else { From(r) }).collect()
 }
 
 /// Block b goes to rank b, which folds what comes.
-pub(super) fn reduce_scatter(v: &View, out: &mut Plan) {
+pub(super) fn reduce_scatter(v: &RankView, out: &mut Plan) {
     for to in (1..v.nranks).map(|k| v.next(k)) {
         out.send(to, Chunk::block(to));
     }
@@ -106,7 +106,7 @@ pub(super) fn reduce_scatter(v: &View, out: &mut Plan) {
 }
 
 /// Everybody's block goes to everybody.
-pub(super) fn all_gather(v: &View, out: &mut Plan) {
+pub(super) fn all_gather(v: &RankView, out: &mut Plan) {
     out.copy_send(Chunk::block(v.rank), v.others());
     for from in (1..v.nranks).map(|k| v.prev(k)) {
         out.recv_copy(from, Chunk::block(from));
@@ -114,7 +114,7 @@ pub(super) fn all_gather(v: &View, out: &mut Plan) {
 }
 
 /// Everybody sends to the root.
-pub(super) fn gather(v: &View, out: &mut Plan) {
+pub(super) fn gather(v: &RankView, out: &mut Plan) {
     if v.rank != v.root {
         out.send(v.root, Chunk::block(v.rank));
         return;
@@ -126,7 +126,7 @@ pub(super) fn gather(v: &View, out: &mut Plan) {
 }
 
 /// The root sends to everybody.
-pub(super) fn scatter(v: &View, out: &mut Plan) {
+pub(super) fn scatter(v: &RankView, out: &mut Plan) {
     if v.rank != v.root {
         out.recv_copy(v.root, Chunk::block(v.rank));
         return;
@@ -138,7 +138,7 @@ pub(super) fn scatter(v: &View, out: &mut Plan) {
 }
 
 /// Sends of [`gather`] and [`scatter`].
-pub(super) fn sends_linear(v: &View) -> u32 {
+pub(super) fn sends_linear(v: &RankView) -> u32 {
     match (v.collective, v.rank == v.root) {
         (Collective::Scatter, true) => v.nranks - 1,
         (Collective::Gather, false) => 1,

@@ -16,7 +16,7 @@
 
 use super::one_shot::{gather, scatter, sends_linear};
 use super::{Algorithm, Alike, Cost, any, unserved};
-use crate::plan::{Chunk, Plan, View};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -34,14 +34,14 @@ pub static PAIRWISE: Algorithm = Algorithm {
 
 /// With a power of two, partners are told apart by bits. Otherwise one rank is left over in each round, and who that is
 /// decides how far the ranks come.
-fn alike(v: &View) -> Alike {
+fn alike(v: &RankView) -> Alike {
     match v.collective {
         Collective::AlltoAll if v.nranks.is_power_of_two() => Alike::Exclusive,
         _ => Alike::No,
     }
 }
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     match v.collective {
         Collective::AlltoAll => all_to_all(v, out),
         Collective::Gather => gather(v, out),
@@ -50,7 +50,7 @@ fn plan(v: &View, out: &mut Plan) {
     }
 }
 
-fn all_to_all(v: &View, out: &mut Plan) {
+fn all_to_all(v: &RankView, out: &mut Plan) {
     let (n, me) = (v.nranks, v.rank);
     let own = Chunk::block(me * n + me);
     for partner in partners(me, n) {
@@ -88,7 +88,7 @@ fn partners(me: Rank, n: u32) -> Vec<Rank> {
     met
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let sends = if v.collective == Collective::AlltoAll { v.nranks - 1 } else { sends_linear(v) };
     Cost { parts: 1, sends, chunks_sent: sends, combines: 0, depth: 1 }
 }

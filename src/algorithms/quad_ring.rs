@@ -26,7 +26,7 @@
 
 use super::ring::{ascending, cost, plan};
 use super::{Algorithm, Alike, any};
-use crate::plan::{Shape, View};
+use crate::plan::{RankView, Shape};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -43,7 +43,7 @@ pub static QUAD_RING: Algorithm = Algorithm {
 };
 
 /// The four orders, a lane each: two, and the same the other way.
-pub(super) fn orders(v: &View) -> [Vec<Rank>; 4] {
+pub(super) fn orders(v: &RankView) -> [Vec<Rank>; 4] {
     let axes = v.shape.0.iter().filter(|&&extent| extent > 1).count();
     let [first, second] = match axes {
         0 | 1 => [ascending(v.nranks), every_other(v.nranks)],

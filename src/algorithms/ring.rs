@@ -19,7 +19,7 @@
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Lane, Operand, Plan, View};
+use crate::plan::{Chunk, Lane, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -56,7 +56,7 @@ pub(super) fn descending(nranks: u32) -> Vec<Rank> {
 
 /// Write the program for one or several cycles, each a lane with its share of every block. Each order names every
 /// rank once.
-pub(super) fn plan(v: &View, orders: &[Vec<Rank>], out: &mut Plan) {
+pub(super) fn plan(v: &RankView, orders: &[Vec<Rank>], out: &mut Plan) {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let mut rounds = Rounds::default();
     for (lane, order) in (0..lanes).zip(orders) {
@@ -88,7 +88,7 @@ pub(super) fn plan(v: &View, orders: &[Vec<Rank>], out: &mut Plan) {
 }
 
 /// What [`plan`] costs.
-pub(super) fn cost(v: &View, orders: &[Vec<Rank>]) -> Cost {
+pub(super) fn cost(v: &RankView, orders: &[Vec<Rank>]) -> Cost {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let hops = n - 1;
     // In a chain all but one rank send: the last one, which for a reduction is the root.
@@ -122,7 +122,7 @@ pub(super) struct Cycle<'a> {
 }
 
 impl<'a> Cycle<'a> {
-    pub(super) fn new(v: &View, order: &'a [Rank], lane: Lane) -> Cycle<'a> {
+    pub(super) fn new(v: &RankView, order: &'a [Rank], lane: Lane) -> Cycle<'a> {
         Cycle { order, position: position(order, v.rank), lane }
     }
 

@@ -13,7 +13,7 @@ use super::ring::{Cycle, ascending};
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Plan, View};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -29,7 +29,7 @@ pub static SIMPLE_RING: Algorithm = Algorithm {
     plan,
 };
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     let order = ascending(v.nranks);
     let chain = Cycle::new(v, &order, 0);
     let mut rounds = Rounds::default();
@@ -42,7 +42,7 @@ fn plan(v: &View, out: &mut Plan) {
     rounds.write(out);
 }
 
-fn all_reduce(v: &View, out: &mut Plan) {
+fn all_reduce(v: &RankView, out: &mut Plan) {
     let (prev, next, last) = (v.prev(1), v.next(1), v.nranks - 1);
     let all = Chunk::part(0);
     let fold = || vec![From(prev), Own];
@@ -64,7 +64,7 @@ fn all_reduce(v: &View, out: &mut Plan) {
     }
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let hops = v.nranks - 1;
     let (sends, combines, depth) = match v.collective {
         // The last rank sends once, and so does the one before it.

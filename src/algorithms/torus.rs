@@ -21,7 +21,7 @@
 use super::rounds::Rounds;
 use super::{Algorithm, Alike, Cost, any, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Lane, Operand, Plan, Shape, View};
+use crate::plan::{Chunk, Lane, Operand, Plan, RankView, Shape};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -76,7 +76,7 @@ fn ways(shape: Shape) -> Vec<Way> {
 /// owners are not ahead or behind but beside them, and have a lane of their own. Within a round chunks stand in the order of how
 /// far they have come along each axis: a hop adds one for all chunks that make it together, so sender and receiver agree on
 /// the order, and it is the same as seen from every rank.
-pub(super) fn plan(v: &View, shape: Shape, ways: &[Way], out: &mut Plan) {
+pub(super) fn plan(v: &RankView, shape: Shape, ways: &[Way], out: &mut Plan) {
     let n = v.nranks;
     let top = hops(shape);
     let mut rounds = Rounds::default();
@@ -123,7 +123,7 @@ pub(super) fn plan(v: &View, shape: Shape, ways: &[Way], out: &mut Plan) {
 
 /// What [`plan`] costs. All places of a torus are alike, so each rank sends as many messages as reach it: one for each
 /// chunk of another owner, up and down.
-pub(super) fn cost(v: &View, shape: Shape, ways: &[Way]) -> Cost {
+pub(super) fn cost(v: &RankView, shape: Shape, ways: &[Way]) -> Cost {
     let (n, shares) = (v.nranks, ways.len() as u32);
     let each = shares * (n - 1);
     // Down, a rank has no readers for the chunks that it is the last to get on the first axis that is one.

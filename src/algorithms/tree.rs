@@ -19,7 +19,7 @@
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Lane, Operand, Plan, View};
+use crate::plan::{Chunk, Lane, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -38,7 +38,7 @@ pub static TREE: Algorithm = Algorithm {
 /// The number of trees.
 const TREES: u32 = 2;
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     out.parts = TREES;
     let mut rounds = Rounds::default();
     for tree in 0..TREES {
@@ -71,7 +71,7 @@ fn plan(v: &View, out: &mut Plan) {
     rounds.write(out);
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let mut cost = Cost { parts: TREES, depth: height(v), ..Cost::default() };
     for node in (0..TREES).map(|tree| Node::of(v, tree)) {
         let (up, children) = (node.up.is_some() as u32, node.children().len() as u32);
@@ -102,7 +102,7 @@ struct Node {
 }
 
 impl Node {
-    fn of(v: &View, tree: u32) -> Node {
+    fn of(v: &RankView, tree: u32) -> Node {
         let (n, rooted) = (v.nranks, v.collective.rooted());
         // The trees hold all ranks, or all but the root, counted from the one after it.
         let (size, first) = if rooted { (n - 1, v.root + 1) } else { (n, 0) };
@@ -133,7 +133,7 @@ impl Node {
 }
 
 /// Hops from the top of a tree, or from the root above it, to the lowest leaf.
-fn height(v: &View) -> u32 {
+fn height(v: &RankView) -> u32 {
     if v.collective.rooted() { 1 + (v.nranks - 1).ilog2() } else { v.nranks.ilog2() }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn inner(nranks: u32, rank: Rank, tree: u32) -> bool {
-        let v = View::flat(Collective::AllReduce, rank, nranks, 0);
+        let v = RankView::flat(Collective::AllReduce, rank, nranks, 0);
         !Node::of(&v, tree).children().is_empty()
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn no_rank_is_deeper_than_the_height() {
         for collective in [Collective::AllReduce, Collective::Broadcast] {
             for n in 2..=130 {
-                let view = |rank| View::flat(collective, rank, n, n / 2);
+                let view = |rank| RankView::flat(collective, rank, n, n / 2);
                 let deepest =
                     (0..n).map(|r| Node::of(&view(r), 0).depth.max(Node::of(&view(r), 1).depth)).max();
                 assert_eq!(deepest, Some(height(&view(0))), "{collective}, {n} ranks");

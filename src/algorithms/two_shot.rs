@@ -14,7 +14,7 @@
 
 use super::one_shot::{self, rank_order};
 use super::{Algorithm, Cost, any, turned, unserved};
-use crate::plan::{Chunk, Plan, View};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The row of the table.
@@ -36,7 +36,7 @@ pub static TWO_SHOT: Algorithm = Algorithm {
     plan,
 };
 
-fn plan(v: &View, out: &mut Plan) {
+fn plan(v: &RankView, out: &mut Plan) {
     match v.collective {
         Collective::AllReduce => {
             reduce_own_chunk(v, v.others(), true, out);
@@ -59,7 +59,7 @@ fn plan(v: &View, out: &mut Plan) {
 }
 
 /// Chunk j to rank j; fold this rank's, keep it or not, send it on.
-fn reduce_own_chunk(v: &View, onward: Vec<Rank>, keep: bool, out: &mut Plan) {
+fn reduce_own_chunk(v: &RankView, onward: Vec<Rank>, keep: bool, out: &mut Plan) {
     out.parts = v.nranks;
     for to in (1..v.nranks).map(|k| v.next(k)) {
         out.send(to, Chunk::part(to));
@@ -68,7 +68,7 @@ fn reduce_own_chunk(v: &View, onward: Vec<Rank>, keep: bool, out: &mut Plan) {
 }
 
 /// The rank that comes k-th after the root gets chunk k-1 first and passes it on.
-fn broadcast(v: &View, out: &mut Plan) {
+fn broadcast(v: &RankView, out: &mut Plan) {
     let (n, root) = (v.nranks, v.root);
     out.parts = n - 1;
     if v.rank == root {
@@ -85,7 +85,7 @@ fn broadcast(v: &View, out: &mut Plan) {
     }
 }
 
-fn cost(v: &View) -> Cost {
+fn cost(v: &RankView) -> Cost {
     let (n, peers, root) = (v.nranks, v.nranks - 1, v.rank == v.root);
     let (parts, sends, chunks_sent, combines, depth) = match v.collective {
         Collective::AllReduce => (n, peers + 1, 2 * peers, peers, 2),

@@ -4,7 +4,7 @@ use super::builder::CommunicatorBuilder;
 use super::element::Element;
 use super::request;
 use crate::bootstrap::UniqueId;
-use crate::comm::{self, Grouping, Handle};
+use crate::comm::{self, CommHandle, Grouping};
 use crate::error::{Code, Result};
 use crate::types::{Rank, RedOp as Op};
 
@@ -37,17 +37,17 @@ use crate::types::{Rank, RedOp as Op};
 /// ```
 #[derive(Debug)]
 pub struct Communicator {
-    handle: Handle,
+    handle: CommHandle,
     rank: Rank,
     size: u32,
 }
 
 /// # Making and leaving
 impl Communicator {
-    pub(super) fn own(handle: Handle) -> Result<Communicator> {
+    pub(super) fn own(handle: CommHandle) -> Result<Communicator> {
         Ok(Communicator { handle, rank: comm::user_rank(handle)?, size: comm::count(handle)? })
     }
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn handle(&self) -> CommHandle {
         self.handle
     }
 

@@ -5,7 +5,7 @@ use super::element::{Plain, Word, input, output};
 use crate::comm;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
-use crate::onesided::{Atomic, AtomicOp, Comparison, Domain, Several, SignalOp};
+use crate::onesided::{Atomic, AtomicOp, Comparison, Several, SignalOp, SymmetricMemory};
 use crate::types::Rank;
 use std::marker::PhantomData;
 
@@ -87,12 +87,12 @@ impl<'c> SymmetricHeap<'c> {
 
     /// Orders what this thread has put to each rank before what it puts there from now on.
     pub fn fence(&self) -> Result<()> {
-        comm::shmem(self.comm.handle(), Domain::fence)
+        comm::shmem(self.comm.handle(), SymmetricMemory::fence)
     }
 
     /// Waits until everything is visible to all ranks that this thread has put.
     pub fn quiet(&self) -> Result<()> {
-        comm::shmem(self.comm.handle(), Domain::quiet)
+        comm::shmem(self.comm.handle(), SymmetricMemory::quiet)
     }
 
     /// Gives the whole heap up. All ranks call. Its vectors are refused from then on.
@@ -129,7 +129,7 @@ impl<T: Plain> SymmetricVec<'_, T> {
         Ok(Address::number(self.start + at * size_of::<T>()))
     }
 
-    fn inside<R>(&self, does: impl FnOnce(&Domain) -> Result<R>) -> Result<R> {
+    fn inside<R>(&self, does: impl FnOnce(&SymmetricMemory) -> Result<R>) -> Result<R> {
         comm::shmem(self.comm.handle(), does)
     }
 

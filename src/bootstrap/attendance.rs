@@ -39,8 +39,10 @@ impl Attendance {
 
     /// Waits a moment for the verdict: where this rank has seen that another gave up, and the server is about to tell why.
     pub fn last_news(&self) -> Result<()> {
-        let _ =
-            socket::wait(&mut [socket::Watch::readable(&self.connection)], Some(Duration::from_millis(100)));
+        let _ = socket::wait(
+            &mut [socket::PollEntry::readable(&self.connection)],
+            Some(Duration::from_millis(100)),
+        );
         self.news()
     }
 

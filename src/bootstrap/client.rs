@@ -5,12 +5,12 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::attendance::Attendance;
-use super::frame::{self, ABI, Answer, MAX_BYTES, Patience, Secret, VERSION};
-use super::{Each, Hello, Watch};
+use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
+use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::interrupt;
-use crate::sys::socket::{self, Packet};
+use crate::sys::socket::{self, Datagram};
 use crate::sys::{background, process};
 
 /// Pauses between two knocks: the first, and the longest.
@@ -20,7 +20,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What opens one meeting.
-pub struct Ticket {
+pub struct Invitation {
     /// The abstract name of the socket where it is served.
     pub name: Vec<u8>,
     /// Which of the meetings there.
@@ -66,11 +66,11 @@ impl Clock {
 
 /// Meet the other ranks where the ticket says. Until this rank has joined, they are told if it does not.
 pub fn meet(
-    ticket: &Ticket,
+    ticket: &Invitation,
     hello: &Hello<'_>,
     timeout: Option<Duration>,
     each: &mut Each<'_>,
-    watch: Watch<'_>,
+    watch: StopCheck<'_>,
 ) -> Result<Attendance> {
     let clock = Clock { start: Instant::now(), timeout };
     let mut backoff = BACKOFF.0;
@@ -121,7 +121,7 @@ pub fn meet(
 }
 
 /// Tell the others that this rank cannot join, if they meet already or soon do.
-pub fn refuse(ticket: &Ticket, hello: &Hello<'_>, why: &Error) {
+pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
     let clock = Clock { start: Instant::now(), timeout: Some(REFUSAL) };
     let info = frame::cut(&why.message).as_bytes();
     let packet = packet(ticket, &Hello { info, fds: &[], ..*hello }, clock).encode_refusal();
@@ -147,7 +147,7 @@ pub fn refuse(ticket: &Ticket, hello: &Hello<'_>, why: &Error) {
 fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     host_of(connection).map_err(|e| io::Error::other(e.message))?;
     socket::send(connection, packet, &[])?;
-    socket::wait(&mut [socket::Watch::readable(connection)], Some(LOOK))
+    socket::wait(&mut [socket::PollEntry::readable(connection)], Some(LOOK))
 }
 
 /// The PID of the process that listens, if it is one of our user's.
@@ -169,11 +169,11 @@ fn host_of(connection: &OwnedFd) -> Result<i32> {
 fn visit(
     connection: &OwnedFd,
     host: i32,
-    ticket: &Ticket,
+    ticket: &Invitation,
     hello: &Hello<'_>,
     clock: Clock,
     each: &mut Each<'_>,
-    watch: Watch<'_>,
+    watch: StopCheck<'_>,
 ) -> Result<Visit> {
     if !say(connection, ticket, hello, clock)? {
         return Ok(Visit::TurnedAway);
@@ -207,8 +207,8 @@ fn visit(
     Ok(Visit::Met)
 }
 
-fn packet<'a>(ticket: &Ticket, hello: &Hello<'a>, clock: Clock) -> frame::Hello<'a> {
-    frame::Hello {
+fn packet<'a>(ticket: &Invitation, hello: &Hello<'a>, clock: Clock) -> frame::HelloFrame<'a> {
+    frame::HelloFrame {
         serial: ticket.serial,
         secret: ticket.secret,
         version: VERSION,
@@ -216,13 +216,13 @@ fn packet<'a>(ticket: &Ticket, hello: &Hello<'a>, clock: Clock) -> frame::Hello<
         rank: hello.rank,
         nranks: hello.nranks,
         nfds: hello.fds.len() as u32,
-        patience: clock.timeout.map(|total| Patience { total, left: clock.left().unwrap_or_default() }),
+        patience: clock.timeout.map(|total| TimeLimit { total, left: clock.left().unwrap_or_default() }),
         info: hello.info,
     }
 }
 
 /// Send the hello; `false` if the door was closed meanwhile.
-fn say(connection: &OwnedFd, ticket: &Ticket, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
+fn say(connection: &OwnedFd, ticket: &Invitation, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
     loop {
         match socket::send(connection, &packet(ticket, hello, clock).encode(), hello.fds) {
             Ok(()) => return Ok(true),
@@ -243,8 +243,8 @@ fn listen(
     buffer: &mut [u8],
     host: i32,
     clock: Clock,
-    watch: Watch<'_>,
-) -> Result<Option<Packet>> {
+    watch: StopCheck<'_>,
+) -> Result<Option<Datagram>> {
     loop {
         match socket::receive(connection, buffer) {
             Ok(p) if p.len == 0 => return Ok(None),
@@ -265,7 +265,7 @@ fn listen(
         watch()?;
         interrupt::look_now()?;
         let pause = left.map_or(LOOK, |left| left.min(LOOK));
-        socket::wait(&mut [socket::Watch::readable(connection)], Some(pause)).map_err(no_socket)?;
+        socket::wait(&mut [socket::PollEntry::readable(connection)], Some(pause)).map_err(no_socket)?;
     }
 }
 

@@ -6,9 +6,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::UniqueId;
-use super::client::Ticket;
+use super::client::Invitation;
 use super::frame::Secret;
-use super::server::{self, Book};
+use super::server::{self, ExpectedRanks};
 use crate::error::{Error, Result};
 use crate::sys::process::random;
 
@@ -21,7 +21,7 @@ const MAGIC: [u8; 8] = *b"PENNYid\x01";
 struct Door {
     pid: u32,
     key: [u8; 16],
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<ExpectedRanks>>,
 }
 
 static DOOR: Mutex<Option<Door>> = Mutex::new(None);
@@ -65,7 +65,7 @@ fn encode(door: &Door, serial: u64, secret: &Secret) -> UniqueId {
 }
 
 /// What an id says, if it is whole.
-pub fn decode(id: &UniqueId) -> Result<Ticket> {
+pub fn decode(id: &UniqueId) -> Result<Invitation> {
     let field = |from: usize, len: usize| &id.0[from..from + len];
     if field(0, 8) != MAGIC {
         return Err(Error::argument(
@@ -79,7 +79,7 @@ pub fn decode(id: &UniqueId) -> Result<Ticket> {
         ));
     }
     let sixteen = |from: usize| std::array::from_fn(|i| id.0[from + i]);
-    Ok(Ticket {
+    Ok(Invitation {
         name: name(&sixteen(32)),
         serial: u64::from_le_bytes(std::array::from_fn(|i| id.0[8 + i])),
         secret: Secret(sixteen(16)),

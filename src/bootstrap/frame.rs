@@ -70,7 +70,7 @@ impl Secret {
 }
 
 /// What a rank says when it comes. The secret is checked before anything after it is looked at.
-pub struct Hello<'a> {
+pub struct HelloFrame<'a> {
     /// Which of the meetings behind this door.
     pub serial: u64,
     /// What admits to it.
@@ -86,14 +86,14 @@ pub struct Hello<'a> {
     /// Descriptors that come with the packet.
     pub nfds: u32,
     /// How long it would wait in all, and how long from now; `None`: for ever.
-    pub patience: Option<Patience>,
+    pub patience: Option<TimeLimit>,
     /// What it says to the others.
     pub info: &'a [u8],
 }
 
 /// How long a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct TimeLimit {
     /// From its call on.
     pub total: Duration,
     /// From this packet on.
@@ -142,7 +142,7 @@ fn nanoseconds(t: Duration) -> u64 {
     u64::try_from(t.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-impl<'a> Hello<'a> {
+impl<'a> HelloFrame<'a> {
     /// The packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(104 + self.info.len());
@@ -187,17 +187,17 @@ impl<'a> Hello<'a> {
     }
 
     /// The whole packet; only for one of the same build.
-    pub fn decode(packet: &'a [u8]) -> Option<Hello<'a>> {
-        let (serial, secret) = Hello::ticket(packet)?;
-        let (version, abi) = Hello::build(packet)?;
+    pub fn decode(packet: &'a [u8]) -> Option<HelloFrame<'a>> {
+        let (serial, secret) = HelloFrame::ticket(packet)?;
+        let (version, abi) = HelloFrame::build(packet)?;
         let mut c = Cursor(packet.get(64..)?);
         let (rank, nranks) = (c.u32()?, c.u32()?);
         let (total, left) = (c.u64()?, c.u64()?);
         let patience = (total != 0)
-            .then_some(Patience { total: Duration::from_nanos(total), left: Duration::from_nanos(left) });
+            .then_some(TimeLimit { total: Duration::from_nanos(total), left: Duration::from_nanos(left) });
         let (nfds, len) = (c.u32()?, c.u32()?);
-        let info = c.rest(len, if Hello::refuses(packet) { MAX_SENTENCE } else { MAX_INFO })?;
-        Some(Hello { serial, secret, version, abi, rank, nranks, nfds, patience, info })
+        let info = c.rest(len, if HelloFrame::refuses(packet) { MAX_SENTENCE } else { MAX_INFO })?;
+        Some(HelloFrame { serial, secret, version, abi, rank, nranks, nfds, patience, info })
     }
 }
 
@@ -283,8 +283,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn hello(info: &[u8]) -> Hello<'_> {
-        Hello {
+    fn hello(info: &[u8]) -> HelloFrame<'_> {
+        HelloFrame {
             serial: 7,
             secret: Secret([3; 16]),
             version: VERSION,
@@ -292,7 +292,7 @@ mod tests {
             rank: 2,
             nranks: 5,
             nfds: 1,
-            patience: Some(Patience { total: Duration::from_secs(30), left: Duration::from_millis(29_999) }),
+            patience: Some(TimeLimit { total: Duration::from_secs(30), left: Duration::from_millis(29_999) }),
             info,
         }
     }
@@ -330,7 +330,7 @@ mod tests {
         #[test]
         fn a_hello_survives_the_journey(info in prop::collection::vec(any::<u8>(), 0..=MAX_INFO)) {
             let packet = hello(&info).encode();
-            let got = Hello::decode(&packet).unwrap();
+            let got = HelloFrame::decode(&packet).unwrap();
             prop_assert_eq!((got.serial, got.rank, got.nranks, got.nfds, got.info), (7, 2, 5, 1, &info[..]));
             prop_assert_eq!(got.patience, hello(&info).patience);
         }
@@ -345,9 +345,9 @@ mod tests {
         fn a_cut_or_lengthened_packet_means_nothing(info in prop::collection::vec(any::<u8>(), 0..=64), at: prop::sample::Index) {
             for packet in [hello(&info).encode(), Answer::Member { rank: 1, nfds: 0, info: &info }.encode()] {
                 let cut = &packet[..at.index(packet.len())];
-                prop_assert!(Hello::decode(cut).is_none() && Answer::decode(cut).is_none());
+                prop_assert!(HelloFrame::decode(cut).is_none() && Answer::decode(cut).is_none());
                 let longer = [&packet[..], &[0]].concat();
-                prop_assert!(Hello::decode(&longer).is_none() && Answer::decode(&longer).is_none());
+                prop_assert!(HelloFrame::decode(&longer).is_none() && Answer::decode(&longer).is_none());
             }
         }
 
@@ -356,12 +356,12 @@ mod tests {
             let mut packet = hello(b"abc").encode();
             let at = packet.len() - 7;
             packet[at..at + 4].copy_from_slice(&length.to_le_bytes());
-            prop_assert_eq!(Hello::decode(&packet).is_some(), length == 3);
+            prop_assert_eq!(HelloFrame::decode(&packet).is_some(), length == 3);
         }
 
         #[test]
         fn random_bytes_are_no_packet(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            prop_assert!(Hello::ticket(&bytes).is_none() && Hello::decode(&bytes).is_none());
+            prop_assert!(HelloFrame::ticket(&bytes).is_none() && HelloFrame::decode(&bytes).is_none());
             prop_assert!(Answer::decode(&bytes).is_none());
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::frame::Answer;
 use crate::error::Error;
-use crate::sys::socket::{self, Packet};
+use crate::sys::socket::{self, Datagram};
 
 /// How far a guest has come.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ pub enum Stage {
 }
 
 /// One connection.
-pub struct Guest {
+pub struct RankConnection {
     /// The socket.
     pub connection: OwnedFd,
     /// Who is at its other end.
@@ -52,9 +52,9 @@ pub struct Guest {
     pub stage: Stage,
 }
 
-impl Guest {
+impl RankConnection {
     /// The next packet. A guest that closes before it has read all that it was sent leaves an error before its last words.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Packet> {
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Datagram> {
         match socket::receive(&self.connection, buffer) {
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => socket::receive(&self.connection, buffer),
             received => received,

@@ -17,7 +17,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{DerivedPlace, MAX_RANKS, Place};
+use super::{DerivedPlace, MAX_RANKS, MeetingPlace};
 use crate::bootstrap::ancestry;
 use crate::error::{Error, Result};
 use crate::sys::credentials::uid;
@@ -37,7 +37,7 @@ pub struct Launched {
     #[cfg(test)]
     pub local_size: Option<u32>,
     /// Where to meet.
-    pub place: Place,
+    pub place: MeetingPlace,
 }
 
 /// What this process's launcher says about it. Every call names a new place: the first call of every rank leads to one
@@ -74,7 +74,7 @@ pub fn read(
         local_rank: job.local_rank,
         #[cfg(test)]
         local_size: job.local_size,
-        place: Place::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
+        place: MeetingPlace::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
     })
 }
 

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::MAX_RANKS;
-use super::frame::{ABI, Hello, Patience, VERSION, version_text};
+use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
 use crate::error::{Code, Error, Result};
 
 /// One rank that has come.
@@ -25,12 +25,12 @@ pub struct Member {
 struct Deadline {
     at: Instant,
     rank: u32,
-    patience: Patience,
+    patience: TimeLimit,
 }
 
 /// A meeting. Its first member says how many ranks it is for.
 #[derive(Default)]
-pub struct Meeting {
+pub struct Rendezvous {
     members: Vec<Option<Member>>,
     came: u32,
     /// Who came first, hence who said how many there are.
@@ -44,7 +44,7 @@ pub struct Meeting {
 
 /// Is this hello from a build that can share memory with ours? The sentence names both sides.
 pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
-    let Some((version, abi)) = Hello::build(packet) else {
+    let Some((version, abi)) = HelloFrame::build(packet) else {
         return Err(Error::internal(format!("PID {pid} sent half a hello")));
     };
     if version != VERSION {
@@ -68,19 +68,19 @@ pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
 }
 
 /// The verdict when a rank that has not joined tells that it cannot.
-pub fn refused_by(hello: &Hello<'_>, pid: i32) -> Error {
+pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
     let why = String::from_utf8_lossy(hello.info);
     Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
 }
 
-impl Meeting {
+impl Rendezvous {
     /// How many ranks the meeting is for.
     pub fn nranks(&self) -> u32 {
         self.members.len() as u32
     }
 
     /// Let a rank in. An error is the verdict for everybody.
-    pub fn join(&mut self, hello: &Hello<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
+    pub fn join(&mut self, hello: &HelloFrame<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
         if self.came == 0 {
             if hello.nranks == 0 || hello.nranks > MAX_RANKS {
                 return Err(Error::argument(format!(
@@ -203,14 +203,25 @@ mod tests {
     use crate::bootstrap::frame::Secret;
     use std::time::Duration;
 
-    fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> Hello<'static> {
-        let patience = wait.map(|s| Patience { total: Duration::from_secs(s), left: Duration::from_secs(s) });
+    fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> HelloFrame<'static> {
+        let patience =
+            wait.map(|s| TimeLimit { total: Duration::from_secs(s), left: Duration::from_secs(s) });
         let secret = Secret([0; 16]);
-        Hello { serial: 0, secret, version: VERSION, abi: ABI, rank, nranks, nfds: 0, patience, info: b"" }
+        HelloFrame {
+            serial: 0,
+            secret,
+            version: VERSION,
+            abi: ABI,
+            rank,
+            nranks,
+            nfds: 0,
+            patience,
+            info: b"",
+        }
     }
 
-    fn gathering(ranks: &[u32], nranks: u32, waits: &[Option<u64>], now: Instant) -> Meeting {
-        let mut meeting = Meeting::default();
+    fn gathering(ranks: &[u32], nranks: u32, waits: &[Option<u64>], now: Instant) -> Rendezvous {
+        let mut meeting = Rendezvous::default();
         for (rank, wait) in ranks.iter().zip(waits) {
             meeting.join(&hello(*rank, nranks, *wait), 100 + *rank as i32, vec![], now).unwrap();
         }
@@ -257,17 +268,18 @@ mod tests {
         let error = meeting.join(&hello(4, 4, None), 104, vec![], now).unwrap_err();
         assert_eq!(error.code, Code::InvalidArgument);
         assert!(error.message.contains("rank 4 (PID 104) is out of range: nranks is 4"), "{error}");
-        let error = Meeting::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();
+        let error = Rendezvous::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();
         assert!(error.message.contains("says nranks 1025"), "{error}");
     }
 
     #[test]
     fn another_version_or_build_is_refused_and_both_are_named() {
-        let other = Hello { version: *b"9.8.7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ..hello(1, 2, None) };
+        let other =
+            HelloFrame { version: *b"9.8.7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ..hello(1, 2, None) };
         let error = same_build(&other.encode(), 55).unwrap_err();
         assert!(error.message.contains("PID 55 uses Penny 9.8.7"), "{error}");
         assert!(error.message.contains(concat!("uses Penny ", env!("CARGO_PKG_VERSION"))), "{error}");
-        let other = Hello { abi: !ABI, ..hello(1, 2, None) };
+        let other = HelloFrame { abi: !ABI, ..hello(1, 2, None) };
         assert!(same_build(&other.encode(), 55).unwrap_err().message.contains("different builds"));
         assert_eq!(same_build(&hello(1, 2, None).encode(), 55), Ok(()));
     }

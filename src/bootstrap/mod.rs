@@ -52,7 +52,7 @@ pub struct UniqueId(pub [u8; 128]);
 
 /// Where to meet.
 #[derive(Clone)]
-pub enum Place {
+pub enum MeetingPlace {
     /// At the process that made the id.
     Id(UniqueId),
     /// Where the launcher's variables lead all ranks of one job; rank 0 serves.
@@ -82,7 +82,7 @@ pub struct Hello<'a> {
 pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
 
 /// Is there still something to wait for?
-pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
+pub type StopCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Meet all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
 /// one rank's descriptors are open here at a time unless `each` keeps them.
@@ -92,16 +92,16 @@ pub type Watch<'a> = &'a dyn Fn() -> Result<()>;
 /// are told. An error of `watch`, which is asked now and then, ends the visit, and so the meeting for all. When this
 /// returns an error, `each` may have been called for some ranks.
 pub fn meet(
-    place: &Place,
+    place: &MeetingPlace,
     hello: &Hello<'_>,
     timeout: Option<Duration>,
     each: &mut Each<'_>,
-    watch: Watch<'_>,
+    watch: StopCheck<'_>,
 ) -> Result<Attendance> {
     if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
         return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
     }
-    if let Place::Derived(derived) = place
+    if let MeetingPlace::Derived(derived) = place
         && hello.rank == 0
     {
         let until = timeout.and_then(|t| Instant::now().checked_add(t));
@@ -122,8 +122,8 @@ pub fn meet(
 }
 
 /// Tell all others that a rank cannot join, and why: they would wait for it until their deadline.
-pub fn refuse(place: &Place, rank: u32, nranks: u32, why: &Error) {
-    if let Place::Derived(derived) = place
+pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
+    if let MeetingPlace::Derived(derived) = place
         && rank == 0
     {
         let (name, secret) = (derived.name.clone(), frame::Secret(derived.secret));
@@ -145,12 +145,12 @@ pub fn refuse(place: &Place, rank: u32, nranks: u32, why: &Error) {
     }
 }
 
-fn ticket(place: &Place) -> Result<client::Ticket> {
+fn ticket(place: &MeetingPlace) -> Result<client::Invitation> {
     Ok(match place {
-        Place::Id(id) => door::decode(id)?,
-        Place::Derived(place) => {
+        MeetingPlace::Id(id) => door::decode(id)?,
+        MeetingPlace::Derived(place) => {
             let (name, secret) = (place.name.clone(), frame::Secret(place.secret));
-            client::Ticket { name, serial: 0, secret, creator: None }
+            client::Invitation { name, serial: 0, secret, creator: None }
         }
     })
 }

@@ -17,9 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::frame::{Answer, Hello, MAX_BYTES, Secret, decode_farewell};
-use super::guest::{Guest, Stage};
-use super::meeting::{Meeting, refused_by, same_build};
+use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
+use super::guest::{RankConnection, Stage};
+use super::meeting::{Rendezvous, refused_by, same_build};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The meetings that a server expects: what its owner adds and the server takes.
 #[derive(Default)]
-pub struct Book {
+pub struct ExpectedRanks {
     expected: BTreeMap<u64, Expected>,
     next: u64,
     closed: bool,
@@ -48,7 +48,7 @@ struct Expected {
     until: Option<Instant>,
 }
 
-impl Book {
+impl ExpectedRanks {
     /// Expect one more meeting, until somebody comes or the time is over; returns its serial. `None`: the server has
     /// ended. Beyond `most` the eldest is forgotten.
     pub fn expect(&mut self, secret: Secret, until: Option<Instant>, most: usize) -> Option<u64> {
@@ -72,7 +72,7 @@ struct Table {
 }
 
 enum State {
-    Open(Meeting),
+    Open(Rendezvous),
     /// The verdict, and until when it is kept.
     Failed {
         error: Error,
@@ -84,9 +84,9 @@ enum State {
 struct Server {
     pid: i32,
     listener: OwnedFd,
-    book: Arc<Mutex<Book>>,
+    book: Arc<Mutex<ExpectedRanks>>,
     tables: BTreeMap<u64, Table>,
-    guests: Vec<Guest>,
+    guests: Vec<RankConnection>,
     most_strangers: usize,
     no_accept_before: Option<Instant>,
     /// Ranks that were told the verdict when they came.
@@ -95,7 +95,7 @@ struct Server {
 
 /// Listen under `name` and serve the meetings of the returned book on a thread of its own. The thread ends when the
 /// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
-pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<Book>>> {
+pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedRanks>>> {
     let server = Server::new(socket::listen(name)?);
     let book = server.book.clone();
     book.lock().unwrap_or_else(PoisonError::into_inner).expect(first, until, 1);
@@ -169,9 +169,9 @@ impl Server {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
         // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
         // are told last: what the others have been sent reaches them whatever happens here.
-        let ours = |guest: &Guest| guest.pid == self.pid;
+        let ours = |guest: &RankConnection| guest.pid == self.pid;
         let others: BTreeSet<u64> =
-            self.guests.iter().filter(|g| !ours(g)).filter_map(Guest::fed_by).collect();
+            self.guests.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
         let mut watches = Vec::with_capacity(self.guests.len() + 1);
         let mut who = Vec::with_capacity(self.guests.len());
         let mut next = self.next_deadline();
@@ -183,15 +183,15 @@ impl Server {
                     sooner(until);
                     continue;
                 }
-                Stage::Fed { .. } => watches.push(socket::Watch::writable(&guest.connection)),
-                _ => watches.push(socket::Watch::readable(&guest.connection)),
+                Stage::Fed { .. } => watches.push(socket::PollEntry::writable(&guest.connection)),
+                _ => watches.push(socket::PollEntry::readable(&guest.connection)),
             }
             who.push(at);
         }
         let accepting = !paused(self.no_accept_before);
         match self.no_accept_before {
             Some(until) if !accepting => sooner(until),
-            _ => watches.push(socket::Watch::readable(&self.listener)),
+            _ => watches.push(socket::PollEntry::readable(&self.listener)),
         }
         socket::wait(&mut watches, next.map(|t| t.saturating_duration_since(now)))?;
         let newcomers = accepting && watches.last().is_some_and(|w| w.ready());
@@ -233,7 +233,7 @@ impl Server {
             State::Open(meeting) if meeting.complete() => {
                 let mut here = guests.iter_mut().filter(|g| g.is_in() == Some(*serial));
                 if over(meeting.deadline()) {
-                    here.for_each(Guest::give_up);
+                    here.for_each(RankConnection::give_up);
                     return false;
                 }
                 here.next().is_some()
@@ -264,7 +264,7 @@ impl Server {
             };
             // Another user gets no answer at all.
             let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
-            self.guests.push(Guest { connection, pid: peer.pid, stage: Stage::Stranger });
+            self.guests.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
             self.hear(self.guests.len() - 1, buffer, now);
             self.guests.pop_if(|g| matches!(g.stage, Stage::Gone));
             let strangers = self.guests.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
@@ -319,7 +319,7 @@ impl Server {
 
     /// Check a stranger's hello and give it its place, or the verdict.
     fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
-        let Some((serial, secret)) = Hello::ticket(packet) else { return };
+        let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
         let Some(table) = self.table(serial, &secret) else {
             return self.guests[at].tell(&unknown_ticket());
         };
@@ -328,10 +328,10 @@ impl Server {
             self.told += 1;
             return self.guests[at].tell(&error);
         }
-        if Hello::refuses(packet) {
+        if HelloFrame::refuses(packet) {
             let pid = self.guests[at].pid;
             let refusal = same_build(packet, pid).and_then(|()| {
-                let hello = Hello::decode(packet);
+                let hello = HelloFrame::decode(packet);
                 hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
             });
             return self.fail(serial, refusal.unwrap_or_else(|e| e), now);
@@ -354,7 +354,7 @@ impl Server {
         if book.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
             let expected = book.expected.remove(&serial)?;
             self.tables
-                .insert(serial, Table { secret: expected.secret, state: State::Open(Meeting::default()) });
+                .insert(serial, Table { secret: expected.secret, state: State::Open(Rendezvous::default()) });
         }
         self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
     }
@@ -373,7 +373,7 @@ impl Server {
             return Err(unknown_ticket());
         };
         same_build(packet, pid)?;
-        let Some(hello) = Hello::decode(packet) else {
+        let Some(hello) = HelloFrame::decode(packet) else {
             return Err(senseless(pid));
         };
         if fds_lost || fds.len() != hello.nfds as usize {
@@ -438,7 +438,7 @@ impl Server {
         let linger = if meeting.complete() { Duration::ZERO } else { LINGER };
         for ours in [false, true] {
             let pid = self.pid;
-            let here = |g: &&mut Guest| g.is_in() == Some(serial) && (g.pid == pid) == ours;
+            let here = |g: &&mut RankConnection| g.is_in() == Some(serial) && (g.pid == pid) == ours;
             self.guests.iter_mut().filter(here).for_each(|guest| guest.tell(&error));
         }
         table.state = State::Failed { error, until: now + linger };

@@ -6,31 +6,31 @@
 //! process (its ranks are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use super::call::Call;
-use super::registry::{self, Entry, Handle};
-use super::signals::{Awaited, Signal};
+use super::registry::{self, CommHandle, Entry};
+use super::signals::{AwaitedSignals, Signal};
 use super::{Permute, Transfer, transfer};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Activity, Seat};
+use crate::fabric::live::{Activity, Participant};
 use crate::sys::background;
 use std::sync::Arc;
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
 pub enum Queued {
     /// A collective.
-    Collective(Handle, Call<'static>),
+    Collective(CommHandle, Call<'static>),
     /// A permutation.
-    Permute(Handle, Permute<'static>),
+    Permute(CommHandle, Permute<'static>),
     /// One half of a transfer.
-    Transfer(Handle, Transfer<'static>),
+    Transfer(CommHandle, Transfer<'static>),
     /// A signal, with or without a put.
-    Signal(Handle, Signal),
+    Signal(CommHandle, Signal),
     /// A wait for signals.
-    Awaited(Handle, Vec<Awaited>),
+    Awaited(CommHandle, Vec<AwaitedSignals>),
 }
 
 impl Queued {
     /// Its communicator.
-    pub fn comm(&self) -> Handle {
+    pub fn comm(&self) -> CommHandle {
         match self {
             Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
             Queued::Signal(h, _) | Queued::Awaited(h, _) => *h,
@@ -112,11 +112,11 @@ pub(super) fn side_by_side<T: Send>(all: &mut [T], work: impl Fn(&mut T) -> Resu
 
 /// One communicator's share of a group.
 struct Share {
-    handle: Handle,
+    handle: CommHandle,
     signals: Vec<Signal>,
     transfers: Vec<Transfer<'static>>,
     joint: Vec<Joint>,
-    awaited: Vec<Awaited>,
+    awaited: Vec<AwaitedSignals>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
     activity: Option<Activity>,
@@ -177,7 +177,7 @@ pub(super) fn acting<T>(activity: Option<&Activity>, work: impl FnOnce() -> T) -
 /// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
 fn share_seats(shares: &mut [Share]) -> Result<()> {
     let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
-    let seats: Vec<Option<Arc<Seat>>> = shares.iter().map(seat_of).collect();
+    let seats: Vec<Option<Arc<Participant>>> = shares.iter().map(seat_of).collect();
     for (share, (activity, alone)) in shares.iter_mut().zip(activities(&seats)?) {
         share.clock_ps = activity.as_ref().filter(|_| !alone).map(|activity| activity.clock_ps());
         share.activity = activity;
@@ -187,12 +187,12 @@ fn share_seats(shares: &mut [Share]) -> Result<()> {
 
 /// The presence with which each of several parts of the calling thread's work stands on its machine, if it does; and is it
 /// the only part there?
-pub(super) fn activities(seats: &[Option<Arc<Seat>>]) -> Result<Vec<(Option<Activity>, bool)>> {
+pub(super) fn activities(seats: &[Option<Arc<Participant>>]) -> Result<Vec<(Option<Activity>, bool)>> {
     let mut all: Vec<(Option<Activity>, bool)> = seats.iter().map(|_| (None, true)).collect();
     for (at, seat) in seats.iter().enumerate() {
         let Some(seat) = seat else { continue };
         let is_same =
-            |other: &Option<Arc<Seat>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
+            |other: &Option<Arc<Participant>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
         let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
         if of_seat[0] != at {
             continue;

@@ -1,7 +1,7 @@
 //! One collective call as the caller made it, and the checks it must pass before anything moves.
 
 use crate::error::{Error, Result};
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// No machine's addresses reach further, so no buffer is larger.
@@ -30,8 +30,8 @@ pub struct Call<'a> {
 
 /// A call whose arguments are right by themselves.
 pub(super) struct Checked<'a> {
-    pub input: View<'a>,
-    pub output: View<'a>,
+    pub input: Payload<'a>,
+    pub output: Payload<'a>,
     /// Elements a block.
     pub count: usize,
     /// Elements of the whole input where it may end within a block, else `usize::MAX`.
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
             )));
         };
         if c == Collective::Barrier {
-            let (input, output) = (View::EMPTY, View::EMPTY);
+            let (input, output) = (Payload::EMPTY, Payload::EMPTY);
             return Ok(Some(Checked {
                 input,
                 output,
@@ -101,12 +101,12 @@ impl<'a> Call<'a> {
     /// share memory have their addresses in common, so that what follows may compare those.
     fn in_place(
         &self,
-        input: View<'a>,
-        output: View<'a>,
+        input: Payload<'a>,
+        output: Payload<'a>,
         block: usize,
         rank: Rank,
         root: Rank,
-    ) -> Result<(View<'a>, View<'a>, bool)> {
+    ) -> Result<(Payload<'a>, Payload<'a>, bool)> {
         if !input.overlaps(output) {
             return Ok((input, output, false));
         }
@@ -135,9 +135,9 @@ impl<'a> Call<'a> {
 }
 
 /// The buffer, if the rank needs one.
-fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<View<'a>> {
+fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<Payload<'a>> {
     if bytes == 0 {
-        return Ok(View::EMPTY);
+        return Ok(Payload::EMPTY);
     }
     if address.is_null() {
         return Err(Error::argument(format!(

@@ -12,11 +12,11 @@
 //! A group is a split whose colours are computed. The kinds are those of GCL's CommGroup. While the members meet, each
 //! watches the parent: a death or an abort there ends the meeting.
 
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use super::config::Config;
 use super::life::{self, Entrance};
-use super::registry::{self, Handle};
-use crate::bootstrap::{self, Place, UniqueId};
+use super::registry::{self, CommHandle};
+use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::error::{Error, Result};
 use crate::transport::identity::Cause;
 use crate::types::Rank;
@@ -49,7 +49,7 @@ impl Grouping {
 
 /// What a rank asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct SplitArgs {
     /// Those of one colour become a communicator; `None`: this rank joins none.
     colour: Option<i32>,
     /// They are ordered by it, then by their rank in the parent.
@@ -60,9 +60,9 @@ pub(super) struct Wish {
     config: Option<Config>,
 }
 
-impl Wish {
+impl SplitArgs {
     /// The group of this kind and size that the rank is in.
-    pub(super) fn group(parent: Handle, kind: Grouping, size: i32) -> Result<Wish> {
+    pub(super) fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<SplitArgs> {
         let shared = registry::shared(parent)?;
         let (rank, nranks) = (shared.transport.rank(), shared.transport.nranks());
         let size = match kind {
@@ -80,12 +80,12 @@ impl Wish {
             }
         };
         let colour = kind.group_of(rank, nranks, size) as i32;
-        Ok(Wish { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
+        Ok(SplitArgs { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
     }
 
     /// The communicator of those with this colour.
-    pub(super) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> Wish {
-        Wish { colour, key, group: None, config }
+    pub(super) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
+        SplitArgs { colour, key, group: None, config }
     }
 
     /// As the ranks tell each other.
@@ -130,20 +130,20 @@ impl Theirs<'_> {
 }
 
 /// A child that is to be made, and its handle, which is good from then on.
-pub(super) struct Birth {
-    pub parent: Handle,
-    handle: Option<Handle>,
-    wish: Wish,
+pub(super) struct PendingSplit {
+    pub parent: CommHandle,
+    handle: Option<CommHandle>,
+    wish: SplitArgs,
 }
 
-impl Birth {
-    pub(super) fn new(parent: Handle, wish: Wish) -> Result<Birth> {
+impl PendingSplit {
+    pub(super) fn new(parent: CommHandle, wish: SplitArgs) -> Result<PendingSplit> {
         registry::shared(parent)?;
         let handle = wish.colour.map(|_| registry::reserve()).transpose()?;
-        Ok(Birth { parent, handle, wish })
+        Ok(PendingSplit { parent, handle, wish })
     }
     /// `None`: the rank joins no child.
-    pub(super) fn handle(&self) -> Option<Handle> {
+    pub(super) fn handle(&self) -> Option<CommHandle> {
         self.handle
     }
     pub(super) fn join(&self) -> Result<()> {
@@ -155,8 +155,8 @@ impl Birth {
 }
 
 /// Make the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
-pub(super) fn child(parent: Handle, wish: Wish) -> Result<Option<Handle>> {
-    match Birth::new(parent, wish.clone()) {
+pub(super) fn child(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
+    match PendingSplit::new(parent, wish.clone()) {
         Ok(birth) => birth.join().map(|()| birth.handle()),
         Err(e) => {
             // The others count on this rank, and learn why there will be no child.
@@ -166,8 +166,8 @@ pub(super) fn child(parent: Handle, wish: Wish) -> Result<Option<Handle>> {
     }
 }
 
-impl Communicator {
-    fn child(&mut self, handle: Option<Handle>, wish: &Wish) -> Result<()> {
+impl CommCore {
+    fn child(&mut self, handle: Option<CommHandle>, wish: &SplitArgs) -> Result<()> {
         self.usable()?;
         let members = self.members(wish, true)?;
         let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
@@ -197,7 +197,7 @@ impl Communicator {
             parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
         };
         let entrance = Entrance {
-            place: Place::Id(id),
+            place: MeetingPlace::Id(id),
             rank,
             nranks: members.len() as u32,
             device: self.shared.device,
@@ -215,7 +215,7 @@ impl Communicator {
     }
 
     /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
-    fn members(&mut self, wish: &Wish, able: bool) -> Result<Vec<Rank>> {
+    fn members(&mut self, wish: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
         let all = self.tell_all(&wish.encode(able))?;
         let theirs = || (0..).zip(all.chunks_exact(WORDS).map(Theirs));
         let first = Theirs(&all[..WORDS]).call();
@@ -268,9 +268,9 @@ mod tests {
     use crate::error::Code;
 
     /// Ranks 0 and 1 of three make a child of all; rank 2 goes through both exchanges, and then `ends` instead of joining.
-    fn half_born(ends: fn(Handle) -> Result<()>) {
+    fn half_born(ends: fn(CommHandle) -> Result<()>) {
         let ranks = comm::init_all(3).unwrap();
-        let wish = |comm| Wish::group(comm, Grouping::All, 3).unwrap();
+        let wish = |comm| SplitArgs::group(comm, Grouping::All, 3).unwrap();
         std::thread::scope(|scope| {
             for &comm in &ranks[..2] {
                 scope.spawn(move || {
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_rank_without_room_for_a_communicator_is_named_to_all_and_the_parent_lives_on() {
         let ranks = comm::init_all(2).unwrap();
-        let wish = |comm| Wish::group(comm, Grouping::All, 2).unwrap();
+        let wish = |comm| SplitArgs::group(comm, Grouping::All, 2).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let e = child(ranks[0], wish(ranks[0])).unwrap_err();

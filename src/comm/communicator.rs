@@ -3,17 +3,17 @@
 use super::call::{Call, Checked};
 use super::immediate::remember_failure;
 use super::registered::Registrations;
-use super::registry::Handle;
-use super::shared::{Origin, Shared};
-use super::signals::Counters;
+use super::registry::CommHandle;
+use super::shared::{CommShared, Origin};
+use super::signals::SignalCounters;
 use super::symmetric::Symmetric;
 use super::window::Windows;
 use crate::error::{Code, Error, Result};
-use crate::exec::{self, Job, Ledger, direct};
-use crate::fabric::live::{Party, Standing};
+use crate::exec::{self, PeerProgress, PreparedCall, direct};
+use crate::fabric::live::{Placement, PlacementView};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
@@ -26,14 +26,14 @@ use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
 
 /// One rank's membership in a communicator.
-pub struct Communicator {
+pub struct CommCore {
     /// Dropped first: off the kernel's list when it has left.
     _membership: Membership,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<CommShared>,
     pub(super) transport: Arc<Transport>,
     pub(super) pairs: Pairs,
     pub(super) planner: Planner,
-    ledger: Ledger,
+    ledger: PeerProgress,
     /// Collective calls made.
     pub(super) seq: u64,
     /// Whether the others make the same calls.
@@ -45,7 +45,7 @@ pub struct Communicator {
     /// The buffers that its calls need not copy.
     pub(super) registered: Registrations,
     /// Its ranks on the declared machine, if there is one.
-    pub(super) party: Option<Party>,
+    pub(super) party: Option<Placement>,
     /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
     /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
     pub(super) news: Option<Error>,
@@ -54,7 +54,7 @@ pub struct Communicator {
     /// Its symmetric heap, between init and finalize.
     pub(super) symmetric: Option<Symmetric>,
     /// Signals to and from each rank.
-    pub(super) counters: Counters,
+    pub(super) counters: SignalCounters,
     pub(super) windows: Windows,
 }
 
@@ -64,28 +64,28 @@ fn shared_from(nranks: u32) -> usize {
     if nranks as usize <= cpu::usable_cores() { 4096 } else { PAYLOAD + 1 }
 }
 
-impl Communicator {
+impl CommCore {
     pub(super) fn new(
-        handle: Handle,
+        handle: CommHandle,
         transport: Arc<Transport>,
         membership: Membership,
         planner: Planner,
         device: u32,
-        party: Option<Party>,
+        party: Option<Placement>,
         origin: Origin,
-    ) -> Communicator {
+    ) -> CommCore {
         let seat = party.as_ref().map(|party| party.seat().clone());
-        let shared = Arc::new(Shared::new(handle, transport.clone(), device, seat, origin));
+        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, seat, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());
-        Communicator {
+        CommCore {
             _membership: membership,
             shared,
             transport,
             pairs,
             planner,
-            ledger: Ledger::default(),
+            ledger: PeerProgress::default(),
             seq: 0,
             agreement: Agreement::default(),
             fold: None,
@@ -96,12 +96,12 @@ impl Communicator {
             news: None,
             group_clock: None,
             symmetric: None,
-            counters: Counters::new(nranks),
+            counters: SignalCounters::new(nranks),
             windows: Windows::default(),
         }
     }
 
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn handle(&self) -> CommHandle {
         self.shared.handle
     }
     pub(super) fn rank(&self) -> Rank {
@@ -215,7 +215,7 @@ impl Communicator {
     }
 
     /// Where the ranks stand on the declared machine, if there is one.
-    pub(super) fn standing(&self) -> Option<Standing> {
+    pub(super) fn standing(&self) -> Option<PlacementView> {
         self.party.as_ref().map(|party| party.standing(&self.shared.origin.world))
     }
 
@@ -229,7 +229,7 @@ impl Communicator {
     fn run(
         &mut self,
         scope: &mut Scope,
-        job: &Job<'_>,
+        job: &PreparedCall<'_>,
         small: bool,
         method: usize,
         shared_method: usize,
@@ -244,19 +244,19 @@ impl Communicator {
         t.arrive(scope, &job.offer);
         if small {
             match direct::run(t, scope, &mut self.ledger, job)? {
-                direct::Outcome::Done => return Ok(()),
-                direct::Outcome::NeedsProgram => method = shared_method,
+                direct::DirectOutcome::Done => return Ok(()),
+                direct::DirectOutcome::NeedsProgram => method = shared_method,
             }
         }
         let plan = self.planner.plan(method, job.collective, job.root)?;
         exec::run(t, scope, &mut self.ledger, job, &plan)
     }
 
-    fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<Job<'a>> {
+    fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<PreparedCall<'a>> {
         let size = call.dtype.size();
         let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
         let (offer, input, output) = self.offer(call.collective, checked, small);
-        Ok(Job {
+        Ok(PreparedCall {
             collective: call.collective,
             root: checked.root,
             input,
@@ -290,7 +290,7 @@ impl Communicator {
         collective: Collective,
         checked: &Checked<'a>,
         small: bool,
-    ) -> (Offer, View<'a>, View<'a>) {
+    ) -> (Offer, Payload<'a>, Payload<'a>) {
         let packed = (Offer { in_place: checked.in_place, ..direct::PACKED }, checked.input, checked.output);
         let both_large = collective == Collective::AllReduce && checked.bytes as usize >= self.shared_from;
         if small && !both_large {

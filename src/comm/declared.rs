@@ -1,8 +1,8 @@
 //! A communicator's ranks find their places on the declared machine.
 
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Party, Seat, Spec};
-use crate::memory::board::Board;
+use crate::fabric::live::{CallSpec, Machine, Participant, Placement};
+use crate::memory::board::ClockSegment;
 use crate::planner::{self, Planner};
 use crate::transport::Transport;
 use crate::types::Rank;
@@ -10,30 +10,30 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Rank 0's seat, and with it the board for all; an error if the ranks do not fit the machine.
-pub(super) fn found(machine: Option<&Machine>, rank: Rank, nranks: u32) -> Result<Option<Seat>> {
+pub(super) fn found(machine: Option<&Machine>, rank: Rank, nranks: u32) -> Result<Option<Participant>> {
     let Some(machine) = machine else { return Ok(None) };
     machine.network.places(nranks).map_err(|e| Error::argument(format!("PENNY_FABRIC: {e}")))?;
-    (rank == 0).then(|| Seat::found(machine.clone(), nranks, planner::programs)).transpose()
+    (rank == 0).then(|| Participant::found(machine.clone(), nranks, planner::programs)).transpose()
 }
 
 /// The ranks that do not share a parent on a machine: rank 0 at the board that it founded, the others at the same.
 pub(super) fn stand(
-    founded: Option<Seat>,
+    founded: Option<Participant>,
     machine: Option<Machine>,
     board: Option<File>,
     rank: Rank,
     nranks: u32,
-) -> Result<Option<Party>> {
+) -> Result<Option<Placement>> {
     let seat = match (founded, machine) {
         (Some(seat), _) => seat,
         (None, None) => return Ok(None),
         (None, Some(machine)) => {
             let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
-            let board = Board::open(file, nranks, machine.network.ports.len() as u32)?;
-            Seat::join(board, machine, rank, planner::programs)?
+            let board = ClockSegment::open(file, nranks, machine.network.ports.len() as u32)?;
+            Participant::join(board, machine, rank, planner::programs)?
         }
     };
-    Party::root(Arc::new(seat), nranks).map(Some)
+    Placement::root(Arc::new(seat), nranks).map(Some)
 }
 
 /// Two ranks do not declare the same.
@@ -47,7 +47,7 @@ pub(super) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank) -> Error
 }
 
 /// On a machine, the planner prices methods on it, and waits end when nothing can end there any more.
-pub(super) fn planner(planner: Planner, transport: &Transport, party: Option<&Party>) -> Planner {
+pub(super) fn planner(planner: Planner, transport: &Transport, party: Option<&Placement>) -> Planner {
     let Some(party) = party else { return planner };
     let (seat, places) = (party.seat().clone(), party.places().clone());
     let alarmed = seat.clone();
@@ -58,7 +58,7 @@ pub(super) fn planner(planner: Planner, transport: &Transport, party: Option<&Pa
     planner.on_machine(
         party.shape(),
         Box::new(move |view, method, block| {
-            seat.estimate(&[(Spec::of(view, method as u8, block), places.to_vec())])
+            seat.estimate(&[(CallSpec::of(view, method as u8, block), places.to_vec())])
         }),
     )
 }

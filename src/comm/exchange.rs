@@ -1,12 +1,12 @@
 //! What the ranks of a communicator tell each other for the library's own sake, and what comes to light meanwhile.
 
 use super::call::{Call, Checked};
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use crate::error::{Code, Error, Result};
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::types::{Collective, DataType, RedOp};
 
-impl Communicator {
+impl CommCore {
     /// Tell every rank the same number of words and hear every rank's, in rank order. An all-gather like any other: it
     /// counts as one of the communicator's calls, and disagreements in it are found. `PENNY_ALGO` has no say in it.
     pub(super) fn tell_all(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
@@ -26,8 +26,8 @@ impl Communicator {
         let mut all = vec![0; mine.len() * self.nranks() as usize];
         let checked = Checked {
             bytes: size_of_val(&all[..]) as u64,
-            input: View::from(&mut own[..]),
-            output: View::from(&mut all[..]),
+            input: Payload::from(&mut own[..]),
+            output: Payload::from(&mut all[..]),
             count: mine.len(),
             limit: usize::MAX,
             root: 0,

@@ -2,7 +2,7 @@
 
 use super::batch::{self, Batch, Queued};
 use super::joining::{self, Joining};
-use super::registry::{Entry, Handle};
+use super::registry::{CommHandle, Entry};
 use super::stream::{self, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ pub(super) fn fail(error: &Error) {
 }
 
 /// Join at the end of the group: several ranks of one thread can only join together.
-pub(super) fn add_joining(joining: Joining) -> Option<Handle> {
+pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
     let handle = joining.handle();
     GROUP.with_borrow_mut(|g| g.joining.push(joining));
     handle

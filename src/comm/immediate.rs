@@ -4,10 +4,10 @@
 
 use super::batch::{self, Batch, Queued};
 use super::call::Call;
-use super::child::{self, Grouping, Wish};
+use super::child::{self, Grouping, SplitArgs};
 use super::config::Config;
 use super::permute::Permute;
-use super::registry::{self, Entry, Handle};
+use super::registry::{self, CommHandle, Entry};
 use super::stream::{self, StreamHandle};
 use super::transfer::{self, Transfer};
 use super::{group, life};
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Joins the communicator that `id` names.
-pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
     match group::is_blank(id) {
         true => {
             Err(Error::argument("id is blank; make it with UniqueId::new on one rank and pass it to all"))
@@ -25,31 +25,31 @@ pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> 
     }
 }
 /// Makes the communicators of groups of one size.
-pub fn group_now(parent: Handle, kind: Grouping, size: i32) -> Result<Handle> {
-    let handle = Wish::group(parent, kind, size).and_then(|wish| child::child(parent, wish))?;
+pub fn group_now(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle> {
+    let handle = SplitArgs::group(parent, kind, size).and_then(|wish| child::child(parent, wish))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))
 }
 /// Makes the communicators of the ranks that pass one colour.
-pub fn split_now(parent: Handle, colour: Option<i32>, key: i32) -> Result<Option<Handle>> {
-    child::child(parent, Wish::split(colour, key, None))
+pub fn split_now(parent: CommHandle, colour: Option<i32>, key: i32) -> Result<Option<CommHandle>> {
+    child::child(parent, SplitArgs::split(colour, key, None))
 }
 
 /// Runs a collective.
 #[inline]
-pub fn collective_now(comm: Handle, call: &Call<'_>) -> Result<()> {
+pub fn collective_now(comm: CommHandle, call: &Call<'_>) -> Result<()> {
     registry::enter(comm, |c| c.collective(call))
 }
 /// Runs one half of a transfer.
 #[inline]
-pub fn transfer_now(comm: Handle, transfer: &Transfer<'_>) -> Result<()> {
+pub fn transfer_now(comm: CommHandle, transfer: &Transfer<'_>) -> Result<()> {
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
 /// Runs both halves of an exchange side by side.
-pub fn transfers_now(comm: Handle, transfers: &[Transfer<'_>]) -> Result<()> {
+pub fn transfers_now(comm: CommHandle, transfers: &[Transfer<'_>]) -> Result<()> {
     registry::enter(comm, |c| transfer::run(c, transfers, true))
 }
 /// Runs a permutation.
-pub fn permute_now(comm: Handle, permute: &Permute<'_>) -> Result<()> {
+pub fn permute_now(comm: CommHandle, permute: &Permute<'_>) -> Result<()> {
     registry::enter(comm, |c| c.permute(permute))
 }
 

@@ -1,11 +1,11 @@
 //! What joins a communicator at the end of the open group: several ranks of one thread can only join together.
 
 use super::batch;
-use super::child::Birth;
+use super::child::PendingSplit;
 use super::config::Config;
 use super::life::{self, Entrance};
-use super::registry::{self, Handle};
-use crate::bootstrap::{self, Place, UniqueId};
+use super::registry::{self, CommHandle};
+use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::error::{Error, Result};
 use crate::types::Rank;
 use std::sync::Arc;
@@ -13,36 +13,39 @@ use std::sync::Arc;
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(super) enum Joining {
     /// By an id.
-    Newcomer(Newcomer),
+    Newcomer(PendingInit),
     /// From a parent.
-    Birth(Birth),
+    Birth(PendingSplit),
 }
 
 /// A rank that joins the communicator that an id names.
-pub(super) struct Newcomer {
-    handle: Handle,
+pub(super) struct PendingInit {
+    handle: CommHandle,
     id: UniqueId,
     rank: Rank,
     nranks: u32,
     config: Config,
 }
 
-impl Newcomer {
-    pub(super) fn new(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Newcomer> {
+impl PendingInit {
+    pub(super) fn new(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<PendingInit> {
         let (rank, nranks) = life::check_ranks(rank, nranks)?;
-        Ok(Newcomer { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
+        Ok(PendingInit { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
     }
-    pub(super) fn handle(&self) -> Handle {
+    pub(super) fn handle(&self) -> CommHandle {
         self.handle
     }
     fn join(&self) -> Result<()> {
-        life::settle(self.handle, &Entrance::of(Place::Id(self.id), self.rank, self.nranks, &self.config))
+        life::settle(
+            self.handle,
+            &Entrance::of(MeetingPlace::Id(self.id), self.rank, self.nranks, &self.config),
+        )
     }
 }
 
 impl Joining {
     /// `None`: a child that the rank is not in.
-    pub(super) fn handle(&self) -> Option<Handle> {
+    pub(super) fn handle(&self) -> Option<CommHandle> {
         match self {
             Joining::Newcomer(newcomer) => Some(newcomer.handle),
             Joining::Birth(birth) => birth.handle(),
@@ -57,7 +60,7 @@ impl Joining {
     /// It will not be. The ranks that wait for this one where an id leads are told why; those of a parent hear of its next call.
     pub(super) fn give_up(&self, why: &Error) {
         if let Joining::Newcomer(newcomer) = self {
-            bootstrap::refuse(&Place::Id(newcomer.id), newcomer.rank, newcomer.nranks, why);
+            bootstrap::refuse(&MeetingPlace::Id(newcomer.id), newcomer.rank, newcomer.nranks, why);
         }
         self.handle().into_iter().for_each(registry::release);
     }
@@ -133,7 +136,7 @@ mod tests {
                 .encode();
                 let hello = Hello { rank: 2, nranks: 3, info: &info, fds: &[own.file().as_fd()] };
                 let each = &mut |_, _: &[u8], _| Ok(());
-                ends(bootstrap::meet(&Place::Id(id), &hello, None, each, &|| Ok(())).unwrap());
+                ends(bootstrap::meet(&MeetingPlace::Id(id), &hello, None, each, &|| Ok(())).unwrap());
             });
         });
     }
@@ -174,7 +177,7 @@ mod tests {
                     assert!(e.message.contains("cannot join: PENNY_HEAP_SIZE is no number"), "{e}");
                 });
             }
-            bootstrap::refuse(&Place::Id(id), 2, 3, &Error::argument("PENNY_HEAP_SIZE is no number"));
+            bootstrap::refuse(&MeetingPlace::Id(id), 2, 3, &Error::argument("PENNY_HEAP_SIZE is no number"));
         });
     }
 }

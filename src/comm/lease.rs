@@ -4,7 +4,7 @@
 //! Where all ranks give it up together they say so to each other, and it is free at once. Where a rank destroys its
 //! communicator with such memory still in it, its peers may not know yet: then it is kept until they have all left or died.
 
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::memory::control::LEFT;
 use crate::memory::heap;
@@ -15,7 +15,7 @@ use crate::transport::Transport;
 use std::sync::{Arc, Mutex};
 
 /// A range of the shareable heap that peers reach.
-pub(super) struct Lease {
+pub(super) struct DeferredFree {
     held: Held,
     transport: Arc<Transport>,
 }
@@ -31,18 +31,18 @@ enum Held {
 const NOWHERE: u64 = u64::MAX;
 
 /// Given up, but within reach of somebody.
-static KEPT: Mutex<Vec<Lease>> = Mutex::new(Vec::new());
+static KEPT: Mutex<Vec<DeferredFree>> = Mutex::new(Vec::new());
 
-impl Lease {
+impl DeferredFree {
     /// Of memory that the heap handed out; from now on it is freed through this alone.
-    pub fn new(addr: usize, transport: Arc<Transport>) -> Lease {
+    pub fn new(addr: usize, transport: Arc<Transport>) -> DeferredFree {
         sweep();
-        Lease { held: Held::Range(addr), transport }
+        DeferredFree { held: Held::Range(addr), transport }
     }
 
     /// Of what stood for a registered buffer; its last holder frees it.
-    pub fn of_twin(twin: Arc<Twin>, transport: Arc<Transport>) -> Lease {
-        Lease { held: Held::Twin { _twin: twin }, transport }
+    pub fn of_twin(twin: Arc<Twin>, transport: Arc<Transport>) -> DeferredFree {
+        DeferredFree { held: Held::Twin { _twin: twin }, transport }
     }
 
     /// All ranks have given it up.
@@ -68,7 +68,7 @@ impl Lease {
     }
 }
 
-impl Communicator {
+impl CommCore {
     /// Memory of `bytes` bytes on every rank, of which this rank's is at `base`, or could not be had. `tell` tells all where
     /// it begins in this rank's heap, and hears where the others' does; [`NOWHERE`]: it could not be had.
     ///
@@ -78,15 +78,15 @@ impl Communicator {
         &mut self,
         base: Result<usize>,
         bytes: usize,
-        tell: impl FnOnce(&mut Communicator, u64) -> Result<Vec<u64>>,
-    ) -> Result<Result<(Region, Lease)>> {
+        tell: impl FnOnce(&mut CommCore, u64) -> Result<Vec<u64>>,
+    ) -> Result<Result<(Region, DeferredFree)>> {
         let own = heap::mine()?;
         let begin = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
-        let lease = base.clone().ok().map(|base| Lease::new(base, self.transport.clone()));
+        let lease = base.clone().ok().map(|base| DeferredFree::new(base, self.transport.clone()));
         let begins = match tell(self, begin.map_or(NOWHERE, |begin| begin as u64)) {
             Ok(begins) => begins,
             Err(e) => {
-                lease.into_iter().for_each(Lease::keep);
+                lease.into_iter().for_each(DeferredFree::keep);
                 return Err(e);
             }
         };
@@ -94,7 +94,7 @@ impl Communicator {
         match (base, lease, without) {
             (Ok(base), Some(lease), None) => Ok(Ok((Region::new(base, bytes, begins), lease))),
             (base, lease, without) => {
-                lease.map_or(Ok(()), Lease::free)?;
+                lease.map_or(Ok(()), DeferredFree::free)?;
                 Ok(Err(base.err().unwrap_or_else(|| {
                     Error::system(format!(
                         "rank {} has no {bytes} bytes left in its shareable heap, so no rank has them; free memory there, or \

@@ -1,22 +1,22 @@
 //! How a communicator begins and ends.
 
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use super::config::{Config, Settings};
 use super::declared;
 use super::introduction::Introduction;
-use super::lease::Lease;
+use super::lease::DeferredFree;
 use super::mailbox;
-use super::registry::{self, Handle};
+use super::registry::{self, CommHandle};
 use super::shared::Origin;
 use super::shmem;
-use crate::bootstrap::{self, Attendance, Hello, Place, UniqueId, Watch, launcher};
+use crate::bootstrap::{self, Attendance, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Party, Seat};
+use crate::fabric::live::{Machine, Participant, Placement};
 use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::Patience;
+use crate::sync::wait::Backoff;
 use crate::sys::process::{self, Card};
 use crate::sys::{background, interrupt, keeper};
 use crate::transport::identity::{Cause, Identity};
@@ -29,25 +29,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Join the communicator that `id` names.
-pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
     let (rank, nranks) = check_ranks(rank, nranks)?;
-    registered(&Entrance::of(Place::Id(*id), rank, nranks, config))
+    registered(&Entrance::of(MeetingPlace::Id(*id), rank, nranks, config))
 }
 
 /// Make a communicator and its handle.
-fn registered(entrance: &Entrance<'_>) -> Result<Handle> {
+fn registered(entrance: &Entrance<'_>) -> Result<CommHandle> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
     let handle = registry::reserve().inspect_err(refuse)?;
     settle(handle, entrance).map(|()| handle)
 }
 
 /// Join, and put the communicator behind its reserved handle.
-pub(super) fn settle(handle: Handle, entrance: &Entrance<'_>) -> Result<()> {
+pub(super) fn settle(handle: CommHandle, entrance: &Entrance<'_>) -> Result<()> {
     join(handle, entrance).map(registry::fill).inspect_err(|_| registry::release(handle))
 }
 
 /// Join the communicator of all processes of this launch.
-pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
+pub(super) fn init_from_env(config: &Config) -> Result<CommHandle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
     let device = launched.local_rank.unwrap_or(rank);
@@ -55,7 +55,7 @@ pub(super) fn init_from_env(config: &Config) -> Result<Handle> {
 }
 
 /// `n` ranks in this process.
-pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
+pub(super) fn init_all(n: i32) -> Result<Vec<CommHandle>> {
     if n < 1 || n as u32 > MAX_RANKS {
         return Err(Error::argument(format!("ndev is {n}; it must be in 1..={MAX_RANKS}")));
     }
@@ -65,7 +65,7 @@ pub(super) fn init_all(n: i32) -> Result<Vec<Handle>> {
     let joined = joined.map_err(|e| {
         Error::system(format!("no thread for one of {n} ranks: {e}; check `ulimit -u`, or make fewer ranks"))
     })?;
-    let joined: Vec<Result<Handle>> =
+    let joined: Vec<Result<CommHandle>> =
         joined.into_iter().map(|r| r.unwrap_or_else(|_| Err(Error::internal("a rank panicked")))).collect();
     if let Some(Err(e)) = joined.iter().find(|j| j.is_err()) {
         let e = e.clone();
@@ -96,7 +96,7 @@ const MOST_STAGING: u64 = 1 << 32;
 
 /// Where a rank joins, and as what.
 pub(super) struct Entrance<'a> {
-    pub place: Place,
+    pub place: MeetingPlace,
     pub rank: Rank,
     pub nranks: u32,
     /// The caller's index on its machine.
@@ -105,13 +105,13 @@ pub(super) struct Entrance<'a> {
     /// The members' ranks in the parent, if there is one.
     pub parent_ranks: Option<Vec<Rank>>,
     /// Where its ancestry begins, and its members' ranks there; `None`: here.
-    pub world: Option<(Handle, Vec<Rank>)>,
+    pub world: Option<(CommHandle, Vec<Rank>)>,
     /// Asked while the others are awaited.
-    pub watch: Watch<'a>,
+    pub watch: StopCheck<'a>,
     /// Because of whom the watch fails.
     pub cause: &'a dyn Fn() -> Option<Cause>,
     /// Where the members stand on the declared machine, if their parent stands on one.
-    pub party: Cell<Option<Party>>,
+    pub party: Cell<Option<Placement>>,
 }
 
 impl<'a> Entrance<'a> {
@@ -124,7 +124,7 @@ impl<'a> Entrance<'a> {
     }
 
     /// In a communicator without a parent.
-    pub(super) fn of(place: Place, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
+    pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
         Entrance {
             place,
             rank,
@@ -141,7 +141,7 @@ impl<'a> Entrance<'a> {
 }
 
 /// Meet the others and be one of them. Whatever keeps this rank from it, the others are told.
-pub(super) fn join(handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
+pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
     let prepared = Prepared::new(entrance).inspect_err(refuse)?;
     prepared.enter(handle, entrance)
@@ -154,7 +154,7 @@ struct Prepared {
     heap: &'static heap::Heap,
     /// Rank 0's.
     control: Option<Control>,
-    founded: Option<Seat>,
+    founded: Option<Participant>,
     introduction: Introduction,
 }
 
@@ -181,7 +181,7 @@ impl Prepared {
         Ok(Prepared { settings, machine, heap, control, founded, introduction })
     }
 
-    fn enter(self, handle: Handle, entrance: &Entrance<'_>) -> Result<Communicator> {
+    fn enter(self, handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
         let Prepared { settings, machine, heap: own_heap, control, founded, introduction } = self;
         let &Entrance { rank, nranks, .. } = entrance;
         let info = introduction.encode();
@@ -241,7 +241,7 @@ impl Prepared {
                 identities.push(Identity::new(who.card, introduction.card));
             }
             let control = Arc::new(control);
-            let patience = Patience::for_ranks(nranks as usize, settings.spins);
+            let patience = Backoff::for_ranks(nranks as usize, settings.spins);
             let transport =
                 Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
             transport.introduce(identities);
@@ -284,12 +284,12 @@ impl Prepared {
         let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
         let parent_ranks = entrance.parent_ranks.clone();
         let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
-        Ok(Communicator::new(handle, transport, membership, planner, entrance.device, party, origin))
+        Ok(CommCore::new(handle, transport, membership, planner, entrance.device, party, origin))
     }
 }
 
 /// Announce this rank and wait until all are there.
-fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: Watch<'_>) -> Result<()> {
+fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
     let life = t.control().life(rank);
     life.pid.store(card.pid, Ordering::Relaxed);
@@ -324,7 +324,7 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: Watch<'_>) 
 }
 
 /// Free a communicator: others learn that this rank has left.
-pub(super) fn destroy(handle: Handle) -> Result<()> {
+pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let (mut communicator, told) = part(handle)?;
@@ -336,7 +336,7 @@ pub(super) fn destroy(handle: Handle) -> Result<()> {
 
 /// Make all ranks' calls fail, get our own thread out of its call, and free the communicator; in a thread's interrupt check
 /// it is not freed.
-pub(super) fn abort(handle: Handle) -> Result<()> {
+pub(super) fn abort(handle: CommHandle) -> Result<()> {
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
     shared.abort();
@@ -351,13 +351,13 @@ pub(super) fn abort(handle: Handle) -> Result<()> {
 
 /// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
 /// disagreed on.
-fn part(handle: Handle) -> Result<(Communicator, Result<()>)> {
+fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
     mailbox::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();
     let told = communicator.last_news(semaphores);
-    communicator.semaphores_close().into_iter().for_each(Lease::keep);
+    communicator.semaphores_close().into_iter().for_each(DeferredFree::keep);
     communicator.symmetric_close();
     communicator.transport.leave();
     Ok((communicator, told))

@@ -4,12 +4,12 @@
 //! one exchange is the agreement, the address book and the verdict. A mailbox's memory is used again only when no rank can write
 //! to it any more: after all have closed theirs, or after all have left.
 
-use super::communicator::Communicator;
-use super::lease::Lease;
-use super::registry::{self, Handle};
+use super::communicator::CommCore;
+use super::lease::DeferredFree;
+use super::registry::{self, CommHandle};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, MailboxKind, Objects, Remembered};
-use crate::mailbox::{self, Mailboxes, Shape};
+use crate::mailbox::{self, MailboxShape, Mailboxes};
 use crate::memory::heap;
 use crate::types::Rank;
 use std::cell::RefCell;
@@ -27,18 +27,18 @@ pub struct MailboxConfig {
 }
 
 /// One rank's mailboxes as their handle names them.
-struct Office {
+struct OpenMailbox {
     boxes: Mailboxes,
-    comm: Handle,
+    comm: CommHandle,
     /// The communicator's call that made it: the same on all ranks.
     number: u64,
-    lease: Mutex<Option<Lease>>,
+    lease: Mutex<Option<DeferredFree>>,
 }
 
 thread_local! {
-    static LAST: Remembered<MailboxKind, Office> = const { RefCell::new(None) };
+    static LAST: Remembered<MailboxKind, OpenMailbox> = const { RefCell::new(None) };
 }
-static TABLE: Objects<MailboxKind, Office> = Objects::new(&LAST);
+static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 
 /// Names one rank's mailboxes in this process.
 pub type MailboxHandle = handle::Handle<MailboxKind>;
@@ -48,18 +48,18 @@ const MAKE: u64 = 0x6d62_6f78_0001;
 const END: u64 = 0x6d62_6f78_0002;
 const WORDS: usize = 6;
 
-impl Office {
-    fn lease(&self) -> Option<Lease> {
+impl OpenMailbox {
+    fn lease(&self) -> Option<DeferredFree> {
         self.lease.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
 }
 
-impl Communicator {
+impl CommCore {
     fn mailbox_create(&mut self, config: &MailboxConfig) -> Result<MailboxHandle> {
         self.usable()?;
         self.broken()?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
-        let shape = Shape { threads, slots, slot_bytes, ranks: self.nranks() };
+        let shape = MailboxShape { threads, slots, slot_bytes, ranks: self.nranks() };
         let made = self.mailbox_prepare(&shape);
         let (state, offset) = match &made {
             Ok((_, offset)) => (0, *offset),
@@ -78,7 +78,7 @@ impl Communicator {
         match self.mailbox_agreed(&told) {
             Ok(told) => {
                 let boxes = Mailboxes::new(self.transport.clone(), &told).map(|boxes| self.in_place(boxes));
-                let office = boxes.map(|boxes| Office {
+                let office = boxes.map(|boxes| OpenMailbox {
                     boxes,
                     comm: self.handle(),
                     number: self.seq,
@@ -93,7 +93,7 @@ impl Communicator {
                 };
                 *office.lease.lock().unwrap_or_else(|e| e.into_inner()) = Some(lease);
                 TABLE.insert(office.clone()).ok_or_else(|| {
-                    office.lease().into_iter().for_each(Lease::keep);
+                    office.lease().into_iter().for_each(DeferredFree::keep);
                     Error::system("this process has as many mailboxes as it can have; destroy some")
                 })
             }
@@ -114,7 +114,7 @@ impl Communicator {
     }
 
     /// A machine whose places are mailboxes has so many threads in each and no more.
-    fn mailbox_fits(&self, shape: &Shape) -> Result<()> {
+    fn mailbox_fits(&self, shape: &MailboxShape) -> Result<()> {
         let network = self.party.as_ref().map(|party| party.seat().network());
         match network.and_then(|network| Some((network, network.mailbox?))) {
             Some((network, mailbox)) if shape.threads > mailbox.threads => Err(Error::argument(format!(
@@ -129,11 +129,11 @@ impl Communicator {
     }
 
     /// This rank's own, known to nobody yet.
-    fn mailbox_prepare(&self, shape: &Shape) -> Result<(Lease, u64)> {
+    fn mailbox_prepare(&self, shape: &MailboxShape) -> Result<(DeferredFree, u64)> {
         shape.check()?;
         self.mailbox_fits(shape)?;
         let addr = heap::mine()?.alloc(shape.bytes())?;
-        let lease = Lease::new(addr, self.transport.clone());
+        let lease = DeferredFree::new(addr, self.transport.clone());
         match mailbox::prepare(addr, shape, self.rank()) {
             Ok(offset) => Ok((lease, offset)),
             Err(e) => {
@@ -144,7 +144,7 @@ impl Communicator {
     }
 
     /// Where all mailboxes are, if every rank has made one and a message fits anywhere.
-    fn mailbox_agreed(&self, told: &[u64]) -> Result<Vec<(u64, Shape)>> {
+    fn mailbox_agreed(&self, told: &[u64]) -> Result<Vec<(u64, MailboxShape)>> {
         let each = || (0..).zip(told.chunks_exact(WORDS));
         if let Some((rank, _)) = each().find(|(_, words)| words[0] != MAKE) {
             let me = self.rank();
@@ -165,7 +165,7 @@ impl Communicator {
             )));
         }
         let word = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
-        let shape = |w: &[u64]| Shape {
+        let shape = |w: &[u64]| MailboxShape {
             threads: word(w[3]),
             slots: word(w[4]),
             slot_bytes: word(w[5]),
@@ -174,7 +174,7 @@ impl Communicator {
         Ok(each().map(|(_, words): (Rank, _)| (words[2], shape(words))).collect())
     }
 
-    fn mailbox_destroy(&mut self, handle: MailboxHandle, office: &Office) -> Result<()> {
+    fn mailbox_destroy(&mut self, handle: MailboxHandle, office: &OpenMailbox) -> Result<()> {
         self.usable()?;
         office.boxes.close();
         let told = self.tell_all(&[END, office.number, 0, 0, 0, 0]).and_then(|told| {
@@ -198,9 +198,9 @@ impl Communicator {
                 let lease = office.lease();
                 match told {
                     // Nobody's threads are inside a call any more.
-                    Ok(()) => lease.map_or(Ok(()), Lease::free),
+                    Ok(()) => lease.map_or(Ok(()), DeferredFree::free),
                     Err(e) => {
-                        lease.into_iter().for_each(Lease::keep);
+                        lease.into_iter().for_each(DeferredFree::keep);
                         Err(e)
                     }
                 }
@@ -210,11 +210,11 @@ impl Communicator {
 }
 
 /// The communicator ends: so do its mailboxes, and the waits of its threads.
-pub(super) fn forget(comm: Handle) {
+pub(super) fn forget(comm: CommHandle) {
     for (handle, office) in TABLE.all().into_iter().filter(|(_, office)| office.comm == comm) {
         TABLE.remove(handle);
         office.boxes.close();
-        office.lease().into_iter().for_each(Lease::keep);
+        office.lease().into_iter().for_each(DeferredFree::keep);
     }
 }
 
@@ -229,7 +229,7 @@ fn stale(mailbox: MailboxHandle) -> Error {
 }
 
 /// Make a mailbox on every rank of a communicator. All ranks call.
-pub fn mailbox_create(comm: Handle, config: &MailboxConfig) -> Result<MailboxHandle> {
+pub fn mailbox_create(comm: CommHandle, config: &MailboxConfig) -> Result<MailboxHandle> {
     registry::enter(comm, |c| c.mailbox_create(config))
 }
 /// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.

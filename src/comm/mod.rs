@@ -41,14 +41,15 @@ pub use immediate::{
 };
 pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};
 pub use permute::Permute;
-pub use registry::Handle;
-pub use remote_copy::{RemoteCopy, remote_copy};
+pub use registry::CommHandle;
+pub use remote_copy::{RemoteCopyCall, remote_copy};
 pub use semaphore::{
     SemaphoreHandle, barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy,
 };
 pub use shmem::*;
 pub use signals::{
-    Awaited, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal, wait_signals,
+    AwaitedSignals, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal,
+    wait_signals,
 };
 pub use stream::{
     EventHandle, StreamHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_record,
@@ -63,8 +64,8 @@ pub use window::{WindowHandle, window_buffer, window_deregister, window_register
 pub use crate::sys::interrupt::set as set_interrupt_check;
 
 use batch::Batch;
-use child::{Birth, Wish};
-use joining::{Joining, Newcomer};
+use child::{PendingSplit, SplitArgs};
+use joining::{Joining, PendingInit};
 use registry::Entry;
 
 use crate::bootstrap::{self, UniqueId};
@@ -79,14 +80,14 @@ pub fn unique_id() -> Result<UniqueId> {
 }
 /// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes; in an open group
 /// the outermost [`group_end`] does, and the handle is valid after it.
-pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<Handle> {
+pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
     if group::is_blank(id) {
         return Err(Error::argument(
             "commId is blank; fill it with pennyGetUniqueId on one rank and pass it to all",
         ));
     }
     if group::is_open() {
-        let newcomer = Newcomer::new(nranks, id, rank, config).inspect_err(group::fail)?;
+        let newcomer = PendingInit::new(nranks, id, rank, config).inspect_err(group::fail)?;
         let handle = newcomer.handle();
         group::add_joining(Joining::Newcomer(newcomer));
         return Ok(handle);
@@ -97,55 +98,56 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
 /// divide their number; for [`Grouping::All`] it is 0 or that number. Ranks keep their order, and the parent's settings
 /// hold. Every rank of the parent calls, with the same kind and size; in an open group the outermost [`group_end`] does
 /// the work, and the handle is valid after it.
-pub fn group(parent: Handle, kind: Grouping, size: i32) -> Result<Handle> {
-    let handle = Wish::group(parent, kind, size).inspect_err(group::fail).and_then(|w| bear(parent, w))?;
+pub fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle> {
+    let handle =
+        SplitArgs::group(parent, kind, size).inspect_err(group::fail).and_then(|w| bear(parent, w))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))
 }
 /// The communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
 /// `None` for a rank without a colour. Every rank of the parent calls. `config`: `None` for the parent's settings. In an
 /// open group as for [`group`].
 pub fn split(
-    parent: Handle,
+    parent: CommHandle,
     colour: Option<i32>,
     key: i32,
     config: Option<Config>,
-) -> Result<Option<Handle>> {
-    bear(parent, Wish::split(colour, key, config))
+) -> Result<Option<CommHandle>> {
+    bear(parent, SplitArgs::split(colour, key, config))
 }
-fn bear(parent: Handle, wish: Wish) -> Result<Option<Handle>> {
+fn bear(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
     if group::is_open() {
-        let birth = Birth::new(parent, wish).inspect_err(group::fail)?;
+        let birth = PendingSplit::new(parent, wish).inspect_err(group::fail)?;
         return Ok(group::add_joining(Joining::Birth(birth)));
     }
     child::child(parent, wish)
 }
 /// The members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
 /// was not made from another.
-pub fn parent_ranks(comm: Handle) -> Result<Option<Vec<Rank>>> {
+pub fn parent_ranks(comm: CommHandle) -> Result<Option<Vec<Rank>>> {
     Ok(registry::shared(comm)?.origin.parent_ranks.clone())
 }
 /// `n` ranks in this process, one communicator each.
-pub fn init_all(n: i32) -> Result<Vec<Handle>> {
+pub fn init_all(n: i32) -> Result<Vec<CommHandle>> {
     life::init_all(n)
 }
 /// Join the communicator of all processes of this launch (mpirun, mpiexec, srun, torchrun, `penny run`).
-pub fn init_from_env(config: &Config) -> Result<Handle> {
+pub fn init_from_env(config: &Config) -> Result<CommHandle> {
     life::init_from_env(config)
 }
 /// Finish what is under way; the handle then only serves [`destroy`].
-pub fn finalize(comm: Handle) -> Result<()> {
+pub fn finalize(comm: CommHandle) -> Result<()> {
     registry::enter(comm, |c| c.finalize())
 }
 /// Free the communicator.
-pub fn destroy(comm: Handle) -> Result<()> {
+pub fn destroy(comm: CommHandle) -> Result<()> {
     life::destroy(comm)
 }
 /// Make every rank's current and future calls fail, then free it. May be called while another thread is inside a call.
-pub fn abort(comm: Handle) -> Result<()> {
+pub fn abort(comm: CommHandle) -> Result<()> {
     life::abort(comm)
 }
 /// The communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
-pub fn async_error(comm: Handle) -> Result<Code> {
+pub fn async_error(comm: CommHandle) -> Result<Code> {
     let shared = registry::shared(comm)?;
     if let Some(e) = shared.broken.get() {
         return Ok(e.code);
@@ -156,25 +158,25 @@ pub fn async_error(comm: Handle) -> Result<Code> {
     Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
 }
 /// Break the communicator after a panic in one of its calls.
-pub fn poison(comm: Handle, message: &str) {
+pub fn poison(comm: CommHandle, message: &str) {
     poison_as(comm, Entry::Caller, message);
 }
-fn poison_as(comm: Handle, entry: Entry, message: &str) {
+fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
     let _ = registry::enter_as(comm, entry, |c| {
         c.break_with(&Error::internal(message));
         Ok(())
     });
 }
 /// Ranks in the communicator.
-pub fn count(comm: Handle) -> Result<u32> {
+pub fn count(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.transport.nranks())
 }
 /// The caller's rank in it.
-pub fn user_rank(comm: Handle) -> Result<Rank> {
+pub fn user_rank(comm: CommHandle) -> Result<Rank> {
     Ok(registry::shared(comm)?.transport.rank())
 }
 /// The caller's index on its machine.
-pub fn device(comm: Handle) -> Result<u32> {
+pub fn device(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
 /// Is a call not to be made now: is a group open on this thread, or a stream given?
@@ -193,7 +195,7 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 }
 /// Run a collective; or queue it, if a stream is given or a group is open on this thread.
 #[inline]
-pub fn collective(comm: Handle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
+pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         let (rank, nranks) = (user_rank(comm)?, count(comm)?);
         call.check(rank, nranks)?;
@@ -202,7 +204,7 @@ pub fn collective(comm: Handle, call: &Call<'static>, stream: Option<StreamHandl
     registry::enter(comm, |c| c.collective(call))
 }
 /// Run one half of a transfer, or queue it as [`collective`] does.
-pub fn transfer(comm: Handle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
+pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Transfer(comm, *transfer));
@@ -210,7 +212,7 @@ pub fn transfer(comm: Handle, transfer: &Transfer<'static>, stream: Option<Strea
     registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
 }
 /// Run a permutation, or queue it as [`collective`] does.
-pub fn permute(comm: Handle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
+pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         permute.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Permute(comm, permute));
@@ -247,10 +249,10 @@ pub fn mem_free(addr: usize) -> Result<()> {
 }
 /// Let peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
 /// calls on them copy no more than on memory of [`mem_alloc`]. Where that cannot be, the log says why and they copy.
-pub fn register(comm: Handle, buffer: Address<'static>, bytes: usize) -> Result<u64> {
+pub fn register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Result<u64> {
     registry::enter(comm, |c| c.register(buffer, bytes))
 }
 /// End a registration of [`register`]; 0: nothing.
-pub fn deregister(comm: Handle, registration: u64) -> Result<()> {
+pub fn deregister(comm: CommHandle, registration: u64) -> Result<()> {
     registry::enter(comm, |c| c.deregister(registration))
 }

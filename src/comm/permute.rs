@@ -10,11 +10,11 @@
 //! hence the ranks tell each other a digest of their arguments before anything moves.
 
 use super::call::MOST_BYTES;
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use super::transfer::{self, Transfer};
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::types::{DataType, Rank};
 
 /// One permutation as the caller made it.
@@ -37,7 +37,7 @@ struct Checked<'a> {
     /// Whom this rank sends to and receives from.
     to: Option<i32>,
     from: Option<i32>,
-    output: View<'a>,
+    output: Payload<'a>,
 }
 
 impl<'a> Permute<'a> {
@@ -131,7 +131,7 @@ impl<'a> Permute<'a> {
 /// Words that a rank tells: count, type, digest of the table, its own entry.
 const WORDS: usize = 4;
 
-impl Communicator {
+impl CommCore {
     /// Run a permutation from check to return.
     pub(super) fn permute(&mut self, permute: &Permute<'_>) -> Result<()> {
         let ended = self.exchange_blocks(permute);

@@ -3,15 +3,15 @@
 //! A registration belongs to one communicator and serves its calls only: nobody else's can be at work on the buffer
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
-use super::communicator::Communicator;
-use super::lease::Lease;
+use super::communicator::CommCore;
+use super::lease::DeferredFree;
 use crate::error::{Error, Result};
 use crate::handle::{self, RegistrationKind};
 use crate::kernels;
 use crate::log;
 use crate::memory::heap;
-use crate::memory::registered::{self, Buffer, Outcome, Registered};
-use crate::memory::view::{Address, View};
+use crate::memory::registered::{self, Buffer, RegisterOutcome, Registered};
+use crate::memory::view::{Address, Payload};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::transport::Transport;
 use crate::types::Rank;
@@ -57,10 +57,10 @@ impl Registrations {
     #[inline]
     pub(super) fn reach_both<'a>(
         &self,
-        input: View<'a>,
-        output: View<'a>,
+        input: Payload<'a>,
+        output: Payload<'a>,
         in_place: bool,
-    ) -> [(Option<u64>, View<'a>); 2] {
+    ) -> [(Option<u64>, Payload<'a>); 2] {
         if in_place
             && !self.buffers.is_empty()
             && let Some(both) = input.hull(output)
@@ -73,12 +73,12 @@ impl Registrations {
     /// Both parts of a range, of which peers find all or nothing.
     fn reach_parts<'a>(
         &self,
-        both: View<'a>,
-        input: View<'a>,
-        output: View<'a>,
-    ) -> [(Option<u64>, View<'a>); 2] {
+        both: Payload<'a>,
+        input: Payload<'a>,
+        output: Payload<'a>,
+    ) -> [(Option<u64>, Payload<'a>); 2] {
         let (offset, moved) = self.reach(both, false);
-        let of = |part: View<'a>| {
+        let of = |part: Payload<'a>| {
             let from = part.addr() as usize - both.addr() as usize;
             (offset.map(|offset| offset + from as u64), moved.part(from, part.bytes()))
         };
@@ -94,7 +94,7 @@ impl Registrations {
     /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
     /// find the buffer's present bytes there.
     #[inline]
-    pub(super) fn reach<'a>(&self, view: View<'a>, full: bool) -> (Option<u64>, View<'a>) {
+    pub(super) fn reach<'a>(&self, view: Payload<'a>, full: bool) -> (Option<u64>, Payload<'a>) {
         if view.is_empty() {
             return (None, view);
         }
@@ -105,7 +105,7 @@ impl Registrations {
         self.reach_registered(view, full).map_or((None, view), |(offset, twin)| (Some(offset), twin))
     }
 
-    fn reach_registered<'a>(&self, view: View<'a>, full: bool) -> Option<(u64, View<'a>)> {
+    fn reach_registered<'a>(&self, view: Payload<'a>, full: bool) -> Option<(u64, Payload<'a>)> {
         let buffer = self.find(view).filter(|_| view.bytes() >= WORTH)?;
         if view.bytes() >= ASK_FROM && !buffer.is_still(view) {
             if !self.told.replace(true) {
@@ -126,13 +126,13 @@ impl Registrations {
         Some((offset as u64, twin))
     }
 
-    fn find(&self, view: View<'_>) -> Option<&Buffer> {
+    fn find(&self, view: Payload<'_>) -> Option<&Buffer> {
         let after = self.buffers.partition_point(|b| b.start() <= view.addr() as usize);
         self.buffers[..after].last().filter(|b| b.holds(view))
     }
 
     /// A call has filled what [`reach`](Registrations::reach) gave for a buffer; have it in the buffer.
-    pub(super) fn give_back(&self, view: View<'_>, filled: View<'_>) {
+    pub(super) fn give_back(&self, view: Payload<'_>, filled: Payload<'_>) {
         if view.addr() != filled.addr()
             && let Some(buffer) = self.find(view)
         {
@@ -168,13 +168,13 @@ impl Registrations {
             log::warn(self.rank, format_args!("{news}"));
         }
         if let Some(transport) = &self.forsaken {
-            Lease::of_twin(released.twin, transport.clone()).keep();
+            DeferredFree::of_twin(released.twin, transport.clone()).keep();
         }
     }
 }
 
 /// Have a buffer's edges in its twin.
-fn fill(edges: [(View<'_>, View<'_>); 2]) {
+fn fill(edges: [(Payload<'_>, Payload<'_>); 2]) {
     edges.into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
 }
 
@@ -188,8 +188,8 @@ impl Drop for Registrations {
     }
 }
 
-impl Communicator {
-    /// Let peers reach a buffer where it lies. Its name for [`deregister`](Communicator::deregister); never 0.
+impl CommCore {
+    /// Let peers reach a buffer where it lies. Its name for [`deregister`](CommCore::deregister); never 0.
     pub(super) fn register(&mut self, buffer: Address<'static>, bytes: usize) -> Result<u64> {
         self.usable()?;
         let rank = self.rank();
@@ -202,9 +202,9 @@ impl Communicator {
             )));
         }
         match registered::register(buffer, bytes)? {
-            Outcome::Registered(share) => Ok(self.registered.add(Some(share))),
-            Outcome::Reachable => Ok(self.registered.add(None)),
-            Outcome::Declined(why) => {
+            RegisterOutcome::Registered(share) => Ok(self.registered.add(Some(share))),
+            RegisterOutcome::Reachable => Ok(self.registered.add(None)),
+            RegisterOutcome::Declined(why) => {
                 let at = buffer.get();
                 log::info(
                     rank,
@@ -244,7 +244,7 @@ impl Communicator {
 mod tests {
     use super::*;
     use crate::comm::call::Call;
-    use crate::comm::{self, Handle};
+    use crate::comm::{self, CommHandle};
     use crate::transport::arrival::Offer;
     use crate::types::{Collective, DataType, RedOp};
 
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    fn offer(comm: Handle, call: &Call) -> Offer {
+    fn offer(comm: CommHandle, call: &Call) -> Offer {
         super::super::registry::enter(comm, |c| {
             let checked = call.check(0, 2)?.expect("something to do");
             Ok(c.offer(call.collective, &checked, false).0)
@@ -325,7 +325,7 @@ mod tests {
         assert!(memory.iter().all(|&x| x == 5.0));
         let other = comm::init_all(1).unwrap();
         let again = registered::register(address(&memory), size_of_val(&memory[..])).unwrap();
-        let Outcome::Registered(share) = again else { panic!("it is not private memory") };
+        let RegisterOutcome::Registered(share) = again else { panic!("it is not private memory") };
         assert_eq!(share.release().unwrap().news, None);
         comm::destroy(other[0]).unwrap();
     }

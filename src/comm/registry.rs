@@ -3,21 +3,21 @@
 //! Entering a communicator takes its lock without waiting:
 //! whoever finds it taken is a second thread in the same communicator, which is a misuse that we name.
 
-use super::communicator::Communicator;
-use super::shared::Shared;
+use super::communicator::CommCore;
+use super::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::handle::{self, CommKind, Table};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 /// Names one communicator of this process.
-pub type Handle = handle::Handle<CommKind>;
+pub type CommHandle = handle::Handle<CommKind>;
 
 /// Where a communicator is.
 #[derive(Default)]
 pub(super) struct Place {
-    body: Mutex<Option<Communicator>>,
+    body: Mutex<Option<CommCore>>,
     /// What other threads may see while one is inside.
-    shared: Mutex<Option<Arc<Shared>>>,
+    shared: Mutex<Option<Arc<CommShared>>>,
 }
 
 type Communicators = Table<CommKind, Place, 1024>;
@@ -26,17 +26,17 @@ static TABLE: Communicators = Table::new();
 
 /// Is there a communicator behind the handle?
 #[inline]
-pub(super) fn is_live(handle: Handle) -> bool {
+pub(super) fn is_live(handle: CommHandle) -> bool {
     live(handle).is_ok()
 }
 
 #[inline]
-fn live(handle: Handle) -> Result<&'static Place> {
+fn live(handle: CommHandle) -> Result<&'static Place> {
     TABLE.live(handle).ok_or_else(|| stale(handle))
 }
 
 #[cold]
-fn stale(handle: Handle) -> Error {
+fn stale(handle: CommHandle) -> Error {
     handle.refusal(
         "comm",
         format_args!("comm is not a live communicator: it was destroyed already, or never created by Penny"),
@@ -48,14 +48,14 @@ pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A handle whose communicator is still to be made; until [`fill`] it is stale to everybody else.
-pub(super) fn reserve() -> Result<Handle> {
+pub(super) fn reserve() -> Result<CommHandle> {
     TABLE.reserve().ok_or_else(|| {
         Error::system(format!("this process has {} communicators already; destroy some", Communicators::MOST))
     })
 }
 
 /// Put the communicator behind its reserved handle.
-pub(super) fn fill(communicator: Communicator) {
+pub(super) fn fill(communicator: CommCore) {
     let handle = communicator.handle();
     let place = TABLE.place(handle).expect("reserved");
     *ignore_poison(&place.shared) = Some(communicator.shared.clone());
@@ -64,7 +64,7 @@ pub(super) fn fill(communicator: Communicator) {
 }
 
 /// Give a handle back: it was reserved and not filled, or its communicator has been removed.
-pub(super) fn release(handle: Handle) {
+pub(super) fn release(handle: CommHandle) {
     TABLE.release(handle);
 }
 
@@ -79,16 +79,16 @@ pub(super) enum Entry {
 
 /// Be the one thread inside.
 #[inline]
-pub(super) fn enter<T>(handle: Handle, inside: impl FnOnce(&mut Communicator) -> Result<T>) -> Result<T> {
+pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
     enter_as(handle, Entry::Caller, inside)
 }
 
 /// The same, for whoever it is.
 #[inline]
 pub(super) fn enter_as<T>(
-    handle: Handle,
+    handle: CommHandle,
     entry: Entry,
-    inside: impl FnOnce(&mut Communicator) -> Result<T>,
+    inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     let slot = live(handle)?;
     if entry == Entry::Worker {
@@ -113,7 +113,7 @@ pub(super) fn enter_as<T>(
 
 /// Be inside when the calls are over that were queued on streams.
 #[cold]
-fn after_turns(slot: &'static Place, handle: Handle) -> Result<MutexGuard<'static, Option<Communicator>>> {
+fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'static, Option<CommCore>>> {
     let shared = shared(handle)?;
     shared.refuse_forked()?;
     // BOUND: it is tried again only after more calls were queued.
@@ -133,9 +133,9 @@ fn after_turns(slot: &'static Place, handle: Handle) -> Result<MutexGuard<'stati
 /// Do something inside.
 #[inline]
 fn occupy<T>(
-    body: &mut Option<Communicator>,
-    handle: Handle,
-    inside: impl FnOnce(&mut Communicator) -> Result<T>,
+    body: &mut Option<CommCore>,
+    handle: CommHandle,
+    inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     match body.as_mut() {
         // The handle may have been destroyed, and even given out again, between the look and the lock.
@@ -152,19 +152,19 @@ fn occupied() -> Error {
 }
 
 /// What any thread may see at any time.
-pub(super) fn shared(handle: Handle) -> Result<Arc<Shared>> {
+pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
     let slot = live(handle)?;
     ignore_poison(&slot.shared).clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
 }
 
 /// The communicators of this process that have calls queued or under way on streams.
-pub(super) fn busy_on_streams() -> Vec<Arc<Shared>> {
-    let shared = |(_, place): (Handle, &Place)| ignore_poison(&place.shared).clone();
+pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
+    let shared = |(_, place): (CommHandle, &Place)| ignore_poison(&place.shared).clone();
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
 /// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
-pub(super) fn remove(handle: Handle) -> Result<Communicator> {
+pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
     let mut body = ignore_poison(&slot.body);
     if body.as_ref().is_none_or(|c| c.handle() != handle) {

@@ -1,14 +1,14 @@
 //! Remote copies by the handles of their semaphores.
 
-use super::registry::Handle;
+use super::registry::CommHandle;
 use super::semaphore::{SemaphoreHandle, with};
 use crate::error::Result;
 use crate::memory::view::Address;
-use crate::onesided::{self, Count, Device};
+use crate::onesided::{self, ByteSemaphore, Device};
 
 /// A copy to a rank's memory, as C describes it.
 #[derive(Clone, Copy)]
-pub struct RemoteCopy {
+pub struct RemoteCopyCall {
     /// Any memory of this rank.
     pub src: Address<'static>,
     /// This rank's own address of symmetric memory; to oneself any memory.
@@ -26,18 +26,18 @@ pub struct RemoteCopy {
 /// Use a copy's semaphores from any thread.
 #[inline]
 pub fn remote_copy<T>(
-    comm: Handle,
-    copy: &RemoteCopy,
+    comm: CommHandle,
+    copy: &RemoteCopyCall,
     body: impl FnOnce(&onesided::RemoteCopy<'_>) -> Result<T>,
 ) -> Result<T> {
-    let &RemoteCopy { src, dst, bytes, device, .. } = copy;
+    let &RemoteCopyCall { src, dst, bytes, device, .. } = copy;
     with("recvSem", copy.recv.0, Some(comm), |recv| {
-        let recv = Count { of: recv, index: copy.recv.1 };
+        let recv = ByteSemaphore { of: recv, index: copy.recv.1 };
         let Some((send, index)) = copy.send else {
             return body(&onesided::RemoteCopy { src, dst, bytes, send: None, recv, device });
         };
         with("sendSem", send, Some(comm), |send| {
-            let send = Some(Count { of: send, index });
+            let send = Some(ByteSemaphore { of: send, index });
             body(&onesided::RemoteCopy { src, dst, bytes, send, recv, device })
         })
     })

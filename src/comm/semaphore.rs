@@ -5,9 +5,9 @@
 //!     rank 1   zeroed lines of its heap -> tell all "DMA, 3 of them, `recv`, at offset 512"   -> the same? -> region, handle
 //! ```
 
-use super::communicator::Communicator;
-use super::lease::Lease;
-use super::registry::{self, Handle};
+use super::communicator::CommCore;
+use super::lease::DeferredFree;
+use super::registry::{self, CommHandle};
 use super::symmetric;
 use crate::env;
 use crate::error::{Error, Result};
@@ -15,8 +15,8 @@ use crate::handle::{self, Objects, Remembered, SemaphoreKind};
 use crate::kernels;
 use crate::memory::control::{FAILED, LEFT};
 use crate::memory::heap;
-use crate::onesided::semaphore::{self, BARRIERS, Home, Kind, Making, Semaphores};
-use crate::onesided::{Domain, Mesh, Races, Region};
+use crate::onesided::semaphore::{self, BARRIERS, Making, SemaphoreMemory, SemaphoreUnit, Semaphores};
+use crate::onesided::{Mesh, Races, Region, SymmetricMemory};
 use crate::sync::prim::Ordering;
 use crate::sys::fork;
 use std::cell::RefCell;
@@ -35,18 +35,18 @@ pub type SemaphoreHandle = handle::Handle<SemaphoreKind>;
 
 /// What a handle stands for.
 struct Held {
-    comm: Handle,
+    comm: CommHandle,
     semaphores: Semaphores,
     /// The process that made them.
     generation: u32,
     /// `None`: their memory is the communicator's.
-    lease: Mutex<Option<Lease>>,
+    lease: Mutex<Option<DeferredFree>>,
 }
 
 /// A communicator's home of semaphores and the handles in it, for any thread.
-pub(super) struct Shelf {
-    home: Arc<Home>,
-    lease: Lease,
+pub(super) struct SemaphoreHome {
+    home: Arc<SemaphoreMemory>,
+    lease: DeferredFree,
     barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
@@ -73,7 +73,7 @@ fn text(words: &[u64]) -> String {
             _ => "pennyShmemInit with a PENNY_CHECK that there is not".into(),
         },
         w if w == Ask::Create as u64 => {
-            let kind = if words[2] == Kind::Dma as u64 { "DMA" } else { "regular" };
+            let kind = if words[2] == SemaphoreUnit::Dma as u64 { "DMA" } else { "regular" };
             format!("pennySemaphoreCreate of {} {kind} semaphores `{}`", words[3], name())
         }
         w if w == Ask::Destroy as u64 => format!("pennySemaphoreDestroy of `{}`", name()),
@@ -83,7 +83,7 @@ fn text(words: &[u64]) -> String {
     }
 }
 
-impl Communicator {
+impl CommCore {
     /// Tell all what is asked for, which must be the same but for the second word; every rank's second word.
     fn ask(&mut self, ask: Ask, own: u64, numbers: [u64; 2], name: &str) -> Result<Vec<u64>> {
         let mut words = [ask as u64, own, numbers[0], numbers[1], 0, 0, 0, 0];
@@ -105,7 +105,13 @@ impl Communicator {
     }
 
     /// So many zeroed bytes on every rank, in agreement on what they are for.
-    fn lines(&mut self, ask: Ask, bytes: usize, numbers: [u64; 2], name: &str) -> Result<(Region, Lease)> {
+    fn lines(
+        &mut self,
+        ask: Ask,
+        bytes: usize,
+        numbers: [u64; 2],
+        name: &str,
+    ) -> Result<(Region, DeferredFree)> {
         let own = heap::mine()?;
         let base = own.alloc(bytes);
         let offset = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
@@ -117,10 +123,10 @@ impl Communicator {
     }
 
     /// With the symmetric heap come its barrier semaphores.
-    pub(super) fn semaphores_init(&mut self, domain: Arc<Domain>) -> Result<()> {
+    pub(super) fn semaphores_init(&mut self, domain: Arc<SymmetricMemory>) -> Result<()> {
         let check = race_check();
         let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
-        let own = Home::bytes(n);
+        let own = SemaphoreMemory::bytes(n);
         let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
         let (region, lease) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
         let check = match check {
@@ -135,17 +141,17 @@ impl Communicator {
             domain.check_races(Races::new(self.transport.clone(), region.clone(), own));
         }
         let barriers = [const { OnceLock::new() }; BARRIERS];
-        let shelf = Shelf { home: Home::new(domain, region), lease, barriers };
+        let shelf = SemaphoreHome { home: SemaphoreMemory::new(domain, region), lease, barriers };
         *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(shelf);
         Ok(())
     }
 
-    fn home(&self) -> Result<Arc<Home>> {
+    fn home(&self) -> Result<Arc<SemaphoreMemory>> {
         let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
         shelf.as_ref().map(|shelf| shelf.home.clone()).ok_or_else(symmetric::absent)
     }
 
-    fn semaphore_create(&mut self, kind: Kind, name: &str, count: i32) -> Result<SemaphoreHandle> {
+    fn semaphore_create(&mut self, kind: SemaphoreUnit, name: &str, count: i32) -> Result<SemaphoreHandle> {
         self.usable()?;
         self.broken()?;
         let home = self.home()?;
@@ -181,7 +187,7 @@ impl Communicator {
         TABLE.remove(handle);
         let left = held.semaphores.retire();
         let lease = held.lease.lock().unwrap_or_else(|e| e.into_inner()).take();
-        lease.map_or(Ok(()), Lease::free)?;
+        lease.map_or(Ok(()), DeferredFree::free)?;
         left
     }
 
@@ -212,7 +218,7 @@ impl Communicator {
     }
 
     /// Take all handles out; what peers may still write to.
-    pub(super) fn semaphores_close(&self) -> Vec<Lease> {
+    pub(super) fn semaphores_close(&self) -> Vec<DeferredFree> {
         let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
         let Some(shelf) = shelf else { return Vec::new() };
         let mut leases = vec![shelf.lease];
@@ -235,7 +241,7 @@ fn race_check() -> Result<bool> {
     }
 }
 
-fn insert(comm: Handle, semaphores: Semaphores, lease: Option<Lease>) -> Result<SemaphoreHandle> {
+fn insert(comm: CommHandle, semaphores: Semaphores, lease: Option<DeferredFree>) -> Result<SemaphoreHandle> {
     let held = Held { comm, semaphores, generation: fork::generation(), lease: Mutex::new(lease) };
     TABLE.insert(Arc::new(held)).ok_or_else(|| {
         Error::system(
@@ -259,7 +265,7 @@ fn stale(what: &str, handle: SemaphoreHandle) -> Error {
 pub(super) fn with<T>(
     what: &str,
     handle: SemaphoreHandle,
-    comm: Option<Handle>,
+    comm: Option<CommHandle>,
     body: impl FnOnce(&Semaphores) -> Result<T>,
 ) -> Result<T> {
     let used = TABLE.with(handle, |held| {
@@ -277,7 +283,12 @@ pub(super) fn with<T>(
 }
 
 /// Make semaphores of one name, `count` on every rank. All ranks call with the same arguments.
-pub fn semaphore_create(comm: Handle, kind: Kind, name: &str, count: i32) -> Result<SemaphoreHandle> {
+pub fn semaphore_create(
+    comm: CommHandle,
+    kind: SemaphoreUnit,
+    name: &str,
+    count: i32,
+) -> Result<SemaphoreHandle> {
     registry::enter(comm, |c| c.semaphore_create(kind, name, count))
 }
 /// Give them up. All ranks call. An error lists those that are not 0 here.
@@ -286,7 +297,7 @@ pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
     registry::enter(comm, |c| c.semaphore_destroy(sem))
 }
 /// A barrier semaphore of the communicator.
-pub fn barrier_semaphore(comm: Handle, number: i32) -> Result<SemaphoreHandle> {
+pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandle> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
     let shelf = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
@@ -304,6 +315,6 @@ pub fn semaphore<T>(sem: SemaphoreHandle, body: impl FnOnce(&Semaphores) -> Resu
     with("sem", sem, None, body)
 }
 /// Declare how the ranks lie, the slowest dimension first; no sides take it back. All ranks call with the same.
-pub fn mesh(comm: Handle, dims: &[i32]) -> Result<()> {
+pub fn mesh(comm: CommHandle, dims: &[i32]) -> Result<()> {
     registry::enter(comm, |c| c.mesh(dims))
 }

@@ -1,12 +1,12 @@
 //! What a communicator shows to threads that are not inside: its ancestry, its rank's clock, its failures.
 
 use super::config::Config;
-use super::registry::Handle;
-use super::semaphore::Shelf;
-use super::stream::Turns;
+use super::registry::CommHandle;
+use super::semaphore::SemaphoreHome;
+use super::stream::CallTurns;
 use crate::error::{Error, Result};
-use crate::fabric::live::Seat;
-use crate::onesided::Domain;
+use crate::fabric::live::Participant;
+use crate::onesided::SymmetricMemory;
 use crate::sys::fork;
 use crate::transport::Transport;
 use crate::types::Rank;
@@ -19,42 +19,42 @@ pub(super) struct Origin {
     /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
     pub parent_ranks: Option<Vec<Rank>>,
     /// The communicator of this rank that all its ancestry goes back to, which tells members of different children apart.
-    pub root: Handle,
+    pub root: CommHandle,
     /// Its members' ranks there, by rank.
     pub world: Vec<Rank>,
 }
 
 /// What other threads may see and do while one is inside a call.
-pub struct Shared {
-    pub(super) handle: Handle,
+pub struct CommShared {
+    pub(super) handle: CommHandle,
     pub(super) transport: Arc<Transport>,
     /// The caller's index on its machine.
     pub(super) device: u32,
     /// This rank's clock on the declared machine.
-    pub(super) seat: Option<Arc<Seat>>,
+    pub(super) seat: Option<Arc<Participant>>,
     /// How it came to be.
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
-    pub(super) domain: Mutex<Option<Arc<Domain>>>,
+    pub(super) domain: Mutex<Option<Arc<SymmetricMemory>>>,
     /// Its semaphores, as long as there is a symmetric heap.
-    pub(super) semaphores: Mutex<Option<Shelf>>,
+    pub(super) semaphores: Mutex<Option<SemaphoreHome>>,
     /// The order of its calls on streams.
-    pub(super) turns: Turns,
+    pub(super) turns: CallTurns,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
     generation: u32,
 }
 
-impl Shared {
+impl CommShared {
     pub(super) fn new(
-        handle: Handle,
+        handle: CommHandle,
         transport: Arc<Transport>,
         device: u32,
-        seat: Option<Arc<Seat>>,
+        seat: Option<Arc<Participant>>,
         origin: Origin,
-    ) -> Shared {
-        Shared {
+    ) -> CommShared {
+        CommShared {
             handle,
             transport,
             device,
@@ -62,7 +62,7 @@ impl Shared {
             origin,
             domain: Mutex::new(None),
             semaphores: Mutex::new(None),
-            turns: Turns::default(),
+            turns: CallTurns::default(),
             broken: OnceLock::new(),
             generation: fork::generation(),
         }

@@ -1,41 +1,41 @@
 //! The symmetric heap's interface, by communicator: what all ranks call together, and the heap for what each calls alone.
 
-use super::registry::{self, Handle};
+use super::registry::{self, CommHandle};
 use super::symmetric;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
-use crate::onesided::Domain;
+use crate::onesided::SymmetricMemory;
 use crate::sys::fork;
 use crate::types::Rank;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-pub use crate::memory::arena::Stats as HeapStats;
+pub use crate::memory::arena::ArenaStats as HeapStats;
 
 /// Make the communicator's symmetric heap. All ranks call.
-pub fn shmem_init(comm: Handle) -> Result<()> {
+pub fn shmem_init(comm: CommHandle) -> Result<()> {
     registry::enter(comm, |c| c.symmetric_init())
 }
 /// Give it up with all that is in it. All ranks call; none may be inside one of its calls.
-pub fn shmem_finalize(comm: Handle) -> Result<()> {
+pub fn shmem_finalize(comm: CommHandle) -> Result<()> {
     forget();
     registry::enter(comm, |c| c.symmetric_finalize())
 }
 /// `bytes` bytes at the same offset on all ranks, aligned to a power of two, at most a page; their address here. All ranks
 /// call with the same arguments; 0 bytes give 0, without meeting anybody.
-pub fn shmem_alloc(comm: Handle, bytes: usize, align: usize, zeroed: bool) -> Result<usize> {
+pub fn shmem_alloc(comm: CommHandle, bytes: usize, align: usize, zeroed: bool) -> Result<usize> {
     registry::enter(comm, |c| c.symmetric_alloc(bytes, align, zeroed))
 }
 /// Give memory of [`shmem_alloc`] back. All ranks call, each with its own address of it; 0 does nothing.
-pub fn shmem_free(comm: Handle, addr: usize) -> Result<()> {
+pub fn shmem_free(comm: CommHandle, addr: usize) -> Result<()> {
     registry::enter(comm, |c| c.symmetric_free(addr))
 }
 /// The heap's books, and its number of segments.
-pub fn shmem_stats(comm: Handle) -> Result<(HeapStats, usize)> {
+pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
     registry::enter(comm, |c| c.symmetric_stats())
 }
 /// All ranks have come. `quiet`: and what they have put is done.
-pub fn shmem_barrier(comm: Handle, quiet: bool) -> Result<()> {
+pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
     registry::enter(comm, |c| {
         if quiet {
             c.symmetric.as_ref().ok_or_else(symmetric::absent)?.domain().quiet()?;
@@ -44,7 +44,7 @@ pub fn shmem_barrier(comm: Handle, quiet: bool) -> Result<()> {
     })
 }
 /// Register `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](super::register).
-pub fn shmem_register(comm: Handle, buffer: Address<'static>, bytes: usize) -> Result<()> {
+pub fn shmem_register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Result<()> {
     registry::enter(comm, |c| {
         c.symmetric.as_ref().ok_or_else(symmetric::absent)?.refuse_second(buffer)?;
         let registration = c.register(buffer, bytes)?;
@@ -53,7 +53,7 @@ pub fn shmem_register(comm: Handle, buffer: Address<'static>, bytes: usize) -> R
     })
 }
 /// End it.
-pub fn shmem_unregister(comm: Handle, buffer: Address) -> Result<()> {
+pub fn shmem_unregister(comm: CommHandle, buffer: Address) -> Result<()> {
     registry::enter(comm, |c| {
         let heap = c.symmetric.as_mut().ok_or_else(symmetric::absent)?;
         let registration = heap.buffers.remove(&buffer.get()).ok_or_else(|| {
@@ -68,22 +68,22 @@ pub fn shmem_unregister(comm: Handle, buffer: Address) -> Result<()> {
 }
 /// Use the heap from any thread.
 #[inline]
-pub fn shmem<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Result<T> {
+pub fn shmem<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
     with_domain(comm, body)
 }
 /// This rank's number in the heap and how many ranks there are.
-pub fn shmem_members(comm: Handle) -> Result<(Rank, u32)> {
+pub fn shmem_members(comm: CommHandle) -> Result<(Rank, u32)> {
     members(comm)
 }
 
 thread_local! {
     /// The heap that this thread used last.
-    static LAST: RefCell<Option<(Handle, u32, Arc<Domain>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<(CommHandle, u32, Arc<SymmetricMemory>)>> = const { RefCell::new(None) };
 }
 
 /// Use a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
 #[inline]
-fn with_domain<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Result<T> {
+fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
     LAST.with(|last| {
         if let Ok(last) = last.try_borrow()
             && let Some((of, generation, domain)) = &*last
@@ -104,7 +104,7 @@ fn with_domain<T>(comm: Handle, body: impl FnOnce(&Domain) -> Result<T>) -> Resu
 
 /// The heap itself, for longer than a call.
 #[cold]
-pub(super) fn domain(comm: Handle) -> Result<Arc<Domain>> {
+pub(super) fn domain(comm: CommHandle) -> Result<Arc<SymmetricMemory>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
     let domain = shared.domain.lock().unwrap_or_else(|e| e.into_inner()).clone();
@@ -121,7 +121,7 @@ pub(super) fn forget() {
 }
 
 /// This rank's number and how many there are.
-fn members(comm: Handle) -> Result<(Rank, u32)> {
+fn members(comm: CommHandle) -> Result<(Rank, u32)> {
     let domain = domain(comm)?;
     Ok((domain.my_pe(), domain.transport().nranks()))
 }

@@ -12,14 +12,14 @@
 
 use super::batch::Queued;
 use super::call::MOST_BYTES;
-use super::communicator::Communicator;
-use super::registry::{self, Handle};
+use super::communicator::CommCore;
+use super::registry::{self, CommHandle};
 use super::stream::StreamHandle;
 use super::window::{self, WindowHandle};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Spec, What};
+use crate::fabric::live::{CallSpec, What};
 pub use crate::memory::control::signals::{CONTEXTS, SIGNALS};
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::onesided::copy_across;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
@@ -67,7 +67,7 @@ pub struct Put {
 
 /// Signals to be waited for.
 #[derive(Clone, Copy, Debug)]
-pub struct Awaited {
+pub struct AwaitedSignals {
     /// How many.
     pub count: i32,
     /// Of which.
@@ -99,7 +99,7 @@ impl Counter {
 
 impl Signal {
     /// Check the arguments for a rank of a communicator; the counter, and the data where there is some.
-    fn check(&self, comm: Handle, rank: Rank, nranks: u32) -> Result<(Place, View<'static>)> {
+    fn check(&self, comm: CommHandle, rank: Rank, nranks: u32) -> Result<(Place, Payload<'static>)> {
         let place = self.counter.check("", nranks)?;
         if self.flags != 0 {
             return Err(Error::argument(format!(
@@ -107,7 +107,7 @@ impl Signal {
                 self.flags
             )));
         }
-        let Some(put) = &self.put else { return Ok((place, View::EMPTY)) };
+        let Some(put) = &self.put else { return Ok((place, Payload::EMPTY)) };
         let bytes = put.count.checked_mul(put.dtype.size()).filter(|&bytes| bytes <= MOST_BYTES);
         let Some(bytes) = bytes else {
             return Err(Error::argument(format!(
@@ -126,12 +126,12 @@ impl Signal {
 }
 
 /// Check what is to be waited for; how many of each.
-fn check_all(awaited: &[Awaited], nranks: u32) -> Result<BTreeMap<Place, u64>> {
+fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
     if awaited.is_empty() {
         return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
     }
     let mut of_each = BTreeMap::new();
-    for (i, Awaited { count, counter }) in awaited.iter().enumerate() {
+    for (i, AwaitedSignals { count, counter }) in awaited.iter().enumerate() {
         let within = format!("signalDescs[{i}].");
         let place = counter.check(&within, nranks)?;
         let count = u64::try_from(*count)
@@ -144,7 +144,7 @@ fn check_all(awaited: &[Awaited], nranks: u32) -> Result<BTreeMap<Place, u64>> {
 }
 
 /// What a rank remembers of the counters that it shares with each of its peers.
-pub(super) struct Counters {
+pub(super) struct SignalCounters {
     peers: Vec<Peer>,
 }
 
@@ -156,10 +156,10 @@ struct Peer {
     taken: Vec<u64>,
 }
 
-impl Counters {
+impl SignalCounters {
     /// For a communicator of so many ranks.
-    pub fn new(nranks: u32) -> Counters {
-        Counters { peers: vec![Peer::default(); nranks as usize] }
+    pub fn new(nranks: u32) -> SignalCounters {
+        SignalCounters { peers: vec![Peer::default(); nranks as usize] }
     }
 
     /// Before the counters towards a peer, or from it, are touched.
@@ -213,7 +213,7 @@ impl Pending {
 /// Bytes of a signal on the declared machine.
 const WORD: u64 = 8;
 
-impl Communicator {
+impl CommCore {
     /// Give a signal, after its data.
     pub(super) fn signal(&mut self, signal: &Signal) -> Result<()> {
         self.usable()?;
@@ -221,7 +221,7 @@ impl Communicator {
         self.broken()?;
         self.counters.reserve(&self.transport, place.peer, true)?;
         let delivered = match &signal.put {
-            None => self.deliver(place, View::EMPTY, View::EMPTY),
+            None => self.deliver(place, Payload::EMPTY, Payload::EMPTY),
             Some(put) => window::with(self.handle(), put.window, "peerWin", |window| {
                 let target = window.place(&self.transport, place.peer, put.offset, data.bytes())?;
                 self.deliver(place, target, data)
@@ -235,7 +235,7 @@ impl Communicator {
     }
 
     /// Store the data, then the signal, when the declared machine would; tells when that is.
-    fn deliver(&self, place: Place, target: View<'_>, data: View<'_>) -> Result<Option<u64>> {
+    fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
         let mut arrival = None;
@@ -258,7 +258,7 @@ impl Communicator {
     }
 
     /// Wait for signals and take them off: all or none.
-    pub(super) fn await_signals(&mut self, awaited: &[Awaited]) -> Result<()> {
+    pub(super) fn await_signals(&mut self, awaited: &[AwaitedSignals]) -> Result<()> {
         self.usable()?;
         let of_each = check_all(awaited, self.nranks())?;
         self.broken()?;
@@ -343,7 +343,7 @@ impl Communicator {
             let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
             if place.peer != self.rank() {
                 let what = What::Transfer { from: 0, to: 1 };
-                let spec = Spec { what, count: data.bytes() as u64 + WORD, size: 1, kind: 0 };
+                let spec = CallSpec { what, count: data.bytes() as u64 + WORD, size: 1, kind: 0 };
                 let ends = [self.rank(), place.peer].map(|rank| party.places()[rank as usize]);
                 total_ps = total_ps.saturating_add(party.seat().estimate(&[(spec, ends.to_vec())])?);
             }
@@ -354,7 +354,7 @@ impl Communicator {
 
 /// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
 /// thread. The peer need not be in any call.
-pub fn signal(comm: Handle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
+pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
     if super::is_for_later(stream) {
         signal.check(comm, super::user_rank(comm)?, super::count(comm)?)?;
         return super::later(stream, Queued::Signal(comm, *signal));
@@ -363,7 +363,7 @@ pub fn signal(comm: Handle, signal: &Signal, stream: Option<StreamHandle>) -> Re
 }
 
 /// Check the number of descriptors of a wait: no more than there are signals to be waited for.
-pub fn awaited_count(comm: Handle, descriptors: i32) -> Result<usize> {
+pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
     let most = super::count(comm)? as usize * CONTEXTS * SIGNALS;
     match usize::try_from(descriptors) {
         Ok(count) if (1..=most).contains(&count) => Ok(count),
@@ -377,7 +377,11 @@ pub fn awaited_count(comm: Handle, descriptors: i32) -> Result<usize> {
 }
 
 /// Wait for signals and take them off, or queue that as [`signal`] does.
-pub fn wait_signals(comm: Handle, awaited: Vec<Awaited>, stream: Option<StreamHandle>) -> Result<()> {
+pub fn wait_signals(
+    comm: CommHandle,
+    awaited: Vec<AwaitedSignals>,
+    stream: Option<StreamHandle>,
+) -> Result<()> {
     if super::is_for_later(stream) {
         check_all(&awaited, super::count(comm)?)?;
         return super::later(stream, Queued::Awaited(comm, awaited));

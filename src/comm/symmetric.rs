@@ -12,15 +12,15 @@
 //! The memory is taken from the rank's shareable heap, which all peers have mapped whole. So growing by a further segment
 //! takes one exchange of numbers, and collectives on symmetric memory copy nothing.
 
-use super::communicator::Communicator;
-use super::lease::Lease;
+use super::communicator::CommCore;
+use super::lease::DeferredFree;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::arena::{Arena, Exhausted, Stats};
+use crate::memory::arena::{Arena, ArenaStats, Exhausted};
 use crate::memory::heap;
-use crate::memory::view::{Address, View};
-use crate::onesided::Domain;
+use crate::memory::view::{Address, Payload};
+use crate::onesided::SymmetricMemory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const SEGMENT_SHIFT: u32 = 44;
 
 /// One rank's books of a symmetric heap.
 pub(super) struct Symmetric {
-    domain: Arc<Domain>,
+    domain: Arc<SymmetricMemory>,
     arena: Arena,
     segments: Vec<Segment>,
     /// Bytes of the first segment.
@@ -45,7 +45,7 @@ pub(super) struct Symmetric {
 }
 
 struct Segment {
-    lease: Option<Lease>,
+    lease: Option<DeferredFree>,
     base: usize,
     bytes: usize,
     /// Everything below has its pages.
@@ -86,11 +86,11 @@ impl Drop for Symmetric {
     /// The communicator ends without a finalize, so others may not know yet.
     fn drop(&mut self) {
         self.domain.close();
-        self.segments.iter_mut().filter_map(|s| s.lease.take()).for_each(Lease::keep);
+        self.segments.iter_mut().filter_map(|s| s.lease.take()).for_each(DeferredFree::keep);
     }
 }
 
-impl Communicator {
+impl CommCore {
     /// All ranks must ask for the same.
     fn same(&mut self, ask: Ask, a: u64, b: u64) -> Result<()> {
         let all = self.tell_all(&[ask as u64, a, b, 0])?;
@@ -133,7 +133,7 @@ impl Communicator {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let domain = Arc::new(Domain::new(self.transport.clone(), self.standing()));
+        let domain = Arc::new(SymmetricMemory::new(self.transport.clone(), self.standing()));
         self.symmetric = Some(Symmetric {
             domain: domain.clone(),
             arena: Arena::new(),
@@ -162,9 +162,9 @@ impl Communicator {
         leases.extend(symmetric.segments.iter_mut().filter_map(|s| s.lease.take()));
         // Nobody writes to it any more once all have come here.
         match self.same(Ask::Finalize, 1, 0) {
-            Ok(()) => leases.into_iter().try_for_each(Lease::free).and(left),
+            Ok(()) => leases.into_iter().try_for_each(DeferredFree::free).and(left),
             Err(e) => {
-                leases.into_iter().for_each(Lease::keep);
+                leases.into_iter().for_each(DeferredFree::keep);
                 Err(e)
             }
         }
@@ -234,7 +234,7 @@ impl Communicator {
     }
 
     /// The books.
-    pub(super) fn symmetric_stats(&mut self) -> Result<(Stats, usize)> {
+    pub(super) fn symmetric_stats(&mut self) -> Result<(ArenaStats, usize)> {
         let heap = self.heap()?;
         Ok((heap.arena.stats(), heap.segments.len()))
     }
@@ -286,7 +286,7 @@ impl Symmetric {
     }
 
     /// How to reach it.
-    pub fn domain(&self) -> &Domain {
+    pub fn domain(&self) -> &SymmetricMemory {
         &self.domain
     }
 
@@ -303,7 +303,7 @@ impl Symmetric {
         }
         if zeroed {
             let at = own.offset_of(segment.base + within, bytes);
-            let view = at.and_then(|at| own.view(at, bytes)).unwrap_or(View::EMPTY);
+            let view = at.and_then(|at| own.view(at, bytes)).unwrap_or(Payload::EMPTY);
             kernels::zero(view);
         }
         Ok(segment.base + within)

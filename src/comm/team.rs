@@ -8,14 +8,19 @@
 //!                                         8 9
 //! ```
 
-use super::registry::{self, Handle};
+use super::registry::{self, CommHandle};
 use crate::comm;
 use crate::error::{Error, Result};
 use crate::types::Rank;
 
 /// The team of `size` ranks of `parent`, from `start` on, each `stride` after the one before; `None` for the others. All
 /// ranks of the parent call with the same arguments.
-pub fn team_split_strided(parent: Handle, start: i32, stride: i32, size: i32) -> Result<Option<Handle>> {
+pub fn team_split_strided(
+    parent: CommHandle,
+    start: i32,
+    stride: i32,
+    size: i32,
+) -> Result<Option<CommHandle>> {
     let (rank, nranks) = (comm::user_rank(parent)? as i64, comm::count(parent)? as i64);
     let (start, stride, size) = (start as i64, stride as i64, size as i64);
     let last = start + stride * (size - 1);
@@ -36,7 +41,7 @@ fn along(distance: i64, stride: i64) -> Option<i64> {
 }
 
 /// The teams of the rank's row and of its column, where the ranks of `parent` are laid out in rows of `xrange`. All call.
-pub fn team_split_2d(parent: Handle, xrange: i32) -> Result<(Handle, Handle)> {
+pub fn team_split_2d(parent: CommHandle, xrange: i32) -> Result<(CommHandle, CommHandle)> {
     let (rank, nranks) = (comm::user_rank(parent)? as i32, comm::count(parent)? as i32);
     if xrange < 1 {
         return Err(Error::argument(format!("xrange is {xrange}; it is at least 1")));
@@ -54,7 +59,7 @@ pub fn team_split_2d(parent: Handle, xrange: i32) -> Result<(Handle, Handle)> {
 }
 
 /// The rank in `dest` of who is `rank` in `source`; `None` if it is not in it. Both go back to one communicator.
-pub fn team_translate(source: Handle, rank: i32, dest: Handle) -> Result<Option<Rank>> {
+pub fn team_translate(source: CommHandle, rank: i32, dest: CommHandle) -> Result<Option<Rank>> {
     let (source, dest) = (registry::shared(source)?, registry::shared(dest)?);
     let nranks = source.transport.nranks();
     if !(0..nranks as i32).contains(&rank) {

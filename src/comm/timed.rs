@@ -2,33 +2,33 @@
 
 use super::batch::Joint;
 use super::call::{Call, Checked};
-use super::communicator::Communicator;
-use super::registry::{self, Handle};
+use super::communicator::CommCore;
+use super::registry::{self, CommHandle};
 use super::transfer::Transfer;
 use crate::error::{Code, Error, Result};
-use crate::fabric::Counters;
-use crate::fabric::live::{Account, Post, Seat, Spec, What};
+use crate::fabric::PortCounters;
+use crate::fabric::live::{CallSpec, ClockStats, Participant, Post, What};
 use crate::planner::select::Why;
 use crate::transport::pair;
 use crate::types::Collective;
 use std::sync::Arc;
 
-impl Communicator {
+impl CommCore {
     /// A collective: post, move the bytes, take the time.
     #[cold]
     pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: (usize, Why)) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
         let method = self.priced_method(call, chosen.0)?;
         let what = What::Collective { collective: call.collective, root: checked.root, method };
-        let spec = Spec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
+        let spec = CallSpec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
         let number = self.seq + 1;
         let post = self.party.as_ref().map(|party| party.collective(number, spec));
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
     }
 
     /// The library's own exchange: all must have come, and it takes no time.
-    pub(super) fn untimed(&mut self, work: impl FnOnce(&mut Communicator) -> Result<()>) -> Result<()> {
-        let spec = Spec { what: What::Meeting, count: 0, size: 0, kind: 0 };
+    pub(super) fn untimed(&mut self, work: impl FnOnce(&mut CommCore) -> Result<()>) -> Result<()> {
+        let spec = CallSpec { what: What::Meeting, count: 0, size: 0, kind: 0 };
         let number = self.seq + 1;
         let post = self.party.as_ref().map(|party| party.collective(number, spec));
         self.in_time(post.as_slice(), work)
@@ -45,9 +45,9 @@ impl Communicator {
     }
 
     /// The posts of transfers, in their order.
-    pub(super) fn transfer_posts(&mut self, batch: &[pair::Transfer]) -> Vec<Post> {
+    pub(super) fn transfer_posts(&mut self, batch: &[pair::PairTransfer]) -> Vec<Post> {
         let Some(party) = &mut self.party else { return Vec::new() };
-        let mut post = |x: &pair::Transfer| {
+        let mut post = |x: &pair::PairTransfer| {
             let (count, size, kind) = x.amount();
             party.transfer(x.send, x.peer, count, size, kind)
         };
@@ -58,7 +58,7 @@ impl Communicator {
     pub(super) fn in_time(
         &mut self,
         posts: &[Post],
-        work: impl FnOnce(&mut Communicator) -> Result<()>,
+        work: impl FnOnce(&mut CommCore) -> Result<()>,
     ) -> Result<()> {
         let Some(seat) = self.shared.seat.clone().filter(|_| !posts.is_empty()) else { return work(self) };
         let waiting = seat.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
@@ -87,7 +87,7 @@ impl Communicator {
     }
 }
 
-impl Communicator {
+impl CommCore {
     /// What transfers side by side, then collectives one after the other, would take on the idle machine.
     pub(super) fn estimate(&mut self, transfers: &[Transfer], joint: &[Joint]) -> Result<u64> {
         self.usable()?;
@@ -100,7 +100,10 @@ impl Communicator {
             let (count, size, _) = x.amount();
             let ends = [self.rank(), x.peer].map(|rank| places[rank as usize]);
             let ends = if x.send { ends } else { [ends[1], ends[0]] };
-            own.push((Spec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 }, ends.to_vec()));
+            own.push((
+                CallSpec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 },
+                ends.to_vec(),
+            ));
         }
         if !own.is_empty() {
             total_ps = seat.estimate(&own)?;
@@ -113,7 +116,7 @@ impl Communicator {
                         let (count, size) = (permute.count as u64, permute.dtype.size() as u64);
                         let what = What::Transfer { from: 0, to: 1 };
                         (
-                            Spec { what, count, size, kind: 0 },
+                            CallSpec { what, count, size, kind: 0 },
                             vec![places[from as usize], places[to as usize]],
                         )
                     });
@@ -127,7 +130,7 @@ impl Communicator {
             let (method, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
             let method = self.priced_method(call, method)?;
             let what = What::Collective { collective: call.collective, root: checked.root, method };
-            let spec = Spec { what, count: block[0], size: block[1], kind: 0 };
+            let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
             total_ps = total_ps.saturating_add(seat.estimate(&[(spec, places.to_vec())])?);
         }
         Ok(total_ps)
@@ -141,19 +144,19 @@ fn undeclared() -> Error {
 }
 
 /// The rank's seat; an error that tells how to get one where no machine is declared.
-fn seat(comm: Handle) -> Result<Arc<Seat>> {
+fn seat(comm: CommHandle) -> Result<Arc<Participant>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
     shared.seat.clone().ok_or_else(undeclared)
 }
 
 /// This rank's clock on the declared machine, in picoseconds.
-pub fn fabric_now(comm: Handle) -> Result<u64> {
+pub fn fabric_now(comm: CommHandle) -> Result<u64> {
     Ok(seat(comm)?.look())
 }
 
 /// Declare that this rank computes: its clock moves on by so many picoseconds.
-pub fn fabric_advance(comm: Handle, ps: u64) -> Result<u64> {
+pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
     let to_ps = seat(comm)?.clock_ps().checked_add(ps);
     let to_ps = to_ps.ok_or_else(|| {
         Error::argument(format!("{ps} ps more would take the clock past 2^64 picoseconds; pass less"))
@@ -162,21 +165,21 @@ pub fn fabric_advance(comm: Handle, ps: u64) -> Result<u64> {
 }
 
 /// Let this rank's clock move on to a time, if it is not past it.
-pub fn fabric_advance_to(comm: Handle, at_ps: u64) -> Result<u64> {
+pub fn fabric_advance_to(comm: CommHandle, at_ps: u64) -> Result<u64> {
     let shared = registry::shared(comm)?;
     let seat = shared.seat.as_ref().ok_or_else(undeclared)?;
     seat.advance_to(at_ps, || shared.transport.check_abort())
 }
 
 /// The declared machine, and how its time stands.
-pub fn fabric_account(comm: Handle) -> Result<(Arc<Seat>, Account)> {
+pub fn fabric_account(comm: CommHandle) -> Result<(Arc<Participant>, ClockStats)> {
     let seat = seat(comm)?;
     let account = seat.account();
     Ok((seat, account))
 }
 
 /// What passed each port of the declared machine.
-pub fn fabric_counters(comm: Handle) -> Result<(Arc<Seat>, Vec<Counters>)> {
+pub fn fabric_counters(comm: CommHandle) -> Result<(Arc<Participant>, Vec<PortCounters>)> {
     let seat = seat(comm)?;
     let counters = seat.counters();
     Ok((seat, counters))

@@ -1,7 +1,7 @@
 //! Point-to-point calls: checks, transfers to oneself, and the run of a batch.
 
 use super::call::MOST_BYTES;
-use super::communicator::Communicator;
+use super::communicator::CommCore;
 use super::registered::Registrations;
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -28,12 +28,12 @@ pub struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     /// Check the arguments for a rank of a communicator.
-    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::Transfer<'a>> {
+    pub(super) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
         self.checked(rank, nranks, &Registrations::of(rank))
     }
 
     /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
-    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::Transfer<'a>> {
+    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
         }
@@ -54,13 +54,13 @@ impl<'a> Transfer<'a> {
         // Only the receiver reads what is sent from where it lies.
         let shared = if self.send { registered.reach(data, true).0 } else { None };
         let transfer =
-            pair::Transfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
+            pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
         Ok(if self.of_permute { transfer.of_permute() } else { transfer })
     }
 }
 
 /// Run transfers side by side. `grouped`: they belong to one group, so both halves of one to oneself may be there.
-pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -> Result<()> {
+pub(super) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bool) -> Result<()> {
     if transfers.is_empty() {
         return Ok(());
     }
@@ -75,13 +75,13 @@ pub(super) fn run(c: &mut Communicator, transfers: &[Transfer], grouped: bool) -
     }
     let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
     let mut batch = checked.collect::<Result<Vec<_>>>()?;
-    let own: Vec<pair::Transfer> = batch.extract_if(.., |x| x.peer == rank).collect();
+    let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
     exchange(c, batch)
 }
 
 /// Move the bytes; on a declared machine, in its time.
-fn exchange<'a>(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer<'a>]>) -> Result<()> {
+fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]>) -> Result<()> {
     let batch = batch.as_mut();
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {
@@ -93,7 +93,7 @@ fn exchange<'a>(c: &mut Communicator, mut batch: impl AsMut<[pair::Transfer<'a>]
 }
 
 /// The k-th send to oneself meets the k-th receive from oneself.
-fn to_oneself(rank: Rank, own: &[pair::Transfer], grouped: bool) -> Result<()> {
+fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
     let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
     let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
     if sends.len() != receives.len() {

@@ -9,12 +9,12 @@
 //! each knows whose fault it is that none has. Windows are numbered in the order in which they are made, which is the same
 //! on all ranks; so ranks that give up different ones are found out.
 
-use super::communicator::Communicator;
-use super::registry::{self, Handle};
+use super::communicator::CommCore;
+use super::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, Remembered, WindowKind};
 use crate::memory::heap;
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::onesided::Region;
 use crate::transport::Transport;
 use crate::types::Rank;
@@ -26,7 +26,7 @@ pub type WindowHandle = handle::Handle<WindowKind>;
 
 /// One rank's part of a window, and where the others' lie.
 pub(super) struct Window {
-    comm: Handle,
+    comm: CommHandle,
     number: u64,
     /// This rank's part, and each part's beginning.
     region: Region,
@@ -84,10 +84,16 @@ impl Ask {
 
 impl Window {
     /// The part of a rank's window that a put writes to.
-    pub fn place<'a>(&self, t: &'a Transport, rank: Rank, offset: usize, bytes: usize) -> Result<View<'a>> {
+    pub fn place<'a>(
+        &self,
+        t: &'a Transport,
+        rank: Rank,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<Payload<'a>> {
         self.holds(rank, offset, bytes)?;
         match bytes {
-            0 => Ok(View::EMPTY),
+            0 => Ok(Payload::EMPTY),
             _ => self.region.view(t, rank, offset, bytes),
         }
     }
@@ -106,7 +112,7 @@ impl Window {
 
 /// Use a window of a communicator; `what` names the argument.
 pub(super) fn with<R>(
-    comm: Handle,
+    comm: CommHandle,
     window: WindowHandle,
     what: &str,
     body: impl FnOnce(&Window) -> Result<R>,
@@ -142,7 +148,7 @@ fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     })
 }
 
-impl Communicator {
+impl CommCore {
     /// Hear what every rank asks for: the same, or an error on each.
     fn ask_all(&mut self, ask: Ask, mine: Result<[u64; 3]>) -> Result<Vec<u64>> {
         let [key, begin, size] = *mine.as_ref().unwrap_or(&[REFUSED, 0, 0]);
@@ -205,7 +211,7 @@ impl Communicator {
 /// Open `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
 /// the same flags. The memory stays the caller's and must be there until the window is deregistered on all ranks.
 pub fn window_register(
-    comm: Handle,
+    comm: CommHandle,
     buff: Address<'static>,
     size: usize,
     flags: i32,
@@ -214,12 +220,12 @@ pub fn window_register(
 }
 
 /// Close a window. All ranks call; when it returns none writes to it any more.
-pub fn window_deregister(comm: Handle, window: WindowHandle) -> Result<()> {
+pub fn window_deregister(comm: CommHandle, window: WindowHandle) -> Result<()> {
     registry::enter(comm, |c| c.window_deregister(window))
 }
 
 /// The address that this rank registered a window with.
-pub fn window_buffer(comm: Handle, window: WindowHandle) -> Result<usize> {
+pub fn window_buffer(comm: CommHandle, window: WindowHandle) -> Result<usize> {
     registry::shared(comm)?;
     with(comm, window, "win", |window| Ok(window.region.base()))
 }

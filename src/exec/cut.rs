@@ -1,6 +1,6 @@
 //! How a call is cut: parts into slices that fit a slot, alike on all ranks.
 
-use super::Job;
+use super::PreparedCall;
 use crate::error::{Error, Result};
 use crate::plan::link::Linked;
 
@@ -25,7 +25,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn new(job: &Job<'_>, linked: &Linked, staging: usize, staged: bool) -> Result<Cut> {
+    pub(super) fn new(job: &PreparedCall<'_>, linked: &Linked, staging: usize, staged: bool) -> Result<Cut> {
         let line = (LINE / job.size).max(1);
         let mut part = job.count.div_ceil(linked.parts as usize);
         if part * job.size >= 4096 {

@@ -5,11 +5,11 @@
 //! out by hand, for all collectives alike; the tests hold both against the definition of each collective.
 
 use super::few::Few;
-use super::{Job, Ledger, zero_tail};
+use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
-use crate::kernels::{self, Dest, Source};
+use crate::kernels::{self, Dest, FoldSource};
 use crate::memory::control::PAYLOAD;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
@@ -26,7 +26,7 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
 
 /// Whether the call is finished, or its data did not come with the arrivals and a program has to fetch it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DirectOutcome {
     /// The output is complete.
     Done,
     /// Some rank offered its buffers instead of a copy.
@@ -35,7 +35,7 @@ pub enum Outcome {
 
 /// Put the input where the arrival line says it is. Call before arriving.
 #[inline]
-pub fn pack(t: &Transport, seq: u64, job: &Job<'_>) {
+pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     if job.offer.payload && !job.input.is_empty() {
         kernels::copy(t.payload_of(t.rank(), seq, job.input.bytes()), job.input, false);
     }
@@ -43,7 +43,12 @@ pub fn pack(t: &Transport, seq: u64, job: &Job<'_>) {
 
 /// Take the peers' payloads. The rank has arrived already.
 #[inline]
-pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>) -> Result<Outcome> {
+pub fn run(
+    t: &Transport,
+    scope: &mut Scope,
+    ledger: &mut PeerProgress,
+    job: &PreparedCall<'_>,
+) -> Result<DirectOutcome> {
     let (me, n) = (t.rank(), t.nranks());
     scope.arrival_is_all = true;
     let needs_all = job.collective.everybody();
@@ -53,11 +58,11 @@ pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>)
             all_packed &= ledger.offer(r, t, scope)?.payload;
         }
         if !all_packed && needs_all {
-            return Ok(Outcome::NeedsProgram);
+            return Ok(DirectOutcome::NeedsProgram);
         }
     }
     let block = job.count * job.size;
-    let from = |r: Rank, blocks: u32| -> View<'_> {
+    let from = |r: Rank, blocks: u32| -> Payload<'_> {
         if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }
     };
     match job.collective {
@@ -101,19 +106,19 @@ pub fn run(t: &Transport, scope: &mut Scope, ledger: &mut Ledger, job: &Job<'_>)
     if needs_all {
         ledger.done = scope.seq - 1;
     }
-    Ok(Outcome::Done)
+    Ok(DirectOutcome::Done)
 }
 
 /// Bytes of an input of so many blocks; padded inputs may end early.
-fn input_bytes(job: &Job<'_>, blocks: u32) -> usize {
+fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
     job.limit.min(blocks as usize * job.count) * job.size
 }
 
 #[inline]
-fn fold<'v>(job: &Job<'_>, n: u32, dest: View<'_>, from: impl Fn(Rank) -> View<'v>) {
-    let mut sources = Few::new(Source { view: View::EMPTY, raw: true });
+fn fold<'v>(job: &PreparedCall<'_>, n: u32, dest: Payload<'_>, from: impl Fn(Rank) -> Payload<'v>) {
+    let mut sources = Few::new(FoldSource { view: Payload::EMPTY, raw: true });
     for r in 0..n {
-        sources.push(Source { view: from(r), raw: true });
+        sources.push(FoldSource { view: from(r), raw: true });
     }
     if let Some(fold) = &job.fold {
         fold.fold(sources.as_slice(), &[Dest::cached(dest)], dest.bytes() / job.size, true);
@@ -121,7 +126,7 @@ fn fold<'v>(job: &Job<'_>, n: u32, dest: View<'_>, from: impl Fn(Rank) -> View<'
 }
 
 #[inline]
-fn gather<'v>(job: &Job<'_>, n: u32, from: impl Fn(Rank) -> View<'v>) {
+fn gather<'v>(job: &PreparedCall<'_>, n: u32, from: impl Fn(Rank) -> Payload<'v>) {
     let block = job.count * job.size;
     for r in 0..n {
         kernels::copy(job.output.part(r as usize * block, block), from(r), false);

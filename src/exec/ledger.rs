@@ -9,7 +9,7 @@ use crate::types::Rank;
 
 /// What a rank remembers between calls about how far the others are.
 #[derive(Default)]
-pub struct Ledger {
+pub struct PeerProgress {
     /// All ranks are done with every call up to this one.
     pub done: u64,
     /// How staged copies are written.
@@ -18,7 +18,7 @@ pub struct Ledger {
     offers: Vec<Option<Offer>>,
 }
 
-impl Ledger {
+impl PeerProgress {
     /// Forget the last call's offers.
     #[inline]
     pub fn begin(&mut self, nranks: u32) {

@@ -12,12 +12,12 @@ pub mod direct;
 mod few;
 mod ledger;
 
-pub use ledger::Ledger;
+pub use ledger::PeerProgress;
 
 use crate::error::{Error, Result};
-use crate::kernels::{self, Dest, Fold, Source as FoldSource};
-use crate::memory::view::View;
-use crate::plan::link::{self, Buffers, Linked, LinkedStep, Route, Source};
+use crate::kernels::{self, Dest, Fold, FoldSource};
+use crate::memory::view::Payload;
+use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route};
 use crate::transport::arrival::Offer;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
@@ -25,15 +25,15 @@ use cut::Cut;
 use few::Few;
 
 /// One rank's call, ready to run.
-pub struct Job<'a> {
+pub struct PreparedCall<'a> {
     /// What is done.
     pub collective: Collective,
     /// Root.
     pub root: Rank,
     /// The rank's input, empty if it has none.
-    pub input: View<'a>,
+    pub input: Payload<'a>,
     /// The rank's output, empty if it has none.
-    pub output: View<'a>,
+    pub output: Payload<'a>,
     /// Elements a block.
     pub count: usize,
     /// Elements of the whole input where it may end within a block (padded calls), else `usize::MAX`.
@@ -60,8 +60,8 @@ impl Collective {
 struct Run<'a, 'b> {
     t: &'a Transport,
     scope: &'b mut Scope,
-    ledger: &'b mut Ledger,
-    job: &'b Job<'a>,
+    ledger: &'b mut PeerProgress,
+    job: &'b PreparedCall<'a>,
     linked: &'b Linked,
     cut: Cut,
     mine: Buffers,
@@ -79,8 +79,8 @@ struct Run<'a, 'b> {
 pub fn run<'a>(
     t: &'a Transport,
     scope: &mut Scope,
-    ledger: &mut Ledger,
-    job: &Job<'a>,
+    ledger: &mut PeerProgress,
+    job: &PreparedCall<'a>,
     linked: &Linked,
 ) -> Result<()> {
     scope.arrival_is_all = false;
@@ -135,14 +135,14 @@ pub fn run<'a>(
 }
 
 /// A padded call's output beyond the end of the input.
-fn zero_tail(rank: Rank, job: &Job<'_>) {
+fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
     let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
     kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }
 
 /// A part of a buffer. One that holds nothing may begin past the end, as blocks of a padded input do.
-fn part(view: View<'_>, at: usize, bytes: usize) -> View<'_> {
-    if bytes == 0 { View::EMPTY } else { view.part(at, bytes) }
+fn part(view: Payload<'_>, at: usize, bytes: usize) -> Payload<'_> {
+    if bytes == 0 { Payload::EMPTY } else { view.part(at, bytes) }
 }
 
 fn buffers(offer: &Offer) -> Buffers {
@@ -176,8 +176,8 @@ impl<'a> Run<'a, '_> {
                 self.job.count
             )));
         }
-        let mut sources = Few::new(FoldSource { view: View::EMPTY, raw: false });
-        let mut dests = Few::new(Dest::cached(View::EMPTY));
+        let mut sources = Few::new(FoldSource { view: Payload::EMPTY, raw: false });
+        let mut dests = Few::new(Dest::cached(Payload::EMPTY));
         for wave in 0..waves {
             for (position, step) in linked.steps.iter().enumerate() {
                 let Some(slice) = wave.checked_sub(step.level as u64).filter(|&s| s < self.cut.slices) else {
@@ -228,12 +228,12 @@ impl<'a> Run<'a, '_> {
         let mut waited = false;
         for operand in &step.operands {
             match operand {
-                Source::Own => {
+                OperandSource::Own => {
                     let block = step.input.ok_or_else(|| Error::internal("a step without its input"))?;
                     let (at, bytes) = self.bytes_at(block, extent);
                     sources.push(FoldSource { view: part(self.job.input, at, bytes), raw: true });
                 }
-                Source::From { .. } => {
+                OperandSource::From { .. } => {
                     waited = true;
                     match self.incoming(operand, slice, extent)? {
                         Some(source) => sources.push(source),
@@ -269,8 +269,13 @@ impl<'a> Run<'a, '_> {
     }
 
     /// Wait for an operand and find it. `None`: the sender has stored it in our output.
-    fn incoming(&mut self, operand: &Source, slice: u64, extent: Extent) -> Result<Option<FoldSource<'a>>> {
-        let Source::From { place, egress, slot, raw, input, output, push } = operand else {
+    fn incoming(
+        &mut self,
+        operand: &OperandSource,
+        slice: u64,
+        extent: Extent,
+    ) -> Result<Option<FoldSource<'a>>> {
+        let OperandSource::From { place, egress, slot, raw, input, output, push } = operand else {
             return Err(Error::internal("an own operand has no sender"));
         };
         let t = self.t;
@@ -286,7 +291,7 @@ impl<'a> Run<'a, '_> {
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
             if bytes == 0 {
-                return Ok(View::EMPTY);
+                return Ok(Payload::EMPTY);
             }
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
         };

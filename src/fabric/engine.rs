@@ -26,35 +26,35 @@
 //! error.
 
 use super::faults::Faults;
-use super::port::Port;
+use super::port::PortQueue;
 use super::queue::{HEAD, Queue};
 use super::running::fair::{TURN, Turns};
-use super::running::{NONE, Running, Shared, too_long};
+use super::running::{NONE, RunContext, Running, too_long};
 use super::trace::Span;
-use super::{Call, Finished, Outcome, PortState};
+use super::{CallTimes, Finished, PortState, PricedCall};
 use crate::error::{Error, Result};
 use crate::topology::Network;
 use std::collections::VecDeque;
 
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
-pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<Outcome> {
+pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<CallTimes> {
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
 /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
 pub fn price_traced(
     network: &Network,
-    call: &Call<'_>,
+    call: &PricedCall<'_>,
     entry_ps: &[u64],
     mut sink: &mut dyn FnMut(Span),
-) -> Result<Outcome> {
+) -> Result<CallTimes> {
     Engine::new(network).run(network, call, entry_ps, &mut sink)
 }
 
 /// Calls under way, without the network that they were admitted to.
 pub struct Engine {
     queue: Queue,
-    ports: Vec<Port>,
+    ports: Vec<PortQueue>,
     faults: Faults,
     /// By port, where ports serve connections in turns.
     turns: Vec<Turns>,
@@ -80,7 +80,7 @@ impl Engine {
             faults: Faults::of(network),
             turns: network.ports.iter().filter(|_| network.fair).map(|_| Turns::default()).collect(),
             queue: Queue::new(),
-            ports: ports.map(Port::new).collect(),
+            ports: ports.map(PortQueue::new).collect(),
             calls: VecDeque::new(),
             front: 0,
             admitted: 0,
@@ -117,7 +117,7 @@ impl Engine {
     }
 
     /// One more call, and its number among all.
-    pub fn admit(&mut self, network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Result<u64> {
+    pub fn admit(&mut self, network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<u64> {
         let (ranks, places) = (call.plans.len(), network.shape.nranks());
         if ranks == 0 || call.places.len() != ranks || entry_ps.len() != ranks {
             return Err(Error::argument(format!(
@@ -155,7 +155,7 @@ impl Engine {
     /// Nothing is under way: time begins anew, perhaps before what was handled.
     fn restart(&mut self, first_ps: u64) {
         if first_ps < self.queue.now_ps() {
-            self.ports.iter_mut().for_each(Port::forget_waiting);
+            self.ports.iter_mut().for_each(PortQueue::forget_waiting);
         }
         self.queue.restart();
         self.calls.clear();
@@ -167,7 +167,7 @@ impl Engine {
     pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
         let faults = &self.faults;
         let turns = &mut self.turns;
-        let mut shared = Shared { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
+        let mut shared = RunContext { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
         let mut next = shared.queue.pop_before(until_ps);
         while let Some(mut event) = next {
             let mut port = None;
@@ -229,16 +229,16 @@ impl Engine {
     pub fn run<S: FnMut(Span)>(
         &mut self,
         network: &Network,
-        call: &Call<'_>,
+        call: &PricedCall<'_>,
         entry_ps: &[u64],
         sink: &mut S,
-    ) -> Result<Outcome> {
+    ) -> Result<CallTimes> {
         self.admit(network, call, entry_ps)?;
         let mut exit_ps = vec![0; entry_ps.len()];
         while let Some(finished) = self.advance(u64::MAX, sink)? {
             exit_ps[finished.member as usize] = finished.exit_ps;
         }
         let counters = self.ports().map(|port| port.counters).collect();
-        Ok(Outcome { exit_ps, counters, events: self.events })
+        Ok(CallTimes { exit_ps, counters, events: self.events })
     }
 }

@@ -11,9 +11,9 @@
 //! port, the message's number at the port, and how often it was sent: the same machine and the same calls give the same
 //! times.
 
-use super::port::Cost;
+use super::port::MessageCost;
 use crate::error::{Error, Result};
-use crate::topology::faults::{Crc, Kind};
+use crate::topology::faults::{Crc, FaultKind};
 use crate::topology::{Network, PortId};
 use std::collections::HashMap;
 
@@ -58,7 +58,7 @@ pub struct Served {
 impl Served {
     /// By a port without faults.
     #[inline]
-    pub fn sound(start_ps: u64, tail_ps: u64, cost: Cost) -> Served {
+    pub fn sound(start_ps: u64, tail_ps: u64, cost: MessageCost) -> Served {
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(tail_ps);
         let head_ps = start_ps.saturating_add(cost.lead_ps);
         let busy_ps = end_ps - start_ps;
@@ -78,12 +78,12 @@ impl Faults {
             });
             let (from_ps, until_ps) = (fault.from_ps, fault.until_ps);
             match fault.kind {
-                Kind::Down => troubles.windows.push(Window { from_ps, until_ps, over: 0, under: 1 }),
-                Kind::Slow(part) => {
+                FaultKind::Down => troubles.windows.push(Window { from_ps, until_ps, over: 0, under: 1 }),
+                FaultKind::Slow(part) => {
                     let (over, under) = part.parts();
                     troubles.windows.push(Window { from_ps, until_ps, over, under });
                 }
-                Kind::Crc(crc) => troubles.damage.push((from_ps, until_ps, crc)),
+                FaultKind::Crc(crc) => troubles.damage.push((from_ps, until_ps, crc)),
             }
         }
         for troubles in ports.values_mut() {
@@ -107,7 +107,7 @@ impl Faults {
         number: u64,
         ready_ps: u64,
         tail_ps: u64,
-        cost: Cost,
+        cost: MessageCost,
         mut lost: impl FnMut(u64, u64),
     ) -> Result<Served> {
         let Some(troubles) = self.ports.get(&port) else { return Ok(Served::sound(ready_ps, tail_ps, cost)) };

@@ -28,18 +28,18 @@ mod tests;
 pub mod trace;
 pub mod world;
 
-use crate::plan::{Plan, View};
+use crate::plan::{Plan, RankView};
 use crate::types::Rank;
 use std::sync::Arc;
 
 /// A collective call to be priced.
-pub struct Call<'a> {
+pub struct PricedCall<'a> {
     /// All ranks' programs.
     pub plans: &'a [Plan],
     /// Where in the network each rank stands.
     pub places: &'a [Rank],
     /// What they are programs of; its rank does not matter.
-    pub view: View,
+    pub view: RankView,
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
@@ -54,19 +54,19 @@ pub struct SharedCall {
     /// All ranks' programs; those of another allocation count as others.
     pub plans: Arc<[Plan]>,
     /// What they are programs of.
-    pub view: View,
+    pub view: RankView,
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// As in [`Call`].
+    /// As in [`PricedCall`].
     pub slice_bytes: u64,
 }
 
 impl SharedCall {
     /// As the engine takes it.
-    pub fn call<'a>(&'a self, places: &'a [Rank]) -> Call<'a> {
-        Call {
+    pub fn call<'a>(&'a self, places: &'a [Rank]) -> PricedCall<'a> {
+        PricedCall {
             plans: &self.plans,
             places,
             view: self.view.clone(),
@@ -79,7 +79,7 @@ impl SharedCall {
 
 /// What passed a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct PortCounters {
     /// Payload.
     pub bytes: u64,
     /// Messages.
@@ -96,10 +96,10 @@ pub struct Counters {
     pub down_ps: u64,
 }
 
-impl Counters {
+impl PortCounters {
     /// What passed since then; the longest queue is that of all time.
-    fn since(&self, earlier: &Counters) -> Counters {
-        Counters {
+    fn since(&self, earlier: &PortCounters) -> PortCounters {
+        PortCounters {
             bytes: self.bytes - earlier.bytes,
             messages: self.messages - earlier.messages,
             busy_ps: self.busy_ps - earlier.busy_ps,
@@ -117,7 +117,7 @@ pub struct PortState {
     /// It is taken until then.
     pub free_ps: u64,
     /// What passed it so far.
-    pub counters: Counters,
+    pub counters: PortCounters,
 }
 
 /// One rank of a call is done.
@@ -133,11 +133,11 @@ pub struct Finished {
 
 /// A priced call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CallTimes {
     /// When each rank is done.
     pub exit_ps: Vec<u64>,
     /// What passed each port of the network.
-    pub counters: Vec<Counters>,
+    pub counters: Vec<PortCounters>,
     /// Events that the engine handled.
     pub events: u64,
 }

@@ -1,24 +1,24 @@
 //! A port at work: when it is free, what passed it, who waits, and what a message costs there.
 
-use super::{Counters, PortState};
+use super::{PortCounters, PortState};
 use crate::topology::Class;
 use std::collections::VecDeque;
 
 /// A port.
-pub struct Port {
+pub struct PortQueue {
     pub free_ps: u64,
-    pub counters: Counters,
-    waiting: Waiting,
+    pub counters: PortCounters,
+    waiting: Backlog,
 }
 
 /// When those started, or will, who waited last: as many as ever waited at once, for if the first of them has started
 /// when another comes to wait, there are no more now.
 #[derive(Default)]
-pub struct Waiting(VecDeque<u64>);
+pub struct Backlog(VecDeque<u64>);
 
 /// What a message of one size costs at ports of one class.
 #[derive(Clone, Copy)]
-pub struct Cost {
+pub struct MessageCost {
     /// The port is taken.
     pub hold_ps: u64,
     /// From the start until the head is at the next port.
@@ -28,10 +28,10 @@ pub struct Cost {
     pub gap_ps: u64,
 }
 
-impl Cost {
+impl MessageCost {
     /// Of a message of so many bytes.
-    pub fn of(class: &Class, bytes: u64) -> Cost {
-        Cost {
+    pub fn of(class: &Class, bytes: u64) -> MessageCost {
+        MessageCost {
             hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
             lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
             latency_ps: class.latency_ps,
@@ -40,10 +40,10 @@ impl Cost {
     }
 }
 
-impl Port {
+impl PortQueue {
     /// As it was left.
-    pub fn new(state: PortState) -> Port {
-        Port { free_ps: state.free_ps, counters: state.counters, waiting: Waiting::default() }
+    pub fn new(state: PortState) -> PortQueue {
+        PortQueue { free_ps: state.free_ps, counters: state.counters, waiting: Backlog::default() }
     }
 
     /// As it is left.
@@ -53,7 +53,7 @@ impl Port {
 
     /// Nobody waits, at any time that is to come.
     pub fn forget_waiting(&mut self) {
-        self.waiting = Waiting::default();
+        self.waiting = Backlog::default();
     }
 
     /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
@@ -70,7 +70,7 @@ impl Port {
     }
 }
 
-impl Waiting {
+impl Backlog {
     /// A message came that has to wait. Those before it start no later than it does.
     #[inline]
     pub fn join(&mut self, now_ps: u64, start_ps: u64) {

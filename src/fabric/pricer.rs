@@ -11,11 +11,11 @@
 //! that find messages of others under way.
 //!
 //! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than all the rest. A
-//! [`Ledger`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
+//! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
 
 use super::engine::Engine;
 use super::running::too_long;
-use super::{Counters, Outcome, PortState, SharedCall};
+use super::{CallTimes, PortCounters, PortState, SharedCall};
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::topology::{Network, PortId};
@@ -29,7 +29,7 @@ pub struct Priced {
     /// When the first rank entered; 0 where faults are declared.
     pub base_ps: u64,
     /// What follows from it.
-    pub outcome: Arc<Outcome>,
+    pub outcome: Arc<CallTimes>,
 }
 
 /// A network and the prices already asked of it.
@@ -62,7 +62,7 @@ struct Price {
     places: Box<[Rank]>,
     entries: Box<[u64]>,
     ports: Box<[Passed]>,
-    outcome: Arc<Outcome>,
+    outcome: Arc<CallTimes>,
     /// No time is later.
     last_ps: u64,
     /// All its ports were free before.
@@ -85,7 +85,7 @@ struct Passed {
 
 /// Ports, of which the latest changes are noted and not yet made.
 #[cfg(any(test, feature = "internals"))]
-pub struct Ledger {
+pub struct LazyPorts {
     ports: Vec<PortState>,
     /// Every port is free from then on.
     free_ps: u64,
@@ -163,7 +163,7 @@ impl Pricer {
         call: &SharedCall,
         places: &[Rank],
         entry_ps: &[u64],
-        ledger: &mut Ledger,
+        ledger: &mut LazyPorts,
     ) -> Result<Priced> {
         assert_eq!(ledger.ports.len(), self.network.ports.len(), "one state for each port");
         if self.network.faults.is_empty()
@@ -190,7 +190,7 @@ impl Pricer {
     ) -> Result<Price> {
         let entries: Box<[u64]> = entry_ps.iter().map(|at_ps| at_ps - base_ps).collect();
         let before = |port: &PortState| port.free_ps.saturating_sub(base_ps);
-        let fresh = |port| PortState { free_ps: before(port), counters: Counters::default() };
+        let fresh = |port| PortState { free_ps: before(port), counters: PortCounters::default() };
         let mut engine = Engine::resume(&self.network, ports.iter().map(fresh));
         let outcome = engine.run(&self.network, &call.call(places), &entries, &mut |_| {})?;
         let passed = (0..).zip(ports).zip(engine.ports()).filter(|(_, after)| after.counters.messages > 0);
@@ -279,11 +279,11 @@ impl Known {
 }
 
 #[cfg(any(test, feature = "internals"))]
-impl Ledger {
+impl LazyPorts {
     /// Ports as they are left.
-    pub fn new(ports: Vec<PortState>) -> Ledger {
+    pub fn new(ports: Vec<PortState>) -> LazyPorts {
         let free_ps = ports.iter().map(|port| port.free_ps).max().unwrap_or(0);
-        Ledger { ports, free_ps, pending: None }
+        LazyPorts { ports, free_ps, pending: None }
     }
 
     /// The ports as they are: what was noted is made first.

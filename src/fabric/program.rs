@@ -2,14 +2,14 @@
 //!
 //! How far a step is lies beside what it is: with a thousand ranks each look-up is a miss of the cache.
 
-use super::Call;
+use super::PricedCall;
 use crate::error::{Error, Result};
 use crate::plan::{Chunk, Lane, Operand, Plan};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
 
 /// One step of one rank.
-pub struct Step {
+pub struct ProgramStep {
     pub rank: Rank,
     /// Its place in the rank's program.
     pub index: u32,
@@ -31,7 +31,7 @@ pub struct Step {
 }
 
 /// An operand that arrives.
-pub struct Arrival {
+pub struct ArrivingOperand {
     pub step: u32,
     pub from: Rank,
     /// Slices of it that are there.
@@ -68,10 +68,10 @@ pub struct Hop {
 /// All ranks' programs.
 pub struct Program {
     /// By rank, then lane, then place in the program: the order of ties.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProgramStep>,
     /// Rank r's steps are `steps[ranks[r]..ranks[r + 1]]`.
     pub ranks: Vec<u32>,
-    pub operands: Vec<Arrival>,
+    pub operands: Vec<ArrivingOperand>,
     pub sends: Vec<Send>,
     pub connections: Vec<Connection>,
     pub hops: Vec<Hop>,
@@ -93,7 +93,7 @@ struct End {
 
 impl Program {
     /// Flatten and match. `Err` names the ranks whose programs do not fit together, or that no route connects.
-    pub fn of(network: &Network, call: &Call<'_>) -> Result<Program> {
+    pub fn of(network: &Network, call: &PricedCall<'_>) -> Result<Program> {
         let mut program = Program {
             steps: Vec::new(),
             ranks: vec![0],
@@ -121,12 +121,18 @@ impl Program {
     }
 
     /// The place of a step's plan.
-    fn plan_step<'a>(&self, call: &Call<'a>, step: u32) -> &'a crate::plan::Step {
+    fn plan_step<'a>(&self, call: &PricedCall<'a>, step: u32) -> &'a crate::plan::Step {
         let step = &self.steps[step as usize];
         &call.plans[step.rank as usize].steps[step.index as usize]
     }
 
-    fn flatten(&mut self, rank: Rank, plan: &Plan, call: &Call<'_>, readers: &mut Vec<Rank>) -> Result<()> {
+    fn flatten(
+        &mut self,
+        rank: Rank,
+        plan: &Plan,
+        call: &PricedCall<'_>,
+        readers: &mut Vec<Rank>,
+    ) -> Result<()> {
         let mut order: Vec<u32> = (0..plan.steps.len() as u32).collect();
         order.sort_by_key(|&i| plan.steps[i as usize].lane);
         for index in order {
@@ -134,7 +140,7 @@ impl Program {
             let id = self.steps.len() as u32;
             let first_operand = self.operands.len() as u32;
             self.operands.extend(step.operands.iter().filter_map(|&operand| match operand {
-                Operand::From(from) => Some(Arrival { step: id, from, arrived: 0 }),
+                Operand::From(from) => Some(ArrivingOperand { step: id, from, arrived: 0 }),
                 Operand::Own => None,
             }));
             let operands = self.operands.len() as u32 - first_operand;
@@ -148,7 +154,7 @@ impl Program {
             let slices = bytes.div_ceil(slice).max(1);
             let last = bytes - (slices - 1) * slice.min(bytes);
             let (size, last_size) = (self.size(slice.min(bytes)), self.size(last));
-            self.steps.push(Step {
+            self.steps.push(ProgramStep {
                 rank,
                 index,
                 first_operand,
@@ -179,12 +185,18 @@ impl Program {
     }
 
     /// One connection for each (reader, lane) of the rank's sends.
-    fn connect(&mut self, rank: Rank, network: &Network, call: &Call<'_>, readers: &[Rank]) -> Result<()> {
+    fn connect(
+        &mut self,
+        rank: Rank,
+        network: &Network,
+        call: &PricedCall<'_>,
+        readers: &[Rank],
+    ) -> Result<()> {
         let first = self.ranks[rank as usize];
         let mut sends: Vec<(Rank, Lane, u32)> = Vec::new();
         for step in first..self.steps.len() as u32 {
             let lane = self.plan_step(call, step).lane;
-            let Step { first_send, sends: n, .. } = self.steps[step as usize];
+            let ProgramStep { first_send, sends: n, .. } = self.steps[step as usize];
             sends.extend((first_send..first_send + n).map(|id| (readers[id as usize], lane, id)));
         }
         sends.sort();
@@ -224,7 +236,7 @@ impl Program {
     }
 
     /// The k-th send of p to r becomes the k-th operand from p in r's program.
-    fn match_ends(&mut self, call: &Call<'_>, readers: &[Rank]) -> Result<()> {
+    fn match_ends(&mut self, call: &PricedCall<'_>, readers: &[Rank]) -> Result<()> {
         let nranks = call.plans.len();
         // Sends by reader; a counting sort, since there may be millions.
         let mut starts = vec![0u32; nranks + 1];
@@ -262,7 +274,7 @@ impl Program {
         Ok(())
     }
 
-    fn pair(&mut self, rank: Rank, coming: &[End], wanted: &[End], call: &Call<'_>) -> Result<()> {
+    fn pair(&mut self, rank: Rank, coming: &[End], wanted: &[End], call: &PricedCall<'_>) -> Result<()> {
         for k in 0..coming.len().max(wanted.len()) {
             let (sent, taken) = match (coming.get(k), wanted.get(k)) {
                 (Some(sent), Some(taken)) if sent.peer == taken.peer => (sent, taken),
@@ -295,7 +307,7 @@ impl Program {
 }
 
 /// Bytes of a chunk.
-fn chunk_bytes(chunk: Chunk, parts: u32, call: &Call<'_>) -> Result<u64> {
+fn chunk_bytes(chunk: Chunk, parts: u32, call: &PricedCall<'_>) -> Result<u64> {
     if parts == 0 || parts != call.plans[0].parts {
         return Err(Error::usage(format!(
             "programs divide blocks into {} and {parts} parts",

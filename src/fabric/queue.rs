@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 
 /// Something that happens to `who` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TimedEvent {
     /// When.
     pub at_ps: u64,
     /// Which call goes first among those at the same time; with [`HEAD`] for heads at ports.
@@ -28,11 +28,11 @@ pub struct Event {
     pub who: u32,
 }
 
-/// Set in [`Event::call`] of a head at a port: at one moment all that arrives goes before, so that ranks that have their
+/// Set in [`TimedEvent::call`] of a head at a port: at one moment all that arrives goes before, so that ranks that have their
 /// messages at once compete by their own numbers, not by those of the ranks that the messages come from.
 pub const HEAD: u32 = 1 << 31;
 
-impl Event {
+impl TimedEvent {
     /// What decides between equal times: call, order, who, as one number.
     #[inline]
     fn rank(&self) -> u128 {
@@ -40,16 +40,16 @@ impl Event {
     }
 }
 
-impl Ord for Event {
+impl Ord for TimedEvent {
     #[inline]
-    fn cmp(&self, other: &Event) -> Ordering {
+    fn cmp(&self, other: &TimedEvent) -> Ordering {
         (self.at_ps, self.rank()).cmp(&(other.at_ps, other.rank()))
     }
 }
 
-impl PartialOrd for Event {
+impl PartialOrd for TimedEvent {
     #[inline]
-    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &TimedEvent) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -57,15 +57,15 @@ impl PartialOrd for Event {
 /// Events that are to come.
 pub struct Queue {
     /// Latest first, all of the present time.
-    present: Vec<Event>,
+    present: Vec<TimedEvent>,
     /// Nothing of `present` and `added` is after this: call, order, who.
     last: u128,
     /// Of the present time as well, pushed during it, and to be somewhere among `present`.
-    added: BinaryHeap<Reverse<Event>>,
+    added: BinaryHeap<Reverse<TimedEvent>>,
     /// Pushed during the present time as well, and after `last`; in any order.
-    after: Vec<Event>,
+    after: Vec<TimedEvent>,
     /// `later[b]` differs from the present time in bit b and in none above.
-    later: [Vec<Event>; 64],
+    later: [Vec<TimedEvent>; 64],
     /// Bit b is set where `later[b]` has entries.
     filled: u64,
     /// The time of the last one popped.
@@ -113,7 +113,7 @@ impl Queue {
 
     /// Add an event that is not before the last one popped.
     #[inline]
-    pub fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: TimedEvent) {
         debug_assert!(event.at_ps >= self.now_ps, "time goes back");
         match event.at_ps ^ self.now_ps {
             0 => self.push_now(event.call, event.order, event.who),
@@ -123,7 +123,7 @@ impl Queue {
 
     /// In parts, so that they stay in registers where most are put among the later ones.
     fn push_now(&mut self, call: u32, order: u64, who: u32) {
-        let event = Event { at_ps: self.now_ps, call, order, who };
+        let event = TimedEvent { at_ps: self.now_ps, call, order, who };
         let rank = event.rank();
         if self.is_past() {
             self.present.push(event);
@@ -139,7 +139,7 @@ impl Queue {
 
     /// The first of all events, if it is before a time.
     #[inline]
-    pub fn pop_before(&mut self, until_ps: u64) -> Option<Event> {
+    pub fn pop_before(&mut self, until_ps: u64) -> Option<TimedEvent> {
         if self.present.is_empty() && self.added.is_empty() {
             if self.after.is_empty() {
                 self.advance(until_ps)?;
@@ -164,12 +164,12 @@ impl Queue {
 
     /// The event of the present time that comes so many after the next, unless others are pushed before it.
     #[inline]
-    pub fn ahead(&self, count: usize) -> Option<&Event> {
+    pub fn ahead(&self, count: usize) -> Option<&TimedEvent> {
         self.present.get(self.present.len().wrapping_sub(count + 1))
     }
 
     #[inline]
-    fn put(&mut self, event: Event, differs: u64) {
+    fn put(&mut self, event: TimedEvent, differs: u64) {
         let bucket = differs.ilog2();
         self.later[bucket as usize].push(event);
         self.filled |= 1 << bucket;
@@ -209,12 +209,12 @@ impl Queue {
     fn sort(&mut self) {
         if self.present.len() > 1 {
             // Nearly always of one call, and shorter keys are quicker.
-            let key = |e: &Event| Reverse(u128::from(e.order) << 32 | u128::from(e.who));
+            let key = |e: &TimedEvent| Reverse(u128::from(e.order) << 32 | u128::from(e.who));
             match self.present.windows(2).all(|pair| pair[0].call == pair[1].call) {
                 true => self.present.sort_by_key(key),
                 false => self.present.sort_by_key(|e| Reverse(e.rank())),
             }
         }
-        self.last = self.present.first().map_or(0, Event::rank);
+        self.last = self.present.first().map_or(0, TimedEvent::rank);
     }
 }

@@ -11,18 +11,18 @@
 
 pub mod fair;
 
-use super::Call;
+use super::PricedCall;
 use super::faults::{Faults, Served};
-use super::port::{Cost, Port};
-use super::program::{Arrival, Program, Step};
-use super::queue::{Event, HEAD, Queue};
+use super::port::{MessageCost, PortQueue};
+use super::program::{ArrivingOperand, Program, ProgramStep};
+use super::queue::{HEAD, Queue, TimedEvent};
 use super::trace::Span;
 use crate::error::{Error, Result};
 use crate::topology::Network;
 use crate::types::Rank;
 use fair::{Packets, Turns};
 
-/// Set in [`Event::who`]: the rest is a rank, which enters.
+/// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
 /// No message, and no rank.
 pub const NONE: u32 = u32::MAX;
@@ -61,9 +61,9 @@ struct Member {
 }
 
 /// What all calls share.
-pub struct Shared<'a, S> {
+pub struct RunContext<'a, S> {
     pub queue: &'a mut Queue,
-    pub ports: &'a mut [Port],
+    pub ports: &'a mut [PortQueue],
     pub faults: &'a Faults,
     /// By port; empty where ports serve whoever comes first.
     pub turns: &'a mut [Turns],
@@ -79,7 +79,7 @@ pub struct Running {
     program: Program,
     places: Vec<Rank>,
     /// By class, then size.
-    costs: Vec<Cost>,
+    costs: Vec<MessageCost>,
     flows: Vec<Flow>,
     messages: Vec<Message>,
     vacant: u32,
@@ -95,7 +95,7 @@ impl Running {
     /// Of which nothing has happened. Entries are earlier than `u64::MAX`.
     pub fn new(
         network: &Network,
-        call: &Call<'_>,
+        call: &PricedCall<'_>,
         entry_ps: &[u64],
         number: u32,
         id: u64,
@@ -108,11 +108,12 @@ impl Running {
             return Err(Error::argument("there are too many steps, slices and readers to be priced"));
         }
         let costs =
-            network.classes.iter().flat_map(|class| program.sizes.iter().map(|&b| Cost::of(class, b)));
+            network.classes.iter().flat_map(|class| program.sizes.iter().map(|&b| MessageCost::of(class, b)));
         let members = program.ranks.windows(2).zip(entry_ps).map(|(steps, &exit_ps)| {
             let steps = &program.steps[steps[0] as usize..steps[1] as usize];
-            let things =
-                |step: &Step| u64::from(step.slices) * (u64::from(step.sends) + u64::from(step.operands));
+            let things = |step: &ProgramStep| {
+                u64::from(step.slices) * (u64::from(step.sends) + u64::from(step.operands))
+            };
             Member { exit_ps, left: 1 + steps.iter().map(things).sum::<u64>() }
         });
         Ok(Running {
@@ -136,7 +137,7 @@ impl Running {
     pub fn begin(&self, queue: &mut Queue) {
         for (rank, member) in (0..).zip(&self.members) {
             let order = u64::from(self.program.ranks[rank as usize]) << self.step_shift;
-            queue.push(Event { at_ps: member.exit_ps, call: self.number, order, who: ENTRY | rank });
+            queue.push(TimedEvent { at_ps: member.exit_ps, call: self.number, order, who: ENTRY | rank });
         }
     }
 
@@ -157,8 +158,12 @@ impl Running {
 
     /// Something happens. The rank that is finished by it, or `NONE`.
     #[inline]
-    pub fn handle<S: FnMut(Span)>(&mut self, event: Event, shared: &mut Shared<'_, S>) -> Result<u32> {
-        let Event { at_ps, who, .. } = event;
+    pub fn handle<S: FnMut(Span)>(
+        &mut self,
+        event: TimedEvent,
+        shared: &mut RunContext<'_, S>,
+    ) -> Result<u32> {
+        let TimedEvent { at_ps, who, .. } = event;
         if who & ENTRY != 0 {
             return self.enter(who & !ENTRY, at_ps, shared.queue);
         }
@@ -204,7 +209,7 @@ impl Running {
         who: u32,
         connection: u32,
         now_ps: u64,
-        shared: &mut Shared<'_, S>,
+        shared: &mut RunContext<'_, S>,
     ) -> Result<u32> {
         let program = &self.program;
         let message = &mut self.messages[who as usize];
@@ -244,7 +249,7 @@ impl Running {
         let (order, rank) = (message.order, step.rank);
         let arrives = message.passed == program.connections[connection as usize].hops;
         let call = self.number | if arrives { 0 } else { HEAD };
-        schedule(shared.queue, Event { at_ps, call, order, who })?;
+        schedule(shared.queue, TimedEvent { at_ps, call, order, who })?;
         Ok(if first { self.did(rank, end_ps) } else { NONE })
     }
 
@@ -284,13 +289,14 @@ impl Running {
             let arrivals = self.program.arrivals(id);
             let step = &mut self.program.steps[id as usize];
             step.next += 1;
-            let lacking = |operand: &&Arrival| operand.arrived <= step.next;
+            let lacking = |operand: &&ArrivingOperand| operand.arrived <= step.next;
             step.missing = self.program.operands[arrivals].iter().filter(lacking).count() as u32;
         }
     }
 
     fn send(&mut self, step: u32, slice: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
-        let Step { first_send, sends, slices, size, last_size, .. } = self.program.steps[step as usize];
+        let ProgramStep { first_send, sends, slices, size, last_size, .. } =
+            self.program.steps[step as usize];
         for reader in 0..sends {
             let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
             let send = first_send + reader;
@@ -317,7 +323,7 @@ impl Running {
         self.flows[connection as usize].under_way += 1;
         let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
         let order = self.messages[who as usize].order;
-        schedule(queue, Event { at_ps, call: self.number | HEAD, order, who })
+        schedule(queue, TimedEvent { at_ps, call: self.number | HEAD, order, who })
     }
 
     /// Find room for a message.
@@ -362,7 +368,7 @@ impl Program {
 
 /// Sums of times saturate; whatever does not fit ends here.
 #[inline]
-fn schedule(queue: &mut Queue, event: Event) -> Result<()> {
+fn schedule(queue: &mut Queue, event: TimedEvent) -> Result<()> {
     if event.at_ps == u64::MAX {
         return Err(too_long());
     }

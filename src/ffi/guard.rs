@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::types::pennyResult_t;
-use crate::comm::{self, Handle};
+use crate::comm::{self, CommHandle};
 use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
 
@@ -55,7 +55,7 @@ macro_rules! c_api {
                 Ok(Ok(())) => $crate::ffi::pennySuccess,
                 failure => {
                     #[allow(unused_mut)]
-                    let mut site = $crate::ffi::guard::Site::of(::std::stringify!($name));
+                    let mut site = $crate::ffi::guard::CallSite::of(::std::stringify!($name));
                     $($crate::ffi::guard::Parameter::describe(
                         &$crate::ffi::guard::as_declared!($($how)? $arg),
                         &mut site,
@@ -105,7 +105,7 @@ pub(super) trait Parameter: Sized {
     /// A pointer that is not NULL must be valid for what the function's documentation does with it.
     unsafe fn admit(self, name: &'static str) -> Result<Self::Admitted>;
     /// Adds what this parameter tells about the call, for the record of a failure.
-    fn describe(&self, _site: &mut Site) {}
+    fn describe(&self, _site: &mut CallSite) {}
 }
 
 macro_rules! admitted_as_they_are {
@@ -196,17 +196,17 @@ impl<T> Out<T> {
 pub(super) struct OrNull<T>(pub T);
 
 /// Where a failure happened.
-pub(super) struct Site {
+pub(super) struct CallSite {
     function: &'static str,
     /// The communicator that was passed, live or not.
-    pub comm: Option<Handle>,
+    pub comm: Option<CommHandle>,
     /// A group may queue calls of this function.
     pub queued: bool,
 }
 
-impl Site {
-    pub fn of(function: &'static str) -> Site {
-        Site { function, comm: None, queued: false }
+impl CallSite {
+    pub fn of(function: &'static str) -> CallSite {
+        CallSite { function, comm: None, queued: false }
     }
 
     /// Files the failure and gives its number. Nothing in here may unwind into C.
@@ -246,12 +246,12 @@ thread_local! {
 /// Only the newest may be about a communicator that is gone, so the store is bounded by the live ones.
 #[derive(Default)]
 struct LastErrors {
-    newest: Option<(Option<Handle>, CString)>,
-    older: HashMap<Handle, CString>,
+    newest: Option<(Option<CommHandle>, CString)>,
+    older: HashMap<CommHandle, CString>,
 }
 
 impl LastErrors {
-    fn file(&mut self, comm: Option<Handle>, message: &str) {
+    fn file(&mut self, comm: Option<CommHandle>, message: &str) {
         let text = CString::new(message.replace('\0', " ")).unwrap_or_default();
         if let Some((Some(of), text)) = self.newest.replace((comm, text)) {
             // Moving a CString leaves its bytes in place: a pointer that C still holds stays good.
@@ -260,7 +260,7 @@ impl LastErrors {
         }
     }
 
-    fn of(&self, comm: Option<Handle>) -> &CStr {
+    fn of(&self, comm: Option<CommHandle>) -> &CStr {
         match (&self.newest, comm) {
             (Some((of, text)), _) if comm.is_none() || of.is_none() || *of == comm => text,
             (_, Some(comm)) => self.older.get(&comm).map_or(c"", CString::as_c_str),
@@ -271,7 +271,7 @@ impl LastErrors {
 
 /// The sentence of this thread's newest failure, on `comm` if given; a failure of a call that takes no communicator
 /// counts for every one. Empty if there was none.
-pub(super) fn last_error(comm: Option<Handle>) -> *const std::ffi::c_char {
+pub(super) fn last_error(comm: Option<CommHandle>) -> *const std::ffi::c_char {
     LAST.try_with(|last| last.borrow().of(comm).as_ptr()).unwrap_or(c"".as_ptr())
 }
 

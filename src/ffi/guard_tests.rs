@@ -43,7 +43,7 @@ c_api! {
 }
 
 fn comm(number: u64) -> pennyComm_t {
-    to_c(Handle::from_bits(number))
+    to_c(CommHandle::from_bits(number))
 }
 
 fn fail(on: u64, number: c_int) -> pennyResult_t {
@@ -53,7 +53,7 @@ fn fail(on: u64, number: c_int) -> pennyResult_t {
 
 fn last(on: Option<u64>) -> &'static str {
     // SAFETY: a string that lives until the next failure; each test compares it before that.
-    unsafe { CStr::from_ptr(last_error(on.map(Handle::from_bits))) }.to_str().unwrap()
+    unsafe { CStr::from_ptr(last_error(on.map(CommHandle::from_bits))) }.to_str().unwrap()
 }
 
 #[test]

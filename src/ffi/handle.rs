@@ -3,9 +3,9 @@
 //! A handle's bits are those of [`handle`](crate::handle): a kind, a generation and an index. So a stale, foreign or invented one
 //! is recognised and refused, and C still gets a type of its own that its compiler tells from any other.
 
-use crate::comm::{Handle, StreamHandle};
+use crate::comm::{CommHandle, StreamHandle};
 use crate::error::{Error, Result};
-use crate::ffi::guard::{OrNull, Parameter, Site};
+use crate::ffi::guard::{CallSite, OrNull, Parameter};
 use crate::handle;
 
 /// What a pennyComm_t pretends to point at.
@@ -27,7 +27,7 @@ pub struct pennyStream {
 pub type pennyStream_t = *mut pennyStream;
 
 // LAYOUT: a handle's 64 bits fit a pointer.
-const _: () = assert!(size_of::<pennyComm_t>() == size_of::<Handle>());
+const _: () = assert!(size_of::<pennyComm_t>() == size_of::<CommHandle>());
 
 /// A communicator, a stream or whatever else there are handles of, as C holds it.
 pub(super) fn to_c<K, T>(handle: handle::Handle<K>) -> *mut T {
@@ -35,8 +35,8 @@ pub(super) fn to_c<K, T>(handle: handle::Handle<K>) -> *mut T {
 }
 
 /// The communicator that C means; `None` for NULL.
-pub(super) fn from_c(comm: pennyComm_t) -> Option<Handle> {
-    (!comm.is_null()).then(|| Handle::from_bits(comm.addr() as u64))
+pub(super) fn from_c(comm: pennyComm_t) -> Option<CommHandle> {
+    (!comm.is_null()).then(|| CommHandle::from_bits(comm.addr() as u64))
 }
 
 fn stream_from_c(stream: pennyStream_t) -> Option<StreamHandle> {
@@ -44,21 +44,21 @@ fn stream_from_c(stream: pennyStream_t) -> Option<StreamHandle> {
 }
 
 impl Parameter for pennyComm_t {
-    type Admitted = Handle;
-    unsafe fn admit(self, name: &'static str) -> Result<Handle> {
+    type Admitted = CommHandle;
+    unsafe fn admit(self, name: &'static str) -> Result<CommHandle> {
         from_c(self).ok_or_else(|| Error::argument(format!("{name} is NULL; pass a communicator")))
     }
-    fn describe(&self, site: &mut Site) {
+    fn describe(&self, site: &mut CallSite) {
         site.comm = from_c(*self);
     }
 }
 
 impl Parameter for OrNull<pennyComm_t> {
-    type Admitted = Option<Handle>;
-    unsafe fn admit(self, _name: &'static str) -> Result<Option<Handle>> {
+    type Admitted = Option<CommHandle>;
+    unsafe fn admit(self, _name: &'static str) -> Result<Option<CommHandle>> {
         Ok(from_c(self.0))
     }
-    fn describe(&self, site: &mut Site) {
+    fn describe(&self, site: &mut CallSite) {
         site.comm = from_c(self.0);
     }
 }
@@ -69,7 +69,7 @@ impl Parameter for pennyStream_t {
         Ok(stream_from_c(self))
     }
     /// Every call that takes a stream in this way is one that a group queues.
-    fn describe(&self, site: &mut Site) {
+    fn describe(&self, site: &mut CallSite) {
         site.queued = true;
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::handle::pennyComm_t;
 use super::semaphore::{given, pennyDevice_t, pennySemaphore_t};
-use crate::comm::{self, RemoteCopy};
+use crate::comm::{self, RemoteCopyCall};
 use crate::error::{Error, Result};
 use crate::ffi::guard::Parameter;
 
@@ -65,8 +65,8 @@ c_api! {
 }
 
 impl Parameter for *const pennyRemoteCopy_t {
-    type Admitted = RemoteCopy;
-    unsafe fn admit(self, name: &'static str) -> Result<RemoteCopy> {
+    type Admitted = RemoteCopyCall;
+    unsafe fn admit(self, name: &'static str) -> Result<RemoteCopyCall> {
         if self.is_null() {
             return Err(Error::argument(format!("{name} is NULL; pass a pennyRemoteCopy_t")));
         }
@@ -77,7 +77,7 @@ impl Parameter for *const pennyRemoteCopy_t {
         })?;
         // SAFETY: the promise to `admit`, which holds for what the description names too.
         unsafe {
-            Ok(RemoteCopy {
+            Ok(RemoteCopyCall {
                 src: copy.src.admit("src")?,
                 dst: copy.dst.admit("dst")?,
                 bytes: copy.bytes,

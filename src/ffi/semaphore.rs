@@ -7,7 +7,7 @@ use super::types::c_numbers;
 use crate::comm::{self, SemaphoreHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::Parameter;
-use crate::onesided::semaphore::Kind;
+use crate::onesided::semaphore::SemaphoreUnit;
 use crate::onesided::{Device, MESH_DIMS};
 
 /// What a pennySemaphore_t pretends to point at.
@@ -154,14 +154,17 @@ pub(super) fn given(sem: pennySemaphore_t) -> Option<SemaphoreHandle> {
 }
 
 impl Parameter for pennySemaphoreKind_t {
-    type Admitted = Kind;
-    unsafe fn admit(self, name: &'static str) -> Result<Kind> {
-        [Kind::Dma, Kind::Regular].into_iter().find(|&kind| kind as c_int == self.0).ok_or_else(|| {
-            Error::argument(format!(
-                "{name} is {}, no pennySemaphoreKind_t; it is pennySemaphoreDma or pennySemaphoreRegular",
-                self.0
-            ))
-        })
+    type Admitted = SemaphoreUnit;
+    unsafe fn admit(self, name: &'static str) -> Result<SemaphoreUnit> {
+        [SemaphoreUnit::Dma, SemaphoreUnit::Regular]
+            .into_iter()
+            .find(|&kind| kind as c_int == self.0)
+            .ok_or_else(|| {
+                Error::argument(format!(
+                    "{name} is {}, no pennySemaphoreKind_t; it is pennySemaphoreDma or pennySemaphoreRegular",
+                    self.0
+                ))
+            })
     }
 }
 

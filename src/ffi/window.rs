@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::guard::Parameter;
 use super::handle::{pennyComm_t, pennyStream_t, to_c};
 use super::types::pennyDataType_t;
-use crate::comm::{self, Awaited, Counter, Put, Signal, WindowHandle};
+use crate::comm::{self, AwaitedSignals, Counter, Put, Signal, WindowHandle};
 use crate::error::{Error, Result};
 
 /// What a pennyWindow_t pretends to point at.
@@ -63,9 +63,9 @@ impl Parameter for *mut pennyWaitSignalDesc_t {
 }
 
 impl pennyWaitSignalDesc_t {
-    fn awaited(self) -> Awaited {
+    fn awaited(self) -> AwaitedSignals {
         let counter = Counter { peer: self.peer, index: self.sigIdx, context: self.ctx };
-        Awaited { count: self.opCnt, counter }
+        AwaitedSignals { count: self.opCnt, counter }
     }
 }
 

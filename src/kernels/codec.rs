@@ -15,7 +15,7 @@
 /// A small float, by its numbers.
 pub trait Format {
     /// An unsigned integer of its size.
-    type Code: Code;
+    type Code: FloatBits;
     /// Mantissa bits.
     const MANTISSA: u32;
     /// Exponent bias.
@@ -55,7 +55,7 @@ format!(E4m3, u8, 3, 7, 0x7e, 0x7f, 0x7f);
 format!(E5m2, u8, 2, 15, 0x7c, 0x7c, 0x7e);
 
 /// The unsigned integers that hold small floats.
-pub trait Code: Copy {
+pub trait FloatBits: Copy {
     /// Bits.
     const BITS: u32;
     /// Zero-extended.
@@ -66,7 +66,7 @@ pub trait Code: Copy {
 
 macro_rules! code {
     ($($t:ty)*) => {$(
-        impl Code for $t {
+        impl FloatBits for $t {
             const BITS: u32 = <$t>::BITS;
             #[inline(always)]
             fn to_u32(self) -> u32 {

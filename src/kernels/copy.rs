@@ -1,6 +1,6 @@
 //! Moving and clearing bytes, through the caches or around them.
 
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 
 /// Bytes of a cache line: what one non-temporal write fills.
 pub(super) const LINE: usize = 64;
@@ -9,7 +9,7 @@ pub(super) const LINE: usize = 64;
 ///
 /// `around` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.
-pub fn copy(dst: View<'_>, src: View<'_>, around: bool) {
+pub fn copy(dst: Payload<'_>, src: Payload<'_>, around: bool) {
     assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
     if dst.addr() == src.addr() {
         return;
@@ -32,7 +32,7 @@ pub fn copy(dst: View<'_>, src: View<'_>, around: bool) {
 }
 
 /// The first 8 bytes as a number, missing ones 0: an element as a program passes it.
-pub fn bits(from: View<'_>) -> u64 {
+pub fn bits(from: Payload<'_>) -> u64 {
     let mut bytes = [0; 8];
     let n = from.bytes().min(8);
     // SAFETY: n bytes are readable there, and as many fit.
@@ -41,20 +41,20 @@ pub fn bits(from: View<'_>) -> u64 {
 }
 
 /// The lowest bytes of a number, as many as the place holds.
-pub fn put_bits(to: View<'_>, value: u64) {
+pub fn put_bits(to: Payload<'_>, value: u64) {
     let bytes = value.to_le_bytes();
     // SAFETY: a destination view is writable for its length, of which at most 8 bytes are used.
     unsafe { to.addr().copy_from_nonoverlapping(bytes.as_ptr(), to.bytes().min(8)) };
 }
 
 /// Set every byte to 0.
-pub fn zero(dst: View<'_>) {
+pub fn zero(dst: Payload<'_>) {
     // SAFETY: a destination view is writable for its length.
     unsafe { dst.addr().write_bytes(0, dst.bytes()) }
 }
 
 /// Take the first `lines` cache lines of what is about to be overwritten, and wait until this core owns them.
-pub fn claim(dst: View<'_>, lines: usize) {
+pub fn claim(dst: Payload<'_>, lines: usize) {
     let lines = lines.min(dst.bytes() / LINE);
     for at in 0..lines {
         // SAFETY: a destination view is writable for its length.

@@ -1,6 +1,6 @@
 //! Instruction sets, and the stages that each compiles from the same loops.
 
-use super::Source;
+use super::FoldSource;
 use super::codec::{Bfloat, E4m3, E5m2, Half};
 use super::combine::{self, And, Combine, Max, Min, Or, Prod, Sum, Xor};
 use super::small::{self, Codec};
@@ -87,7 +87,7 @@ pub(super) enum Stages {
         /// Does the operation divide at its end?
         divides: bool,
         /// See [`small::fold`].
-        fold: unsafe fn(*mut u8, &[Source<'_>], usize, usize, Option<u32>),
+        fold: unsafe fn(*mut u8, &[FoldSource<'_>], usize, usize, Option<u32>),
     },
 }
 
@@ -120,7 +120,7 @@ macro_rules! instruction_set {
             $(#[$feature])?
             unsafe fn fold<C: Codec<$lanes>, O: Combine<$lanes>, M: Map<$lanes>>(
                 out: *mut u8,
-                sources: &[Source<'_>],
+                sources: &[FoldSource<'_>],
                 offset: usize,
                 n: usize,
                 divisor: Option<u32>,

@@ -50,16 +50,16 @@ mod x86;
 pub use copy::{bits, claim, copy, put_bits, zero};
 pub use isa::Isa;
 
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::types::{DataType, RedOp};
 use isa::Stages;
 use std::mem::MaybeUninit;
 
 /// One operand of a fold.
 #[derive(Clone, Copy)]
-pub struct Source<'a> {
+pub struct FoldSource<'a> {
     /// Where its elements are; they need not be aligned.
-    pub view: View<'a>,
+    pub view: Payload<'a>,
     /// A rank's own untouched input, so the operation's map (square, x != 0) applies to it.
     pub raw: bool,
 }
@@ -68,14 +68,14 @@ pub struct Source<'a> {
 #[derive(Clone, Copy)]
 pub struct Dest<'a> {
     /// Where its elements go; they need not be aligned.
-    pub view: View<'a>,
+    pub view: Payload<'a>,
     /// Write around the caches, if the place is aligned to 64 bytes: for what this core does not read again soon.
     pub around: bool,
 }
 
 impl<'a> Dest<'a> {
     /// Through the caches.
-    pub const fn cached(view: View<'a>) -> Dest<'a> {
+    pub const fn cached(view: Payload<'a>) -> Dest<'a> {
         Dest { view, around: false }
     }
 }
@@ -115,7 +115,7 @@ impl Fold {
     /// A destination may be exactly a source, at the same address, or share no byte with it. Panics if a view is too short
     /// or nothing is given to fold.
     #[inline]
-    pub fn fold(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
+    pub fn fold(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
         if let (&[a, b], &[Dest { view: dest, around: false }], Stages::Plain { map, pair, onto, divide }) =
             (sources, dests, self.stages)
@@ -130,7 +130,7 @@ impl Fold {
     }
 
     /// See [`Fold::fold`].
-    fn fold_any(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
+    fn fold_any(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
         assert!(!sources.is_empty(), "a fold has at least one source");
         assert!(sources.iter().all(|s| s.view.bytes() >= bytes), "a source of a fold is too short");
@@ -181,7 +181,7 @@ impl Fold {
     /// # Safety
     /// `sources` and `dests` hold `count` elements; destinations are writable.
     #[inline(never)] // its blocks would burden the stack of the short folds above
-    unsafe fn fold_blocks(&self, sources: &[Source<'_>], dests: &[Dest<'_>], count: usize, divide: bool) {
+    unsafe fn fold_blocks(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, divide: bool) {
         let (mut first, mut second) =
             (Block([MaybeUninit::uninit(); BLOCK]), Block([MaybeUninit::uninit(); BLOCK]));
         let (acc, room) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
@@ -202,7 +202,7 @@ impl Fold {
                         acc
                     }
                     Stages::Plain { map, pair, onto, divide: divider } => {
-                        let operand = |source: &Source<'_>, room: *mut u8| {
+                        let operand = |source: &FoldSource<'_>, room: *mut u8| {
                             let payload = source.view.addr().add(offset);
                             let Some(map) = map.filter(|_| source.raw) else { return payload };
                             room.copy_from_nonoverlapping(payload, n * self.size);
@@ -240,8 +240,8 @@ impl Fold {
 }
 
 /// Is every destination exactly a source, or apart from it, in the first so many bytes?
-fn apart(sources: &[Source<'_>], dests: &[Dest<'_>], bytes: usize) -> bool {
-    let pair = |d: &Dest<'_>, s: &Source<'_>| {
+fn apart(sources: &[FoldSource<'_>], dests: &[Dest<'_>], bytes: usize) -> bool {
+    let pair = |d: &Dest<'_>, s: &FoldSource<'_>| {
         s.view.addr() == d.view.addr() || !s.view.part(0, bytes).overlaps(d.view.part(0, bytes))
     };
     dests.iter().all(|d| sources.iter().all(|s| pair(d, s)))

@@ -3,7 +3,7 @@
 //! One loop for every format, operation and instruction set; an instruction set gives [`Codec`]s and the operations on its
 //! registers. What every architecture has is [`Floats`], an array that the compiler may put in whatever registers exist.
 
-use super::Source;
+use super::FoldSource;
 use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
 use super::rest;
@@ -44,7 +44,7 @@ pub trait Codec<L> {
 #[inline(always)]
 pub unsafe fn fold<L, C, O, M>(
     out: *mut u8,
-    sources: &[Source<'_>],
+    sources: &[FoldSource<'_>],
     offset: usize,
     n: usize,
     divisor: Option<u32>,
@@ -85,7 +85,7 @@ pub unsafe fn fold<L, C, O, M>(
 #[inline(always)]
 unsafe fn steps<L, C, O, M>(
     out: *mut u8,
-    sources: &[Source<'_>],
+    sources: &[FoldSource<'_>],
     offset: usize,
     whole: usize,
     divisor: Option<u32>,
@@ -121,7 +121,7 @@ unsafe fn steps<L, C, O, M>(
 /// # Safety
 /// The sources hold them, from `offset` bytes on.
 #[inline(always)]
-unsafe fn step<L, C, O, M>(sources: &[Source<'_>], offset: usize, i: usize) -> L
+unsafe fn step<L, C, O, M>(sources: &[FoldSource<'_>], offset: usize, i: usize) -> L
 where
     L: Copy + Divide,
     C: Codec<L>,
@@ -144,7 +144,7 @@ where
 /// # Safety
 /// The source holds `bytes` bytes at `offset`.
 #[inline(always)]
-unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &Source<'_>, offset: usize, bytes: usize) -> L {
+unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &FoldSource<'_>, offset: usize, bytes: usize) -> L {
     // SAFETY: the caller's promise; the words hold a step of any format.
     unsafe {
         let codes = rest::read::<WORDS>(source.view.addr().add(offset), bytes);

@@ -3,8 +3,8 @@
 mod paths;
 
 use super::codec::{self, Bfloat, E4m3, E5m2, Format, Half};
-use super::{Dest, Fold, Isa, Source, copy, oracle, zero};
-use crate::memory::view::View;
+use super::{Dest, Fold, FoldSource, Isa, copy, oracle, zero};
+use crate::memory::view::Payload;
 use crate::types::{DataType, RedOp};
 use proptest::prelude::*;
 
@@ -73,9 +73,9 @@ impl Room {
         bytes[start..start + contents.len()].copy_from_slice(contents);
         Room { bytes, start, len: contents.len() }
     }
-    fn view(&mut self) -> View<'static> {
+    fn view(&mut self) -> Payload<'static> {
         // SAFETY: the test keeps the room while it uses the view; start + len lies within.
-        unsafe { View::from_raw(self.bytes.as_mut_ptr().add(self.start), self.len) }
+        unsafe { Payload::from_raw(self.bytes.as_mut_ptr().add(self.start), self.len) }
     }
     #[track_caller]
     fn assert_holds(&self, expected: &[u8], what: &str) {
@@ -117,10 +117,10 @@ fn check(
     let blank = vec![0x5a; count * dtype.size()];
     let mut apart: Vec<Room> = (0..dests).map(|_| Room::new(&blank, misaligned())).collect();
 
-    let operands: Vec<Source<'_>> = sources
+    let operands: Vec<FoldSource<'_>> = sources
         .iter_mut()
         .zip(&inputs)
-        .map(|(room, input)| Source { view: room.view(), raw: input.1 })
+        .map(|(room, input)| FoldSource { view: room.view(), raw: input.1 })
         .collect();
     let mut targets: Vec<Dest<'_>> =
         apart.iter_mut().map(|room| Dest { view: room.view(), around: noise.flip() }).collect();
@@ -202,7 +202,7 @@ fn keeps_every_small_value(isa: Isa) {
         let expected: Vec<u8> = codes.flat_map(|x| plain(x).to_le_bytes().into_iter().take(size)).collect();
         let (mut a, mut b, mut out) =
             (Room::new(&all, 0), Room::new(&all, 1), Room::new(&vec![0; all.len()], 3));
-        let sources = [a.view(), b.view()].map(|view| Source { view, raw: true });
+        let sources = [a.view(), b.view()].map(|view| FoldSource { view, raw: true });
         let fold = Fold::on(isa, dtype, RedOp::Max, 2).expect("a served operation");
         fold.fold(&sources, &[Dest::cached(out.view())], all.len() / size, true);
         out.assert_holds(&expected, dtype.name());
@@ -345,7 +345,7 @@ fn one_source_without_work_keeps_its_nan() {
     let signalling = 0xffa0_0001_u32.to_le_bytes();
     let (mut from, mut to) = (Room::new(&signalling, 0), Room::new(&[0; 4], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 1, true);
+    fold.fold(&[FoldSource { view: from.view(), raw: true }], &[Dest::cached(to.view())], 1, true);
     to.assert_holds(&signalling, "copy");
 }
 
@@ -354,7 +354,7 @@ fn one_source_without_work_keeps_its_nan() {
 fn a_short_source_is_refused() {
     let (mut from, mut to) = (Room::new(&[0; 7], 0), Room::new(&[0; 8], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
+    fold.fold(&[FoldSource { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_short_source_is_refused() {
 fn a_short_destination_is_refused() {
     let (mut from, mut to) = (Room::new(&[0; 8], 0), Room::new(&[0; 7], 0));
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).expect("float32 has sums");
-    fold.fold(&[Source { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
+    fold.fold(&[FoldSource { view: from.view(), raw: true }], &[Dest::cached(to.view())], 2, true);
 }
 
 proptest! {
@@ -389,11 +389,11 @@ proptest! {
         let mut rooms: Vec<Room> = (0..k).map(|_| Room::new(&noise.elements(dtype, 200), noise.below(64))).collect();
         let blank = vec![0; 200 * dtype.size()];
         let (mut whole, mut sliced) = (Room::new(&blank, 0), Room::new(&blank, 5));
-        let views: Vec<View<'_>> = rooms.iter_mut().map(Room::view).collect();
+        let views: Vec<Payload<'_>> = rooms.iter_mut().map(Room::view).collect();
         let fold = Fold::new(dtype, op, k as u32).expect("a served operation");
-        let run = |dest: View<'_>, from: usize, to: usize| {
+        let run = |dest: Payload<'_>, from: usize, to: usize| {
             let (offset, bytes) = (from * dtype.size(), (to - from) * dtype.size());
-            let sources: Vec<_> = views.iter().map(|v| Source { view: v.part(offset, bytes), raw: true }).collect();
+            let sources: Vec<_> = views.iter().map(|v| FoldSource { view: v.part(offset, bytes), raw: true }).collect();
             fold.fold(&sources, &[Dest::cached(dest.part(offset, bytes))], to - from, true);
         };
         run(whole.view(), 0, 200);

@@ -18,8 +18,8 @@
 //!
 //! A thread counts the rounds that it has ended. A slow one still sees the verdict of its round: the next cannot end without it.
 
-use super::planted::{Site, is, order};
-use crate::memory::mailbox::Head;
+use super::planted::{PlantedSite, is, order};
+use crate::memory::mailbox::MailboxHeader;
 use crate::sync::prim::model::Ordering;
 
 /// The most threads that can be counted: 1024 ranks of 64.
@@ -37,12 +37,12 @@ fn of_round(census: u64, round: u64) -> bool {
     (census & ROUND != 0) == (round & 1 == 1)
 }
 
-impl Head {
+impl MailboxHeader {
     /// Be idle. The census as it is now, for [`conclude`](Self::conclude).
     pub(super) fn enter(&self, vote: bool) -> u64 {
-        let more = if is(Site::Version) { share(vote) } else { share(vote) + VERSION };
+        let more = if is(PlantedSite::Version) { share(vote) } else { share(vote) + VERSION };
         // ORDER: whatever this thread has sent and freed comes before; partner: the last one's entry.
-        self.census.0.fetch_add(more, order(Site::EnterIdle, Ordering::AcqRel)).wrapping_add(more)
+        self.census.0.fetch_add(more, order(PlantedSite::EnterIdle, Ordering::AcqRel)).wrapping_add(more)
     }
 
     /// Be idle no more. False if the round has ended meanwhile: then there is, or will be at once, a verdict.
@@ -50,7 +50,7 @@ impl Head {
         let mut census = self.census.0.load(Ordering::Acquire);
         // BOUND: a retry means that another thread has entered or left.
         while of_round(census, round) {
-            let more = if is(Site::Version) { 0 } else { VERSION };
+            let more = if is(PlantedSite::Version) { 0 } else { VERSION };
             let after = census.wrapping_add(more).wrapping_sub(share(vote));
             // ORDER: what this thread does from now on comes after; partner: `conclude`'s exchange.
             match self.census.0.compare_exchange(census, after, Ordering::AcqRel, Ordering::Acquire) {
@@ -82,7 +82,7 @@ impl Head {
         self.ended_ps.store(now_ps(), Ordering::Relaxed);
         let all_true = (census / VOTE) & COUNT == threads as u64;
         // ORDER: who sees the verdict may send to who has not seen it yet; partner: `verdict`.
-        let release = order(Site::Verdict, Ordering::Release);
+        let release = order(PlantedSite::Verdict, Ordering::Release);
         self.verdict.0.store((round + 1) << 1 | all_true as u64, release);
         true
     }

@@ -50,7 +50,7 @@ pub use set::{Mailboxes, prepare};
 
 #[cfg(test)]
 pub use crate::memory::mailbox::FLIT;
-pub use crate::memory::mailbox::Shape;
+pub use crate::memory::mailbox::MailboxShape;
 
 /// A count that one thread at a time changes and others read.
 type Counter = crate::sync::prim::model::AtomicU64;

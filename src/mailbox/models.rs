@@ -3,8 +3,8 @@
 //! What runs here is the library's code over words that loom watches, and payload that loom knows to be written or read. Each
 //! model is run as it is, and then once for each line that can be broken (`planted.rs`): then it must fail.
 
-use super::planted::{Site, plant};
-use crate::memory::mailbox::{Head, Slot, Words};
+use super::planted::{PlantedSite, plant};
+use crate::memory::mailbox::{MailboxHeader, MailboxWords, Slot};
 use crate::sync::prim::model::{AtomicU32, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A mailbox whose payload is one word a slot.
 struct Shelf {
-    head: Head,
+    head: MailboxHeader,
     slots: Vec<Slot>,
     tails: Vec<AtomicU32>,
     entries: Vec<AtomicU32>,
@@ -26,7 +26,7 @@ impl Shelf {
     fn new(slots: usize) -> Shelf {
         let capacity = slots.next_power_of_two();
         let shelf = Shelf {
-            head: Head::default(),
+            head: MailboxHeader::default(),
             slots: (0..slots).map(|_| Slot::default()).collect(),
             tails: (0..STRIDE).map(|_| AtomicU32::new(0)).collect(),
             entries: (0..capacity * STRIDE).map(|_| AtomicU32::new(0)).collect(),
@@ -36,8 +36,8 @@ impl Shelf {
         shelf
     }
 
-    fn words(&self) -> Words<'_> {
-        Words {
+    fn words(&self) -> MailboxWords<'_> {
+        MailboxWords {
             head: &self.head,
             slots: &self.slots,
             tails: &self.tails,
@@ -89,8 +89,8 @@ impl Shelf {
 }
 
 /// The model holds as it is, and fails with each of these lines broken.
-fn prove(sites: &[Site], model: impl Fn() + Send + Sync + Clone + 'static) {
-    let run = |site: Option<Site>| {
+fn prove(sites: &[PlantedSite], model: impl Fn() + Send + Sync + Clone + 'static) {
+    let run = |site: Option<PlantedSite>| {
         plant(site);
         let model = model.clone();
         let ended = catch_unwind(AssertUnwindSafe(move || {
@@ -109,7 +109,7 @@ fn prove(sites: &[Site], model: impl Fn() + Send + Sync + Clone + 'static) {
 
 #[test]
 fn model_a_slot_has_one_owner_at_a_time() {
-    prove(&[Site::Claim, Site::GiveBack, Site::Tag], || {
+    prove(&[PlantedSite::Claim, PlantedSite::GiveBack, PlantedSite::Tag], || {
         let shelf = Arc::new(Shelf::new(2));
         let theirs = shelf.clone();
         let other = thread::spawn(move || {
@@ -140,7 +140,7 @@ fn model_a_slot_has_one_owner_at_a_time() {
 
 #[test]
 fn model_a_message_comes_whole_and_to_all_or_to_none_yet() {
-    prove(&[Site::Commit, Site::Committed, Site::Early], || {
+    prove(&[PlantedSite::Commit, PlantedSite::Committed, PlantedSite::Early], || {
         let shelf = Arc::new(Shelf::new(1));
         let theirs = shelf.clone();
         let sender = thread::spawn(move || theirs.send(0b11, 7));
@@ -157,7 +157,7 @@ fn model_a_message_comes_whole_and_to_all_or_to_none_yet() {
 
 #[test]
 fn model_an_entry_never_shows_the_message_that_was_in_its_slot_before() {
-    prove(&[Site::Entry, Site::SeeEntry], || {
+    prove(&[PlantedSite::Entry, PlantedSite::SeeEntry], || {
         let shelf = Arc::new(Shelf::new(1));
         let theirs = shelf.clone();
         let sender = thread::spawn(move || {
@@ -174,7 +174,7 @@ fn model_an_entry_never_shows_the_message_that_was_in_its_slot_before() {
 
 #[test]
 fn model_two_senders_lose_nothing_and_all_receivers_see_one_order() {
-    prove(&[Site::Lock, Site::Unlock], || {
+    prove(&[PlantedSite::Lock, PlantedSite::Unlock], || {
         let shelf = Arc::new(Shelf::new(2));
         let theirs = shelf.clone();
         let sender = thread::spawn(move || theirs.send(0b11, 1));
@@ -189,7 +189,7 @@ fn model_two_senders_lose_nothing_and_all_receivers_see_one_order() {
 
 #[test]
 fn model_a_slot_is_written_again_only_after_its_last_reader() {
-    prove(&[Site::Release], || {
+    prove(&[PlantedSite::Release], || {
         let shelf = Arc::new(Shelf::new(1));
         shelf.send(0b11, 1);
         let theirs = shelf.clone();
@@ -270,7 +270,7 @@ impl Pair {
 
 #[test]
 fn model_idle_is_found_and_never_while_a_message_is_under_way() {
-    prove(&[Site::Version, Site::EnterIdle], || {
+    prove(&[PlantedSite::Version, PlantedSite::EnterIdle], || {
         let pair = Arc::new(Pair::new());
         let enter = |pair: &Pair| {
             let counts = &pair.boxes[0].head;
@@ -308,7 +308,7 @@ fn model_idle_is_found_and_never_while_a_message_is_under_way() {
 
 #[test]
 fn model_votes_are_counted_and_who_learns_the_verdict_sees_all_work() {
-    prove(&[Site::Verdict, Site::EnterIdle], || {
+    prove(&[PlantedSite::Verdict, PlantedSite::EnterIdle], || {
         let pair = Arc::new(Pair::new());
         let part = |pair: &Pair, me: usize| {
             // SAFETY: loom checks that nobody reads meanwhile.

@@ -5,7 +5,7 @@ use crate::sync::prim::model::Ordering;
 
 /// A line that a model can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Site {
+pub(super) enum PlantedSite {
     /// `claim` does not acquire.
     Claim,
     /// `claim` does not bump the tag.
@@ -39,14 +39,14 @@ pub(super) enum Site {
 /// The ordering of a line; relaxed if the line is broken.
 #[cfg(not(loom))]
 #[inline(always)]
-pub(super) const fn order(_site: Site, right: Ordering) -> Ordering {
+pub(super) const fn order(_site: PlantedSite, right: Ordering) -> Ordering {
     right
 }
 
 /// Is the line broken?
 #[cfg(not(loom))]
 #[inline(always)]
-pub(super) const fn is(_site: Site) -> bool {
+pub(super) const fn is(_site: PlantedSite) -> bool {
     false
 }
 
@@ -55,23 +55,23 @@ pub(super) use on_purpose::{is, order, plant};
 
 #[cfg(loom)]
 mod on_purpose {
-    use super::{Ordering, Site};
+    use super::{Ordering, PlantedSite};
     use std::cell::Cell;
 
     thread_local! {
         // The model checker runs all threads of a model on the one that started it.
-        static PLANTED: Cell<Option<Site>> = const { Cell::new(None) };
+        static PLANTED: Cell<Option<PlantedSite>> = const { Cell::new(None) };
     }
 
     /// Break a line of what this thread runs, or none.
     #[cfg(test)]
-    pub fn plant(site: Option<Site>) {
+    pub fn plant(site: Option<PlantedSite>) {
         PLANTED.with(|planted| planted.set(site));
     }
-    pub fn is(site: Site) -> bool {
+    pub fn is(site: PlantedSite) -> bool {
         PLANTED.with(|planted| planted.get() == Some(site))
     }
-    pub fn order(site: Site, right: Ordering) -> Ordering {
+    pub fn order(site: PlantedSite, right: Ordering) -> Ordering {
         if is(site) { Ordering::Relaxed } else { right }
     }
 }

@@ -17,17 +17,17 @@
 //! long as the entries take, never during a copy. What it costs is one exchange a message, where entries without it would need
 //! one for each addressed thread: 64 for a message to all.
 
-use super::planted::{Site, order};
-use crate::memory::mailbox::Words;
+use super::planted::{PlantedSite, order};
+use crate::memory::mailbox::MailboxWords;
 use crate::sync::prim::model::{AtomicU32, Ordering};
 use crate::types::Rank;
 
-impl Words<'_> {
+impl MailboxWords<'_> {
     /// Be the one who inserts.
     pub(super) fn try_lock(&self, rank: Rank) -> bool {
         let lock = &self.head.lock;
         // ORDER: partner of the store in `unlock`.
-        let acquire = order(Site::Lock, Ordering::Acquire);
+        let acquire = order(PlantedSite::Lock, Ordering::Acquire);
         lock.load(Ordering::Relaxed) == 0
             && lock.compare_exchange(0, rank + 1, acquire, Ordering::Relaxed).is_ok()
     }
@@ -35,7 +35,7 @@ impl Words<'_> {
     /// Let others insert.
     pub(super) fn unlock(&self) {
         // ORDER: publishes tails and entries to the next holder; partner: `try_lock`.
-        self.head.lock.store(0, order(Site::Unlock, Ordering::Release));
+        self.head.lock.store(0, order(PlantedSite::Unlock, Ordering::Release));
     }
 
     /// Who inserts now?
@@ -47,7 +47,7 @@ impl Words<'_> {
     /// mask is a thread's.
     pub(super) fn insert(&self, slot: u32, mask: u64, bytes: u64) {
         let count = mask.count_ones();
-        if super::planted::is(Site::Early) {
+        if super::planted::is(PlantedSite::Early) {
             self.commit(slot, count);
         }
         let mut left = mask;
@@ -59,10 +59,11 @@ impl Words<'_> {
             let at = tail.load(Ordering::Relaxed);
             // ORDER: who sees the entry sees a slot that is free or newer, never the count of the message that it held
             // before; partner: `head`.
-            self.entry(thread, at).store(slot << 1 | self.lap(at), order(Site::Entry, Ordering::Release));
+            self.entry(thread, at)
+                .store(slot << 1 | self.lap(at), order(PlantedSite::Entry, Ordering::Release));
             tail.store(at.wrapping_add(1), Ordering::Relaxed);
         }
-        if !super::planted::is(Site::Early) {
+        if !super::planted::is(PlantedSite::Early) {
             self.commit(slot, count);
         }
         let add = |counter: &super::Counter, more: u64| {
@@ -76,7 +77,7 @@ impl Words<'_> {
     /// The slot of the message at a thread's position, if one has come.
     pub(super) fn head(&self, thread: u32, position: u32) -> Option<u32> {
         // ORDER: partner of the store in `insert`.
-        let entry = self.entry(thread, position).load(order(Site::SeeEntry, Ordering::Acquire));
+        let entry = self.entry(thread, position).load(order(PlantedSite::SeeEntry, Ordering::Acquire));
         let slot = entry >> 1;
         (entry & 1 == self.lap(position) && self.committed(slot)).then_some(slot)
     }

@@ -1,11 +1,11 @@
 //! Receiving, and being done with what was received.
 
-use super::seat::Sitting;
-use super::set::{Awaited, Mailboxes};
+use super::seat::ThreadGuard;
+use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::FLIT;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -36,7 +36,7 @@ impl Mailboxes {
                 head = words.head(thread, position);
                 head.is_some()
             };
-            self.wait(thread, ready, || self.hope(), || Awaited::of_all("a message"))?;
+            self.wait(thread, ready, || self.hope(), || AwaitedRanks::of_all("a message"))?;
         }
         let slot = head.ok_or_else(|| Error::internal("a wait for a message ended without one"))?;
         self.open_letter(&sitting, slot)
@@ -65,12 +65,12 @@ impl Mailboxes {
 
     /// A program that polls has to learn, too, that nothing can come any more.
     #[inline]
-    fn nothing(&self, sitting: &Sitting<'_>) -> Result<()> {
+    fn nothing(&self, sitting: &ThreadGuard<'_>) -> Result<()> {
         if sitting.in_vain() { self.looked_in_vain() } else { Ok(()) }
     }
 
     #[inline]
-    fn open_letter(&self, sitting: &Sitting<'_>, slot: u32) -> Result<Message> {
+    fn open_letter(&self, sitting: &ThreadGuard<'_>, slot: u32) -> Result<Message> {
         let (block, line) = (self.mine(), &self.mine().words().slots[slot as usize]);
         sitting.hold(slot);
         let (source, flits) = (line.source.load(Ordering::Relaxed), line.flits.load(Ordering::Relaxed));
@@ -91,7 +91,7 @@ impl Mailboxes {
     }
 
     /// Copies a message that a thread has received; how many bytes, at most those of `into`.
-    pub fn read(&self, message: &Message, into: View<'_>) -> Result<usize> {
+    pub fn read(&self, message: &Message, into: Payload<'_>) -> Result<usize> {
         let block = self.mine();
         let slot =
             block.slot_at(message.data).ok_or_else(|| Error::internal("a message outside of its mailbox"))?;

@@ -1,6 +1,6 @@
 //! Waiting for whatever comes first, and for the end of all work.
 
-use super::set::{Awaited, Mailboxes};
+use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
@@ -51,10 +51,10 @@ impl Mailboxes {
         };
         let what = || match (dest, want.recv) {
             (Some(dest), true) => {
-                Awaited::of_all(format!("a message, or a free slot of rank {dest}'s mailbox"))
+                AwaitedRanks::of_all(format!("a message, or a free slot of rank {dest}'s mailbox"))
             }
-            (Some(dest), false) => Awaited::of(dest, format!("a free slot of rank {dest}'s mailbox")),
-            (None, _) => Awaited::of_all("a message"),
+            (Some(dest), false) => AwaitedRanks::of(dest, format!("a free slot of rank {dest}'s mailbox")),
+            (None, _) => AwaitedRanks::of_all("a message"),
         };
         match dest {
             Some(dest) => self.announced(thread, dest, || self.wait(thread, ready, watch, what))?,
@@ -93,7 +93,7 @@ impl Mailboxes {
             let watch =
                 || self.transport.check_ranks((0..self.transport.nranks()).filter(|&r| r != self.rank()));
             let watch = || self.hope().and_then(|()| watch());
-            let ended = self.wait(thread, ready, watch, || Awaited::of_all(self.who_works()));
+            let ended = self.wait(thread, ready, watch, || AwaitedRanks::of_all(self.who_works()));
             words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
             ended
         };
@@ -108,7 +108,7 @@ impl Mailboxes {
                 thread,
                 ready,
                 || self.hope(),
-                || Awaited::of_all("the verdict of the rank that ended a round"),
+                || AwaitedRanks::of_all("the verdict of the rank that ended a round"),
             )?;
         }
         sitting.end_round();
@@ -133,7 +133,7 @@ impl Mailboxes {
     /// Which threads are not idle, in words.
     fn who_works(&self) -> String {
         const SHOWN: usize = 8;
-        let works = |(rank, block): (Rank, &crate::memory::mailbox::Block)| {
+        let works = |(rank, block): (Rank, &crate::memory::mailbox::MailboxMemory)| {
             let idle = block.words().head.idle.0.load(Ordering::Relaxed);
             (0..block.shape().threads)
                 .filter(move |t| idle >> t & 1 == 0)

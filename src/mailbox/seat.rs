@@ -5,14 +5,14 @@
 
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 
-/// `Seat::taken`: by a call.
+/// `ThreadState::taken`: by a call.
 const TAKEN: u32 = 1;
-/// `Seat::taken`: for good.
+/// `ThreadState::taken`: for good.
 const CLOSED: u32 = 2;
 
 /// A thread's place at its mailbox. What is in it is changed by who sits there.
 #[repr(align(128))]
-pub(super) struct Seat {
+pub(super) struct ThreadState {
     taken: AtomicU32,
     /// Position in its queue.
     position: AtomicU32,
@@ -41,12 +41,12 @@ pub(super) enum Refusal {
 }
 
 /// Sits in a seat until it is dropped.
-pub(super) struct Sitting<'a>(&'a Seat);
+pub(super) struct ThreadGuard<'a>(&'a ThreadState);
 
-impl Seat {
+impl ThreadState {
     /// At a mailbox of so many slots.
-    pub fn new(slots: u32, flits: u32) -> Seat {
-        Seat {
+    pub fn new(slots: u32, flits: u32) -> ThreadState {
+        ThreadState {
             taken: AtomicU32::new(0),
             position: AtomicU32::new(0),
             flits: AtomicU32::new(flits),
@@ -61,10 +61,10 @@ impl Seat {
 
     /// Sit down.
     #[inline]
-    pub fn take(&self) -> Result<Sitting<'_>, Refusal> {
-        // ORDER: what the last one to sit here did is seen; partner: the store in `Sitting::drop`.
+    pub fn take(&self) -> Result<ThreadGuard<'_>, Refusal> {
+        // ORDER: what the last one to sit here did is seen; partner: the store in `ThreadGuard::drop`.
         match self.taken.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Sitting(self)),
+            Ok(_) => Ok(ThreadGuard(self)),
             Err(TAKEN) => Err(Refusal::Taken),
             Err(_) => Err(Refusal::Closed),
         }
@@ -93,7 +93,7 @@ impl Seat {
     }
 }
 
-impl Drop for Sitting<'_> {
+impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         self.0.taken.store(0, Ordering::Release);
     }
@@ -103,7 +103,7 @@ fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-impl Sitting<'_> {
+impl ThreadGuard<'_> {
     pub fn position(&self) -> u32 {
         self.0.position.load(Ordering::Relaxed)
     }

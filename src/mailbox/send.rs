@@ -1,9 +1,9 @@
 //! Sending.
 
-use super::set::{Awaited, Mailboxes};
+use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::mailbox::{Block, FLIT};
+use crate::memory::mailbox::{FLIT, MailboxMemory};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
@@ -100,7 +100,7 @@ impl Mailboxes {
             let what = format!(
                 "a free slot of rank {dest}'s mailbox (its threads do not receive and free the {slots} messages in it)"
             );
-            Awaited::of(dest, what)
+            AwaitedRanks::of(dest, what)
         };
         self.announced(thread, dest, || self.wait(thread, ready, || self.able(dest), what))?;
         claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
@@ -163,9 +163,9 @@ impl Mailboxes {
         let words = self.words(dest);
         let what = || match words.holder() {
             Some(rank) if rank < self.transport.nranks() => {
-                Awaited::of(rank, format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"))
+                AwaitedRanks::of(rank, format!("its turn at rank {dest}'s mailbox, which rank {rank} holds"))
             }
-            _ => Awaited::of_all(format!("its turn at rank {dest}'s mailbox")),
+            _ => AwaitedRanks::of_all(format!("its turn at rank {dest}'s mailbox")),
         };
         // Nobody is woken when a turn ends, and a declared machine knows nothing of turns.
         self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.watch_hope(), what)
@@ -214,7 +214,7 @@ impl Mailboxes {
 
 /// A mask names some threads of a mailbox and nobody else.
 #[inline]
-pub(super) fn check_mask(dest: Rank, block: &Block, mask: u64) -> Result<()> {
+pub(super) fn check_mask(dest: Rank, block: &MailboxMemory, mask: u64) -> Result<()> {
     let threads = block.shape().threads;
     if mask == 0 {
         return Err(Error::argument(format!(

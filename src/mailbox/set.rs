@@ -1,15 +1,15 @@
 //! All mailboxes of a communicator, as one rank sees them.
 
 use super::key::Keys;
-use super::seat::{Refusal, Seat, Sitting};
+use super::seat::{Refusal, ThreadGuard, ThreadState};
 use crate::error::{Error, Result};
-use crate::fabric::live::Standing;
+use crate::fabric::live::PlacementView;
 use crate::kernels;
 use crate::memory::heap;
-use crate::memory::mailbox::{Block, FLIT, Shape, Words};
-use crate::memory::view::View;
+use crate::memory::mailbox::{FLIT, MailboxMemory, MailboxShape, MailboxWords};
+use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicBool, Ordering};
-use crate::sync::wait::{Patience, Waiter, eagerly};
+use crate::sync::wait::{Backoff, Waiter, eagerly};
 use crate::sys::fork;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
@@ -19,40 +19,40 @@ use std::sync::Arc;
 /// One rank's mailbox, and the others' that it sends to.
 pub struct Mailboxes {
     pub(super) transport: Arc<Transport>,
-    blocks: Box<[Block]>,
-    seats: Box<[Seat]>,
+    blocks: Box<[MailboxMemory]>,
+    seats: Box<[ThreadState]>,
     pub(super) keys: Keys,
-    patience: Patience,
+    patience: Backoff,
     /// Threads of all mailboxes.
     pub(super) threads: u32,
     closed: AtomicBool,
     /// The declared machine that the ranks stand on.
-    pub(super) timed: Option<Standing>,
+    pub(super) timed: Option<PlacementView>,
     /// The process that made it.
     generation: u32,
 }
 
 /// What a thread has waited for in vain, in words.
-pub(super) struct Awaited {
+pub(super) struct AwaitedRanks {
     pub what: String,
     /// The rank that it depends on; `None`: it could come from any.
     pub of: Option<Rank>,
 }
 
-impl Awaited {
+impl AwaitedRanks {
     /// From any rank.
-    pub fn of_all(what: impl Into<String>) -> Awaited {
-        Awaited { what: what.into(), of: None }
+    pub fn of_all(what: impl Into<String>) -> AwaitedRanks {
+        AwaitedRanks { what: what.into(), of: None }
     }
     /// From one rank.
-    pub fn of(rank: Rank, what: String) -> Awaited {
-        Awaited { what, of: Some(rank) }
+    pub fn of(rank: Rank, what: String) -> AwaitedRanks {
+        AwaitedRanks { what, of: Some(rank) }
     }
 }
 
 /// What has gone through a rank's mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct MailboxStats {
     /// Slots.
     pub slots: u32,
     /// Slots that no message is in.
@@ -70,7 +70,7 @@ pub struct Stats {
 }
 
 /// Make this rank's own mailbox, at an address of its heap: empty, and known to nobody yet.
-pub fn prepare(addr: usize, shape: &Shape, rank: Rank) -> Result<u64> {
+pub fn prepare(addr: usize, shape: &MailboxShape, rank: Rank) -> Result<u64> {
     let heap = heap::mine()?;
     let offset = heap
         .offset_of(addr, shape.bytes())
@@ -78,25 +78,25 @@ pub fn prepare(addr: usize, shape: &Shape, rank: Rank) -> Result<u64> {
     let all =
         heap.view(offset, shape.bytes()).ok_or_else(|| Error::internal("a mailbox outside of its heap"))?;
     kernels::zero(all);
-    Block::new(&*heap::own()?, offset as u64, *shape, rank)?.words().prepare();
+    MailboxMemory::new(&*heap::own()?, offset as u64, *shape, rank)?.words().prepare();
     Ok(offset as u64)
 }
 
 impl Mailboxes {
     /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large.
-    pub fn new(transport: Arc<Transport>, told: &[(u64, Shape)]) -> Result<Mailboxes> {
-        let block = |(rank, &(offset, shape)): (Rank, &(u64, Shape))| {
-            Block::new(transport.heap_of(rank), offset, shape, rank)
+    pub fn new(transport: Arc<Transport>, told: &[(u64, MailboxShape)]) -> Result<Mailboxes> {
+        let block = |(rank, &(offset, shape)): (Rank, &(u64, MailboxShape))| {
+            MailboxMemory::new(transport.heap_of(rank), offset, shape, rank)
         };
-        let blocks = (0..).zip(told).map(block).collect::<Result<Box<[Block]>>>()?;
+        let blocks = (0..).zip(told).map(block).collect::<Result<Box<[MailboxMemory]>>>()?;
         let mine = *blocks[transport.rank() as usize].shape();
         let threads = blocks.iter().map(|b| b.shape().threads).sum();
         let flits = mine.slot_bytes / FLIT as u32;
         Ok(Mailboxes {
             blocks,
-            seats: (0..mine.threads).map(|_| Seat::new(mine.slots, flits)).collect(),
+            seats: (0..mine.threads).map(|_| ThreadState::new(mine.slots, flits)).collect(),
             keys: Keys::default(),
-            patience: Patience::for_ranks(threads as usize, None),
+            patience: Backoff::for_ranks(threads as usize, None),
             threads,
             closed: AtomicBool::new(false),
             timed: None,
@@ -112,29 +112,29 @@ impl Mailboxes {
     }
     /// This rank's mailbox.
     #[inline]
-    pub(super) fn mine(&self) -> &Block {
+    pub(super) fn mine(&self) -> &MailboxMemory {
         &self.blocks[self.rank() as usize]
     }
     /// All of them, by rank.
-    pub(super) fn blocks(&self) -> &[Block] {
+    pub(super) fn blocks(&self) -> &[MailboxMemory] {
         &self.blocks
     }
     /// The mailbox of a rank that is meant by a number.
     #[inline]
-    pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &Block)> {
+    pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &MailboxMemory)> {
         let block = usize::try_from(dest).ok().and_then(|dest| self.blocks.get(dest));
         block.map(|block| (dest as Rank, block)).ok_or_else(|| {
             Error::argument(format!("dest is {dest}; the communicator has ranks 0..{}", self.blocks.len()))
         })
     }
     #[inline]
-    pub(super) fn words(&self, rank: Rank) -> &Words<'_> {
+    pub(super) fn words(&self, rank: Rank) -> &MailboxWords<'_> {
         self.blocks[rank as usize].words()
     }
 
     /// Sit down as a thread of this mailbox.
     #[inline]
-    pub(super) fn sit(&self, thread: i32) -> Result<(u32, Sitting<'_>)> {
+    pub(super) fn sit(&self, thread: i32) -> Result<(u32, ThreadGuard<'_>)> {
         let seat = usize::try_from(thread).ok().and_then(|thread| self.seats.get(thread));
         let seat = seat.ok_or_else(|| {
             Error::argument(format!(
@@ -166,7 +166,7 @@ impl Mailboxes {
     }
 
     /// Writes the beginning of a thread's next message, and sets its length to the flits that hold it.
-    pub fn write(&self, thread: i32, message: View<'_>) -> Result<usize> {
+    pub fn write(&self, thread: i32, message: Payload<'_>) -> Result<usize> {
         let (thread, sitting) = self.sit(thread)?;
         let most = self.mine().shape().slot_bytes as usize;
         if message.is_empty() || message.bytes() > most {
@@ -197,13 +197,13 @@ impl Mailboxes {
     }
 
     /// What has gone through.
-    pub fn stats(&self) -> Result<Stats> {
+    pub fn stats(&self) -> Result<MailboxStats> {
         let (shape, words) = (self.mine().shape(), self.mine().words());
-        Ok(Stats {
+        Ok(MailboxStats {
             slots: shape.slots,
             slots_free: words.free_slots(),
-            sent: self.seats.iter().map(Seat::sent).sum(),
-            received: self.seats.iter().map(Seat::received).sum(),
+            sent: self.seats.iter().map(ThreadState::sent).sum(),
+            received: self.seats.iter().map(ThreadState::received).sum(),
             written: words.head.messages.load(Ordering::Relaxed),
             delivered: words.head.deliveries.load(Ordering::Relaxed),
             bytes_written: words.head.bytes.load(Ordering::Relaxed),
@@ -217,7 +217,7 @@ impl Mailboxes {
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> Awaited,
+        what: impl Fn() -> AwaitedRanks,
     ) -> Result<()> {
         match &self.timed {
             None => self.wait_here(thread, ready, watch, what),
@@ -232,7 +232,7 @@ impl Mailboxes {
         thread: u32,
         mut ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> Awaited,
+        what: impl Fn() -> AwaitedRanks,
     ) -> Result<()> {
         if eagerly(&mut ready) {
             return Ok(());
@@ -249,8 +249,8 @@ impl Mailboxes {
 
     /// The deadline came first.
     #[cold]
-    pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> Awaited) -> Error {
-        let (t, Awaited { what, of }) = (&*self.transport, what());
+    pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> AwaitedRanks) -> Error {
+        let (t, AwaitedRanks { what, of }) = (&*self.transport, what());
         let ranks: Vec<Rank> = match of {
             Some(rank) => vec![rank],
             None => (0..t.nranks()).filter(|&r| r != t.rank() || t.nranks() == 1).collect(),
@@ -291,7 +291,7 @@ impl Mailboxes {
     /// Take [`close`](Self::close) back: the others do not agree.
     pub fn reopen(&self) {
         self.closed.store(false, Ordering::Release);
-        self.seats.iter().for_each(Seat::reopen);
+        self.seats.iter().for_each(ThreadState::reopen);
     }
 }
 

@@ -12,8 +12,8 @@
 //!
 //! The store of the count is what commits a message: until then its receivers find a link behind the entries of their queues.
 
-use super::planted::{Site, order};
-use crate::memory::mailbox::{Slot, Words};
+use super::planted::{PlantedSite, order};
+use crate::memory::mailbox::{MailboxWords, Slot};
 use crate::sync::prim::model::Ordering;
 
 /// In a slot's word: a count, not a link.
@@ -29,7 +29,7 @@ fn depth(word: u64) -> u64 {
     (word & !IN_USE) >> DEPTH
 }
 
-impl Words<'_> {
+impl MailboxWords<'_> {
     /// All slots are free. Before anybody else knows of the mailbox.
     pub(super) fn prepare(&self) {
         let n = self.slots.len() as u64;
@@ -44,14 +44,14 @@ impl Words<'_> {
     pub(super) fn claim(&self) -> Option<u32> {
         let free = &self.head.free.0;
         // ORDER: who frees stores the link, and has read the payload, before; partner: `give_back`.
-        let mut first = free.load(order(Site::Claim, Ordering::Acquire));
+        let mut first = free.load(order(PlantedSite::Claim, Ordering::Acquire));
         // BOUND: a retry means that another thread has taken or freed a slot.
         loop {
             let slot = ((first & FIRST) as u32).checked_sub(1)?;
             let next = self.slots.get(slot as usize)?.word.load(Ordering::Relaxed) & LINK & FIRST;
-            let tag = if super::planted::is(Site::Tag) { 0 } else { TAG };
+            let tag = if super::planted::is(PlantedSite::Tag) { 0 } else { TAG };
             let after = (first & !FIRST).wrapping_add(tag) | next;
-            let acquire = order(Site::Claim, Ordering::Acquire);
+            let acquire = order(PlantedSite::Claim, Ordering::Acquire);
             match free.compare_exchange(first, after, acquire, acquire) {
                 Ok(_) => return Some(slot),
                 Err(now) => first = now,
@@ -73,7 +73,7 @@ impl Words<'_> {
             self.slots[slot as usize].word.store(link, Ordering::Relaxed);
             let after = first & !FIRST | (slot as u64 + 1);
             // ORDER: publishes the link, and hands the payload over to the next sender; partner: `claim`.
-            let release = order(Site::GiveBack, Ordering::AcqRel);
+            let release = order(PlantedSite::GiveBack, Ordering::AcqRel);
             match free.compare_exchange(first, after, release, Ordering::Acquire) {
                 Ok(_) => return,
                 Err(now) => first = now,
@@ -84,21 +84,22 @@ impl Words<'_> {
     /// The message is there, for `count` receivers.
     pub(super) fn commit(&self, slot: u32, count: u32) {
         // ORDER: publishes payload and line; partner: `committed`.
-        let release = order(Site::Commit, Ordering::Release);
+        let release = order(PlantedSite::Commit, Ordering::Release);
         self.slots[slot as usize].word.store(IN_USE | count as u64, release);
     }
 
     /// Is the message there?
     pub(super) fn committed(&self, slot: u32) -> bool {
         // ORDER: partner of the store in `commit`.
-        let word = self.nth(slot as u64).map(|s| s.word.load(order(Site::Committed, Ordering::Acquire)));
+        let word =
+            self.nth(slot as u64).map(|s| s.word.load(order(PlantedSite::Committed, Ordering::Acquire)));
         word.is_some_and(|word| word & IN_USE != 0)
     }
 
     /// One receiver is done with it. True if it was the last, and the slot is free; `None` if the word holds no count.
     pub(super) fn release(&self, slot: u32) -> Option<bool> {
         // ORDER: hands over what this receiver has read; partner: the last receiver's, which hands it on in `give_back`.
-        let word = self.nth(slot as u64)?.word.fetch_sub(1, order(Site::Release, Ordering::AcqRel));
+        let word = self.nth(slot as u64)?.word.fetch_sub(1, order(PlantedSite::Release, Ordering::AcqRel));
         match word.checked_sub(IN_USE) {
             None | Some(0) => None,
             Some(1) => {

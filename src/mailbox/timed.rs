@@ -18,9 +18,9 @@
 //! and what a call sees that does not wait, depends on the host as well.
 
 use super::send::Letter;
-use super::set::{Awaited, Mailboxes};
+use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::Result;
-use crate::fabric::live::{Seat, Standing};
+use crate::fabric::live::{Participant, PlacementView};
 use crate::memory::mailbox::FLIT;
 use crate::sync::prim::model::{Ordering, fence};
 use crate::types::Rank;
@@ -30,7 +30,7 @@ const VAIN_LOOKS_PS: u64 = 1_000_000;
 
 impl Mailboxes {
     /// The same for ranks that stand on a declared machine.
-    pub fn on_machine(mut self, timed: Standing) -> Mailboxes {
+    pub fn on_machine(mut self, timed: PlacementView) -> Mailboxes {
         timed.seat.serve_exactly();
         timed.seat.expect_threads(self.mine().shape().threads, 0);
         self.timed = Some(timed);
@@ -54,7 +54,7 @@ impl Mailboxes {
     #[cold]
     fn take_time(
         &self,
-        timed: &Standing,
+        timed: &PlacementView,
         letter: Letter,
         copies: impl Iterator<Item = (Rank, u64)> + Clone,
     ) -> Result<()> {
@@ -83,7 +83,7 @@ impl Mailboxes {
     }
 
     #[cold]
-    fn pause_until(&self, timed: &Standing, until_ps: u64) -> Result<()> {
+    fn pause_until(&self, timed: &PlacementView, until_ps: u64) -> Result<()> {
         let t = &*self.transport;
         let expired = || timed.seat.clock_stood(t.timeout_ns());
         timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
@@ -107,11 +107,11 @@ impl Mailboxes {
     #[cold]
     pub(super) fn wait_there(
         &self,
-        timed: &Standing,
+        timed: &PlacementView,
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
-        what: impl Fn() -> Awaited,
+        what: impl Fn() -> AwaitedRanks,
     ) -> Result<()> {
         // ORDER: what tells others of this wait comes before the first look; partner: the fence in `slot_freed`.
         fence(Ordering::SeqCst);
@@ -157,7 +157,7 @@ impl Drop for Mailboxes {
 }
 
 /// From the arrival of all copies until all threads have theirs.
-fn delivery_ps(seat: &Seat, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
+fn delivery_ps(seat: &Participant, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
     let Some(mailbox) = seat.network().mailbox else { return 0 };
     let (mut longest_ps, mut last) = (0, None);
     for (dest, mask) in copies {

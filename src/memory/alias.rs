@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Two ranges share memory if their addresses do, or if one covers a part of such pages and the other the same part of
-//! their twin. [`View::overlaps`](super::view::View::overlaps) asks both; nothing else need look at this list.
+//! their twin. [`View::overlaps`](super::view::Payload::overlaps) asks both; nothing else need look at this list.
 
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::ops::Range;

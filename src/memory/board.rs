@@ -10,7 +10,7 @@
 
 use super::segment::{Segment, ShmSafe};
 use crate::error::{Error, Result};
-use crate::sync::bell::{Bell, Sleepers};
+use crate::sync::bell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
@@ -107,7 +107,7 @@ pub struct PlaceLine {
     /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
     pub certificate: AtomicU64,
     /// Rung when a ticket of this rank is served.
-    pub bell: Bell,
+    pub bell: Doorbell,
 }
 
 /// One thread's presence at its rank's clock.
@@ -210,7 +210,7 @@ unsafe impl ShmSafe for Ticket {}
 unsafe impl ShmSafe for PostLine {}
 
 /// A mapped board.
-pub struct Board {
+pub struct ClockSegment {
     kept: Mutex<Option<Kept>>,
     segment: Segment,
     file: File,
@@ -245,23 +245,23 @@ impl Layout {
     }
 }
 
-impl Board {
+impl ClockSegment {
     /// New and empty, for so many ranks on a machine of so many ports.
-    pub fn create(places: u32, ports: u32) -> Result<Board> {
+    pub fn create(places: u32, ports: u32) -> Result<ClockSegment> {
         let (places, ports) = (places as usize, ports as usize);
         let layout = Layout::new(places, ports);
         let (segment, file) = Segment::create(layout.total, layout.post)?;
-        Ok(Board { kept: Mutex::default(), segment, file, places, ports })
+        Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
     }
     /// Somebody else's.
-    pub fn open(file: File, places: u32, ports: u32) -> Result<Board> {
+    pub fn open(file: File, places: u32, ports: u32) -> Result<ClockSegment> {
         let (places, ports) = (places as usize, ports as usize);
         let segment = Segment::map(&file, Layout::new(places, ports).total)?;
-        Ok(Board { kept: Mutex::default(), segment, file, places, ports })
+        Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
     }
     /// A board of which nothing is known but its file, to be looked at only. `None`: it is none.
     #[cfg(any(test, feature = "internals"))]
-    pub fn observe(file: File) -> Option<Board> {
+    pub fn observe(file: File) -> Option<ClockSegment> {
         let head = size_of::<BoardHeader>();
         if file.metadata().ok()?.len() < head as u64 {
             return None;
@@ -275,7 +275,7 @@ impl Board {
             }
             (header.places.load(ordering), header.ports.load(ordering))
         };
-        Board::open(file, places, ports).ok()
+        ClockSegment::open(file, places, ports).ok()
     }
     /// Have the kernel announce the end of this process at a rank's place.
     pub fn keep(&self, place: u32) -> Result<()> {
@@ -349,11 +349,11 @@ impl Board {
     }
     /// The first `count` posts of a ticket. Their rank has reserved them.
     pub fn posts(&self, place: u32, ticket: usize, count: usize) -> &[PostLine] {
-        self.segment.structs(self.posts_at(place, ticket), count.min(Board::room(ticket)))
+        self.segment.structs(self.posts_at(place, ticket), count.min(ClockSegment::room(ticket)))
     }
     /// Reserve the space of the first `count` posts of a ticket.
     pub fn reserve_posts(&self, place: u32, ticket: usize, count: usize) -> Result<()> {
-        if count > Board::room(ticket) {
+        if count > ClockSegment::room(ticket) {
             return Err(Error::usage(format!(
                 "{count} transfers in one group are more than the {POSTS} that a declared machine takes; divide the group"
             )));

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
-    let board = Board::create(3, 10).unwrap();
+    let board = ClockSegment::create(3, 10).unwrap();
     board.header().places.store(3, Ordering::Relaxed);
     board.header().ports.store(10, Ordering::Relaxed);
     board.header().magic.store(MAGIC, Ordering::Release);
@@ -14,7 +14,7 @@ fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
         ranges.push((board.all_threads(p).as_ptr() as usize, THREADS * size_of::<ThreadLine>()));
         ranges.push((board.tickets(p).as_ptr() as usize, TICKETS * size_of::<Ticket>()));
         for t in 0..TICKETS {
-            let room = Board::room(t);
+            let room = ClockSegment::room(t);
             ranges.push((board.posts(p, t, room).as_ptr() as usize, room * size_of::<PostLine>()));
         }
     }
@@ -24,16 +24,16 @@ fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
     assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
     board.reserve_posts(2, 7, 1).unwrap();
     board.posts(2, 7, 1)[0].key.store(7, Ordering::Release);
-    let seen = Board::observe(board.file().try_clone().unwrap()).expect("a board");
+    let seen = ClockSegment::observe(board.file().try_clone().unwrap()).expect("a board");
     assert_eq!((seen.places, seen.ports), (3, 10));
     assert_eq!(seen.posts(2, 7, 1)[0].key.load(Ordering::Acquire), 7);
     let (_, other) = Segment::create(8192, 8192).unwrap();
-    assert!(Board::observe(other).is_none());
+    assert!(ClockSegment::observe(other).is_none());
 }
 
 #[test]
 fn more_transfers_than_fit_are_refused_with_their_number() {
-    let board = Board::create(1, 1).unwrap();
+    let board = ClockSegment::create(1, 1).unwrap();
     let sentence = board.reserve_posts(0, 0, POSTS + 1).unwrap_err().message;
     assert!(sentence.contains("4097 transfers"), "{sentence}");
 }

@@ -10,9 +10,9 @@
 pub mod signals;
 
 use super::segment::{Segment, ShmSafe};
-use super::view::View;
+use super::view::Payload;
 use crate::error::Result;
-use crate::sync::bell::{Bell, Sleepers};
+use crate::sync::bell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
@@ -156,7 +156,7 @@ unsafe impl ShmSafe for Record {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Progress {}
 // SAFETY: as above.
-unsafe impl ShmSafe for Bell {}
+unsafe impl ShmSafe for Doorbell {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Arrival {}
 // SAFETY: as above.
@@ -167,7 +167,7 @@ unsafe impl ShmSafe for PairSlot {}
 #[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<Header>() == 192 && size_of::<Life>() == 64 && size_of::<Record>() == 32);
-    assert!(size_of::<Progress>() == 128 && size_of::<Bell>() == 64 && size_of::<Arrival>() == 64);
+    assert!(size_of::<Progress>() == 128 && size_of::<Doorbell>() == 64 && size_of::<Arrival>() == 64);
     assert!(size_of::<Pair>() == 64 && size_of::<PairSlot>() == 64);
     assert!(std::mem::offset_of!(Arrival, words) + INLINE == size_of::<Arrival>());
     assert!(std::mem::offset_of!(PairSlot, words) + PAIR_INLINE == size_of::<PairSlot>());
@@ -207,7 +207,7 @@ impl Layout {
         let life = take(n * size_of::<Life>(), 64);
         let record = take(n * RECORDS * size_of::<Record>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
-        let bell = take(n * size_of::<Bell>(), 64);
+        let bell = take(n * size_of::<Doorbell>(), 64);
         let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
         let pair = take(n * n * size_of::<Pair>(), 64);
         let staging_at = take(n * staging, 4096);
@@ -313,7 +313,7 @@ impl Control {
     }
     /// A rank's bell.
     #[inline]
-    pub fn bell(&self, rank: u32) -> &Bell {
+    pub fn bell(&self, rank: u32) -> &Doorbell {
         self.nth(self.layout.bell, rank as usize, self.layout.nranks)
     }
     #[inline]
@@ -328,7 +328,7 @@ impl Control {
     }
     /// The first `bytes` bytes of that arrival's payload: in the line if they fit, else behind it.
     #[inline]
-    pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> View<'_> {
+    pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         assert!(bytes <= PAYLOAD, "a payload larger than its place");
         let line = self.arrival_at(rank, seq);
         let at = if bytes <= INLINE { line + 64 - INLINE } else { line + 64 };
@@ -336,7 +336,7 @@ impl Control {
     }
     /// A range of a rank's staging memory.
     #[inline]
-    pub fn staging(&self, rank: u32, offset: usize, bytes: usize) -> View<'_> {
+    pub fn staging(&self, rank: u32, offset: usize, bytes: usize) -> Payload<'_> {
         assert!(
             (rank as usize) < self.layout.nranks
                 && offset <= self.layout.staging
@@ -361,7 +361,7 @@ impl Control {
     }
     /// Slot `index` (counted over the communicator's life) of the ring from one rank to another, with its payload.
     #[inline]
-    pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, View<'_>) {
+    pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
         assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
         let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
         let head = &self.segment.structs::<PairSlot>(at, 1)[0];

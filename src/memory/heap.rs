@@ -17,10 +17,10 @@
 //! ends with pages, so that reserved memory never shares one with it.
 
 #[cfg(any(test, feature = "internals"))]
-use super::arena::Stats;
+use super::arena::ArenaStats;
 use super::arena::{Arena, MAX_ALIGN, Refused};
 use super::segment::Segment;
-use super::view::View;
+use super::view::Payload;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::log;
@@ -270,12 +270,12 @@ impl Heap {
 
     /// What is handed out, what is free and in which pieces; sparse ranges count as a whole.
     #[cfg(any(test, feature = "internals"))]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ArenaStats {
         self.space.lock().unwrap_or_else(|e| e.into_inner()).arena.stats()
     }
 
     /// A range of this heap.
-    pub fn view(&self, offset: usize, bytes: usize) -> Option<View<'_>> {
+    pub fn view(&self, offset: usize, bytes: usize) -> Option<Payload<'_>> {
         self.segment.view(offset, bytes)
     }
 

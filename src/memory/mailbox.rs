@@ -11,9 +11,9 @@
 
 use super::heap::PeerHeap;
 use super::segment::{Segment, ShmSafe};
-use super::view::View;
+use super::view::Payload;
 use crate::error::{Error, Result};
-use crate::sync::bell::{Bell, Sleepers};
+use crate::sync::bell::{Doorbell, Sleepers};
 use crate::sync::prim::model::{AtomicU32, AtomicU64};
 use crate::types::Rank;
 
@@ -28,7 +28,7 @@ pub const MAX_SLOT_BYTES: u32 = 64 << 10;
 
 /// How large one rank's mailbox is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct MailboxShape {
     /// Threads that it serves.
     pub threads: u32,
     /// Messages that it holds.
@@ -47,7 +47,7 @@ pub struct Lone(pub AtomicU64, [AtomicU64; 7]);
 /// What a mailbox has once.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub struct Head {
+pub struct MailboxHeader {
     /// 1 + the rank that is inserting; 0: nobody. It alone writes the rest of this line, the tails and the entries.
     pub lock: AtomicU32,
     _pad: AtomicU32,
@@ -90,7 +90,7 @@ pub struct Slot {
 }
 
 // SAFETY: repr(C), atomics only, any bits valid.
-unsafe impl ShmSafe for Head {}
+unsafe impl ShmSafe for MailboxHeader {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Slot {}
 // SAFETY: as above.
@@ -100,13 +100,14 @@ unsafe impl ShmSafe for AtomicU32 {}
 unsafe impl ShmSafe for AtomicU64 {}
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Head>() == 448 && size_of::<Slot>() == 64 && size_of::<Lone>() == 64);
+const _: () =
+    assert!(size_of::<MailboxHeader>() == 448 && size_of::<Slot>() == 64 && size_of::<Lone>() == 64);
 
 /// A mailbox's words, wherever they lie: what the protocols of `mailbox` are written over.
 #[derive(Clone, Copy)]
-pub struct Words<'a> {
+pub struct MailboxWords<'a> {
     /// What there is once.
-    pub head: &'a Head,
+    pub head: &'a MailboxHeader,
     /// One a slot.
     pub slots: &'a [Slot],
     /// One a thread: the next position of its queue.
@@ -120,12 +121,12 @@ pub struct Words<'a> {
 }
 
 /// One rank's mailbox, mapped here.
-pub struct Block {
-    shape: Shape,
+pub struct MailboxMemory {
+    shape: MailboxShape,
     layout: Layout,
     /// Into `heap`, which this block keeps; handed out for as long as the block is there.
-    words: Words<'static>,
-    bells: &'static [Bell],
+    words: MailboxWords<'static>,
+    bells: &'static [Doorbell],
     waiting: &'static [AtomicU64],
     /// Of its rank's heap, as far as the block reaches.
     heap: Segment,
@@ -144,7 +145,7 @@ struct Layout {
     end: usize,
 }
 
-impl Shape {
+impl MailboxShape {
     /// Is it within the limits? The error names the field that is not.
     pub fn check(&self) -> Result<()> {
         let within = |what: &str, value: u32, most: u32| match (1..=most).contains(&value) {
@@ -189,8 +190,8 @@ impl Shape {
             end = (here + bytes).next_multiple_of(64);
             here
         };
-        take(size_of::<Head>());
-        let bells = take(threads * size_of::<Bell>());
+        take(size_of::<MailboxHeader>());
+        let bells = take(threads * size_of::<Doorbell>());
         let waiting = take(self.ranks as usize * 8);
         let tails = take(threads * 4);
         let entries = take(self.capacity() as usize * self.stride() as usize * 4);
@@ -201,9 +202,9 @@ impl Shape {
     }
 }
 
-impl Block {
+impl MailboxMemory {
     /// The mailbox of `rank`, which told its place and shape. An error if these cannot be.
-    pub fn new(heap: &PeerHeap, offset: u64, shape: Shape, rank: Rank) -> Result<Block> {
+    pub fn new(heap: &PeerHeap, offset: u64, shape: MailboxShape, rank: Rank) -> Result<MailboxMemory> {
         let faulty = || {
             Error::remote(format!(
                 "rank {rank} told a mailbox outside of its shared heap; destroy the communicator"
@@ -223,8 +224,8 @@ impl Block {
         })?;
         let layout = shape.layout(offset);
         let rows = shape.capacity() as usize * shape.stride() as usize;
-        let words = Words {
-            head: &stay(heap.structs::<Head>(offset, 1))[0],
+        let words = MailboxWords {
+            head: &stay(heap.structs::<MailboxHeader>(offset, 1))[0],
             slots: stay(heap.structs(layout.slots, shape.slots as usize)),
             tails: stay(heap.structs(layout.tails, shape.threads as usize)),
             entries: stay(heap.structs(layout.entries, rows)),
@@ -233,22 +234,22 @@ impl Block {
         };
         let bells = stay(heap.structs(layout.bells, shape.threads as usize));
         let waiting = stay(heap.structs(layout.waiting, shape.ranks as usize));
-        Ok(Block { shape, layout, words, bells, waiting, heap })
+        Ok(MailboxMemory { shape, layout, words, bells, waiting, heap })
     }
 
     /// How large it is.
     #[inline]
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &MailboxShape {
         &self.shape
     }
     /// Its words.
     #[inline]
-    pub fn words(&self) -> &Words<'_> {
+    pub fn words(&self) -> &MailboxWords<'_> {
         &self.words
     }
     /// Rung for a thread of it: a message has come, or what it waits for elsewhere.
     #[inline]
-    pub fn bell(&self, thread: u32) -> &Bell {
+    pub fn bell(&self, thread: u32) -> &Doorbell {
         &self.bells[thread as usize]
     }
     /// A word for each rank: its threads that wait for a slot, a bit each.
@@ -258,16 +259,16 @@ impl Block {
     }
     /// The first bytes of a slot. Panics if the slot is none of its: whoever names one has looked.
     #[inline]
-    pub fn payload(&self, slot: u32, bytes: usize) -> View<'_> {
+    pub fn payload(&self, slot: u32, bytes: usize) -> Payload<'_> {
         self.part(self.layout.payload, slot, self.shape.slots, bytes)
     }
     /// The first bytes of where a thread writes its next message.
     #[inline]
-    pub fn send_slot(&self, thread: u32, bytes: usize) -> View<'_> {
+    pub fn send_slot(&self, thread: u32, bytes: usize) -> Payload<'_> {
         self.part(self.layout.send, thread, self.shape.threads, bytes)
     }
     #[inline]
-    fn part(&self, at: usize, index: u32, of: u32, bytes: usize) -> View<'_> {
+    fn part(&self, at: usize, index: u32, of: u32, bytes: usize) -> Payload<'_> {
         assert!(index < of && bytes <= self.shape.slot_bytes as usize, "a message outside of its mailbox");
         self.heap.view(at + index as usize * self.shape.pitch(), bytes).expect("within the layout")
     }
@@ -291,7 +292,7 @@ impl Block {
 
 /// Words of a heap's segment, kept by whoever keeps the heap.
 fn stay<T: ShmSafe>(words: &[T]) -> &'static [T] {
-    // SAFETY: only `Block::new` calls this, with words of the segment that the block holds; the block hands them out under
+    // SAFETY: only `MailboxMemory::new` calls this, with words of the segment that the block holds; the block hands them out under
     // its own lifetime only, and a segment stays mapped where it is until it is dropped.
     unsafe { std::slice::from_raw_parts(words.as_ptr(), words.len()) }
 }
@@ -306,10 +307,10 @@ mod tests {
 
     #[test]
     fn nothing_overlaps_in_a_block() {
-        let shape = Shape { threads: 17, slots: 33, slot_bytes: 48, ranks: 3 };
-        let block = Block::new(&heap(), 4096, shape, 0).unwrap();
+        let shape = MailboxShape { threads: 17, slots: 33, slot_bytes: 48, ranks: 3 };
+        let block = MailboxMemory::new(&heap(), 4096, shape, 0).unwrap();
         let place = |addr: *const u8, bytes: usize| (addr as usize, bytes);
-        let mut ranges = vec![place((&raw const *block.words.head).cast(), size_of::<Head>())];
+        let mut ranges = vec![place((&raw const *block.words.head).cast(), size_of::<MailboxHeader>())];
         ranges.push(place(block.bells.as_ptr().cast(), size_of_val(block.bells)));
         ranges.push(place(block.waiting.as_ptr().cast(), size_of_val(block.waiting)));
         ranges.push(place(block.words.tails.as_ptr().cast(), size_of_val(block.words.tails)));
@@ -326,8 +327,8 @@ mod tests {
 
     #[test]
     fn only_the_start_of_a_slot_is_a_slot() {
-        let shape = Shape { threads: 2, slots: 5, slot_bytes: 80, ranks: 1 };
-        let block = Block::new(&heap(), 0, shape, 0).unwrap();
+        let shape = MailboxShape { threads: 2, slots: 5, slot_bytes: 80, ranks: 1 };
+        let block = MailboxMemory::new(&heap(), 0, shape, 0).unwrap();
         for slot in 0..5 {
             let at = block.payload(slot, 80).addr() as usize;
             assert_eq!(
@@ -342,9 +343,9 @@ mod tests {
 
     #[test]
     fn a_block_past_the_end_of_its_heap_is_refused_by_the_name_of_its_rank() {
-        let shape = Shape { threads: 64, slots: 512, slot_bytes: 64, ranks: 2 };
+        let shape = MailboxShape { threads: 64, slots: 512, slot_bytes: 64, ranks: 2 };
         for offset in [1 << 20, u64::MAX, u64::MAX - 63, (1 << 20) - 64, 8] {
-            let e = Block::new(&heap(), offset, shape, 7).map(drop).unwrap_err();
+            let e = MailboxMemory::new(&heap(), offset, shape, 7).map(drop).unwrap_err();
             assert!(e.message.contains("rank 7"), "{e}");
         }
     }

@@ -1,7 +1,7 @@
 //! Segments, the shareable heap, and raw views of payload.
 //!
 //! Nothing in shared memory is a pointer and nothing in it is trusted: what crosses is offsets, and every offset that
-//! is read from a peer is range-checked where it becomes a [`view::View`].
+//! is read from a peer is range-checked where it becomes a [`view::Payload`].
 
 mod alias;
 pub mod arena;

@@ -17,7 +17,7 @@
 
 use super::alias;
 use super::heap::{self, Heap};
-use super::view::{Address, View};
+use super::view::{Address, Payload};
 use crate::error::{Error, Result};
 use crate::sys::maps::{self, Mapping};
 use crate::sys::{fork, remap};
@@ -61,7 +61,7 @@ pub struct Released {
 }
 
 /// What became of a wish to register.
-pub enum Outcome {
+pub enum RegisterOutcome {
     /// Peers reach it from now on.
     Registered(Registered),
     /// It is memory of the heap: peers reach it already.
@@ -96,32 +96,32 @@ fn buffers() -> MutexGuard<'static, Vec<Entry>> {
 ///
 /// The buffer is lent until the last share is released. By the promise made to [`Address::from_raw`] nobody else uses the
 /// bytes during the call, and nobody frees them before.
-pub fn register(buffer: Address<'static>, bytes: usize) -> Result<Outcome> {
+pub fn register(buffer: Address<'static>, bytes: usize) -> Result<RegisterOutcome> {
     let (heap, start) = (heap::mine()?, buffer.get());
     let lent = |end: &usize| end - start <= buffer.lent();
     let end = start.checked_add(bytes).filter(lent).ok_or_else(|| {
         Error::argument(format!("buff {start:#x} and its {bytes} bytes reach past the end of its memory"))
     })?;
     if heap.offset_of(start, bytes).is_some() {
-        return Ok(Outcome::Reachable);
+        return Ok(RegisterOutcome::Reachable);
     }
     let mut all = buffers();
     let mappings = mappings_of(&(start..end))?;
     if let Some(entry) = all.iter_mut().find(|e| e.is_ours() && start < e.buffer.end && e.buffer.start < end)
     {
         if start < entry.buffer.start || entry.buffer.end < end {
-            return Ok(Outcome::Declined("it overlaps a registered buffer in part".into()));
+            return Ok(RegisterOutcome::Declined("it overlaps a registered buffer in part".into()));
         }
         if !entry.buffer.is_in_place(heap, start) {
-            return Ok(Outcome::Declined(
+            return Ok(RegisterOutcome::Declined(
                 "a registered buffer was freed here without pennyCommDeregister".into(),
             ));
         }
         entry.shares += 1;
-        return Ok(Outcome::Registered(Registered(entry.buffer)));
+        return Ok(RegisterOutcome::Registered(Registered(entry.buffer)));
     }
     if let Some(other) = mappings.iter().find(|m| !m.is_ordinary()) {
-        return Ok(Outcome::Declined(format!("it is not ordinary memory but {}", other.text())));
+        return Ok(RegisterOutcome::Declined(format!("it is not ordinary memory but {}", other.text())));
     }
     // SAFETY: ordinary private memory, which nobody writes by the promise made to Address.
     match unsafe { moved(heap, start, end) } {
@@ -129,9 +129,9 @@ pub fn register(buffer: Address<'static>, bytes: usize) -> Result<Outcome> {
             let buffer = entry.buffer;
             alias::add(buffer.pages.0..buffer.pages.1, heap.base() + buffer.offset(buffer.pages.0));
             all.push(entry);
-            Ok(Outcome::Registered(Registered(buffer)))
+            Ok(RegisterOutcome::Registered(Registered(buffer)))
         }
-        Err(e) => Ok(Outcome::Declined(e.message)),
+        Err(e) => Ok(RegisterOutcome::Declined(e.message)),
     }
 }
 
@@ -179,7 +179,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
 impl Buffer {
     /// Does the range lie within?
     #[inline]
-    pub fn holds(&self, view: View<'_>) -> bool {
+    pub fn holds(&self, view: Payload<'_>) -> bool {
         let at = view.addr() as usize;
         self.start <= at && at <= self.end && view.bytes() <= self.end - at
     }
@@ -195,13 +195,13 @@ impl Buffer {
     }
 
     /// The heap offset and the twin of a range that lies within.
-    pub fn twin_of(&self, view: View<'_>) -> Option<(usize, View<'static>)> {
+    pub fn twin_of(&self, view: Payload<'_>) -> Option<(usize, Payload<'static>)> {
         let offset = self.offset(view.addr() as usize);
         Some((offset, heap::mine().ok()?.view(offset, view.bytes())?))
     }
 
     /// The parts of a range, and of its twin, that are not the same memory: on the first page and on the last.
-    pub fn edges<'a>(&self, view: View<'a>, twin: View<'a>) -> [(View<'a>, View<'a>); 2] {
+    pub fn edges<'a>(&self, view: Payload<'a>, twin: Payload<'a>) -> [(Payload<'a>, Payload<'a>); 2] {
         let (from, to) = (view.addr() as usize, view.addr() as usize + view.bytes());
         let head = from..self.pages.0.clamp(from, to);
         let tail = self.pages.1.clamp(from, to)..to;
@@ -212,7 +212,7 @@ impl Buffer {
     }
 
     /// Are the pages of a range still those that were put there? Looks at the first; false if the program has freed it.
-    pub fn is_still(&self, view: View<'_>) -> bool {
+    pub fn is_still(&self, view: Payload<'_>) -> bool {
         heap::mine().is_ok_and(|heap| self.is_in_place(heap, view.addr() as usize))
     }
 

@@ -29,9 +29,9 @@ fn address(of: &[u64]) -> Address<'static> {
 
 fn tried(of: &[u64]) -> Result<Registered, String> {
     match register(address(of), size_of_val(of)).map_err(|e| e.message)? {
-        Outcome::Registered(share) => Ok(share),
-        Outcome::Reachable => Err("it lies in the heap".into()),
-        Outcome::Declined(why) => Err(why),
+        RegisterOutcome::Registered(share) => Ok(share),
+        RegisterOutcome::Reachable => Err("it lies in the heap".into()),
+        RegisterOutcome::Declined(why) => Err(why),
     }
 }
 
@@ -46,13 +46,13 @@ fn registered(of: &[u64]) -> Registered {
 
 fn why_declined(of: &[u64]) -> String {
     match register(address(of), size_of_val(of)).unwrap() {
-        Outcome::Declined(why) => why,
-        Outcome::Registered(_) => panic!("registered"),
-        Outcome::Reachable => panic!("it lies in the heap"),
+        RegisterOutcome::Declined(why) => why,
+        RegisterOutcome::Registered(_) => panic!("registered"),
+        RegisterOutcome::Reachable => panic!("it lies in the heap"),
     }
 }
 
-fn whole(of: &[u64]) -> View<'static> {
+fn whole(of: &[u64]) -> Payload<'static> {
     address(of).view(size_of_val(of))
 }
 
@@ -148,7 +148,7 @@ fn shares_of_one_buffer_move_it_once_and_back_once() {
 fn what_cannot_be_moved_is_declined_and_says_why() {
     let local = [0u64; 2000];
     // The test's thread has its stack from mmap, so that it may be moved; a share must then be given back.
-    if let Outcome::Registered(share) = register(address(&local), size_of_val(&local)).unwrap() {
+    if let RegisterOutcome::Registered(share) = register(address(&local), size_of_val(&local)).unwrap() {
         assert_eq!(told(share), None);
     }
     static CONSTANT: [u64; 2000] = [1; 2000];
@@ -164,7 +164,7 @@ fn what_cannot_be_moved_is_declined_and_says_why() {
     let inside = heap.alloc(5000).unwrap();
     // SAFETY: memory of the heap, freed below.
     let inside_address = unsafe { Address::from_raw(std::ptr::with_exposed_provenance(inside)) };
-    assert!(matches!(register(inside_address, 5000).unwrap(), Outcome::Reachable));
+    assert!(matches!(register(inside_address, 5000).unwrap(), RegisterOutcome::Reachable));
     heap.free(inside).unwrap();
 }
 

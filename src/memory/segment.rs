@@ -1,6 +1,6 @@
 //! One shared mapping.
 
-use super::view::View;
+use super::view::Payload;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::remap::Again;
@@ -86,12 +86,12 @@ impl Segment {
 
     /// Payload at `offset`; `None` if it does not lie within.
     #[inline]
-    pub fn view(&self, offset: usize, bytes: usize) -> Option<View<'_>> {
+    pub fn view(&self, offset: usize, bytes: usize) -> Option<Payload<'_>> {
         if offset > self.bytes || bytes > self.bytes - offset {
             return None;
         }
         // SAFETY: within the mapping, which lives as long as self.
-        Some(unsafe { View::from_raw((self.base + offset) as *mut u8, bytes) })
+        Some(unsafe { Payload::from_raw((self.base + offset) as *mut u8, bytes) })
     }
 
     /// The 64-bit word at `offset`, which others may change at any time; `None` if it does not lie within or is misaligned.

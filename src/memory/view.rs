@@ -12,7 +12,7 @@ use std::ops::Range;
 ///
 /// An address lends memory only as far as it was vouched for: by the type of a slice ([`of_mut`](Address::of_mut)), or by
 /// the caller of an unsafe function ([`from_raw`](Address::from_raw), [`of`](Address::of)). A mere number
-/// ([`number`](Address::number)) lends nothing. So safe code cannot make a [`View`] of memory that nobody promised.
+/// ([`number`](Address::number)) lends nothing. So safe code cannot make a [`Payload`] of memory that nobody promised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address<'a> {
     addr: usize,
@@ -80,46 +80,46 @@ impl<'a> Address<'a> {
     /// lent.
     #[inline]
     #[track_caller]
-    pub fn view(self, bytes: usize) -> View<'a> {
+    pub fn view(self, bytes: usize) -> Payload<'a> {
         if self.addr == 0 {
-            return View::EMPTY;
+            return Payload::EMPTY;
         }
         assert!(bytes <= self.lent, "a call needs more memory than its caller has lent");
         // SAFETY: `bytes` bytes were lent, by a slice or by the promise made to `from_raw` or `of`.
-        unsafe { View::from_raw(std::ptr::with_exposed_provenance_mut(self.addr), bytes) }
+        unsafe { Payload::from_raw(std::ptr::with_exposed_provenance_mut(self.addr), bytes) }
     }
 }
 
 /// A range of payload bytes, valid for reads and writes during `'a`.
 #[derive(Clone, Copy)]
-pub struct View<'a> {
+pub struct Payload<'a> {
     addr: *mut u8,
     bytes: usize,
     life: PhantomData<&'a ()>,
 }
 
 // SAFETY: a view is an address; it is only read and written through the kernels, which tolerate concurrent change.
-unsafe impl Send for View<'_> {}
+unsafe impl Send for Payload<'_> {}
 
-impl<'a> From<&'a mut [u64]> for View<'a> {
+impl<'a> From<&'a mut [u64]> for Payload<'a> {
     /// Of words that nobody else uses during `'a`.
-    fn from(words: &'a mut [u64]) -> View<'a> {
-        View { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
+    fn from(words: &'a mut [u64]) -> Payload<'a> {
+        Payload { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> Payload<'a> {
     /// A view that holds nothing.
-    pub const EMPTY: View<'static> =
-        View { addr: std::ptr::dangling_mut::<u8>(), bytes: 0, life: PhantomData };
+    pub const EMPTY: Payload<'static> =
+        Payload { addr: std::ptr::dangling_mut::<u8>(), bytes: 0, life: PhantomData };
 
     /// A view of `bytes` bytes at `addr`.
     ///
     /// # Safety
     /// The range must stay mapped during `'a` and be readable; writable too if the view is used as a destination.
     #[inline]
-    pub const unsafe fn from_raw(addr: *mut u8, bytes: usize) -> View<'a> {
-        View { addr, bytes, life: PhantomData }
+    pub const unsafe fn from_raw(addr: *mut u8, bytes: usize) -> Payload<'a> {
+        Payload { addr, bytes, life: PhantomData }
     }
 
     /// The first byte's address.
@@ -140,10 +140,10 @@ impl<'a> View<'a> {
     /// Bytes `offset .. offset + bytes`. Panics if they do not lie within.
     #[inline]
     #[track_caller]
-    pub fn part(self, offset: usize, bytes: usize) -> View<'a> {
+    pub fn part(self, offset: usize, bytes: usize) -> Payload<'a> {
         assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a view's part lies outside of it");
         // SAFETY: offset <= self.bytes, so the sum stays within (or one past) the range promised to from_raw.
-        View { addr: unsafe { self.addr.add(offset) }, bytes, life: PhantomData }
+        Payload { addr: unsafe { self.addr.add(offset) }, bytes, life: PhantomData }
     }
     #[inline]
     fn range(self) -> Range<usize> {
@@ -151,7 +151,7 @@ impl<'a> View<'a> {
     }
     /// Do the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
     #[inline]
-    pub fn overlaps(self, other: View<'_>) -> bool {
+    pub fn overlaps(self, other: Payload<'_>) -> bool {
         if self.is_empty() || other.is_empty() {
             return false;
         }
@@ -160,34 +160,36 @@ impl<'a> View<'a> {
     }
     /// Do the two have an address in common?
     #[inline]
-    fn overlaps_as_mapped(self, other: View<'_>) -> bool {
+    fn overlaps_as_mapped(self, other: Payload<'_>) -> bool {
         let (a, b) = (self.range(), other.range());
         !self.is_empty() && !other.is_empty() && a.start < b.end && b.start < a.end
     }
     /// Two views that share memory, at addresses that show where: if they see it at different ones, the view of the
     /// program's own addresses is moved to the heap's. One that does not lie in the heap as a whole stays where it is.
-    pub fn in_one_mapping<'b>(self, other: View<'b>) -> (View<'a>, View<'b>) {
+    pub fn in_one_mapping<'b>(self, other: Payload<'b>) -> (Payload<'a>, Payload<'b>) {
         if self.overlaps_as_mapped(other) {
             return (self, other);
         }
         (self.in_heap(), other.in_heap())
     }
-    fn in_heap(self) -> View<'a> {
+    fn in_heap(self) -> Payload<'a> {
         match alias::twin_of(&self.range()) {
             // SAFETY: the same memory, mapped as long as the heap is; nobody ends a registration during a call on it.
-            Some(twin) => unsafe { View::from_raw(std::ptr::with_exposed_provenance_mut(twin), self.bytes) },
+            Some(twin) => unsafe {
+                Payload::from_raw(std::ptr::with_exposed_provenance_mut(twin), self.bytes)
+            },
             None => self,
         }
     }
     /// The smallest range of addresses that holds two views; `None` if they have no address in common.
-    pub fn hull(self, other: View<'_>) -> Option<View<'a>> {
+    pub fn hull(self, other: Payload<'_>) -> Option<Payload<'a>> {
         if !self.overlaps_as_mapped(other) {
             return None;
         }
         let (a, b) = (self.range(), other.range());
         let first = if a.start <= b.start { self.addr } else { other.addr };
         // SAFETY: every byte of it is in one of the two, which were promised to `from_raw`.
-        Some(unsafe { View::from_raw(first, a.end.max(b.end) - a.start.min(b.start)) })
+        Some(unsafe { Payload::from_raw(first, a.end.max(b.end) - a.start.min(b.start)) })
     }
 }
 

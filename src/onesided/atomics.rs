@@ -1,6 +1,6 @@
 //! Atomic operations on words of other ranks' memory.
 
-use super::domain::Domain;
+use super::domain::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
@@ -76,7 +76,7 @@ pub fn answer(fetched: Address, dtype: DataType, bits: u64) {
     kernels::put_bits(fetched.view(dtype.size()), bits);
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// Do it to a rank's word; what the word was before.
     #[inline]
     pub fn modify(&self, dest: Address, change: &Atomic, pe: i32) -> Result<u64> {

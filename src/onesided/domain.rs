@@ -3,7 +3,7 @@
 use super::race::Races;
 use super::region::Region;
 use crate::error::{Error, Result};
-use crate::fabric::live::Standing;
+use crate::fabric::live::PlacementView;
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::eagerly;
 use crate::transport::Transport;
@@ -18,11 +18,11 @@ const SEGMENTS: usize = 48;
 const ANSWER: u32 = 4;
 
 /// One rank's symmetric heap.
-pub struct Domain {
+pub struct SymmetricMemory {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
     /// The declared machine that the ranks stand on, which nobody may go round.
-    pub(super) timed: Option<Standing>,
+    pub(super) timed: Option<PlacementView>,
     /// Writers without order are looked for.
     pub(super) races: OnceLock<Races>,
     closed: AtomicBool,
@@ -30,19 +30,19 @@ pub struct Domain {
 
 /// Where a range of one's own symmetric memory lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct HeapPlace<'a> {
     pub region: &'a Region,
     pub offset: usize,
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// Empty. `timed`: the ranks stand on a declared machine.
-    pub fn new(transport: Arc<Transport>, timed: Option<Standing>) -> Domain {
+    pub fn new(transport: Arc<Transport>, timed: Option<PlacementView>) -> SymmetricMemory {
         if let Some(timed) = &timed {
             timed.seat.serve_exactly();
         }
         let segments = [const { OnceLock::new() }; SEGMENTS];
-        Domain { transport, segments, timed, races: OnceLock::new(), closed: AtomicBool::new(false) }
+        SymmetricMemory { transport, segments, timed, races: OnceLock::new(), closed: AtomicBool::new(false) }
     }
 
     /// The ranks' connection.
@@ -93,10 +93,10 @@ impl Domain {
 
     /// Where a range of symmetric memory lies; `what` names the argument.
     #[inline(always)] // An error is returned through memory, and that costs more than the search.
-    pub(super) fn place(&self, what: &str, addr: usize, bytes: usize) -> Result<Place<'_>> {
+    pub(super) fn place(&self, what: &str, addr: usize, bytes: usize) -> Result<HeapPlace<'_>> {
         for region in self.segments() {
             if let Some(offset) = region.offset_of(addr, bytes) {
-                return Ok(Place { region, offset });
+                return Ok(HeapPlace { region, offset });
             }
         }
         Err(self.misplaced(what, addr, bytes))

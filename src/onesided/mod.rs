@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - A [`Region`] is such a range: a segment of the symmetric heap, or a window that ranks have registered.
-//! - A [`Domain`] is one rank's symmetric heap: puts and gets (`put.rs`), signals and waiting (`signal.rs`), atomic
+//! - A [`SymmetricMemory`] is one rank's symmetric heap: puts and gets (`put.rs`), signals and waiting (`signal.rs`), atomic
 //!   operations (`atomics.rs`). Its methods take no lock, so all threads of a rank may use them at once.
 //!
 //! On a declared machine the same takes the time that it takes there (`timed.rs`).
@@ -29,11 +29,11 @@ mod timed;
 mod wait;
 
 pub use atomics::{Atomic, AtomicOp, answer, operand};
-pub use domain::Domain;
+pub use domain::SymmetricMemory;
 pub use mesh::{Device, MESH_DIMS, Mesh};
 pub use put::{Strided, copy_across};
 pub use race::Races;
 pub use region::Region;
-pub use remote_copy::{Count, RemoteCopy};
+pub use remote_copy::{ByteSemaphore, RemoteCopy};
 pub use signal::SignalOp;
 pub use wait::{Comparison, Several};

@@ -1,12 +1,12 @@
 //! Puts and gets: blocks, elements, strides, and a block with its signal.
 
-use super::domain::{Domain, Place};
+use super::domain::{HeapPlace, SymmetricMemory};
 use super::race::Operation;
 use super::signal::SignalOp;
 use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::kernels;
-use crate::memory::view::{Address, View};
+use crate::memory::view::{Address, Payload};
 use crate::sync::prim::{Ordering, fence};
 use crate::types::{DataType, Rank};
 
@@ -28,7 +28,7 @@ pub struct Strided {
 
 /// Copy to a peer's memory, or from it.
 #[inline]
-pub fn copy_across(dest: View<'_>, source: View<'_>) -> Result<()> {
+pub fn copy_across(dest: Payload<'_>, source: Payload<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
         return Err(Error::argument("source and dest overlap on the rank that is meant; pass ranges apart"));
     }
@@ -41,12 +41,12 @@ pub fn copy_across(dest: View<'_>, source: View<'_>) -> Result<()> {
 
 /// Apart, so that its loop is not compiled into each caller, with addresses that cost an instruction more a line.
 #[inline(never)]
-fn moved_around(dest: View<'_>, source: View<'_>) {
+fn moved_around(dest: Payload<'_>, source: Payload<'_>) {
     kernels::copy(dest, source, true);
 }
 
 #[inline]
-fn given<'a>(what: &str, buffer: Address<'a>, bytes: usize) -> Result<View<'a>> {
+fn given<'a>(what: &str, buffer: Address<'a>, bytes: usize) -> Result<Payload<'a>> {
     if buffer.is_null() && bytes > 0 {
         return Err(missing(what, bytes));
     }
@@ -58,7 +58,7 @@ fn missing(what: &str, bytes: usize) -> Error {
     Error::argument(format!("{what} is NULL; pass {bytes} bytes"))
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// Write `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
     #[inline]
     pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
@@ -78,7 +78,7 @@ impl Domain {
 
     /// Put at a place that holds it, without ringing anybody.
     #[inline]
-    fn store(&self, place: Place<'_>, source: View<'_>, rank: Rank) -> Result<()> {
+    fn store(&self, place: HeapPlace<'_>, source: Payload<'_>, rank: Rank) -> Result<()> {
         let bytes = source.bytes();
         // What is put most often, a word, costs no call of memcpy.
         if bytes == 8

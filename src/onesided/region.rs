@@ -1,14 +1,14 @@
 //! A range of memory that every rank of a communicator has, at an address of its own.
 
 use crate::error::Result;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::transport::Transport;
 use crate::types::Rank;
 
 /// Where something lies in a rank's shareable heap: one name for it on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct HeapWord {
     pub rank: Rank,
     /// From the beginning of its heap.
     pub at: u64,
@@ -46,13 +46,13 @@ impl Region {
     }
 
     /// The name of what lies so far into a rank's copy.
-    pub(super) fn place(&self, rank: Rank, offset: usize) -> Word {
-        Word { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
+    pub(super) fn place(&self, rank: Rank, offset: usize) -> HeapWord {
+        HeapWord { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
     }
 
     /// Part of a rank's copy of it; it must lie within.
     #[inline]
-    pub fn view<'a>(&self, t: &'a Transport, rank: Rank, offset: usize, bytes: usize) -> Result<View<'a>> {
+    pub fn view<'a>(&self, t: &'a Transport, rank: Rank, offset: usize, bytes: usize) -> Result<Payload<'a>> {
         t.heap(rank, self.begins[rank as usize].saturating_add(offset as u64), bytes)
     }
 

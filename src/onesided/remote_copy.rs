@@ -13,14 +13,14 @@
 use super::mesh::Device;
 use super::put::copy_across;
 use super::race::Operation;
-use super::semaphore::{Kind, Semaphores};
+use super::semaphore::{SemaphoreUnit, Semaphores};
 use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
 
 /// One of several semaphores that count bytes.
 #[derive(Clone, Copy)]
-pub struct Count<'a> {
+pub struct ByteSemaphore<'a> {
     /// Of these.
     pub of: &'a Semaphores,
     /// Which.
@@ -37,9 +37,9 @@ pub struct RemoteCopy<'a> {
     /// How much.
     pub bytes: usize,
     /// Counts here what has been sent; `None`: a copy to oneself, which `recv` alone counts.
-    pub send: Option<Count<'a>>,
+    pub send: Option<ByteSemaphore<'a>>,
     /// Counts there what has come.
-    pub recv: Count<'a>,
+    pub recv: ByteSemaphore<'a>,
     /// To whom.
     pub device: Device,
 }
@@ -127,9 +127,9 @@ impl RemoteCopy<'_> {
     }
 }
 
-impl Count<'_> {
+impl ByteSemaphore<'_> {
     fn check(&self, sem: &str, index: &str) -> Result<()> {
-        if self.of.kind() != Kind::Dma {
+        if self.of.kind() != SemaphoreUnit::Dma {
             return Err(Error::argument(format!(
                 "{sem} is `{}`, which counts signals; a remote copy takes one of kind pennySemaphoreDma",
                 self.of.name()

@@ -1,6 +1,6 @@
 //! Signals: words by which a put says that it has come.
 
-use super::domain::Domain;
+use super::domain::SymmetricMemory;
 use super::timed::WORD;
 use super::wait::Comparison;
 use crate::error::Result;
@@ -39,7 +39,7 @@ impl SignalOp {
     }
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// Set or add to a rank's signal.
     #[inline]
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {

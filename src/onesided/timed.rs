@@ -1,8 +1,8 @@
 //! One-sided access of ranks that stand on a declared machine: bytes take the time that they take there.
 
-use super::domain::Domain;
+use super::domain::SymmetricMemory;
 use crate::error::Result;
-use crate::fabric::live::{Arrival, Standing};
+use crate::fabric::live::{Delivery, PlacementView};
 use crate::types::Rank;
 
 /// Bytes of a request, and of a signal.
@@ -11,10 +11,10 @@ pub(super) const WORD: usize = 8;
 /// Bytes are there.
 #[must_use = "what was carried is stored before this is dropped"]
 pub(super) struct Carried<'a> {
-    _arrival: Option<Arrival<'a>>,
+    _arrival: Option<Delivery<'a>>,
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// Bytes go from one rank to another: on a declared machine it returns when they would be there. What they bring is
     /// stored while the result lives.
     #[inline]
@@ -36,7 +36,13 @@ impl Domain {
     }
 
     #[cold]
-    fn take_time<'a>(&self, timed: &'a Standing, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'a>> {
+    fn take_time<'a>(
+        &self,
+        timed: &'a PlacementView,
+        from: Rank,
+        to: Rank,
+        bytes: usize,
+    ) -> Result<Carried<'a>> {
         let t = &*self.transport;
         let ends = [from, to].map(|rank| timed.places[rank as usize]);
         let watch = || t.check_abort().and_then(|()| t.check_alarm());

@@ -1,6 +1,6 @@
 //! Waiting for words of one's own symmetric memory, and looking at them.
 
-use super::domain::Domain;
+use super::domain::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
@@ -80,8 +80,8 @@ pub enum Several {
 }
 
 /// Words of one's own symmetric memory and what they are compared with.
-pub struct Words<'a> {
-    domain: &'a Domain,
+pub struct WordRange<'a> {
+    domain: &'a SymmetricMemory,
     first: usize,
     count: usize,
     /// 0 where a word counts; `None`: all do.
@@ -91,7 +91,7 @@ pub struct Words<'a> {
     value: u64,
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// `count` words from `ivars` on, each of which is to compare so with the value. `left_out`: words with another entry
     /// than 0 do not count.
     pub fn words<'a>(
@@ -102,7 +102,7 @@ impl Domain {
         cmp: Comparison,
         value: Address,
         dtype: DataType,
-    ) -> Result<Words<'a>> {
+    ) -> Result<WordRange<'a>> {
         self.usable()?;
         if !dtype.is_integer() || dtype.size() < 4 {
             return Err(Error::argument(format!(
@@ -113,7 +113,7 @@ impl Domain {
             return Err(Error::argument("value is NULL; pass the value to compare with"));
         }
         let value = kernels::bits(value.view(dtype.size()));
-        let words = Words { domain: self, first: ivars.get(), count, left_out, cmp, dtype, value };
+        let words = WordRange { domain: self, first: ivars.get(), count, left_out, cmp, dtype, value };
         let bytes = count.checked_mul(dtype.size()).ok_or_else(|| Error::argument("nelems is too large"))?;
         if count > 0 {
             self.place("ivar", ivars.get(), bytes)?;
@@ -123,7 +123,7 @@ impl Domain {
     }
 }
 
-impl Words<'_> {
+impl WordRange<'_> {
     fn now(&self, index: usize) -> Result<u64> {
         let (domain, size) = (self.domain, self.dtype.size());
         let addr = self.first.wrapping_add(index * size);

@@ -28,7 +28,7 @@ pub use protocol::Protocol;
 
 use std::fmt;
 
-use super::{Chunk, Operand, Plan, Step, View};
+use super::{Chunk, Operand, Plan, RankView, Step};
 use crate::types::{Collective, Rank};
 
 /// What one rank's program costs, in exact counts. A message's size is one chunk: a block's `parts`-th part.
@@ -48,7 +48,7 @@ pub struct Cost {
 
 /// What is wrong with a set of plans, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct PlanFault {
     /// Whose program.
     pub rank: Rank,
     /// Index of the step in it; `None`: the program as a whole.
@@ -71,10 +71,10 @@ pub struct Proof {
     /// For each rank and step, how long the longest chain of messages is that the step needs.
     pub levels: Vec<Vec<u32>>,
     /// The first output that is not one left-to-right fold of all inputs in rank order.
-    unordered: Option<Fault>,
+    unordered: Option<PlanFault>,
 }
 
-type Checked<T> = Result<T, Box<Fault>>;
+type Checked<T> = Result<T, Box<PlanFault>>;
 
 /// Prove that `plans`, one a rank, are `collective` with this root.
 pub fn prove(plans: &[Plan], collective: Collective, root: Rank) -> Checked<Proof> {
@@ -147,8 +147,8 @@ impl Case<'_> {
     fn nranks(&self) -> u32 {
         self.plans.len() as u32
     }
-    fn view(&self, rank: Rank) -> View {
-        View::flat(self.collective, rank, self.nranks(), self.root)
+    fn view(&self, rank: Rank) -> RankView {
+        RankView::flat(self.collective, rank, self.nranks(), self.root)
     }
     fn parts(&self) -> u32 {
         self.plans[0].parts
@@ -183,7 +183,7 @@ impl Case<'_> {
     }
 }
 
-fn ill_formed(v: &View, parts: u32, step: &Step) -> Option<String> {
+fn ill_formed(v: &RankView, parts: u32, step: &Step) -> Option<String> {
     let Chunk { block, part } = step.chunk;
     if block >= v.blocks() || part >= parts {
         return Some(format!("does not exist; blocks: {}, parts: {parts}", v.blocks()));
@@ -223,16 +223,16 @@ fn ill_formed(v: &View, parts: u32, step: &Step) -> Option<String> {
     None
 }
 
-fn fault(rank: Rank, step: usize, chunk: Chunk, what: impl Into<String>) -> Box<Fault> {
-    Box::new(Fault { rank, step: Some(step), chunk: Some(chunk), what: what.into() })
+fn fault(rank: Rank, step: usize, chunk: Chunk, what: impl Into<String>) -> Box<PlanFault> {
+    Box::new(PlanFault { rank, step: Some(step), chunk: Some(chunk), what: what.into() })
 }
 
 /// A fault of a program as a whole.
-fn program(rank: Rank, what: impl Into<String>) -> Box<Fault> {
-    Box::new(Fault { rank, step: None, chunk: None, what: what.into() })
+fn program(rank: Rank, what: impl Into<String>) -> Box<PlanFault> {
+    Box::new(PlanFault { rank, step: None, chunk: None, what: what.into() })
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PlanFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {}", self.rank)?;
         if let Some(step) = self.step {
@@ -245,4 +245,4 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for PlanFault {}

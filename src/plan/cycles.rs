@@ -10,7 +10,7 @@
 //! A list of steps is 2n(n-1) entries a lane: for 100,000 ranks none that fits. This is n a lane, and says the same:
 //! which rank follows which, and how many bytes the chunk has with which a rank begins.
 
-use super::{Chunk, Lane, View};
+use super::{Chunk, Lane, RankView};
 use crate::types::{Collective, Rank};
 
 /// The programs of all ranks, a cycle a lane.
@@ -23,7 +23,7 @@ pub struct Cycles {
 impl Cycles {
     /// One cycle a lane, each naming every rank of the view once. `None` for collectives whose chunks do not all go
     /// round, and for one rank, which sends nothing.
-    pub fn new(view: &View, orders: Vec<Vec<Rank>>) -> Option<Cycles> {
+    pub fn new(view: &RankView, orders: Vec<Vec<Rank>>) -> Option<Cycles> {
         let goes_round = matches!(
             view.collective,
             Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather

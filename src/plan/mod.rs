@@ -70,7 +70,7 @@ pub struct Step {
 
 /// Where a rank stands: all that an algorithm may look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct View {
+pub struct RankView {
     /// Which collective is planned.
     pub collective: Collective,
     /// The rank whose program is written.
@@ -148,14 +148,14 @@ impl Peers for &[Rank] {
     }
 }
 
-impl View {
+impl RankView {
     /// Of a rank among ranks that are all alike.
-    pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> View {
-        View { collective, rank, nranks, root, shape: Shape::flat(nranks) }
+    pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> RankView {
+        RankView { collective, rank, nranks, root, shape: Shape::flat(nranks) }
     }
     /// The same of another rank.
-    pub const fn of(&self, rank: Rank) -> View {
-        View { rank, ..*self }
+    pub const fn of(&self, rank: Rank) -> RankView {
+        RankView { rank, ..*self }
     }
     /// Every rank but this one, the next one first: if all send in this order, nobody is everybody's first.
     pub fn others(&self) -> Vec<Rank> {

@@ -10,9 +10,9 @@
 
 use std::fmt::Write;
 
-use super::View;
+use super::RankView;
 use super::check::{self, Proof};
-use super::link::{Linked, LinkedStep, Source};
+use super::link::{Linked, LinkedStep, OperandSource};
 use super::{Chunk, Operand, Plan, Step};
 use crate::types::Rank;
 
@@ -62,15 +62,15 @@ elements  the chunk's place in its block
 ";
 
 /// A table of one rank's linked program in the order in which a wave runs it, for blocks of `count` elements, with a legend.
-pub fn linked(view: &View, linked: &Linked, count: usize) -> String {
+pub fn linked(view: &RankView, linked: &Linked, count: usize) -> String {
     let mut table = vec![["level", "folds", "keeps", "read by", "chunk", "elements"].map(String::from)];
     for LinkedStep { chunk, keep, level, operands, readers, .. } in &linked.steps {
         let (start, end) = elements(*chunk, linked.parts, count);
         let fold: Vec<String> = operands
             .iter()
             .map(|source| match source {
-                Source::Own => "own".into(),
-                Source::From { place, .. } => format!("r{}", place.rank),
+                OperandSource::Own => "own".into(),
+                OperandSource::From { place, .. } => format!("r{}", place.rank),
             })
             .collect();
         let readers: Vec<String> = readers.iter().map(|reader| reader.place.rank.to_string()).collect();

@@ -6,7 +6,7 @@ pub mod select;
 use crate::algorithms;
 use crate::error::{Error, Result};
 use crate::plan::link::Linked;
-use crate::plan::{Plan, Shape, View};
+use crate::plan::{Plan, RankView, Shape};
 use crate::types::{Collective, Rank};
 use select::{Selection, Why};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Planner {
 }
 
 /// Tells how long a method takes for a view, blocks of so many elements, and elements of so many bytes.
-pub type Judge = Box<dyn Fn(&View, usize, [u64; 2]) -> Result<u64> + Send>;
+pub type Judge = Box<dyn Fn(&RankView, usize, [u64; 2]) -> Result<u64> + Send>;
 
 type Key = (Collective, Rank, usize);
 
@@ -105,7 +105,7 @@ impl Planner {
     }
 
     /// Of all methods that may serve, the one that takes the least time on the machine; the same on all ranks.
-    fn quickest(&self, judge: &Judge, view: &View, bytes: u64, block: [u64; 2]) -> Result<usize> {
+    fn quickest(&self, judge: &Judge, view: &RankView, bytes: u64, block: [u64; 2]) -> Result<usize> {
         let mut best = None;
         for method in self.selection.allowed(view, bytes) {
             let takes_ps = judge(&view.of(0), method, block)?;
@@ -116,8 +116,8 @@ impl Planner {
         best.map(|(_, method)| method).ok_or_else(|| Error::internal("a method that serves was lost"))
     }
 
-    fn view(&self, collective: Collective, root: Rank) -> View {
-        View { shape: self.shape, ..View::flat(collective, self.rank, self.nranks, root) }
+    fn view(&self, collective: Collective, root: Rank) -> RankView {
+        RankView { shape: self.shape, ..RankView::flat(collective, self.rank, self.nranks, root) }
     }
 
     /// This rank's linked program of a method.
@@ -156,7 +156,7 @@ impl Planner {
 }
 
 /// All ranks' programs of a method, by its index in the registry; an error if it cannot serve the view.
-pub fn programs(method: u8, view: &View) -> Result<Vec<Plan>> {
+pub fn programs(method: u8, view: &RankView) -> Result<Vec<Plan>> {
     let algorithm = algorithms::ALL.get(method as usize).copied();
     let algorithm = algorithm.filter(|a| a.refuses(view).is_none()).ok_or_else(|| {
         Error::internal(format!("method {method} was posted for {}, which it cannot serve", view.collective))

@@ -16,7 +16,7 @@ use super::options::{self, Options};
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::Collective;
 
 /// One choice of `PENNY_ALGO`.
@@ -108,7 +108,7 @@ impl Selection {
     }
 
     /// The method for a vector of `bytes` bytes: its index in the registry, and why.
-    pub fn choose(&self, view: &View, bytes: u64) -> Result<(usize, Why)> {
+    pub fn choose(&self, view: &RankView, bytes: u64) -> Result<(usize, Why)> {
         if view.collective == Collective::Barrier {
             return Ok((algorithms::index("one_shot"), Why::Auto));
         }
@@ -138,32 +138,32 @@ impl Selection {
     }
 
     /// The methods that may serve where no rule asks for one, in the registry's order.
-    pub fn allowed<'a>(&'a self, view: &'a View, bytes: u64) -> impl Iterator<Item = usize> + 'a {
+    pub fn allowed<'a>(&'a self, view: &'a RankView, bytes: u64) -> impl Iterator<Item = usize> + 'a {
         (0..algorithms::ALL.len())
             .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())
     }
 
-    fn forbids(&self, method: usize, view: &View, bytes: u64) -> bool {
+    fn forbids(&self, method: usize, view: &RankView, bytes: u64) -> bool {
         let by_size =
             method == algorithms::index("one_shot") && self.within_broadcast(view, bytes) == Some(false);
         by_size || self.rules_for(view, bytes).any(|r| r.forbidden && r.method == method)
     }
 
     /// Is the vector small enough for GCL's broadcast, where its limit is set and counts?
-    fn within_broadcast(&self, view: &View, bytes: u64) -> Option<bool> {
+    fn within_broadcast(&self, view: &RankView, bytes: u64) -> Option<bool> {
         let counts = view.collective == Collective::AllReduce;
         let most = self.most_broadcast.filter(|_| counts)?;
         Some(bytes.saturating_mul(view.nranks as u64) <= most)
     }
 
-    fn rules_for(&self, view: &View, bytes: u64) -> impl Iterator<Item = &Rule> {
+    fn rules_for(&self, view: &RankView, bytes: u64) -> impl Iterator<Item = &Rule> {
         let collective = view.collective;
         self.rules
             .iter()
             .filter(move |r| r.collective.is_none_or(|c| c == collective) && r.sizes.contains(&bytes))
     }
 
-    fn can_serve(&self, method: usize, view: &View) -> std::result::Result<(), &'static str> {
+    fn can_serve(&self, method: usize, view: &RankView) -> std::result::Result<(), &'static str> {
         let algorithm = algorithms::ALL[method];
         if let Some(why) = algorithm.refuses(view) {
             return Err(why);
@@ -174,7 +174,7 @@ impl Selection {
         Ok(())
     }
 
-    fn refuse(&self, rule: &Rule, why: &str, view: &View) -> Error {
+    fn refuse(&self, rule: &Rule, why: &str, view: &RankView) -> Error {
         let able: Vec<&str> = (0..algorithms::ALL.len())
             .filter(|&m| self.can_serve(m, view).is_ok())
             .map(|m| algorithms::ALL[m].name)
@@ -190,7 +190,7 @@ impl Selection {
 }
 
 /// The native table: what was fastest where it was measured (bench/records), best first.
-fn fastest(view: &View, bytes: u64) -> &'static [&'static str] {
+fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     use Collective::*;
     let small = bytes <= crate::memory::control::PAYLOAD as u64;
     match view.collective {
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn choose(algo: &str, collective: Collective, bytes: u64) -> Result<&'static str> {
-        let view = View::flat(collective, 0, 4, 0);
+        let view = RankView::flat(collective, 0, 4, 0);
         Ok(algorithms::ALL[Selection::parse(Some(algo), None)?.choose(&view, bytes)?.0].name)
     }
 
@@ -285,7 +285,7 @@ mod tests {
     /// What an all-reduce over four ranks is done by.
     fn with(algo: &str, options: &str, bytes: u64) -> Result<(&'static str, Why)> {
         let selection = Selection::parse(Some(algo), None)?.with_options(Some(options))?;
-        let view = View::flat(Collective::AllReduce, 0, 4, 0);
+        let view = RankView::flat(Collective::AllReduce, 0, 4, 0);
         selection.choose(&view, bytes).map(|(method, why)| (algorithms::ALL[method].name, why))
     }
 
@@ -294,7 +294,7 @@ mod tests {
         let options = Some(r#"{"method":"anticlockwise_ring"}"#);
         let selection = Selection::default().with_options(options).unwrap();
         for &collective in Collective::ALL {
-            let view = View::flat(collective, 0, 4, 0);
+            let view = RankView::flat(collective, 0, 4, 0);
             let (method, why) = selection.choose(&view, 1 << 20).unwrap();
             assert_eq!(why == Why::Asked, options::GOVERNED.contains(&collective));
             assert_eq!(algorithms::ALL[method].name == "ring_reverse", why == Why::Asked);
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn reproducible_mode_refuses_methods_without_rank_order() {
-        let view = View::flat(Collective::AllReduce, 0, 4, 0);
+        let view = RankView::flat(Collective::AllReduce, 0, 4, 0);
         let e = Selection::parse(Some("ring"), Some("1")).unwrap().choose(&view, 8).unwrap_err().message;
         assert!(e.contains("PENNY_REPRODUCIBLE") && e.contains("two_shot"), "{e}");
     }

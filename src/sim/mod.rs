@@ -34,8 +34,8 @@ use crate::types::{Collective, DataType, Rank};
 /// Declared machines: ports, what they cost, and the way between two places.
 pub mod topology {
     pub use crate::topology::{
-        Class, Mailbox, Network, Port, PortId, Routes, Spec, faults, matrix, open, parse, presets, text_of,
-        units,
+        Class, MachineSpec, MailboxSpec, Network, Port, PortId, Routes, faults, matrix, open, parse, presets,
+        text_of, units,
     };
 }
 
@@ -47,11 +47,11 @@ pub mod algorithms {
 /// One rank's plan, as data: steps over chunks, with the checker that proves it and the ways to print it.
 pub mod plan {
     pub use crate::plan::cycles;
-    pub use crate::plan::{Chunk, Lane, Operand, Peers, Plan, Shape, Step, View};
+    pub use crate::plan::{Chunk, Lane, Operand, Peers, Plan, RankView, Shape, Step};
 
     /// The checker: proves that the plans of all ranks fit together and compute the collective.
     pub mod check {
-        pub use crate::plan::check::{Cost, Fault, Proof, prove};
+        pub use crate::plan::check::{Cost, PlanFault, Proof, prove};
     }
     /// Plans as text and as JSON.
     pub mod render {
@@ -61,7 +61,7 @@ pub mod plan {
 
 /// The price of plans on a machine, in whole picoseconds.
 pub mod fabric {
-    pub use crate::fabric::{Call, Counters, Outcome};
+    pub use crate::fabric::{CallTimes, PortCounters, PricedCall};
 
     /// One engine that serves every message at every port of its way.
     pub mod engine {
@@ -79,7 +79,7 @@ pub mod fabric {
 
 /// The protocol on one Ethernet link between two accelerators, packet by packet.
 pub mod ethernet {
-    pub use crate::fabric::mover::channel::{Setup, Signal};
+    pub use crate::fabric::mover::channel::{Setup, SignalMode};
     pub use crate::fabric::mover::clockwork::{At, Clockwork, Taken};
     pub use crate::fabric::mover::end::Side;
     pub use crate::fabric::mover::measure::{
@@ -116,14 +116,21 @@ pub fn times(
         return Err(Error::argument("ranks is 0; at least one rank is needed"));
     }
     let places = machine.places(ranks)?;
-    let view = plan::View { shape: machine.shape_of(&places), ..plan::View::flat(collective, 0, ranks, 0) };
+    let view =
+        plan::RankView { shape: machine.shape_of(&places), ..plan::RankView::flat(collective, 0, ranks, 0) };
     let entry = vec![0; ranks as usize];
     let mut times = Vec::new();
     for algorithm in algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()) {
         let plans = algorithms::plan_all(algorithm, &view);
         let size = datatype.size() as u64;
-        let call =
-            fabric::Call { plans: &plans, places: &places, view: view.clone(), count, size, slice_bytes: 0 };
+        let call = fabric::PricedCall {
+            plans: &plans,
+            places: &places,
+            view: view.clone(),
+            count,
+            size,
+            slice_bytes: 0,
+        };
         let outcome = fabric::engine::price(machine, &call, &entry)?;
         let picoseconds = outcome.exit_ps.iter().copied().max().unwrap_or(0);
         times.push(Time { algorithm: algorithm.name, picoseconds });

@@ -20,7 +20,7 @@ use super::prim::model::{AtomicU32, Ordering, fence};
 /// One rank's bell.
 #[repr(C, align(64))]
 #[derive(Default)]
-pub struct Bell {
+pub struct Doorbell {
     /// Bumped by whoever rings; the futex word.
     rings: AtomicU32,
     /// How many of the owner's threads sleep or are about to.
@@ -36,13 +36,13 @@ impl Sleepers {
     /// Call after the store that others may be waiting for. True if some rank has to be rung.
     #[inline]
     pub fn after_post(&self) -> bool {
-        // ORDER: fence (A) of the module's drawing; partner: `Bell::prepare`.
+        // ORDER: fence (A) of the module's drawing; partner: `Doorbell::prepare`.
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != 0
     }
 }
 
-impl Bell {
+impl Doorbell {
     /// Announce sleep. Afterwards look at the data once more; sleep only if it is still not there.
     pub fn prepare(&self, sleepers: &Sleepers) -> u32 {
         sleepers.0.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ mod model {
     #[test]
     fn no_wake_is_lost() {
         loom::model(|| {
-            let shared = Arc::new((Bell::default(), Sleepers::default(), AtomicU64::new(0)));
+            let shared = Arc::new((Doorbell::default(), Sleepers::default(), AtomicU64::new(0)));
             let theirs = shared.clone();
             let poster = loom::thread::spawn(move || {
                 let (bell, sleepers, data) = &*theirs;

@@ -22,7 +22,7 @@ use crate::sys::{
 
 /// See the head of this file.
 #[derive(Default)]
-pub struct Count {
+pub struct EventCount {
     value: AtomicU64,
     waiting: AtomicU32,
     lock: Mutex<()>,
@@ -33,7 +33,7 @@ pub struct Count {
 #[cfg(not(loom))]
 const YIELDS: u32 = 64;
 
-impl Count {
+impl EventCount {
     /// What it is now; what was done before it was raised so far is visible.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -124,7 +124,7 @@ mod model {
     #[test]
     fn who_waits_for_a_count_is_woken_by_it() {
         loom::model(|| {
-            let count = Arc::new(Count::default());
+            let count = Arc::new(EventCount::default());
             let theirs = count.clone();
             let waiter = loom::thread::spawn(move || {
                 theirs.reach(2);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn threads_that_follow_each_other_all_come_through() {
-        let counts: Arc<[Count; 3]> = Arc::default();
+        let counts: Arc<[EventCount; 3]> = Arc::default();
         let threads: Vec<_> = (0..3)
             .map(|me| {
                 let counts = counts.clone();

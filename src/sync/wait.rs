@@ -6,7 +6,7 @@
 //! rank that it waits for may need this very core, and only late sleeps on its bell, because a futex wake across
 //! cores costs tens of microseconds.
 
-use super::bell::{Bell, Sleepers};
+use super::bell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::sys::{clock, cpu, futex};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How long to insist before giving way. It learns: where spinning found what it waited for it grows, and where a
 /// single yield did, because the peer needed this core, it shrinks.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Backoff {
     /// Polls before the first yield.
     spins: AtomicU32,
     /// What `spins` may grow to.
@@ -25,12 +25,12 @@ pub struct Patience {
     yields: u32,
 }
 
-impl Patience {
+impl Backoff {
     /// For `ranks` ranks on this host's cores; `spins`: how many polls at most, if the user says so.
-    pub fn for_ranks(ranks: usize, spins: Option<u32>) -> Patience {
+    pub fn for_ranks(ranks: usize, spins: Option<u32>) -> Backoff {
         let fits = ranks <= cpu::usable_cores();
         let most = spins.unwrap_or(if fits { 1000 } else { 100 });
-        Patience { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 } }
+        Backoff { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 } }
     }
 
     fn spinning_paid(&self, spins: u32) {
@@ -74,9 +74,9 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
 /// What a wait needs to know of its surroundings.
 pub struct Waiter<'a> {
     /// When to yield and when to sleep.
-    pub patience: &'a Patience,
+    pub patience: &'a Backoff,
     /// The bell of the rank that waits.
-    pub bell: &'a Bell,
+    pub bell: &'a Doorbell,
     /// The communicator's count of sleeping ranks.
     pub sleepers: &'a Sleepers,
     /// The clock's value at which to give up; `u64::MAX`: never.
@@ -169,13 +169,13 @@ mod tests {
         }
     }
 
-    fn hasty() -> Patience {
-        Patience { spins: AtomicU32::new(10), most: 10, yields: 10 }
+    fn hasty() -> Backoff {
+        Backoff { spins: AtomicU32::new(10), most: 10, yields: 10 }
     }
 
     fn waiter<'a>(
-        patience: &'a Patience,
-        bell: &'a Bell,
+        patience: &'a Backoff,
+        bell: &'a Doorbell,
         sleepers: &'a Sleepers,
         deadline_ns: u64,
     ) -> Waiter<'a> {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_late_post_wakes_the_waiter() {
-        let (bell, sleepers, word) = (Bell::default(), Sleepers::default(), AtomicU64::new(0));
+        let (bell, sleepers, word) = (Doorbell::default(), Sleepers::default(), AtomicU64::new(0));
         std::thread::scope(|s| {
             s.spawn(|| {
                 std::thread::sleep(Duration::from_millis(30));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_deadline_ends_a_wait() {
-        let (bell, sleepers) = (Bell::default(), Sleepers::default());
+        let (bell, sleepers) = (Doorbell::default(), Sleepers::default());
         let soon = clock::now_ns() + 5_000_000;
         let ended =
             waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_over_the_first_time_that_it_is_ready() {
-        let (bell, sleepers, patience) = (Bell::default(), Sleepers::default(), hasty());
+        let (bell, sleepers, patience) = (Doorbell::default(), Sleepers::default(), hasty());
         // Polls: spins, then yields, then naps; each must end the wait.
         for ready_at in 1..60 {
             let mut polls = 0;
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn bad_news_end_a_wait_unless_the_data_came_first() {
-        let (bell, sleepers) = (Bell::default(), Sleepers::default());
+        let (bell, sleepers) = (Doorbell::default(), Sleepers::default());
         let patience = hasty();
         let w = waiter(&patience, &bell, &sleepers, u64::MAX);
         assert_eq!(w.until(|| false, || Err("dead"), || "late"), Err("dead"));

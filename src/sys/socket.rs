@@ -94,7 +94,7 @@ pub fn send(connection: &OwnedFd, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::
 }
 
 /// One packet as it arrived.
-pub struct Packet {
+pub struct Datagram {
     /// Its length, at most the buffer's.
     pub len: usize,
     /// The descriptors that came with it.
@@ -109,7 +109,7 @@ pub struct Packet {
 ///
 /// Raw `recvmsg` and not nix's: that one turns a cut control message into an error and leaks the descriptors that did
 /// arrive.
-pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Packet> {
+pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Datagram> {
     // The union gives the control buffer the alignment of a control header.
     #[repr(C)]
     union Control {
@@ -145,7 +145,7 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Packet> {
             header = libc::CMSG_NXTHDR(&message, header);
         }
     }
-    Ok(Packet {
+    Ok(Datagram {
         len: len as usize,
         fds,
         cut: message.msg_flags & libc::MSG_TRUNC != 0,
@@ -154,20 +154,20 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Packet> {
 }
 
 /// What to wait for on one descriptor, and what came of it.
-pub struct Watch<'a> {
+pub struct PollEntry<'a> {
     fd: BorrowedFd<'a>,
     writable: bool,
     ready: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> PollEntry<'a> {
     /// Wait until there is something to read, or the other side has closed.
     pub fn readable(fd: &'a OwnedFd) -> Self {
-        Watch { fd: fd.as_fd(), writable: false, ready: false }
+        PollEntry { fd: fd.as_fd(), writable: false, ready: false }
     }
     /// Wait until a packet can be sent, or the other side has closed.
     pub fn writable(fd: &'a OwnedFd) -> Self {
-        Watch { fd: fd.as_fd(), writable: true, ready: false }
+        PollEntry { fd: fd.as_fd(), writable: true, ready: false }
     }
     /// It has happened.
     pub fn ready(&self) -> bool {
@@ -178,7 +178,7 @@ impl<'a> Watch<'a> {
 /// Wait until one of the descriptors is ready or the time is over (`None`: no limit), whichever comes first.
 ///
 /// A signal ends the wait early with nothing ready; the caller's loop knows its own deadline.
-pub fn wait(watches: &mut [Watch<'_>], timeout: Option<Duration>) -> io::Result<()> {
+pub fn wait(watches: &mut [PollEntry<'_>], timeout: Option<Duration>) -> io::Result<()> {
     let mut fds: Vec<PollFd<'_>> = watches
         .iter()
         .map(|w| PollFd::new(w.fd, if w.writable { PollFlags::POLLOUT } else { PollFlags::POLLIN }))
@@ -219,7 +219,7 @@ mod tests {
         let name = format!("penny-test-{name}-{}", std::process::id());
         let listener = listen(name.as_bytes()).unwrap();
         let there = connect(name.as_bytes()).unwrap();
-        wait(&mut [Watch::readable(&listener)], None).unwrap();
+        wait(&mut [PollEntry::readable(&listener)], None).unwrap();
         (accept(&listener).unwrap().unwrap(), there)
     }
 

@@ -9,7 +9,7 @@ mod neighbours;
 mod shapes;
 
 use crate::algorithms::{self, ALL, Algorithm};
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::plan::{check, render};
 use crate::types::{Collective, Rank};
 
@@ -35,7 +35,7 @@ fn cases(
 #[test]
 fn every_plan_is_proved_with_its_declared_cost() {
     for (algorithm, collective, nranks, root) in cases(1..=17) {
-        if let Err(fault) = algorithms::prove(algorithm, &View::flat(collective, 0, nranks, root)) {
+        if let Err(fault) = algorithms::prove(algorithm, &RankView::flat(collective, 0, nranks, root)) {
             panic!("{} {collective} over {nranks} ranks, root {root}: {fault}", algorithm.name);
         }
     }
@@ -60,16 +60,19 @@ fn every_collective_but_the_barrier_has_a_reproducible_or_moving_method() {
 #[test]
 fn a_single_rank_copies() {
     for (algorithm, collective, nranks, root) in cases(1..=1) {
-        let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, nranks, root));
+        let plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, root));
         assert_eq!(plans[0].steps.len(), 1, "{} {collective}", algorithm.name);
-        assert_eq!(algorithms::prove(algorithm, &View::flat(collective, 0, 1, 0)).unwrap().costs[0].sends, 0);
+        assert_eq!(
+            algorithms::prove(algorithm, &RankView::flat(collective, 0, 1, 0)).unwrap().costs[0].sends,
+            0
+        );
     }
 }
 
 #[test]
 fn an_all_reduce_ring_sends_two_n_minus_one_nths_of_the_buffer() {
     let proof =
-        algorithms::prove(&algorithms::ring::RING, &View::flat(Collective::AllReduce, 0, 8, 0)).unwrap();
+        algorithms::prove(&algorithms::ring::RING, &RankView::flat(Collective::AllReduce, 0, 8, 0)).unwrap();
     for cost in proof.costs {
         assert_eq!((cost.chunks_sent, cost.parts, cost.depth), (14, 8, 14));
     }
@@ -77,9 +80,10 @@ fn an_all_reduce_ring_sends_two_n_minus_one_nths_of_the_buffer() {
 
 #[test]
 fn the_two_rings_of_a_pair_advance_together() {
-    for plan in
-        algorithms::plan_all(&algorithms::ring_pair::RING_PAIR, &View::flat(Collective::AllReduce, 0, 5, 0))
-    {
+    for plan in algorithms::plan_all(
+        &algorithms::ring_pair::RING_PAIR,
+        &RankView::flat(Collective::AllReduce, 0, 5, 0),
+    ) {
         let lanes: Vec<u16> = plan.steps.iter().map(|step| step.lane).collect();
         assert_eq!(lanes, [0, 1].repeat(plan.steps.len() / 2));
     }
@@ -88,14 +92,14 @@ fn the_two_rings_of_a_pair_advance_together() {
 #[test]
 #[should_panic(expected = "tree cannot plan alltoall over 4 ranks: it does not know this collective")]
 fn a_method_refuses_what_it_does_not_serve() {
-    algorithms::plan_all(&algorithms::tree::TREE, &View::flat(Collective::AlltoAll, 0, 4, 0));
+    algorithms::plan_all(&algorithms::tree::TREE, &RankView::flat(Collective::AlltoAll, 0, 4, 0));
 }
 
 #[test]
 fn the_table_of_a_plan_shows_who_folds_keeps_and_sends() {
     let plans = algorithms::plan_all(
         &algorithms::simple_ring::SIMPLE_RING,
-        &View::flat(Collective::AllReduce, 0, 3, 0),
+        &RankView::flat(Collective::AllReduce, 0, 3, 0),
     );
     let proof = check::prove(&plans, Collective::AllReduce, 0).unwrap();
     let text = render::text(&plans, &proof, 10);
@@ -116,8 +120,10 @@ level  rank  folds     keeps  sends to  chunk           elements  lane
 
 #[test]
 fn the_json_of_a_plan_holds_every_step() {
-    let plans =
-        algorithms::plan_all(&algorithms::one_shot::ONE_SHOT, &View::flat(Collective::AllReduce, 0, 2, 0));
+    let plans = algorithms::plan_all(
+        &algorithms::one_shot::ONE_SHOT,
+        &RankView::flat(Collective::AllReduce, 0, 2, 0),
+    );
     let proof = check::prove(&plans, Collective::AllReduce, 0).unwrap();
     let expected = concat!(
         r#"{"collective":"all_reduce","ranks":2,"root":0,"count":7,"parts":1,"depth":1,"programs":["#,

@@ -3,11 +3,11 @@
 
 use super::collectives::{expected, input, on_ranks, on_ranks_with};
 use crate::algorithms;
-use crate::comm::{self, Call, Handle, Permute, Transfer};
+use crate::comm::{self, Call, CommHandle, Permute, Transfer};
 use crate::error::{Code, Result};
-use crate::memory::registered::{self, Outcome};
+use crate::memory::registered::{self, RegisterOutcome};
 use crate::memory::view::Address;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// Words before and after a call's buffer, which no call may touch.
@@ -42,7 +42,7 @@ fn words<'a>(at: usize, len: usize) -> &'a mut [u32] {
 impl Memory {
     const WORDS: usize = RANKS * MOST + 2 * GUARD;
 
-    fn new(comm: Handle) -> Memory {
+    fn new(comm: CommHandle) -> Memory {
         let mut private: Vec<Vec<u32>> = (0..KINDS - 1).map(|_| vec![0; Memory::WORDS]).collect();
         let mut own = private.iter_mut().map(|words| words.as_mut_ptr() as usize);
         let heap = comm::mem_alloc(Memory::WORDS * 4).unwrap();
@@ -70,7 +70,7 @@ struct Case {
 }
 
 /// One call in place, held against the definition; nothing around its buffer is touched.
-fn in_place(case: &Case, n: u32, me: Rank, comm: Handle, memory: &Memory, algo: &str) {
+fn in_place(case: &Case, n: u32, me: Rank, comm: CommHandle, memory: &Memory, algo: &str) {
     let Case { collective: c, root, count, kind, from } = *case;
     let (ins, outs) = (c.blocks_in(me, n, root) as usize, c.blocks_out(me, n, root) as usize);
     let within = match c {
@@ -132,7 +132,7 @@ fn calls_in_place_are_right_on_every_kind_of_memory_by_every_method() {
     for n in [2, 3, 4, RANKS as u32] {
         for algorithm in algorithms::ALL {
             let serves = |collective: Collective, root: Rank| {
-                algorithm.refuses(&View::flat(collective, 0, n, root)).is_none()
+                algorithm.refuses(&RankView::flat(collective, 0, n, root)).is_none()
             };
             if !Collective::ALL.iter().any(|&c| c != Collective::Barrier && serves(c, 0)) {
                 continue;
@@ -163,7 +163,7 @@ fn calls_in_place_are_right_on_every_kind_of_memory_by_every_method() {
 /// Where the heap sees a range of a registered buffer.
 #[allow(unsafe_code)]
 fn twin_of(at: usize, bytes: usize) -> usize {
-    let Outcome::Registered(share) = registered::register(address(at), bytes).unwrap() else {
+    let RegisterOutcome::Registered(share) = registered::register(address(at), bytes).unwrap() else {
         panic!("not registered")
     };
     let (_, twin) = share.buffer().twin_of(address(at).view(bytes)).unwrap();

@@ -1,14 +1,14 @@
 //! Communicators made from others: who is in them, in which order, and what becomes of them if something fails.
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Call, Config, Grouping, Handle};
+use crate::comm::{self, Call, CommHandle, Config, Grouping};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// What the ranks of a communicator put in, in rank order.
 #[allow(unsafe_code)]
-fn gather(comm: Handle, mine: u32) -> Result<Vec<u32>> {
+fn gather(comm: CommHandle, mine: u32) -> Result<Vec<u32>> {
     let mut all = vec![u32::MAX; comm::count(comm)? as usize];
     // SAFETY: both outlive the call, and have the extent that it implies.
     let (send, recv) =
@@ -22,7 +22,7 @@ fn gather(comm: Handle, mine: u32) -> Result<Vec<u32>> {
 
 /// The child has these members, knows it, and works.
 #[track_caller]
-fn holds(child: Handle, me: Rank, members: &[Rank]) {
+fn holds(child: CommHandle, me: Rank, members: &[Rank]) {
     let place = members.iter().position(|&r| r == me).expect("a member");
     assert_eq!(comm::parent_ranks(child).unwrap().as_deref(), Some(members));
     assert_eq!(comm::user_rank(child).unwrap() as usize, place);
@@ -138,7 +138,7 @@ fn children_have_children_and_outlive_their_parents() {
 fn one_thread_makes_the_children_of_several_ranks_in_one_group() {
     let ranks = comm::init_all(4).unwrap();
     comm::group_start().unwrap();
-    let children: Vec<[Option<Handle>; 2]> = ranks
+    let children: Vec<[Option<CommHandle>; 2]> = ranks
         .iter()
         .enumerate()
         .map(|(r, &comm)| {

@@ -1,17 +1,17 @@
 //! Every collective by every method, ranks as threads, against what the definition says.
 
-use crate::comm::{self, Call, Config, Handle};
+use crate::comm::{self, Call, CommHandle, Config};
 use crate::error::Code;
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// Run `work` on `n` ranks, each on its own thread with its own communicator.
-pub fn on_ranks(n: u32, work: impl Fn(Rank, Handle) + Sync) {
+pub fn on_ranks(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
     on_ranks_with(n, "", work);
 }
 
 /// The same with the methods that `algo` asks for, in the words of `PENNY_ALGO`.
-pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
+pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
@@ -31,7 +31,7 @@ pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
 
 /// A rank that fails its test takes the others with it, instead of letting them wait.
 struct AbortUnlessDone {
-    handle: Handle,
+    handle: CommHandle,
     done: bool,
 }
 
@@ -110,7 +110,7 @@ struct Case {
     in_place: bool,
 }
 
-fn run(case: &Case, n: u32, me: Rank, comm: Handle) {
+fn run(case: &Case, n: u32, me: Rank, comm: CommHandle) {
     let Case { collective: c, root, count, heap, in_place } = *case;
     let (ins, outs) = (c.blocks_in(me, n, root) as usize, c.blocks_out(me, n, root) as usize);
     // Where, in place, the smaller buffer lies in the larger one.
@@ -185,7 +185,7 @@ fn automatic_choice_is_right_for_every_collective() {
 fn one_thread_makes_and_uses_several_ranks_in_groups() {
     let id = comm::unique_id().unwrap();
     comm::group_start().unwrap();
-    let ranks: Vec<Handle> =
+    let ranks: Vec<CommHandle> =
         (0..3).map(|r| comm::init_rank(3, &id, r, &Config::default()).unwrap()).collect();
     assert!(comm::count(ranks[0]).is_err(), "a handle is not valid before the group ends");
     comm::group_end().unwrap();

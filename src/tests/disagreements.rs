@@ -3,7 +3,7 @@
 mod rooted;
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Call, Handle, Transfer};
+use crate::comm::{self, Call, CommHandle, Transfer};
 use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -64,7 +64,7 @@ impl Memory {
     }
     /// Make the call. The input is all ones in every byte; the output begins as sentinels.
     #[allow(unsafe_code)]
-    fn run(&mut self, comm: Handle, shape: &Shape) -> Result<()> {
+    fn run(&mut self, comm: CommHandle, shape: &Shape) -> Result<()> {
         self.bytes(self.send).fill(1);
         self.bytes(self.recv).fill(SENTINEL);
         // SAFETY: ROOM bytes serve every call of this file, and outlive it.
@@ -77,7 +77,7 @@ impl Memory {
         self.bytes(self.recv).iter().all(|&b| b == SENTINEL)
     }
     /// An all-reduce on which all agree gives what it should, whatever happened before. Its own result.
-    fn all_reduce_is_right(&mut self, comm: Handle, n: u32, count: usize) -> Result<()> {
+    fn all_reduce_is_right(&mut self, comm: CommHandle, n: u32, count: usize) -> Result<()> {
         let shape = Shape {
             collective: Collective::AllReduce,
             count,
@@ -137,7 +137,7 @@ fn disagree(
     usual: Shape,
     odd: Shape,
     who: Rank,
-    comm: Handle,
+    comm: CommHandle,
     me: Rank,
     memory: &mut Memory,
 ) -> (Result<()>, Result<()>) {

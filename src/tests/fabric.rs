@@ -12,17 +12,17 @@ mod signals;
 mod three_ways;
 
 use crate::algorithms;
-use crate::comm::{self, Call, Config, Handle, Transfer};
+use crate::comm::{self, Call, CommHandle, Config, Transfer};
 use crate::error::Result;
 use crate::fabric::engine::price;
-use crate::fabric::{self, Outcome};
+use crate::fabric::{self, CallTimes};
 use crate::memory::view::Address;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::topology::Network;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// Ranks as threads on a machine.
-pub fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(Rank, Handle) + Sync) {
+pub fn on_machine(n: u32, fabric: &str, clock: &str, algo: &str, work: impl Fn(Rank, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
@@ -56,7 +56,7 @@ fn address(buffer: &mut [u32]) -> Address<'static> {
 }
 
 /// A collective of `count` words a block, whose result is verified; its time on the rank's clock.
-fn timed(rank: Rank, n: u32, comm: Handle, collective: Collective, count: usize) -> u64 {
+fn timed(rank: Rank, n: u32, comm: CommHandle, collective: Collective, count: usize) -> u64 {
     let blocks = |blocks: u32| vec![0u32; blocks as usize * count];
     let (mut send, mut recv) =
         (blocks(collective.blocks_in(rank, n, 0)), blocks(collective.blocks_out(rank, n, 0)));
@@ -106,11 +106,12 @@ fn outcome(
     algorithm: usize,
     collective: Collective,
     count: usize,
-) -> Outcome {
+) -> CallTimes {
     let n = places.len() as u32;
-    let view = View { shape: network.shape_of(places), ..View::flat(collective, 0, n, 0) };
+    let view = RankView { shape: network.shape_of(places), ..RankView::flat(collective, 0, n, 0) };
     let plans = algorithms::plan_all(algorithms::ALL[algorithm], &view);
-    let call = fabric::Call { plans: &plans, places, view, count: count as u64, size: 4, slice_bytes: 0 };
+    let call =
+        fabric::PricedCall { plans: &plans, places, view, count: count as u64, size: 4, slice_bytes: 0 };
     price(network, &call, &vec![0; n as usize]).unwrap()
 }
 
@@ -121,7 +122,7 @@ fn half(send: bool, buffer: &mut [u32], peer: u32) -> Transfer<'static> {
 }
 
 /// Send to the rank `by` after this one, and receive from the rank `by` before it.
-fn shift(rank: Rank, n: u32, comm: Handle, by: u32, count: usize) {
+fn shift(rank: Rank, n: u32, comm: CommHandle, by: u32, count: usize) {
     let (mut out, mut into) = (vec![rank; count], vec![0; count]);
     let (to, from) = ((rank + by) % n, (rank + n - by) % n);
     comm::group_start().unwrap();
@@ -131,7 +132,7 @@ fn shift(rank: Rank, n: u32, comm: Handle, by: u32, count: usize) {
     assert!(into.iter().all(|&word| word == from));
 }
 
-fn barrier(comm: Handle) -> Result<()> {
+fn barrier(comm: CommHandle) -> Result<()> {
     let nothing = || address(&mut []);
     comm::collective(
         comm,

@@ -5,19 +5,19 @@ mod ipu;
 mod tpu;
 
 use crate::algorithms;
-use crate::fabric::{Call, Outcome, engine};
-use crate::plan::{Plan, View};
+use crate::fabric::{CallTimes, PricedCall, engine};
+use crate::plan::{Plan, RankView};
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
 /// A collective of so many bytes over all places: what passed, and when the last rank was done, in picoseconds.
-fn priced(network: &Network, collective: Collective, method: &str, bytes: u64) -> (Outcome, u64) {
+fn priced(network: &Network, collective: Collective, method: &str, bytes: u64) -> (CallTimes, u64) {
     let nranks = network.shape.nranks();
-    let view = View { shape: network.shape, ..View::flat(collective, 0, nranks, 0) };
+    let view = RankView { shape: network.shape, ..RankView::flat(collective, 0, nranks, 0) };
     let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
     let blocks = u64::from(if collective == Collective::AllReduce { 1 } else { nranks });
     let places = places(nranks);
-    let call = Call {
+    let call = PricedCall {
         plans: &plans,
         places: &places,
         view,
@@ -36,7 +36,7 @@ fn places(nranks: u32) -> Vec<u32> {
 }
 
 /// An all-reduce of so many bytes over all places, and its bus bandwidth in GB/s.
-fn all_reduce(machine: &str, method: &str, bytes: u64) -> (Network, Outcome, f64) {
+fn all_reduce(machine: &str, method: &str, bytes: u64) -> (Network, CallTimes, f64) {
     let network = topology::open(machine).unwrap();
     let nranks = network.shape.nranks();
     let (outcome, last_ps) = priced(&network, Collective::AllReduce, method, bytes);
@@ -72,9 +72,9 @@ fn all_send(network: &Network, peers: impl Fn(Rank) -> Vec<Rank>, bytes: u64, sl
             plans[to as usize].recv_copy(rank, chunk).on(lane);
         }
     }
-    let view = View::flat(Collective::Broadcast, 0, nranks, 0);
+    let view = RankView::flat(Collective::Broadcast, 0, nranks, 0);
     let places = places(nranks);
-    let call = Call { plans: &plans, places: &places, view, count: bytes, size: 1, slice_bytes };
+    let call = PricedCall { plans: &plans, places: &places, view, count: bytes, size: 1, slice_bytes };
     *engine::price(network, &call, &vec![0; nranks as usize]).unwrap().exit_ps.iter().max().unwrap()
 }
 
@@ -84,7 +84,7 @@ fn assert_near(value: f64, published: f64, share: f64) {
 }
 
 /// How many ports whose names end so carried something.
-fn busy(network: &Network, outcome: &Outcome, end: &str) -> usize {
+fn busy(network: &Network, outcome: &CallTimes, end: &str) -> usize {
     let ports = network.ports.iter().zip(&outcome.counters);
     ports.filter(|(port, passed)| port.name.ends_with(end) && passed.messages > 0).count()
 }
@@ -114,13 +114,19 @@ fn a_slow_nic_halves_its_ring_only() {
     let slow = format!("{text}\n[[override]]\nlink = \"n0.g7.nic.tx\"\nbw = \"0.5x\"\n");
     let arguments = [("nodes".to_owned(), "2".to_owned())];
     let network = topology::parse("slow.toml", &slow, &arguments).unwrap();
-    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+    let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 16, 0) };
     let plans = algorithms::plan_all(algorithms::find("alternating_rings").unwrap(), &view);
-    let call =
-        Call { plans: &plans, places: &places(16), view, count: 1 << 28, size: 4, slice_bytes: u64::MAX };
+    let call = PricedCall {
+        plans: &plans,
+        places: &places(16),
+        view,
+        count: 1 << 28,
+        size: 4,
+        slice_bytes: u64::MAX,
+    };
     let time = |network: &Network| engine::price(network, &call, &[0; 16]).unwrap();
     let (whole, slow) = (time(&topology::open("dgx-h100:nodes=2").unwrap()), time(&network));
-    let end = |outcome: &Outcome| *outcome.exit_ps.iter().max().unwrap() as f64;
+    let end = |outcome: &CallTimes| *outcome.exit_ps.iter().max().unwrap() as f64;
     assert_near(end(&slow) / end(&whole), 2.0, 0.01);
     // The bytes are the same everywhere; the slow port alone is taken twice as long.
     for ((port, a), b) in network.ports.iter().zip(&whole.counters).zip(&slow.counters) {
@@ -134,14 +140,20 @@ fn a_slow_nic_halves_its_ring_only() {
 
 /// Two DGX nodes with something appended to their file, the price of alternating rings on them, and when the last is
 /// done.
-fn with(faults: &str) -> (Network, Outcome, u64) {
+fn with(faults: &str) -> (Network, CallTimes, u64) {
     let text = topology::presets().iter().find(|(name, _)| *name == "dgx-h100").unwrap().1;
     let arguments = [("nodes".to_owned(), "2".to_owned())];
     let network = topology::parse("faults.toml", &format!("{text}\n{faults}"), &arguments).unwrap();
-    let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+    let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 16, 0) };
     let plans = algorithms::plan_all(algorithms::find("alternating_rings").unwrap(), &view);
-    let call =
-        Call { plans: &plans, places: &places(16), view, count: 1 << 28, size: 4, slice_bytes: 1 << 22 };
+    let call = PricedCall {
+        plans: &plans,
+        places: &places(16),
+        view,
+        count: 1 << 28,
+        size: 4,
+        slice_bytes: 1 << 22,
+    };
     let outcome = engine::price(&network, &call, &[0; 16]).unwrap();
     let end = *outcome.exit_ps.iter().max().unwrap();
     (network, outcome, end)

@@ -6,12 +6,12 @@ mod idle;
 mod keys;
 
 use crate::error::Result;
-use crate::mailbox::{FLIT, Mailboxes, Message, Shape, prepare};
+use crate::mailbox::{FLIT, MailboxShape, Mailboxes, Message, prepare};
 use crate::memory::control::{ALIVE, Control, Layout, Membership};
 use crate::memory::heap;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::Patience;
+use crate::sync::wait::Backoff;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ impl Town {
         let mut told = Vec::new();
         let mut blocks = Vec::new();
         for (rank, &threads) in (0..).zip(threads) {
-            let shape = Shape { threads, slots, slot_bytes, ranks: n };
+            let shape = MailboxShape { threads, slots, slot_bytes, ranks: n };
             let addr = heap::mine().unwrap().alloc(shape.bytes()).unwrap();
             told.push((prepare(addr, &shape, rank).unwrap(), shape));
             blocks.push(addr);
@@ -54,7 +54,7 @@ impl Town {
                 control.clone(),
                 rank,
                 heaps,
-                Patience::for_ranks(n as usize, None),
+                Backoff::for_ranks(n as usize, None),
                 timeout_ms * 1_000_000,
             ))
         };
@@ -89,7 +89,7 @@ pub(super) fn write(addr: usize, words: &[u64]) {
     let heap = heap::mine().unwrap();
     let at = heap.offset_of(addr, size_of_val(words)).expect("in the heap");
     let mut copy = words.to_vec();
-    crate::kernels::copy(heap.view(at, size_of_val(words)).unwrap(), View::from(&mut copy[..]), false);
+    crate::kernels::copy(heap.view(at, size_of_val(words)).unwrap(), Payload::from(&mut copy[..]), false);
 }
 
 /// The first words of a message.
@@ -98,7 +98,7 @@ pub(super) fn read<const N: usize>(message: &Message) -> [u64; N] {
     let at = heap.offset_of(message.data, N * 8).expect("in the heap");
     assert!(N * 8 <= message.flits as usize * FLIT);
     let mut words = [0; N];
-    crate::kernels::copy(View::from(&mut words[..]), heap.view(at, N * 8).unwrap(), false);
+    crate::kernels::copy(Payload::from(&mut words[..]), heap.view(at, N * 8).unwrap(), false);
     words
 }
 

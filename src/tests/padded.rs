@@ -3,9 +3,9 @@
 use super::collectives::on_ranks_with;
 use super::fabric::on_machine;
 use crate::algorithms;
-use crate::comm::{self, Call, Handle};
+use crate::comm::{self, Call, CommHandle};
 use crate::memory::view::Address;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 fn word(rank: Rank, i: usize) -> u32 {
@@ -48,7 +48,7 @@ fn address(words: &mut [u32]) -> Address<'static> {
 }
 
 /// `count` words, of which each rank gets its share, apart or in place, and nothing more is written.
-fn padded(what: &str, n: u32, me: Rank, comm: Handle, count: usize, heap: bool, in_place: bool) {
+fn padded(what: &str, n: u32, me: Rank, comm: CommHandle, count: usize, heap: bool, in_place: bool) {
     let share = count.div_ceil(n as usize);
     let first = me as usize * share;
     let at = if in_place { first } else { count };
@@ -80,7 +80,7 @@ fn padded(what: &str, n: u32, me: Rank, comm: Handle, count: usize, heap: bool, 
 fn every_method_pads_every_small_count_on_one_to_eight_ranks() {
     for n in 1..=8 {
         for algorithm in algorithms::ALL {
-            if algorithm.refuses(&View::flat(Collective::ReduceScatter, 0, n, 0)).is_some() {
+            if algorithm.refuses(&RankView::flat(Collective::ReduceScatter, 0, n, 0)).is_some() {
                 continue;
             }
             on_ranks_with(n, algorithm.name, |me, comm| {

@@ -1,7 +1,7 @@
 //! Permutations: each block arrives where the table says, and tables that cannot be are refused.
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Handle, Permute, Transfer};
+use crate::comm::{self, CommHandle, Permute, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::types::{DataType, Rank};
@@ -22,7 +22,7 @@ fn value(r: Rank, i: usize) -> u32 {
 }
 
 /// What rank `me` has after the permutation.
-fn permuted(comm: Handle, me: Rank, count: usize, perm: &[i32]) -> Result<Vec<u32>> {
+fn permuted(comm: CommHandle, me: Rank, count: usize, perm: &[i32]) -> Result<Vec<u32>> {
     let mut send: Vec<u32> = (0..count).map(|i| value(me, i)).collect();
     let mut recv = vec![SENTINEL; count];
     let (send, to) = (at(&mut send), at(&mut recv));
@@ -48,7 +48,7 @@ fn tables(n: usize) -> Vec<Vec<i32>> {
 }
 
 #[track_caller]
-fn holds(comm: Handle, me: Rank, count: usize, perm: &[i32]) {
+fn holds(comm: CommHandle, me: Rank, count: usize, perm: &[i32]) {
     let got = permuted(comm, me, count, perm).unwrap();
     let from = perm.iter().position(|&to| to == me as i32);
     for (i, &word) in got.iter().enumerate() {

@@ -5,14 +5,14 @@ mod races;
 mod reports;
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Handle, RemoteCopy, SemaphoreHandle};
+use crate::comm::{self, CommHandle, RemoteCopyCall, SemaphoreHandle};
 use crate::error::{Code, Error, Result};
 use crate::memory::view::Address;
 use crate::onesided::Device;
-use crate::onesided::semaphore::Kind;
+use crate::onesided::semaphore::SemaphoreUnit;
 use crate::types::Rank;
 
-const REGULAR: Kind = Kind::Regular;
+const REGULAR: SemaphoreUnit = SemaphoreUnit::Regular;
 
 fn at(addr: usize) -> Address<'static> {
     #[allow(unsafe_code)]
@@ -34,7 +34,7 @@ fn store(addr: usize, value: u64) {
     unsafe { (addr as *mut u64).write_volatile(value) }
 }
 
-fn made(comm: Handle, kind: Kind, name: &str, count: i32) -> SemaphoreHandle {
+fn made(comm: CommHandle, kind: SemaphoreUnit, name: &str, count: i32) -> SemaphoreHandle {
     comm::semaphore_create(comm, kind, name, count).unwrap()
 }
 fn signal(sem: SemaphoreHandle, index: i32, inc: u64, rank: u32) -> Result<()> {
@@ -46,12 +46,12 @@ fn wait(sem: SemaphoreHandle, index: i32, value: u64) -> Result<()> {
 fn read(sem: SemaphoreHandle, index: i32) -> u64 {
     comm::semaphore(sem, |s| s.read(index)).unwrap()
 }
-fn barrier(comm: Handle) {
+fn barrier(comm: CommHandle) {
     comm::shmem_barrier(comm, true).unwrap();
 }
 
 /// `n` ranks with a symmetric heap each.
-fn with_heaps(n: u32, work: impl Fn(Rank, Handle) + Sync) {
+fn with_heaps(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
     on_ranks(n, |me, comm| {
         comm::shmem_init(comm).unwrap();
         work(me, comm);
@@ -98,14 +98,15 @@ fn a_ring_of_remote_copies_with_two_slots_and_a_capacity_semaphore_loses_no_word
     with_heaps(4, |me, comm| {
         const ROUNDS: u64 = 400;
         let slots = comm::shmem_alloc(comm, 16, 64, true).unwrap();
-        let (send, recv) = (made(comm, Kind::Dma, "sent", 1), made(comm, Kind::Dma, "come", 2));
+        let (send, recv) =
+            (made(comm, SemaphoreUnit::Dma, "sent", 1), made(comm, SemaphoreUnit::Dma, "come", 2));
         let capacity = made(comm, REGULAR, "capacity", 1);
         let (right, left) = ((me + 1) % 4, (me + 3) % 4);
         signal(capacity, 0, 2, left).unwrap();
         for round in 0..ROUNDS {
             let slot = (round % 2) as i32;
             let mut word = round << 8 | u64::from(me);
-            let copy = RemoteCopy {
+            let copy = RemoteCopyCall {
                 src: at(&raw mut word as usize),
                 dst: at(slots + 8 * slot as usize),
                 bytes: 8,
@@ -131,10 +132,11 @@ fn a_ring_of_remote_copies_with_two_slots_and_a_capacity_semaphore_loses_no_word
 fn a_test_takes_both_halves_or_neither() {
     with_heaps(2, |me, comm| {
         let word = comm::shmem_alloc(comm, 8, 64, true).unwrap();
-        let (send, recv) = (made(comm, Kind::Dma, "sent", 1), made(comm, Kind::Dma, "come", 1));
+        let (send, recv) =
+            (made(comm, SemaphoreUnit::Dma, "sent", 1), made(comm, SemaphoreUnit::Dma, "come", 1));
         let mut seven = 7u64;
         let device = Device::Logical(1 - me as i32);
-        let copy = RemoteCopy {
+        let copy = RemoteCopyCall {
             src: at(&raw mut seven as usize),
             dst: at(word),
             bytes: 8,
@@ -166,9 +168,9 @@ fn a_test_takes_both_halves_or_neither() {
 #[test]
 fn a_copy_to_oneself_needs_one_semaphore_and_no_symmetric_memory() {
     with_heaps(2, |me, comm| {
-        let recv = made(comm, Kind::Dma, "local", 1);
+        let recv = made(comm, SemaphoreUnit::Dma, "local", 1);
         let (mut from, mut to) = ([u64::from(me) + 5; 4], [0u64; 4]);
-        let mut copy = RemoteCopy {
+        let mut copy = RemoteCopyCall {
             src: at(from.as_mut_ptr() as usize),
             dst: at(to.as_mut_ptr() as usize),
             bytes: 32,
@@ -192,10 +194,10 @@ fn a_copy_to_oneself_needs_one_semaphore_and_no_symmetric_memory() {
 fn wrong_arguments_are_refused_by_their_names() {
     with_heaps(2, |me, comm| {
         use Code::*;
-        let (dma, sem) = (made(comm, Kind::Dma, "dma", 2), made(comm, REGULAR, "go", 2));
+        let (dma, sem) = (made(comm, SemaphoreUnit::Dma, "dma", 2), made(comm, REGULAR, "go", 2));
         let other = comm::init_all(1).unwrap()[0];
         comm::shmem_init(other).unwrap();
-        let foreign = made(other, Kind::Dma, "foreign", 1);
+        let foreign = made(other, SemaphoreUnit::Dma, "foreign", 1);
         says(&signal(sem, 2, 1, 0).unwrap_err(), InvalidArgument, &["index is 2, not in 0..2", "`go`"]);
         says(&wait(sem, -1, 1).unwrap_err(), InvalidArgument, &["index is -1"]);
         says(&signal(sem, 0, 1, 2).unwrap_err(), InvalidArgument, &["device names rank 2"]);
@@ -203,7 +205,7 @@ fn wrong_arguments_are_refused_by_their_names() {
         says(&wait(sem, 0, 1 << 63).unwrap_err(), InvalidArgument, &["value"]);
         says(&signal(dma, 0, 1, 0).unwrap_err(), InvalidUsage, &["`dma`", "pennySemaphoreRegular"]);
         let word = comm::shmem_alloc(comm, 8, 64, true).unwrap();
-        let good = RemoteCopy {
+        let good = RemoteCopyCall {
             src: at(word),
             dst: at(word),
             bytes: 8,
@@ -211,25 +213,25 @@ fn wrong_arguments_are_refused_by_their_names() {
             recv: (dma, 1),
             device: Device::Logical(me as i32),
         };
-        let refused = |copy: RemoteCopy| comm::remote_copy(comm, &copy, |copy| copy.start()).unwrap_err();
+        let refused = |copy: RemoteCopyCall| comm::remote_copy(comm, &copy, |copy| copy.start()).unwrap_err();
         for (copy, part) in [
-            (RemoteCopy { recv: (sem, 0), ..good }, "recvSem is `go`, which counts signals"),
-            (RemoteCopy { send: Some((sem, 0)), ..good }, "sendSem is `go`"),
-            (RemoteCopy { send: Some((dma, 2)), ..good }, "sendIndex is 2"),
-            (RemoteCopy { recv: (dma, -7), ..good }, "recvIndex is -7"),
-            (RemoteCopy { recv: (foreign, 0), ..good }, "recvSem is of another communicator"),
-            (RemoteCopy { send: Some((foreign, 0)), ..good }, "sendSem is of another communicator"),
+            (RemoteCopyCall { recv: (sem, 0), ..good }, "recvSem is `go`, which counts signals"),
+            (RemoteCopyCall { send: Some((sem, 0)), ..good }, "sendSem is `go`"),
+            (RemoteCopyCall { send: Some((dma, 2)), ..good }, "sendIndex is 2"),
+            (RemoteCopyCall { recv: (dma, -7), ..good }, "recvIndex is -7"),
+            (RemoteCopyCall { recv: (foreign, 0), ..good }, "recvSem is of another communicator"),
+            (RemoteCopyCall { send: Some((foreign, 0)), ..good }, "sendSem is of another communicator"),
             (
-                RemoteCopy { recv: (SemaphoreHandle::from_bits(77), 0), ..good },
+                RemoteCopyCall { recv: (SemaphoreHandle::from_bits(77), 0), ..good },
                 "recvSem is no live semaphore",
             ),
-            (RemoteCopy { src: Address::NULL, ..good }, "src is NULL"),
-            (RemoteCopy { dst: Address::NULL, ..good }, "dst is NULL"),
-            (RemoteCopy { bytes: usize::MAX, ..good }, "dst"),
+            (RemoteCopyCall { src: Address::NULL, ..good }, "src is NULL"),
+            (RemoteCopyCall { dst: Address::NULL, ..good }, "dst is NULL"),
+            (RemoteCopyCall { bytes: usize::MAX, ..good }, "dst"),
         ] {
             says(&refused(copy), InvalidArgument, &[part]);
         }
-        says(&refused(RemoteCopy { device: Device::Mesh([0; 4]), ..good }), InvalidUsage, &["no mesh"]);
+        says(&refused(RemoteCopyCall { device: Device::Mesh([0; 4]), ..good }), InvalidUsage, &["no mesh"]);
         says(&comm::barrier_semaphore(comm, 32).unwrap_err(), InvalidArgument, &["collectiveId is 32"]);
         let kept = comm::barrier_semaphore(comm, 3).unwrap();
         assert_eq!(comm::barrier_semaphore(comm, 3).unwrap(), kept);

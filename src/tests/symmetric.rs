@@ -1,7 +1,7 @@
 //! The symmetric heap's books stay the same on all ranks, whatever went wrong before.
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Call, Handle};
+use crate::comm::{self, Call, CommHandle};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::onesided::Comparison;
@@ -9,7 +9,7 @@ use crate::types::{Collective, DataType, RedOp};
 use std::time::Duration;
 
 #[allow(unsafe_code)]
-fn call(comm: Handle, collective: Collective, buffer: &mut [u32]) -> Result<()> {
+fn call(comm: CommHandle, collective: Collective, buffer: &mut [u32]) -> Result<()> {
     // SAFETY: the buffer outlives the call.
     let at = unsafe { Address::from_raw(buffer.as_mut_ptr().cast()) };
     let (dtype, op) = (DataType::Uint32, RedOp::Sum);

@@ -1,7 +1,7 @@
 //! Windows and signals, ranks as threads: what a signal says has come, under orders that nobody chose.
 
 use super::collectives::on_ranks;
-use crate::comm::{self, Awaited, Call, Config, Counter, Handle, Put, Signal, WindowHandle};
+use crate::comm::{self, AwaitedSignals, Call, CommHandle, Config, Counter, Put, Signal, WindowHandle};
 use crate::error::Code;
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -15,7 +15,7 @@ struct Opened {
 
 impl Opened {
     #[allow(unsafe_code)]
-    fn new(comm: Handle, len: usize) -> Opened {
+    fn new(comm: CommHandle, len: usize) -> Opened {
         let memory = comm::mem_alloc(len * 8).unwrap();
         // SAFETY: it is freed after the window is deregistered.
         let address = unsafe { Address::from_raw(memory as *const u8) };
@@ -27,21 +27,21 @@ impl Opened {
         // SAFETY: within the memory; peers may write it meanwhile.
         unsafe { (self.memory as *const u64).add(at).read_volatile() }
     }
-    fn close(self, comm: Handle) {
+    fn close(self, comm: CommHandle) {
         comm::window_deregister(comm, self.window).unwrap();
         comm::mem_free(self.memory).unwrap();
     }
 }
 
 #[allow(unsafe_code)]
-fn put_word(comm: Handle, counter: Counter, window: WindowHandle, at: usize, word: u64) {
+fn put_word(comm: CommHandle, counter: Counter, window: WindowHandle, at: usize, word: u64) {
     // SAFETY: the word outlives the call.
     let source = unsafe { Address::from_raw((&raw const word).cast()) };
     let put = Put { source, count: 1, dtype: DataType::Uint64, window, offset: at * 8 };
     comm::signal(comm, &Signal { counter, flags: 0, put: Some(put) }, None).unwrap();
 }
 
-fn meet(comm: Handle) {
+fn meet(comm: CommHandle) {
     let call = Call {
         collective: Collective::Barrier,
         send: Address::NULL,
@@ -114,7 +114,7 @@ fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
                 let same = |x: &(Rank, u64, u64)| *x == (from, index, context);
                 let most = left.iter().filter(|x| same(x)).count() as u64;
                 let count = 1 + dice.below(most.min(20));
-                let awaited = Awaited { count: count as i32, counter: counter(from, index, context) };
+                let awaited = AwaitedSignals { count: count as i32, counter: counter(from, index, context) };
                 comm::wait_signals(comm, vec![awaited], None).unwrap();
                 for _ in 0..count {
                     let at = left.iter().position(same).unwrap();
@@ -148,8 +148,8 @@ fn at_the_deadline_the_sentence_says_what_was_missing() {
         meet(comm);
         if me == 0 {
             let awaited = vec![
-                Awaited { count: 3, counter: counter(1, 5, 2) },
-                Awaited { count: 1, counter: counter(2, 0, 0) },
+                AwaitedSignals { count: 3, counter: counter(1, 5, 2) },
+                AwaitedSignals { count: 1, counter: counter(2, 0, 0) },
             ];
             let e = comm::wait_signals(impatient, awaited, None).unwrap_err();
             assert_eq!(e.code, Code::Timeout, "{e}");
@@ -162,8 +162,11 @@ fn at_the_deadline_the_sentence_says_what_was_missing() {
             for part in parts {
                 assert!(e.message.contains(part), "{e}");
             }
-            let e =
-                comm::wait_signals(impatient, vec![Awaited { count: 1, counter: counter(1, 5, 2) }], None);
+            let e = comm::wait_signals(
+                impatient,
+                vec![AwaitedSignals { count: 1, counter: counter(1, 5, 2) }],
+                None,
+            );
             assert_eq!(e.unwrap_err().code, Code::Timeout, "broken for good");
         }
         meet(comm);

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 
 /// One port's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct PortFault {
     /// Whose.
     pub port: PortId,
     /// From then on
@@ -40,12 +40,12 @@ pub struct Fault {
     /// until then, retraining included; `u64::MAX`: for ever.
     pub until_ps: u64,
     /// What is wrong.
-    pub kind: Kind,
+    pub kind: FaultKind,
 }
 
 /// What may be wrong with a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// It serves nothing.
     Down,
     /// It has a part of its rate.
@@ -77,7 +77,7 @@ impl Crc {
 }
 
 /// Read one `[[fault]]`, and add it to those of the ports that it names.
-pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<Fault>) -> Result<()> {
+pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<PortFault>) -> Result<()> {
     let link = section.need("link", "\"n0.g0.nic.tx\"")?;
     let kind = section.need("kind", "\"down\"")?.word(&["down", "slow", "drop_lane", "crc"])?;
     let own: &[&str] = match kind {
@@ -99,15 +99,15 @@ pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<Fault>) -
         "down" => {
             let retrain_ps = section.need("retrain", "\"100us\"")?.read(units::time)?;
             until_ps = until_ps.saturating_add(retrain_ps);
-            Kind::Down
+            FaultKind::Down
         }
-        "slow" => Kind::Slow(section.need("factor", "\"0.5x\"")?.read(|text| {
+        "slow" => FaultKind::Slow(section.need("factor", "\"0.5x\"")?.read(|text| {
             let factor = units::factor(text)
                 .unwrap_or_else(|| Err(format!("`{text}` is no factor; write it like 0.5x")))?;
             factor.is_a_part().then_some(factor).ok_or_else(|| "write a factor above 0 and up to 1".into())
         })?),
-        "drop_lane" => Kind::Slow(section.need("lanes", "\"1/2\"")?.read(lanes)?),
-        _ => Kind::Crc(Crc {
+        "drop_lane" => FaultKind::Slow(section.need("lanes", "\"1/2\"")?.read(lanes)?),
+        _ => FaultKind::Crc(Crc {
             threshold: section.need("rate", "1e-3")?.read(threshold)?,
             retries: section.need("retries", "7")?.count(u32::MAX)?,
             seed: section.need("seed", "1")?.read(|text| {
@@ -116,10 +116,10 @@ pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<Fault>) -
             })?,
         }),
     };
-    let mut earlier: HashMap<PortId, Vec<Fault>> = HashMap::new();
+    let mut earlier: HashMap<PortId, Vec<PortFault>> = HashMap::new();
     faults.iter().for_each(|fault| earlier.entry(fault.port).or_default().push(*fault));
     for port in named(&link, ports)? {
-        let fault = Fault { port, from_ps, until_ps, kind };
+        let fault = PortFault { port, from_ps, until_ps, kind };
         if earlier.get(&port).is_some_and(|all| all.iter().any(|other| fault.meets(other))) {
             return Err(section.error(format_args!(
                 "comes while {} is down or slow already; let one end before the other begins",
@@ -131,10 +131,10 @@ pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<Fault>) -
     Ok(())
 }
 
-impl Fault {
+impl PortFault {
     /// Both take the rate of one port at one time.
-    fn meets(&self, other: &Fault) -> bool {
-        let takes = |fault: &Fault| !matches!(fault.kind, Kind::Crc(_));
+    fn meets(&self, other: &PortFault) -> bool {
+        let takes = |fault: &PortFault| !matches!(fault.kind, FaultKind::Crc(_));
         self.port == other.port
             && takes(self)
             && takes(other)

@@ -27,7 +27,7 @@
 //! as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
-use super::source::{Field, Section, Source};
+use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{Class, Network, Port, PortId, edges, faults, grid, mailbox, placement, switch};
 use crate::error::Result;
@@ -60,7 +60,7 @@ pub fn presets() -> &'static [(&'static str, &'static str)] {
 
 /// The machine that a text declares; `file_name` is for errors, and `arguments` replace keys of its shape.
 pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Result<Network> {
-    let source = Source { file: file_name, text };
+    let source = SourceText { file: file_name, text };
     let document = DeTable::parse(text).map_err(|why| {
         let what = why.message().replace('\n', ", ");
         source.error(

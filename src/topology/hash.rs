@@ -4,7 +4,7 @@
 //! machine is called does not matter, what its classes are called does not either.
 
 use super::Network;
-use super::faults::{Fault, Kind};
+use super::faults::{FaultKind, PortFault};
 
 /// The state of a hash.
 struct Fnv(u64);
@@ -22,15 +22,15 @@ impl Fnv {
         self.number(text.len() as u64);
         self.bytes(text.as_bytes());
     }
-    fn fault(&mut self, fault: &Fault) {
+    fn fault(&mut self, fault: &PortFault) {
         [u64::from(fault.port), fault.from_ps, fault.until_ps].into_iter().for_each(|n| self.number(n));
         match fault.kind {
-            Kind::Down => self.number(0),
-            Kind::Slow(part) => {
+            FaultKind::Down => self.number(0),
+            FaultKind::Slow(part) => {
                 let (over, under) = part.parts();
                 [1, over, under].into_iter().for_each(|n| self.number(n));
             }
-            Kind::Crc(crc) => {
+            FaultKind::Crc(crc) => {
                 self.number(2);
                 self.bytes(&crc.threshold().to_le_bytes());
                 [u64::from(crc.retries), crc.seed].into_iter().for_each(|n| self.number(n));

@@ -24,7 +24,7 @@ const MOST_THREADS: u32 = 64;
 
 /// What a place that is a mailbox needs to hand out messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mailbox {
+pub struct MailboxSpec {
     /// Threads that share it, at most 64.
     pub threads: u32,
     /// Cores that they are on, as many on each.
@@ -33,7 +33,7 @@ pub struct Mailbox {
     pub cycle_ps: u64,
 }
 
-impl Mailbox {
+impl MailboxSpec {
     /// Picoseconds from a message's arrival until all threads of a mask have it, thread t being bit t. Those past
     /// `threads` do not count.
     pub fn delivery_ps(&self, mask: u64) -> u64 {
@@ -51,7 +51,7 @@ impl Mailbox {
 }
 
 /// The section `[mailbox]`, if the file has one.
-pub(super) fn read(root: &Section<'_>) -> Result<Option<Mailbox>> {
+pub(super) fn read(root: &Section<'_>) -> Result<Option<MailboxSpec>> {
     let Some(value) = root.table.get("mailbox") else { return Ok(None) };
     let section = root.inner("[mailbox]".into(), value)?;
     section.knows(&["threads", "cores", "cycle"])?;
@@ -64,7 +64,7 @@ pub(super) fn read(root: &Section<'_>) -> Result<Option<Mailbox>> {
             "{threads} threads do not divide evenly among {number} cores; write a number that divides them"
         )));
     }
-    Ok(Some(Mailbox { threads, cores: number, cycle_ps }))
+    Ok(Some(MailboxSpec { threads, cores: number, cycle_ps }))
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::topology::parse;
 
-    const POETS: Mailbox = Mailbox { threads: 64, cores: 4, cycle_ps: 4762 };
+    const POETS: MailboxSpec = MailboxSpec { threads: 64, cores: 4, cycle_ps: 4762 };
 
     #[test]
     fn a_message_to_all_64_threads_takes_33_cycles_and_one_to_a_single_thread_3() {
@@ -89,13 +89,13 @@ mod tests {
         {
             assert_eq!(POETS.delivery_ps(mask), cycles * 4762, "{mask:#x}");
         }
-        let one_core = Mailbox { cores: 1, ..POETS };
+        let one_core = MailboxSpec { cores: 1, ..POETS };
         assert_eq!(one_core.delivery_ps(u64::MAX), 129 * 4762);
-        let each_its_own = Mailbox { cores: 64, ..POETS };
+        let each_its_own = MailboxSpec { cores: 64, ..POETS };
         assert_eq!(each_its_own.delivery_ps(u64::MAX), 3 * 4762);
     }
 
-    fn declared(section: &str) -> Result<Option<Mailbox>> {
+    fn declared(section: &str) -> Result<Option<MailboxSpec>> {
         let machine =
             "name = \"m\"\n[class.w]\nbw = \"1GB/s\"\nlat = \"1ns\"\n[line]\nshape = \"2\"\nlink = \"w\"\n";
         parse("m.toml", &format!("{machine}{section}"), &[]).map(|network| network.mailbox)

@@ -25,9 +25,9 @@ mod tests;
 pub mod units;
 
 pub use file::{parse, presets};
-pub use mailbox::Mailbox;
+pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
-pub use spec::{Spec, open, text_of};
+pub use spec::{MachineSpec, open, text_of};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};
@@ -94,13 +94,13 @@ pub struct Network {
     /// The way from place to place.
     pub routes: Box<dyn Routes>,
     /// What goes wrong, and when.
-    pub faults: Vec<faults::Fault>,
+    pub faults: Vec<faults::PortFault>,
     /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
     pub placement: Vec<Rank>,
     /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
     pub fair: bool,
     /// Every place is a mailbox such as this.
-    pub mailbox: Option<Mailbox>,
+    pub mailbox: Option<MailboxSpec>,
 }
 
 impl Class {

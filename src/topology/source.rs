@@ -8,14 +8,14 @@ use toml::de::{DeTable, DeValue};
 
 /// A file's name and text.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct SourceText<'a> {
     pub file: &'a str,
     pub text: &'a str,
 }
 
 /// A table of the file.
 pub(super) struct Section<'a> {
-    pub source: Source<'a>,
+    pub source: SourceText<'a>,
     /// As people would look for it: `[class.nic]`.
     pub name: String,
     /// Where it begins, in bytes.
@@ -33,7 +33,7 @@ pub(super) struct Field<'a> {
     text: Option<&'a str>,
 }
 
-impl Source<'_> {
+impl SourceText<'_> {
     /// An error at a byte of the file: what is wrong; what to do.
     pub fn error(&self, at: usize, what: impl std::fmt::Display) -> Error {
         Error::argument(format!("{}:{}: {what}", self.file, self.line(at)))

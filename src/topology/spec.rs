@@ -7,7 +7,7 @@ use std::io::Read;
 
 /// A machine's file, and what replaces keys of its shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct MachineSpec {
     /// A preset's name or the file's.
     pub file: String,
     /// The file as it is.
@@ -16,9 +16,9 @@ pub struct Spec {
     pub arguments: Vec<(String, String)>,
 }
 
-impl Spec {
+impl MachineSpec {
     /// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`, which is read.
-    pub fn read(spec: &str) -> Result<Spec> {
+    pub fn read(spec: &str) -> Result<MachineSpec> {
         let (name, rest) = spec.split_once(':').unwrap_or((spec, ""));
         let mut arguments = Vec::new();
         // A list keeps its commas: placement=[0,8,1,9].
@@ -46,7 +46,7 @@ impl Spec {
                 known.join(", ")
             )));
         };
-        Ok(Spec { file: name.to_owned(), text, arguments })
+        Ok(MachineSpec { file: name.to_owned(), text, arguments })
     }
 
     /// The machine.
@@ -80,7 +80,7 @@ pub fn text_of(name: &str) -> Result<String> {
 
 /// A preset with arguments, `dgx-h100:nodes=2`, or a file, `./machine.toml`.
 pub fn open(spec: &str) -> Result<Network> {
-    Spec::read(spec)?.open()
+    MachineSpec::read(spec)?.open()
 }
 
 #[cfg(test)]

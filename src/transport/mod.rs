@@ -10,9 +10,9 @@ pub mod watch;
 use crate::error::{Error, Result};
 use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
-use crate::sync::wait::{Patience, Waiter, eagerly};
+use crate::sync::wait::{Backoff, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
@@ -25,7 +25,7 @@ pub struct Transport {
     rank: Rank,
     nranks: u32,
     heaps: Vec<Arc<PeerHeap>>,
-    patience: Patience,
+    patience: Backoff,
     timeout_ns: u64,
     alarm: OnceLock<Alarm>,
     identities: identity::Identities,
@@ -69,7 +69,7 @@ impl Transport {
         control: Arc<Control>,
         rank: Rank,
         heaps: Vec<Arc<PeerHeap>>,
-        patience: Patience,
+        patience: Backoff,
         timeout_ns: u64,
     ) -> Transport {
         Transport {
@@ -175,7 +175,7 @@ impl Transport {
 
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
     #[inline]
-    pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> View<'_> {
+    pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
         self.control.payload(rank, seq, bytes)
     }
 
@@ -264,7 +264,7 @@ impl Transport {
 
     /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.
     #[inline]
-    pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<View<'_>> {
+    pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<Payload<'_>> {
         let view =
             usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
         view.ok_or_else(|| self.out_of_reach(rank, offset, bytes))

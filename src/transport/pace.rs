@@ -6,7 +6,7 @@
 //! ranks, and hosts move virtual cores. So once in a while the first lines of a staged copy are taken back alone, and timed.
 
 use crate::kernels;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sys::clock;
 
 /// Copies smaller than this fit the line buffers of a core, so that the wait for memory is not hidden.
@@ -30,7 +30,7 @@ pub struct Pace {
 impl Pace {
     /// Write a copy to this staging memory, which is free to be overwritten, around the caches?
     #[inline]
-    pub fn around(&mut self, staging: View<'_>) -> bool {
+    pub fn around(&mut self, staging: Payload<'_>) -> bool {
         if staging.bytes() < AROUND_FROM {
             return false;
         }
@@ -42,7 +42,7 @@ impl Pace {
     }
 
     #[cold]
-    fn probe(&mut self, staging: View<'_>) {
+    fn probe(&mut self, staging: Payload<'_>) {
         let start = clock::now_ns();
         kernels::claim(staging, LINES as usize);
         self.said(clock::now_ns() - start > LINES * FAR_NS);

@@ -12,7 +12,7 @@ use super::Transport;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
@@ -46,12 +46,12 @@ struct Peer {
 }
 
 /// One half of a transfer, as far as it has come.
-pub struct Transfer<'a> {
+pub struct PairTransfer<'a> {
     /// Sending, else receiving.
     pub send: bool,
     /// The other end.
     pub peer: Rank,
-    data: View<'a>,
+    data: Payload<'a>,
     dtype: DataType,
     count: usize,
     /// The message's place in the sender's heap.
@@ -76,18 +76,18 @@ fn slots_of(bytes: usize, in_heap: bool) -> u64 {
     if in_heap { 1 } else { bytes.div_ceil(PAIR_SLOT).max(1) as u64 }
 }
 
-impl<'a> Transfer<'a> {
+impl<'a> PairTransfer<'a> {
     /// A transfer that has not begun. `heap`: the buffer's offset in this process's heap.
     pub fn new(
         send: bool,
         peer: Rank,
-        data: View<'a>,
+        data: Payload<'a>,
         dtype: DataType,
         count: usize,
         heap: Option<u64>,
-    ) -> Transfer<'a> {
+    ) -> PairTransfer<'a> {
         let heap = heap.filter(|_| send && data.bytes() >= HEAP_FROM);
-        Transfer {
+        PairTransfer {
             send,
             peer,
             data,
@@ -102,8 +102,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// The same as a part of a permutation.
-    pub fn of_permute(self) -> Transfer<'a> {
-        Transfer { of_permute: true, ..self }
+    pub fn of_permute(self) -> PairTransfer<'a> {
+        PairTransfer { of_permute: true, ..self }
     }
 
     /// What is transferred, in words.
@@ -122,16 +122,16 @@ impl<'a> Transfer<'a> {
     }
 
     /// The buffer.
-    pub fn data(&self) -> View<'a> {
+    pub fn data(&self) -> Payload<'a> {
         self.data
     }
 
     /// Do these two halves, of one rank, fit?
-    pub fn fits(&self, other: &Transfer) -> bool {
+    pub fn fits(&self, other: &PairTransfer) -> bool {
         (self.dtype, self.count) == (other.dtype, other.count)
     }
 
-    fn piece(&self, index: u64) -> View<'a> {
+    fn piece(&self, index: u64) -> Payload<'a> {
         let at = (index as usize * PAIR_SLOT).min(self.data.bytes());
         self.data.part(at, (self.data.bytes() - at).min(PAIR_SLOT))
     }
@@ -163,7 +163,7 @@ impl<'a> Transfer<'a> {
                     return Ok(moved);
                 }
             }
-            let piece = if self.heap.is_some() { View::EMPTY } else { self.piece(self.slots) };
+            let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
             let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
             kernels::copy(place, piece, false);
             head.args.store(self.kind() | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
@@ -275,12 +275,12 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
 }
 
 /// Run transfers to completion; those of one direction and peer in their order, all others side by side.
-pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [Transfer]) -> Result<()> {
+pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> Result<()> {
     let late = late_refusal(t, pairs);
     let mut first_error = None;
     // The watch looks at whoever is still needed.
     let needed = std::cell::RefCell::new(Vec::new());
-    let mut step = |transfers: &mut [Transfer], pairs: &mut Pairs| -> bool {
+    let mut step = |transfers: &mut [PairTransfer], pairs: &mut Pairs| -> bool {
         let mut all = true;
         for i in 0..transfers.len() {
             if transfers[i].done {

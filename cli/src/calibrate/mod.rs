@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
 use fit::Fit;
-use penny::sim::fabric::{Call, engine};
-use penny::sim::plan::View;
+use penny::sim::fabric::{PricedCall, engine};
+use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::sizes::parse_bytes;
@@ -70,7 +70,7 @@ pub struct Args {
 /// The times of a table, and how to price them.
 struct Question {
     subject: Subject,
-    view: View,
+    view: RankView,
     methods: Vec<Method>,
     places: Vec<u32>,
     samples: Vec<Sample>,
@@ -176,10 +176,10 @@ impl Question {
         }
     }
 
-    fn call<'a>(&'a self, method: &'a Method, sample: &Sample) -> Call<'a> {
+    fn call<'a>(&'a self, method: &'a Method, sample: &Sample) -> PricedCall<'a> {
         // The type decides only where a chunk is rounded.
         let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
-        Call {
+        PricedCall {
             plans: method.plans(),
             places: &self.places,
             view: self.view.clone(),

@@ -12,8 +12,8 @@
 
 use super::pattern::Waves;
 use crate::machine;
-use penny::sim::fabric::{Call, engine};
-use penny::sim::plan::{Chunk, Plan, View};
+use penny::sim::fabric::{PricedCall, engine};
+use penny::sim::plan::{Chunk, Plan, RankView};
 use penny::sim::topology::Network;
 use penny::{Collective, Rank};
 
@@ -105,9 +105,9 @@ fn word_ps(network: &Network, from: Rank, to: Rank) -> Result<u64, String> {
 }
 
 fn run(network: &Network, plans: &[Plan], count: u64, size: u64) -> Result<u64, String> {
-    let view = View::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
+    let view = RankView::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
     let places = machine::places(network, plans.len() as u32)?;
-    let call = Call { plans, places: &places, view, count, size, slice_bytes: 0 };
+    let call = PricedCall { plans, places: &places, view, count, size, slice_bytes: 0 };
     let outcome = engine::price(network, &call, &vec![0; plans.len()]).map_err(|e| e.message)?;
     Ok(outcome.exit_ps.into_iter().max().unwrap_or(0))
 }

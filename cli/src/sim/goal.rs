@@ -17,11 +17,11 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use penny::sim::fabric::Call;
+use penny::sim::fabric::PricedCall;
 use penny::sim::plan::{Operand, Step};
 
 /// The schedule of a call. `Err`: a message has more bytes, or a pair has more messages, than the form can count.
-pub fn schedule(call: &Call<'_>) -> Result<String, String> {
+pub fn schedule(call: &PricedCall<'_>) -> Result<String, String> {
     let mut text = format!("num_ranks {}\n", call.plans.len());
     for (rank, plan) in call.plans.iter().enumerate() {
         let _ = writeln!(text, "\nrank {rank} {{");
@@ -84,7 +84,7 @@ fn write_step(
 }
 
 /// Bytes of a step's chunk: the last parts of a block are shorter, or empty.
-fn chunk_bytes(call: &Call<'_>, parts: u32, step: &Step) -> u64 {
+fn chunk_bytes(call: &PricedCall<'_>, parts: u32, step: &Step) -> u64 {
     let part = call.count.div_ceil(u64::from(parts.max(1)));
     let begin = (part * u64::from(step.chunk.part)).min(call.count);
     part.min(call.count - begin) * call.size

@@ -4,7 +4,7 @@ use super::*;
 use penny::Collective;
 use penny::sim::algorithms;
 use penny::sim::fabric::engine;
-use penny::sim::plan::View;
+use penny::sim::plan::RankView;
 use penny::sim::topology;
 
 /// An operation of a schedule.
@@ -105,13 +105,13 @@ fn a_schedule_has_the_bytes_that_pass_the_first_ports() {
     for (collective, root) in
         [(Collective::AllReduce, 0), (Collective::Broadcast, 3), (Collective::AlltoAll, 0)]
     {
-        let view = View { shape: network.shape, ..View::flat(collective, 0, 16, root) };
+        let view = RankView { shape: network.shape, ..RankView::flat(collective, 0, 16, root) };
         for algorithm in algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()) {
             let plans = algorithms::plan_all(algorithm, &view);
             // A count that no number of parts divides, and slices that divide no chunk.
             for slice_bytes in [0, 1000] {
                 let places: Vec<u32> = (0..16).collect();
-                let call = Call {
+                let call = PricedCall {
                     plans: &plans,
                     places: &places,
                     view: view.clone(),

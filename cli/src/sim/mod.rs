@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use penny::DataType;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
-use penny::sim::fabric::{Call, engine};
+use penny::sim::fabric::{PricedCall, engine};
 use penny::sim::plan::cycles::Cycles;
-use penny::sim::plan::{Plan, View};
+use penny::sim::plan::{Plan, RankView};
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::options::Choice;
@@ -79,13 +79,13 @@ pub struct Args {
 /// A method and its programs, which serve every size; the lists of steps only where they are needed.
 pub struct Method {
     pub algorithm: &'static Algorithm,
-    view: View,
+    view: RankView,
     cycles: Option<Cycles>,
     plans: OnceCell<Vec<Plan>>,
 }
 
 impl Method {
-    fn new(algorithm: &'static Algorithm, view: &View) -> Method {
+    fn new(algorithm: &'static Algorithm, view: &RankView) -> Method {
         let cycles = algorithms::cycles(algorithm, view);
         Method { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
     }
@@ -114,8 +114,8 @@ impl Method {
         Ok((outcome.into(), Used::steps(places.len() as u32)))
     }
 
-    fn call<'a>(&'a self, places: &'a [u32], Cut { count, size, slice_bytes }: Cut) -> Call<'a> {
-        Call { plans: self.plans(), places, view: self.view.clone(), count, size, slice_bytes }
+    fn call<'a>(&'a self, places: &'a [u32], Cut { count, size, slice_bytes }: Cut) -> PricedCall<'a> {
+        PricedCall { plans: self.plans(), places, view: self.view.clone(), count, size, slice_bytes }
     }
 }
 
@@ -193,7 +193,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 }
 
 /// The methods by name, with the programs of all ranks.
-pub fn programs(names: &[String], view: &View) -> Result<Vec<Method>, String> {
+pub fn programs(names: &[String], view: &RankView) -> Result<Vec<Method>, String> {
     let chosen = match names {
         [word] if word == "auto" || word == "all" => methods::able(view)?,
         names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,

@@ -2,7 +2,7 @@
 
 use penny::DataType;
 use penny::sim::fabric::shortcuts::{Summary, Used};
-use penny::sim::plan::View;
+use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::report::Measurement;
@@ -47,7 +47,7 @@ impl Row {
         args: &Args,
         network: &Network,
         hash: &str,
-        view: &View,
+        view: &RankView,
         algo: &'static str,
         count: usize,
         dtype: DataType,

@@ -12,8 +12,8 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use penny::internals::fabric::live::Glance;
-use penny::internals::memory::board::Board;
+use penny::internals::fabric::live::Snapshot;
+use penny::internals::memory::board::ClockSegment;
 use penny::sim::topology::{self, Network};
 
 use super::report::Report;
@@ -30,12 +30,12 @@ type File = (u64, u64);
 
 /// One of them.
 pub struct Job {
-    board: Board,
+    board: ClockSegment,
     /// The machine, if it can still be read and is the same.
     network: Option<Network>,
     pids: Vec<u32>,
-    now: Glance,
-    before: Option<Glance>,
+    now: Snapshot,
+    before: Option<Snapshot>,
 }
 
 impl Jobs {
@@ -75,14 +75,14 @@ impl Job {
     fn open(holders: &[(u32, PathBuf)]) -> Option<Job> {
         let (pid, descriptor) = holders.first()?;
         let file = OpenOptions::new().read(true).write(true).open(descriptor).ok()?;
-        let board = Board::observe(file)?;
-        let now = Glance::of(&board);
+        let board = ClockSegment::observe(file)?;
+        let now = Snapshot::of(&board);
         let network = machine(&now, *pid);
         Some(Job { board, network, pids: Vec::new(), now, before: None })
     }
 
     fn look(&mut self, holders: &[(u32, PathBuf)]) {
-        let now = Glance::of(&self.board);
+        let now = Snapshot::of(&self.board);
         let ranks: BTreeSet<u32> = now.clocks.iter().map(|rank| rank.pid).collect();
         let own: BTreeSet<u32> =
             holders.iter().map(|(pid, _)| *pid).filter(|&pid| ranks.contains(&innermost(pid))).collect();
@@ -152,7 +152,7 @@ fn descends(mut pid: u32, from: u32) -> bool {
 }
 
 /// The machine on the board. A file that is named from where the job runs is looked for from there.
-fn machine(glance: &Glance, pid: u32) -> Option<Network> {
+fn machine(glance: &Snapshot, pid: u32) -> Option<Network> {
     let from_there = format!("/proc/{pid}/cwd/{}", glance.spec);
     let specs = [glance.spec.as_str(), &from_there];
     specs.iter().filter_map(|spec| topology::open(spec).ok()).find(|network| network.hash() == glance.network)

@@ -1,7 +1,7 @@
 //! What is to be told of a job: JSON as it is, text and screen from it.
 
-use penny::internals::fabric::live::Glance;
-use penny::internals::fabric::{Counters, PortState};
+use penny::internals::fabric::live::Snapshot;
+use penny::internals::fabric::{PortCounters, PortState};
 use penny::sim::topology::Network;
 use serde::Serialize;
 
@@ -81,8 +81,8 @@ impl Report {
     pub fn new(
         pids: &[u32],
         network: Option<&Network>,
-        now: &Glance,
-        before: Option<&Glance>,
+        now: &Snapshot,
+        before: Option<&Snapshot>,
         all: bool,
     ) -> Report {
         let (least_clock_ps, most_clock_ps) = now.span_ps();
@@ -130,7 +130,13 @@ fn share(busy_ps: u64, of_ps: u64) -> Option<f64> {
     (of_ps > 0).then(|| busy_ps as f64 / of_ps as f64)
 }
 
-fn line(name: String, class: String, c: &Counters, all_ps: u64, earlier: Option<(&Counters, u64)>) -> Port {
+fn line(
+    name: String,
+    class: String,
+    c: &PortCounters,
+    all_ps: u64,
+    earlier: Option<(&PortCounters, u64)>,
+) -> Port {
     let recent = earlier.map(|(earlier, ps)| Recent {
         bytes: c.bytes.saturating_sub(earlier.bytes),
         messages: c.messages.saturating_sub(earlier.messages),
@@ -202,9 +208,9 @@ pub mod tests {
     use penny::sim::topology;
 
     /// Two nodes of two places; NIC 1 of node 0 has sent to NIC 1 of node 1, at two looks.
-    pub fn looks() -> (Network, Glance, Glance) {
+    pub fn looks() -> (Network, Snapshot, Snapshot) {
         let network = topology::open("dgx-h100:nodes=2,places=2").unwrap();
-        let look = |times: u64| Glance {
+        let look = |times: u64| Snapshot {
             spec: "dgx-h100:nodes=2,places=2".into(),
             network: network.hash(),
             clocks: [1, 2, 2, 2]
@@ -220,8 +226,12 @@ pub mod tests {
                 .map(|port| {
                     let used = ["n0.g1.nic.tx", "n1.g1.nic.rx"].contains(&port.name.as_str());
                     let k = if used { times } else { 0 };
-                    let counters =
-                        Counters { bytes: 4096 * k, messages: k, busy_ps: 500 * k, ..Counters::default() };
+                    let counters = PortCounters {
+                        bytes: 4096 * k,
+                        messages: k,
+                        busy_ps: 500 * k,
+                        ..PortCounters::default()
+                    };
                     PortState { free_ps: 0, counters }
                 })
                 .collect(),
@@ -267,8 +277,8 @@ pub mod tests {
     fn a_nic_that_carried_next_to_nothing_is_idle() {
         let (network, _, mut now) = looks();
         let other = network.ports.iter().position(|port| port.name == "n0.g0.nic.tx").unwrap();
-        let idle = |now: &Glance| Report::new(&[7], Some(&network), now, None, false).nodes[0].idle.len();
-        now.ports[other].counters = Counters { bytes: 100, messages: 9, ..Counters::default() };
+        let idle = |now: &Snapshot| Report::new(&[7], Some(&network), now, None, false).nodes[0].idle.len();
+        now.ports[other].counters = PortCounters { bytes: 100, messages: 9, ..PortCounters::default() };
         assert_eq!(idle(&now), 1, "100 of 12288 bytes");
         now.ports[other].counters.bytes = 200;
         assert_eq!(idle(&now), 0);

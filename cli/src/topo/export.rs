@@ -1,6 +1,6 @@
 //! `penny topo export`: a machine in the form that is asked for.
 
-use penny::sim::topology::{Network, Spec};
+use penny::sim::topology::{MachineSpec, Network};
 use penny_cli::foreign::nccl_export;
 use toml_edit::{DocumentMut, Item, Value};
 
@@ -15,7 +15,7 @@ pub enum Format {
 
 /// The machine in a format.
 pub fn text(machine: &str, format: Format) -> Result<String, String> {
-    let spec = Spec::read(machine).map_err(|e| e.message)?;
+    let spec = MachineSpec::read(machine).map_err(|e| e.message)?;
     // First of all: whatever is wrong with it is said here, with file and line.
     let network = spec.open().map_err(|e| e.message)?;
     match format {
@@ -25,7 +25,7 @@ pub fn text(machine: &str, format: Format) -> Result<String, String> {
 }
 
 /// The file with each argument in the place of the key that it replaces, or added to the shape.
-fn toml(spec: &Spec, network: &Network) -> Result<String, String> {
+fn toml(spec: &MachineSpec, network: &Network) -> Result<String, String> {
     if spec.arguments.is_empty() {
         return Ok(spec.text.clone());
     }

@@ -1,6 +1,6 @@
 //! The NICs of a machine, in the manner of `ibstatus`: rates are the payload's, one way.
 
-use penny::sim::topology::faults::{Fault, Kind};
+use penny::sim::topology::faults::{FaultKind, PortFault};
 use penny::sim::topology::{Network, PortId};
 
 /// A line a NIC; nothing for a machine without any.
@@ -44,13 +44,13 @@ fn row(network: &Network, name: &str, ways: [PortId; 2]) -> [String; 4] {
 /// What faults do to either of its ports, and when.
 fn state(network: &Network, ways: [PortId; 2]) -> String {
     let at = |port: PortId| network.faults.iter().filter(move |fault| fault.port == port);
-    let mut told: Vec<(&Fault, String)> = Vec::new();
+    let mut told: Vec<(&PortFault, String)> = Vec::new();
     for fault in at(ways[0]) {
-        let both = at(ways[1]).any(|other| Fault { port: ways[0], ..*other } == *fault);
+        let both = at(ways[1]).any(|other| PortFault { port: ways[0], ..*other } == *fault);
         told.push((fault, if both { String::new() } else { " (tx)".into() }));
     }
     for fault in at(ways[1]) {
-        if !at(ways[0]).any(|other| Fault { port: ways[1], ..*other } == *fault) {
+        if !at(ways[0]).any(|other| PortFault { port: ways[1], ..*other } == *fault) {
             told.push((fault, " (rx)".into()));
         }
     }
@@ -59,11 +59,11 @@ fn state(network: &Network, ways: [PortId; 2]) -> String {
     if texts.is_empty() { "Active".into() } else { texts.join(", ") }
 }
 
-fn text(fault: &Fault) -> String {
+fn text(fault: &PortFault) -> String {
     let what = match fault.kind {
-        Kind::Down => "Down",
-        Kind::Slow(_) => "Slow",
-        Kind::Crc(_) => "Errors",
+        FaultKind::Down => "Down",
+        FaultKind::Slow(_) => "Slow",
+        FaultKind::Crc(_) => "Errors",
     };
     let us = |ps: u64| format!("{} us", ps as f64 / 1e6);
     match (fault.from_ps, fault.until_ps) {

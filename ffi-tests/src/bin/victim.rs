@@ -25,8 +25,8 @@
 
 use nix::time::{ClockId, clock_gettime};
 use penny::internals::comm::{
-    self, Awaited, Call, Config, Counter, Grouping, Handle, MailboxConfig, MailboxHandle, Put, Signal,
-    Transfer, WindowHandle,
+    self, AwaitedSignals, Call, CommHandle, Config, Counter, Grouping, MailboxConfig, MailboxHandle, Put,
+    Signal, Transfer, WindowHandle,
 };
 use penny::internals::error::{Error, Result};
 use penny::internals::memory::view::Address;
@@ -87,7 +87,7 @@ struct Part {
     rank: u32,
     nranks: u32,
     id: String,
-    comm: Option<Handle>,
+    comm: Option<CommHandle>,
     heap: bool,
     /// Where the rank before puts its data.
     window: Option<(Buffer, WindowHandle)>,
@@ -137,7 +137,7 @@ impl Part {
         Ok(())
     }
 
-    fn comm(&self) -> Handle {
+    fn comm(&self) -> CommHandle {
         self.comm.expect("joined")
     }
 
@@ -205,7 +205,7 @@ impl Part {
         }
     }
 
-    fn child(&mut self, count: usize, make: impl FnOnce(Handle) -> Result<Handle>) -> Result<()> {
+    fn child(&mut self, count: usize, make: impl FnOnce(CommHandle) -> Result<CommHandle>) -> Result<()> {
         self.entered = now_ns();
         let child = make(self.comm())?;
         let before = (self.comm.replace(child), self.rank, self.nranks);
@@ -315,7 +315,7 @@ impl Part {
         let put = Put { source, count, dtype, window: *window, offset: place * 4 };
         let with = |peer: u32| Counter { peer: peer as i32, index: 5, context: 1 };
         comm::signal(comm, &Signal { counter: with(next), flags: 0, put: Some(put) }, None)?;
-        comm::wait_signals(comm, vec![Awaited { count: 1, counter: with(before) }], None)?;
+        comm::wait_signals(comm, vec![AwaitedSignals { count: 1, counter: with(before) }], None)?;
         for (i, &got) in own.words()[place..][..count].iter().enumerate() {
             if got != value(self.call, before, 0, i) {
                 say(&format!("wrong put, call {}, element {i}: {got}", self.call));

@@ -3,7 +3,7 @@
 use crate::deaths::still_there;
 use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
 use nix::sys::signal::Signal;
-use penny::internals::memory::board::Board;
+use penny::internals::memory::board::ClockSegment;
 use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -64,10 +64,10 @@ fn survivors_on_a_machine_name_the_dead_and_nothing_is_left() {
 }
 
 /// The board that a rank has mapped.
-fn board(pid: u32) -> Board {
+fn board(pid: u32) -> ClockSegment {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
     let open = |path| File::options().read(true).write(true).open(path).ok();
-    files.filter_map(|entry| Board::observe(open(entry.path())?)).next().expect("a board")
+    files.filter_map(|entry| ClockSegment::observe(open(entry.path())?)).next().expect("a board")
 }
 
 #[test]

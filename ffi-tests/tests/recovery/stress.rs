@@ -1,12 +1,12 @@
 //! Much of everything: communicators after and beside one another, more ranks than cores.
 
 use crate::ranks::{alone, times};
-use penny::internals::comm::{self, Call, Config, Handle};
+use penny::internals::comm::{self, Call, CommHandle, Config};
 use penny::internals::memory::view::Address;
 use penny::internals::types::{Collective, DataType, RedOp};
 
 /// Runs `work` on `n` ranks, each a thread.
-fn on_ranks(n: u32, work: impl Fn(u32, Handle) + Sync) {
+fn on_ranks(n: u32, work: impl Fn(u32, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
@@ -22,7 +22,7 @@ fn on_ranks(n: u32, work: impl Fn(u32, Handle) + Sync) {
 }
 
 /// An all-reduce of `count` words that begin `shift` bytes after an aligned address.
-fn all_reduce(n: u32, rank: u32, comm: Handle, count: usize, shift: usize) {
+fn all_reduce(n: u32, rank: u32, comm: CommHandle, count: usize, shift: usize) {
     let mut input = vec![0u8; count * 4 + shift];
     let mut output = vec![0u8; count * 4 + shift];
     for (i, word) in input[shift..].chunks_exact_mut(4).enumerate() {

@@ -22,10 +22,10 @@ pub fn connect(name: &[u8]) -> OwnedFd {
 }
 
 /// Show up with a packet of our own making; returns the verdict, `None` if the door was closed without one.
-fn knock_with(ticket: &client::Ticket, packet: &[u8]) -> Option<Error> {
+fn knock_with(ticket: &client::Invitation, packet: &[u8]) -> Option<Error> {
     let connection = connect(&ticket.name);
     socket::send(&connection, packet, &[]).unwrap();
-    socket::wait(&mut [socket::Watch::readable(&connection)], None).unwrap();
+    socket::wait(&mut [socket::PollEntry::readable(&connection)], None).unwrap();
     let mut buffer = [0; frame::MAX_BYTES];
     let len = socket::receive(&connection, &mut buffer).map_or(0, |p| p.len);
     match frame::Answer::decode(&buffer[..len]) {
@@ -34,9 +34,9 @@ fn knock_with(ticket: &client::Ticket, packet: &[u8]) -> Option<Error> {
     }
 }
 
-fn hello_packet(ticket: &client::Ticket, secret: Secret, version: [u8; 24]) -> Vec<u8> {
+fn hello_packet(ticket: &client::Invitation, secret: Secret, version: [u8; 24]) -> Vec<u8> {
     let serial = ticket.serial;
-    frame::Hello {
+    frame::HelloFrame {
         serial,
         secret,
         version,

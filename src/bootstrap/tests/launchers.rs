@@ -66,8 +66,8 @@ fn with(changes: &str, text: &str) -> String {
 
 fn derived(launched: &Launched) -> &DerivedPlace {
     match &launched.place {
-        Place::Derived(place) => place,
-        Place::Id(_) => panic!("no launcher makes ids"),
+        MeetingPlace::Derived(place) => place,
+        MeetingPlace::Id(_) => panic!("no launcher makes ids"),
     }
 }
 

@@ -20,7 +20,12 @@ mod processes;
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
 /// Meet the others, and have joined at once.
-fn meet(place: &Place, hello: &Hello<'_>, timeout: Option<Duration>, each: &mut Each<'_>) -> Result<()> {
+fn meet(
+    place: &MeetingPlace,
+    hello: &Hello<'_>,
+    timeout: Option<Duration>,
+    each: &mut Each<'_>,
+) -> Result<()> {
     super::meet(place, hello, timeout, each, &|| Ok(())).map(Attendance::joined)
 }
 
@@ -38,7 +43,7 @@ fn file_with(text: &str) -> File {
 type Heard = Vec<(u32, Vec<u8>, String)>;
 
 /// Come as `rank` with a file, and read the files of all the others.
-fn attend(place: &Place, rank: u32, nranks: u32, timeout: Option<Duration>) -> Result<Heard> {
+fn attend(place: &MeetingPlace, rank: u32, nranks: u32, timeout: Option<Duration>) -> Result<Heard> {
     let file = file_with(&format!("memory of {rank}"));
     let info = format!("I am {rank}").into_bytes();
     let mut heard = Vec::new();
@@ -59,7 +64,7 @@ fn everybody(nranks: u32) -> Heard {
 }
 
 /// These ranks come as threads of this process, each with the number of ranks that it believes in.
-fn gather(place: &Place, ranks: &[(u32, u32)], timeout: Option<Duration>) -> Vec<Result<Heard>> {
+fn gather(place: &MeetingPlace, ranks: &[(u32, u32)], timeout: Option<Duration>) -> Vec<Result<Heard>> {
     thread::scope(|s| {
         let threads: Vec<_> = ranks
             .iter()
@@ -73,8 +78,8 @@ fn all_of(nranks: u32) -> Vec<(u32, u32)> {
     (0..nranks).map(|r| (r, nranks)).collect()
 }
 
-fn id_place() -> Place {
-    Place::Id(create_id().unwrap())
+fn id_place() -> MeetingPlace {
+    MeetingPlace::Id(create_id().unwrap())
 }
 
 /// A place as `penny run` would give it to its job number `job`.
@@ -87,16 +92,16 @@ fn launched(job: u64, rank: u32, nranks: u32, series: u64) -> Launched {
     launcher::read(&|name| variables.get(name).cloned(), &|_| None, series).unwrap()
 }
 
-fn derived_place(job: u64) -> Place {
+fn derived_place(job: u64) -> MeetingPlace {
     launched(job, 0, 4, 0).place
 }
 
 /// What opens this place.
-fn ticket_of(place: &Place) -> client::Ticket {
+fn ticket_of(place: &MeetingPlace) -> client::Invitation {
     match place {
-        Place::Id(id) => door::decode(id).unwrap(),
-        Place::Derived(p) => {
-            client::Ticket { name: p.name.clone(), serial: 0, secret: Secret(p.secret), creator: None }
+        MeetingPlace::Id(id) => door::decode(id).unwrap(),
+        MeetingPlace::Derived(p) => {
+            client::Invitation { name: p.name.clone(), serial: 0, secret: Secret(p.secret), creator: None }
         }
     }
 }
@@ -261,11 +266,11 @@ fn thousands_of_unused_ids_cost_no_descriptor_and_the_last_ones_work() {
     let doors: BTreeSet<Vec<u8>> = ids.iter().map(|id| door::decode(id).unwrap().name).collect();
     assert!(doors.len() <= 2, "{} doors", doors.len());
     for id in ids.iter().rev().take(3) {
-        for heard in gather(&Place::Id(*id), &all_of(2), LONG) {
+        for heard in gather(&MeetingPlace::Id(*id), &all_of(2), LONG) {
             assert_eq!(heard.unwrap(), everybody(2));
         }
     }
-    let error = attend(&Place::Id(ids[0]), 0, 1, LONG).unwrap_err();
+    let error = attend(&MeetingPlace::Id(ids[0]), 0, 1, LONG).unwrap_err();
     assert!(error.message.starts_with("this id is not open"), "{error}");
 }
 
@@ -279,9 +284,9 @@ fn an_error_of_the_callback_is_the_callers_own() {
 #[test]
 fn an_id_whose_maker_has_ended_is_an_error_at_once() {
     let id = create_id().unwrap();
-    let Place::Derived(nowhere) = derived_place(11) else { unreachable!() };
+    let MeetingPlace::Derived(nowhere) = derived_place(11) else { unreachable!() };
     let ticket =
-        client::Ticket { name: nowhere.name, creator: Some(4_000_000), ..door::decode(&id).unwrap() };
+        client::Invitation { name: nowhere.name, creator: Some(4_000_000), ..door::decode(&id).unwrap() };
     let hello = Hello { rank: 0, nranks: 1, info: b"", fds: &[] };
     let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(()), &|| Ok(())).map(drop).unwrap_err();
     assert_eq!(error.code, Code::RemoteError);

@@ -24,24 +24,24 @@ impl Drop for Player {
 }
 
 /// A place as one word.
-fn spelled(place: &Place) -> String {
+fn spelled(place: &MeetingPlace) -> String {
     match place {
-        Place::Id(id) => id.0.iter().map(|b| format!("{b:02x}")).collect(),
-        Place::Derived(p) => {
+        MeetingPlace::Id(id) => id.0.iter().map(|b| format!("{b:02x}")).collect(),
+        MeetingPlace::Derived(p) => {
             format!("{}:{:032x}", String::from_utf8_lossy(&p.name), u128::from_be_bytes(p.secret))
         }
     }
 }
 
-fn read_place(word: &str) -> Place {
+fn read_place(word: &str) -> MeetingPlace {
     match word.split_once(':') {
         Some((name, secret)) => {
             let secret = u128::from_str_radix(secret, 16).unwrap().to_be_bytes();
-            Place::Derived(DerivedPlace { name: name.as_bytes().to_vec(), secret })
+            MeetingPlace::Derived(DerivedPlace { name: name.as_bytes().to_vec(), secret })
         }
         None => {
             let byte = |i: usize| u8::from_str_radix(&word[2 * i..2 * i + 2], 16).unwrap();
-            Place::Id(UniqueId(std::array::from_fn(byte)))
+            MeetingPlace::Id(UniqueId(std::array::from_fn(byte)))
         }
     }
 }
@@ -65,12 +65,12 @@ fn play(part: String, limit: u32) -> Player {
     Player { child }
 }
 
-fn start_rank(place: &Place, rank: u32, nranks: u32) -> Player {
+fn start_rank(place: &MeetingPlace, rank: u32, nranks: u32) -> Player {
     play(format!("rank {} {rank} {nranks}", spelled(place)), 256)
 }
 
 /// Let a process open this many connections and say nothing, until it is released.
-pub fn hold_idle(place: &Place, connections: u32) -> Player {
+pub fn hold_idle(place: &MeetingPlace, connections: u32) -> Player {
     let mut player = play(format!("idle {} {connections} 0", spelled(place)), connections + 20);
     let mut said = BufReader::new(player.child.stdout.as_mut().unwrap()).lines().map_while(|l| l.ok());
     assert!(said.any(|l| l == "HOLDING"), "the idlers did not come");

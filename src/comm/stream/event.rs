@@ -7,7 +7,7 @@ use super::super::registry::ignore_poison;
 use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
-use crate::sync::count::Count;
+use crate::sync::count::EventCount;
 use crate::sys::{clock, fork};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ pub type EventHandle = handle::Handle<EventKind>;
 #[derive(Default)]
 pub(super) struct Point {
     /// 1: the stream has come to it.
-    passed: Count,
+    passed: EventCount,
     outcome: OnceLock<Outcome>,
 }
 
@@ -59,7 +59,7 @@ impl Point {
 }
 
 /// See the head of this file.
-pub(super) struct Event {
+pub(super) struct EventState {
     /// The last time that it was to be recorded; `None`: never.
     last: Mutex<Option<Arc<Point>>>,
     /// The process that made it: a forked child has no worker that could come to it.
@@ -67,11 +67,11 @@ pub(super) struct Event {
 }
 
 thread_local! {
-    static LAST: Remembered<EventKind, Event> = const { RefCell::new(None) };
+    static LAST: Remembered<EventKind, EventState> = const { RefCell::new(None) };
 }
-static EVENTS: Objects<EventKind, Event> = Objects::new(&LAST);
+static EVENTS: Objects<EventKind, EventState> = Objects::new(&LAST);
 
-impl Event {
+impl EventState {
     /// It is to be recorded, at a new point.
     pub fn record(&self) -> Arc<Point> {
         ignore_poison(&self.last).insert(Arc::default()).clone()
@@ -83,7 +83,7 @@ impl Event {
     }
 }
 
-pub(super) fn find(event: EventHandle) -> Result<Arc<Event>> {
+pub(super) fn find(event: EventHandle) -> Result<Arc<EventState>> {
     let found = EVENTS.get(event).ok_or_else(|| {
         event.refusal(
             "event",
@@ -99,7 +99,7 @@ pub(super) fn find(event: EventHandle) -> Result<Arc<Event>> {
 /// Make an event, which counts as over until it is recorded.
 pub fn event_create() -> Result<EventHandle> {
     fork::watch();
-    let event = Event { last: Mutex::default(), generation: fork::generation() };
+    let event = EventState { last: Mutex::default(), generation: fork::generation() };
     let made = EVENTS.insert(Arc::new(event));
     made.ok_or_else(|| Error::system("this process has as many events as it can have; destroy some"))
 }

@@ -21,13 +21,13 @@ mod turn;
 mod worker;
 
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
-pub(super) use turn::Turns;
+pub(super) use turn::CallTurns;
 
 use super::batch::Batch;
 use super::registry::{self, Entry, ignore_poison};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
-use crate::sync::count::Count;
+use crate::sync::count::EventCount;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
 use crate::sys::{background, fork};
@@ -36,17 +36,17 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use worker::{Calls, Job, is_worker};
+use worker::{Calls, StreamTask, is_worker};
 
 /// Names a stream of this process.
 pub type StreamHandle = handle::Handle<StreamKind>;
 
 struct Stream {
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<VecDeque<StreamTask>>,
     /// Jobs that have been queued.
-    queued: Count,
+    queued: EventCount,
     /// Jobs that are over.
-    done: Count,
+    done: EventCount,
     failures: Mutex<Failures>,
     /// Its end is queued, and nothing can be queued behind that. Changes while [`QUEUING`] is held.
     ended: AtomicBool,
@@ -82,14 +82,14 @@ impl Stream {
     }
 
     /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
-    fn push(&self, job: Job) {
+    fn push(&self, job: StreamTask) {
         let mut jobs = ignore_poison(&self.jobs);
         jobs.push_back(job);
         self.queued.raise(self.queued.get() + 1);
     }
 
     /// The next job, and its number; waits until there is one.
-    fn next(&self) -> (Job, u64) {
+    fn next(&self) -> (StreamTask, u64) {
         let number = self.done.get() + 1;
         self.queued.reach(number);
         let job = ignore_poison(&self.jobs).pop_front().expect("as many jobs as were counted");
@@ -167,8 +167,8 @@ pub fn stream_create() -> Result<StreamHandle> {
     fork::watch();
     let stream = Arc::new(Stream {
         jobs: Mutex::default(),
-        queued: Count::default(),
-        done: Count::default(),
+        queued: EventCount::default(),
+        done: EventCount::default(),
         failures: Mutex::default(),
         ended: AtomicBool::new(false),
         worker: Mutex::default(),
@@ -208,7 +208,7 @@ fn end(stream: &Stream) {
     {
         let _order = ignore_poison(&QUEUING);
         stream.ended.store(true, Ordering::Relaxed);
-        stream.push(Job::End);
+        stream.push(StreamTask::End);
     }
     if let Some(worker) = ignore_poison(&stream.worker).take() {
         let _ = worker.join();
@@ -247,7 +247,7 @@ pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<
     };
     let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
-    stream.push(Job::Record(event.record()));
+    stream.push(StreamTask::Record(event.record()));
     Ok(())
 }
 
@@ -262,7 +262,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
     };
     let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
-    stream.push(Job::Await(point));
+    stream.push(StreamTask::Await(point));
     Ok(())
 }
 
@@ -278,7 +278,7 @@ pub fn stream_host_function(
     let stream = find(stream)?;
     let _order = ignore_poison(&QUEUING);
     stream.is_open()?;
-    stream.push(Job::Call(Box::new(function)));
+    stream.push(StreamTask::Call(Box::new(function)));
     Ok(())
 }
 
@@ -314,12 +314,12 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
         streams.iter().try_for_each(|stream| stream.is_open())?;
         for other in others {
             let come = Arc::new(Point::default());
-            other.push(Job::Pass(come.clone()));
-            first.push(Job::Await(come));
+            other.push(StreamTask::Pass(come.clone()));
+            first.push(StreamTask::Await(come));
         }
         let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
-        first.push(Job::Calls(Calls { batch, turns, others: others.to_vec(), over: over.clone() }));
-        others.iter().for_each(|other| other.push(Job::Await(over.clone())));
+        first.push(StreamTask::Calls(Calls { batch, turns, others: others.to_vec(), over: over.clone() }));
+        others.iter().for_each(|other| other.push(StreamTask::Await(over.clone())));
     }
     if waits {
         over.reach_from_outside()?;

@@ -7,25 +7,25 @@
 use super::super::registry::ignore_poison;
 use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
-use crate::sync::count::Count;
+use crate::sync::count::EventCount;
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
-/// `Turns::over` after an abort.
+/// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(in super::super) struct Turns {
+pub(in super::super) struct CallTurns {
     /// Turns that have been taken.
     taken: AtomicU64,
     /// Turns that are over.
-    over: Count,
+    over: EventCount,
     /// The first failure that nobody has asked for.
     failure: Mutex<Option<Code>>,
 }
 
-impl Turns {
+impl CallTurns {
     /// Take the next turn. One thread at a time.
     pub(super) fn take(&self) -> u64 {
         self.taken.fetch_add(1, Ordering::Relaxed)

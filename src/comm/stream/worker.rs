@@ -3,7 +3,7 @@
 use super::super::batch::Batch;
 use super::super::poison_as;
 use super::super::registry::{Entry, ignore_poison};
-use super::super::shared::Shared;
+use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Something that a stream does when it comes to it.
-pub(super) enum Job {
+pub(super) enum StreamTask {
     /// Make calls when their turns on their communicators have come.
     Calls(Calls),
     /// An event is recorded: it tells how it went so far.
@@ -33,7 +33,7 @@ pub(super) enum Job {
 pub(super) struct Calls {
     pub batch: Batch,
     /// Its turn on each communicator.
-    pub turns: Vec<(u64, Arc<Shared>)>,
+    pub turns: Vec<(u64, Arc<CommShared>)>,
     /// The group's other streams.
     pub others: Vec<Arc<Stream>>,
     /// Tells these, and whoever else waits, that the calls are over, and how they went.
@@ -56,7 +56,7 @@ pub(super) fn work(stream: &Stream) {
     // BOUND: the job that ends it.
     loop {
         let (job, number) = stream.next();
-        let is_end = matches!(job, Job::End);
+        let is_end = matches!(job, StreamTask::End);
         if let Err(error) = carry_out(stream, job) {
             stream.failed(&error);
         }
@@ -67,15 +67,15 @@ pub(super) fn work(stream: &Stream) {
     }
 }
 
-fn carry_out(stream: &Stream, job: Job) -> Result<()> {
+fn carry_out(stream: &Stream, job: StreamTask) -> Result<()> {
     match job {
-        Job::Calls(calls) => return make(calls),
-        Job::Record(point) => point.pass(ignore_poison(&stream.failures).unrecorded.take()),
-        Job::Pass(point) => point.pass(None),
-        Job::Await(point) => point.reach(),
-        Job::Call(function) => catch_unwind(AssertUnwindSafe(function))
+        StreamTask::Calls(calls) => return make(calls),
+        StreamTask::Record(point) => point.pass(ignore_poison(&stream.failures).unrecorded.take()),
+        StreamTask::Pass(point) => point.pass(None),
+        StreamTask::Await(point) => point.reach(),
+        StreamTask::Call(function) => catch_unwind(AssertUnwindSafe(function))
             .map_err(|_| Error::internal("a function that a stream has called panicked"))?,
-        Job::End => {}
+        StreamTask::End => {}
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
 }
 
 /// Make calls, and tell their communicators if they fail.
-pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<Shared>]) -> Result<()> {
+pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
     let name = batch.name();
     let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))
         .unwrap_or_else(|panic| Err(defect(&*panic, entry, comms)))
@@ -110,7 +110,7 @@ fn on_stream(name: &str, error: Error) -> Error {
 }
 
 /// A panic in a call ends its communicators.
-fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<Shared>]) -> Error {
+fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<CommShared>]) -> Error {
     let error = Error::panicked(panic);
     comms.iter().for_each(|comm| poison_as(comm.handle, entry, &error.message));
     error

@@ -2,13 +2,13 @@
 
 use super::log::Journal;
 use super::pace::{Clock, MOST_SLIP};
-use super::seat::{Seat, lock};
-use crate::fabric::Counters;
+use super::seat::{Participant, lock};
+use crate::fabric::PortCounters;
 use crate::sync::prim::Ordering;
 
 /// How a job's time stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Account {
+pub struct ClockStats {
     /// This rank's clock.
     pub now_ps: u64,
     /// Calls and transfers priced, of all ranks.
@@ -27,19 +27,19 @@ pub struct Account {
     pub sums: [u64; 4],
 }
 
-impl Account {
+impl ClockStats {
     /// Do paced times mean what they say?
     pub fn valid(&self) -> bool {
         self.slip <= MOST_SLIP
     }
 }
 
-impl Seat {
+impl Participant {
     /// How the job's time stands.
-    pub fn account(&self) -> Account {
+    pub fn account(&self) -> ClockStats {
         let header = self.board().header();
         let pacer = lock(&self.desk).pacer;
-        Account {
+        ClockStats {
             now_ps: self.clock_ps(),
             calls: header.calls.load(Ordering::Acquire),
             trace: header.trace.load(Ordering::Acquire),
@@ -55,7 +55,7 @@ impl Seat {
     }
 
     /// What passed each port so far.
-    pub fn counters(&self) -> Vec<Counters> {
+    pub fn counters(&self) -> Vec<PortCounters> {
         Journal::new(self.board()).ports().iter().map(|port| port.counters).collect()
     }
 }

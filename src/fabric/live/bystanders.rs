@@ -12,7 +12,7 @@
 //! until the kernel has let go of it. Everything else that a thread may wait for (a time, a file, another process) may
 //! come about at any moment; such a thread holds the clock, for as long as the grace period lasts.
 
-use super::seat::Seat;
+use super::seat::Participant;
 use super::threads::is_watched;
 use crate::memory::board::{BLOCKED, LEAVING, NOBODY, PRESENT, ThreadLine};
 use crate::sync::prim::Ordering;
@@ -28,7 +28,7 @@ fn doing(line: &ThreadLine) -> Doing {
     process::doing(line.tid.load(Ordering::Acquire))
 }
 
-impl Seat {
+impl Participant {
     /// A thread has gone back to its program, where it may soon wait for another one.
     pub(super) fn look_soon(&self) {
         self.look_every_ns.store(FIRST_LOOK_NS, Ordering::Relaxed);

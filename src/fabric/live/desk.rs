@@ -1,13 +1,13 @@
 //! What a rank's own threads share: which tickets are free, and how many calls each thread has open.
 
 use super::pace::{Clock, Pacer};
-use super::seat::{Seat, lock};
+use super::seat::{Participant, lock};
 use crate::error::{Error, Result};
-use crate::memory::board::{Board, FREE, POSTS, THREADS, TICKETS, WIDE};
+use crate::memory::board::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
 use crate::sync::prim::Ordering;
 
 /// What only this rank's own threads use.
-pub struct Desk {
+pub struct LocalThreads {
     pub taken: [bool; TICKETS],
     /// Taken, and left to the engine, which gives them back.
     pub left: [bool; TICKETS],
@@ -20,9 +20,9 @@ pub struct Desk {
     pub pacer: Pacer,
 }
 
-impl Default for Desk {
-    fn default() -> Desk {
-        Desk {
+impl Default for LocalThreads {
+    fn default() -> LocalThreads {
+        LocalThreads {
             taken: [false; TICKETS],
             left: [false; TICKETS],
             retired: [None; TICKETS],
@@ -33,9 +33,9 @@ impl Default for Desk {
     }
 }
 
-impl Seat {
+impl Participant {
     /// Take a free ticket that has room for so many posts.
-    pub(super) fn take_ticket(&self, desk: &mut Desk, posts: usize) -> Result<usize> {
+    pub(super) fn take_ticket(&self, desk: &mut LocalThreads, posts: usize) -> Result<usize> {
         let (tickets, header) = (self.board().tickets(self.place()), self.board().header());
         let untouched = |run: u64| {
             header.runner.load(Ordering::Acquire) == 0 || header.runs.load(Ordering::Acquire) != run
@@ -44,7 +44,7 @@ impl Seat {
             let given_back = || desk.left[*i] && tickets[*i].state.load(Ordering::Acquire) == FREE;
             (!desk.taken[*i] || given_back()) && desk.retired[*i].is_none_or(untouched)
         };
-        let fits = |i: &usize| posts <= Board::room(*i);
+        let fits = |i: &usize| posts <= ClockSegment::room(*i);
         // The first is for the only thread of most ranks. Others with much room are for calls that need it.
         let found = (0..1).chain(WIDE..TICKETS).chain(1..WIDE).filter(fits).find(is_free);
         let number = match found {
@@ -85,7 +85,7 @@ impl Seat {
     }
 
     /// The same with the desk in hand.
-    pub(super) fn inside(&self, desk: &mut Desk, line: u32, wall_ns: u64, at_ps: Option<u64>) -> u64 {
+    pub(super) fn inside(&self, desk: &mut LocalThreads, line: u32, wall_ns: u64, at_ps: Option<u64>) -> u64 {
         desk.depth[line as usize] += 1;
         let entry_ps = if desk.depth[line as usize] == 1 {
             self.go_in(line, at_ps)

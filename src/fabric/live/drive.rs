@@ -9,7 +9,7 @@
 //! is left who could change that, see `verdict.rs`.
 
 use super::log::Journal;
-use super::seat::{Seat, lock};
+use super::seat::{Participant, lock};
 use super::sentence::{read_text, write_text};
 use crate::error::{Code, Error, Result};
 use crate::sync::prim::Ordering;
@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// `BoardHeader::deadlock` while the sentence is being written.
 const WRITING: u32 = u32::MAX;
 
-impl Seat {
+impl Participant {
     /// One presence waits or is over.
     pub(super) fn rest(&self) {
         self.rest_of(1);

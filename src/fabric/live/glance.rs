@@ -7,12 +7,12 @@
 use super::log::Journal;
 use super::sentence::read_text;
 use crate::fabric::PortState;
-use crate::memory::board::Board;
+use crate::memory::board::ClockSegment;
 use crate::sync::prim::Ordering;
 
 /// How the board stood when it was looked at.
 #[derive(Clone, Debug)]
-pub struct Glance {
+pub struct Snapshot {
     /// The machine as it was declared, cut to fit.
     pub spec: String,
     /// Its hash.
@@ -45,9 +45,9 @@ pub struct RankClock {
 /// Looks between two of which the ports may be written anew.
 const LOOKS: u32 = 1000;
 
-impl Glance {
+impl Snapshot {
     /// Look at a board.
-    pub fn of(board: &Board) -> Glance {
+    pub fn of(board: &ClockSegment) -> Snapshot {
         let (header, journal) = (board.header(), Journal::new(board));
         let clock = |place| {
             let line = board.place(place);
@@ -60,7 +60,7 @@ impl Glance {
         let halted = header.deadlock.load(Ordering::Acquire) != 0;
         // The clocks after the ports: what a port was busy lies within the time that they tell.
         let ports = settled_ports(&journal);
-        Glance {
+        Snapshot {
             spec: read_text(&header.spec),
             network: header.network.load(Ordering::Relaxed),
             under_way: journal.len() > 0,
@@ -98,12 +98,12 @@ fn settled_ports(journal: &Journal<'_>) -> Vec<PortState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::Counters;
+    use crate::fabric::PortCounters;
     use crate::fabric::live::sentence::write_text;
 
     #[test]
     fn a_glance_tells_what_the_ranks_wrote() {
-        let board = Board::create(3, 2).unwrap();
+        let board = ClockSegment::create(3, 2).unwrap();
         write_text(&board.header().spec, "dgx-h100:nodes=2");
         for (place, (clock_ps, left)) in [(700, 0), (900, 0), (5000, 1)].into_iter().enumerate() {
             let line = board.place(place as u32);
@@ -112,20 +112,20 @@ mod tests {
             line.left.store(left, Ordering::Relaxed);
         }
         let counters =
-            Counters { bytes: 64, messages: 2, busy_ps: 300, queue_high: 1, ..Counters::default() };
+            PortCounters { bytes: 64, messages: 2, busy_ps: 300, queue_high: 1, ..PortCounters::default() };
         let ports = [PortState { free_ps: 800, counters }, PortState::default()];
         Journal::new(&board).begin(&ports);
-        let seen = Glance::of(&board);
+        let seen = Snapshot::of(&board);
         assert_eq!((seen.spec.as_str(), seen.span_ps()), ("dgx-h100:nodes=2", (700, 900)));
         assert_eq!(
             seen.ports.iter().map(|port| port.counters).collect::<Vec<_>>(),
-            [counters, Counters::default()]
+            [counters, PortCounters::default()]
         );
         assert!(!seen.under_way && seen.halted.is_none());
         board.header().logged.store(7, Ordering::Relaxed);
         board.header().deadlock.store(1, Ordering::Relaxed);
         write_text(&board.header().sentence, "deadlock");
-        let seen = Glance::of(&board);
+        let seen = Snapshot::of(&board);
         assert!(seen.under_way && seen.halted.as_deref() == Some("deadlock"));
     }
 }

@@ -9,14 +9,14 @@
 //! just goes on. When nothing is under way the ports are written anew, and the log is empty again.
 
 use crate::error::{Error, Result};
-use crate::fabric::{Counters, PortState};
-use crate::memory::board::{Board, LOG, PORT, POSTS, TICKETS};
+use crate::fabric::{PortCounters, PortState};
+use crate::memory::board::{ClockSegment, LOG, PORT, POSTS, TICKETS};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 
 /// The board as its runner sees it.
 pub struct Journal<'a> {
-    pub board: &'a Board,
+    pub board: &'a ClockSegment,
 }
 
 /// A call in the log.
@@ -47,7 +47,7 @@ const CALL: usize = 5;
 const MEMBER: usize = 2;
 
 impl<'a> Journal<'a> {
-    pub fn new(board: &'a Board) -> Journal<'a> {
+    pub fn new(board: &'a ClockSegment) -> Journal<'a> {
         Journal { board }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Journal<'a> {
             let [free_ps, bytes, messages, busy_ps, queue_high, errors, resends, down_ps] =
                 std::array::from_fn::<u64, PORT, _>(|i| words[i].load(Ordering::Relaxed));
             let queue_high = queue_high as u32;
-            let counters = Counters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps };
+            let counters = PortCounters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps };
             PortState { free_ps, counters }
         };
         self.board.ports().chunks_exact(PORT).map(port).collect()
@@ -133,7 +133,8 @@ impl<'a> Journal<'a> {
     /// Nothing is under way: the log begins anew at these ports.
     pub fn begin(&self, ports: &[PortState]) {
         for (words, port) in self.board.ports().chunks_exact(PORT).zip(ports) {
-            let Counters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps } = port.counters;
+            let PortCounters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps } =
+                port.counters;
             let queue_high = queue_high as u64;
             for (word, value) in words.iter().zip([
                 port.free_ps,

@@ -43,15 +43,15 @@ mod spec;
 mod threads;
 mod verdict;
 
-pub use account::Account;
+pub use account::ClockStats;
 #[cfg(feature = "internals")]
-pub use glance::{Glance, RankClock};
-pub use one_sided::Arrival;
+pub use glance::{RankClock, Snapshot};
+pub use one_sided::Delivery;
 pub use pace::Clock;
-pub use party::{Party, Standing};
+pub use party::{Placement, PlacementView};
 use presence::{GRACE_NS, parse_grace};
-pub use seat::Seat;
-pub use spec::{Post, Spec, What};
+pub use seat::Participant;
+pub use spec::{CallSpec, Post, What};
 pub use threads::Activity;
 
 use crate::error::{Error, Result};

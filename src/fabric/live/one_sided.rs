@@ -13,9 +13,9 @@
 //! For that order to hold nobody may run ahead: on a board with one-sided access the engine stops as soon as one rank is
 //! done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
 
-use super::presence::Lookout;
-use super::seat::Seat;
-use super::spec::{Post, Spec, What};
+use super::presence::Watchdog;
+use super::seat::Participant;
+use super::spec::{CallSpec, Post, What};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Waiter;
@@ -28,20 +28,20 @@ const TURN: u64 = 1 << 32;
 /// Bytes have arrived. What they bring is stored while this lives: until then the thread counts as running, however many
 /// others of its rank wait.
 #[must_use = "what has arrived is stored before this is dropped"]
-pub struct Arrival<'a> {
-    seat: &'a Seat,
+pub struct Delivery<'a> {
+    seat: &'a Participant,
     line: u32,
     /// When, by the machine's clock.
     pub at_ps: u64,
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         self.seat.come_out(self.line);
     }
 }
 
-impl Seat {
+impl Participant {
     /// From now on ranks of the job store to each other's memory.
     pub fn serve_exactly(&self) {
         self.board().header().exact.store(1, Ordering::Release);
@@ -56,7 +56,7 @@ impl Seat {
         deadline_ns: u64,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
-    ) -> Result<Arrival<'_>> {
+    ) -> Result<Delivery<'_>> {
         self.put_all(&[ends], bytes, at_ps, deadline_ns, watch, expired)
     }
 
@@ -69,13 +69,13 @@ impl Seat {
         deadline_ns: u64,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
-    ) -> Result<Arrival<'_>> {
+    ) -> Result<Delivery<'_>> {
         let put = |&[from, to]: &[Rank; 2]| {
-            self.alone(Spec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
+            self.alone(CallSpec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
         };
         let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
         let (line, entry_ps) = self.go_inside(clock::now_ns(), at_ps)?;
-        let mut arrival = Arrival { seat: self, line, at_ps: entry_ps };
+        let mut arrival = Delivery { seat: self, line, at_ps: entry_ps };
         if !posts.is_empty() {
             self.look_at_woken();
             let waiting = self.post(&posts, Some(entry_ps), Some(line))?;
@@ -93,13 +93,13 @@ impl Seat {
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<u64> {
-        let pause = self.alone(Spec { what: What::Pause, count: 0, size: 1, kind: 0 });
+        let pause = self.alone(CallSpec { what: What::Pause, count: 0, size: 1, kind: 0 });
         let waiting = self.enter(&[pause], Some(at_ps))?;
         self.leave(waiting, deadline_ns, watch, expired)
     }
 
     /// What this rank posts and nobody else has a part in.
-    fn alone(&self, spec: Spec) -> Post {
+    fn alone(&self, spec: CallSpec) -> Post {
         // No communicator has such a number, and no two of these of a rank have the same.
         let (comm, key) = (u64::MAX - self.place() as u64, self.next_put());
         Post { comm, key, spec, member: 0, members: 1 }
@@ -212,7 +212,7 @@ impl Seat {
         expired: &impl Fn() -> Error,
     ) -> Result<()> {
         let line = self.board().place(self.place());
-        let mut lookout = Lookout::new();
+        let mut lookout = Watchdog::new();
         let look = || {
             self.look_out(&mut lookout);
             self.check().and_then(|()| watch())

@@ -1,15 +1,15 @@
 //! A communicator as the declared machine sees it: who stands where, and which call is which.
 
-use super::seat::Seat;
-use super::spec::{Post, Spec, What};
+use super::seat::Participant;
+use super::spec::{CallSpec, Post, What};
 use crate::error::Result;
 use crate::plan::Shape;
 use crate::types::Rank;
 use std::sync::Arc;
 
 /// One rank's view of its communicator's places.
-pub struct Party {
-    seat: Arc<Seat>,
+pub struct Placement {
+    seat: Arc<Participant>,
     /// Names the communicator among all of the job; the same at all members.
     comm: u64,
     rank: Rank,
@@ -23,37 +23,37 @@ pub struct Party {
 }
 
 /// Where the ranks of a communicator stand, as far as they reach each other's memory without being in a call.
-pub struct Standing {
+pub struct PlacementView {
     /// This rank's clock.
-    pub seat: Arc<Seat>,
+    pub seat: Arc<Participant>,
     /// Each rank's place on the machine.
     pub places: Arc<[Rank]>,
     /// Each rank's number in the job.
     pub job: Vec<Rank>,
 }
 
-impl Party {
+impl Placement {
     /// The same for access without calls; `job`: each rank's number in the job.
-    pub fn standing(&self, job: &[Rank]) -> Standing {
-        Standing { seat: self.seat.clone(), places: self.places.clone(), job: job.to_vec() }
+    pub fn standing(&self, job: &[Rank]) -> PlacementView {
+        PlacementView { seat: self.seat.clone(), places: self.places.clone(), job: job.to_vec() }
     }
 
     /// The job's first communicator, whose ranks stand where the machine says.
-    pub fn root(seat: Arc<Seat>, nranks: u32) -> Result<Party> {
+    pub fn root(seat: Arc<Participant>, nranks: u32) -> Result<Placement> {
         let rank = seat.place();
         let places = seat.network().places(nranks)?.into();
-        Ok(Party::new(seat, 0, rank, places))
+        Ok(Placement::new(seat, 0, rank, places))
     }
 
-    fn new(seat: Arc<Seat>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Party {
+    fn new(seat: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
         let shape = seat.network().shape_of(&places);
         let transfers = vec![[0; 2]; places.len()];
-        Party { seat, comm, rank, places, shape, transfers, children: 0 }
+        Placement { seat, comm, rank, places, shape, transfers, children: 0 }
     }
 
     /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
     /// in it. All members of this communicator call it, in the same order.
-    pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Party> {
+    pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
         self.children += 1;
         let rank = rank?;
         let first = members.first().copied().unwrap_or(0);
@@ -62,11 +62,11 @@ impl Party {
                 (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
             });
         let places = members.iter().map(|&r| self.places[r as usize]).collect();
-        Some(Party::new(self.seat.clone(), comm, rank, places))
+        Some(Placement::new(self.seat.clone(), comm, rank, places))
     }
 
     /// Whose clock it is.
-    pub fn seat(&self) -> &Arc<Seat> {
+    pub fn seat(&self) -> &Arc<Participant> {
         &self.seat
     }
 
@@ -81,7 +81,7 @@ impl Party {
     }
 
     /// This rank's part in a collective call, by the call's number.
-    pub fn collective(&self, number: u64, spec: Spec) -> Post {
+    pub fn collective(&self, number: u64, spec: CallSpec) -> Post {
         Post { comm: self.comm, key: number, spec, member: self.rank, members: self.places.len() as u32 }
     }
 
@@ -91,7 +91,7 @@ impl Party {
         *number += 1;
         let (from, to) = if send { (self.rank, peer) } else { (peer, self.rank) };
         let key = 1 << 63 | (from as u64) << 47 | (to as u64) << 31 | (*number as u64 & 0x7fff_ffff);
-        let spec = Spec { what: What::Transfer { from, to }, count, size, kind };
+        let spec = CallSpec { what: What::Transfer { from, to }, count, size, kind };
         Post { comm: self.comm, key, spec, member: !send as u32, members: 2 }
     }
 }

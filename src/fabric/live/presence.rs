@@ -17,7 +17,7 @@
 //! outcome does not depend on wall time. A rank that died in its own program is counted out at once, as if it had left; one
 //! that died in a call may have left anything half done, so no call on the machine can end any more.
 
-use super::seat::Seat;
+use super::seat::Participant;
 use crate::error::{Error, Result};
 use crate::memory::board::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use crate::sync::prim::Ordering;
@@ -38,15 +38,15 @@ pub(super) fn parse_grace(text: &str) -> Result<u64> {
 }
 
 /// A waiting thread's looks at who holds the clock.
-pub(super) struct Lookout {
+pub(super) struct Watchdog {
     since_ns: u64,
     next_ns: u64,
 }
 
-impl Lookout {
-    pub fn new() -> Lookout {
+impl Watchdog {
+    pub fn new() -> Watchdog {
         let since_ns = clock::now_ns();
-        Lookout { since_ns, next_ns: since_ns + A_GLANCE_NS }
+        Watchdog { since_ns, next_ns: since_ns + A_GLANCE_NS }
     }
 }
 
@@ -65,7 +65,7 @@ impl ThreadLine {
     }
 }
 
-impl Seat {
+impl Participant {
     /// A thread goes into a call, at its rank's clock or at `at_ps`. Tells when.
     pub(super) fn go_in(&self, line: u32, at_ps: Option<u64>) -> u64 {
         let (place, header) = (self.board().place(self.place()), self.board().header());
@@ -105,7 +105,7 @@ impl Seat {
     }
 
     /// While waiting: who holds the clock that will not let go?
-    pub(super) fn look_out(&self, lookout: &mut Lookout) {
+    pub(super) fn look_out(&self, lookout: &mut Watchdog) {
         self.watch_own();
         let now_ns = clock::now_ns();
         if now_ns < lookout.next_ns {

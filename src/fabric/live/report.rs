@@ -1,11 +1,11 @@
 //! Who waits for whom, where all wait and nothing is under way; and who holds the clock, where it stands.
 
 use super::presence::is_counted;
-use super::seat::Seat;
+use super::seat::Participant;
 use super::spec::{Post, What};
 use super::threads::is_watched;
 use crate::error::{Code, Error};
-use crate::memory::board::{AWAY, Board, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
+use crate::memory::board::{AWAY, ClockSegment, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
 use crate::sync::prim::Ordering;
 use crate::sys::process;
 use crate::types::Rank;
@@ -14,7 +14,7 @@ use crate::types::Rank;
 const NAMED: usize = 4;
 
 /// A rank, and which of its threads where it has several.
-fn who(board: &Board, place: Rank, thread: u32) -> String {
+fn who(board: &ClockSegment, place: Rank, thread: u32) -> String {
     let lines = board.threads(place);
     let several = lines.iter().filter(|line| line.now() != NOBODY).count() > 1;
     match lines.get(thread as usize).filter(|line| several && is_watched(line)) {
@@ -24,7 +24,7 @@ fn who(board: &Board, place: Rank, thread: u32) -> String {
 }
 
 /// What every waiting rank waits for. Ranks are those of the job's first communicator.
-pub(super) fn deadlock(board: &Board) -> String {
+pub(super) fn deadlock(board: &ClockSegment) -> String {
     let mut waits: Vec<(Rank, u32, Post)> = Vec::new();
     for place in 0..board.places() {
         for (number, ticket) in board.used_tickets(place).iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn deadlock(board: &Board) -> String {
 }
 
 /// Why a rank, or one of its threads, holds the clock.
-fn holds(board: &Board, place: Rank) -> Option<String> {
+fn holds(board: &ClockSegment, place: Rank) -> Option<String> {
     let served = |ticket: &Ticket| ticket.state.load(Ordering::Acquire) == SERVED;
     let lines = (0..).zip(board.threads(place));
     let in_program = |(thread, line): (u32, &ThreadLine)| {
@@ -120,7 +120,7 @@ fn holds(board: &Board, place: Rank) -> Option<String> {
     lines.filter_map(in_program).next()
 }
 
-impl Seat {
+impl Participant {
     /// The clock stands because of these ranks: each with PID and state. Those that are stopped come first, and alone.
     fn holders(&self) -> Vec<String> {
         let board = self.board();

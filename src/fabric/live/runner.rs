@@ -3,7 +3,7 @@
 use super::WINDOW_PS;
 use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::seat::Programs;
-use super::spec::{Post, Spec, What, pause_plans, transfer_plans};
+use super::spec::{CallSpec, Post, What, pause_plans, transfer_plans};
 use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
@@ -97,7 +97,7 @@ impl Runner {
     }
 
     /// The plans of a call, and the call as the engine takes it.
-    fn call(&mut self, spec: &Spec, places: &[Rank]) -> Result<SharedCall> {
+    fn call(&mut self, spec: &CallSpec, places: &[Rank]) -> Result<SharedCall> {
         let members = places.len() as u32;
         let view = spec.view(members, self.network.shape_of(places));
         let plans = match spec.what {
@@ -119,7 +119,7 @@ impl Runner {
     }
 
     /// Where the ends of a call stand, and when they enter.
-    fn ends(&self, spec: &Spec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
+    fn ends(&self, spec: &CallSpec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
         let places = members.iter().map(|member| self.places[member.rank as usize]).collect();
         spec.ends(places, members.iter().map(|member| member.entry_ps).collect())
     }
@@ -169,7 +169,8 @@ impl Runner {
     }
 
     fn admit(&mut self, known: &mut Known, logged: Logged) -> Result<()> {
-        let spec = Spec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
+        let spec =
+            CallSpec::read(logged.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
         let (places, entries) = self.ends(&spec, &logged.members);
         let shared = self.call(&spec, &places)?;
         known.world.admit(&shared, &places, &entries)?;
@@ -212,7 +213,7 @@ impl Runner {
         while let Some(finished) = known.world.advance(horizon_ps)? {
             let call = &known.calls[finished.call as usize];
             let spec =
-                Spec::read(call.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
+                CallSpec::read(call.spec).ok_or_else(|| Error::internal("the log holds what is no call"))?;
             let Some(member) = spec.finishes(finished.member as usize) else { continue };
             let member = call.members[member];
             if let Some(exit_ps) = done(journal, &member, finished.exit_ps) {
@@ -237,7 +238,7 @@ impl Runner {
     }
 
     /// When the last member of calls that begin together would be done on the idle machine.
-    pub fn estimate(&mut self, calls: &[(Spec, Vec<Rank>)]) -> Result<u64> {
+    pub fn estimate(&mut self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
         let mut world = World::new(self.network.clone());
         for (spec, places) in calls {
             let shared = self.call(spec, places)?;
@@ -252,7 +253,7 @@ impl Runner {
     }
 }
 
-fn parts(call: &Gathered) -> (Spec, Vec<LoggedMember>) {
+fn parts(call: &Gathered) -> (CallSpec, Vec<LoggedMember>) {
     (call.posts[0].0.spec, call.posts.iter().map(|(_, member)| *member).collect())
 }
 

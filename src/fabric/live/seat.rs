@@ -1,37 +1,37 @@
 //! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
 
 use super::Machine;
-use super::desk::Desk;
+use super::desk::LocalThreads;
 use super::pace::Clock;
-use super::presence::Lookout;
+use super::presence::Watchdog;
 use super::runner::Runner;
 use super::sentence::write_text;
-use super::spec::{Post, Spec};
+use super::spec::{CallSpec, Post};
 use super::threads;
 use super::verdict::Notes;
 use crate::error::{Error, Result};
-use crate::memory::board::{ABANDONED, Board, FREE, MAGIC, POSTED, PRESENT, SERVED};
-use crate::plan::{Plan, View};
+use crate::memory::board::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
+use crate::plan::{Plan, RankView};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::wait::{Patience, Waiter};
+use crate::sync::wait::{Backoff, Waiter};
 use crate::sys::{clock, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Gives all ranks' programs of a posted collective.
-pub type Programs = fn(method: u8, view: &View) -> Result<Vec<Plan>>;
+pub type Programs = fn(method: u8, view: &RankView) -> Result<Vec<Plan>>;
 
 /// One rank of the job, shared by all its communicators.
-pub struct Seat {
-    board: Arc<Board>,
+pub struct Participant {
+    board: Arc<ClockSegment>,
     /// No other seat of this process has it.
     pub(super) number: u64,
     machine: Machine,
     place: Rank,
     pub(super) runner: Mutex<Runner>,
-    pub(super) desk: Mutex<Desk>,
-    patience: Patience,
+    pub(super) desk: Mutex<LocalThreads>,
+    patience: Backoff,
     /// Looks at the clock since the last call.
     looks: AtomicU32,
     /// Puts so far.
@@ -44,7 +44,7 @@ pub struct Seat {
 
 /// A rank's part in a call that it has posted.
 #[must_use]
-pub struct Waiting {
+pub struct PendingCall {
     ticket: usize,
     entry_ps: u64,
     wall_ns: u64,
@@ -67,10 +67,10 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-impl Seat {
+impl Participant {
     /// A new board for a job of so many ranks; the caller is rank 0 of it.
-    pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Seat> {
-        let board = Board::create(ranks, machine.network.ports.len() as u32)?;
+    pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Participant> {
+        let board = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
         let header = board.header();
         header.network.store(machine.network.hash(), Ordering::Relaxed);
         header.places.store(ranks, Ordering::Relaxed);
@@ -83,22 +83,27 @@ impl Seat {
         }
         write_text(&header.spec, &machine.spec);
         header.magic.store(MAGIC, Ordering::Release);
-        Seat::at(board, machine, 0, programs)
+        Participant::at(board, machine, 0, programs)
     }
 
     /// A seat at the board that rank 0 has founded, for the same machine.
-    pub fn join(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
-        Seat::at(board, machine, place, programs)
+    pub fn join(
+        board: ClockSegment,
+        machine: Machine,
+        place: Rank,
+        programs: Programs,
+    ) -> Result<Participant> {
+        Participant::at(board, machine, place, programs)
     }
 
-    fn at(board: Board, machine: Machine, place: Rank, programs: Programs) -> Result<Seat> {
+    fn at(board: ClockSegment, machine: Machine, place: Rank, programs: Programs) -> Result<Participant> {
         let places = machine.network.places(board.places())?;
         board.keep(place)?;
         board.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
         board.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
-        let patience = Patience::for_ranks(board.places() as usize, None);
-        Ok(Seat {
+        let patience = Backoff::for_ranks(board.places() as usize, None);
+        Ok(Participant {
             board: Arc::new(board),
             number: threads::next_number(),
             machine,
@@ -115,10 +120,10 @@ impl Seat {
     }
 
     /// The board.
-    pub fn board(&self) -> &Board {
+    pub fn board(&self) -> &ClockSegment {
         &self.board
     }
-    pub(super) fn shared_board(&self) -> &Arc<Board> {
+    pub(super) fn shared_board(&self) -> &Arc<ClockSegment> {
         &self.board
     }
     /// Which rank of the job.
@@ -143,7 +148,7 @@ impl Seat {
         self.looks.store(0, Ordering::Relaxed);
     }
     /// How to wait.
-    pub(super) fn patience(&self) -> &Patience {
+    pub(super) fn patience(&self) -> &Backoff {
         &self.patience
     }
 
@@ -192,12 +197,12 @@ impl Seat {
     }
 
     /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
-    pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Waiting> {
+    pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<PendingCall> {
         self.post(posts, at_ps, None)
     }
 
     /// The same; `held`: of a thread that is inside already by this presence, and stays there when the engine has answered.
-    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<Waiting> {
+    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<PendingCall> {
         self.check()?;
         self.looked_anew();
         let wall_ns = clock::now_ns();
@@ -226,14 +231,14 @@ impl Seat {
             self.look_at_woken();
         }
         self.rest();
-        Ok(Waiting { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
+        Ok(PendingCall { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
     }
 
     /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
     /// else ends the wait. Returns the rank's exit.
     pub fn leave(
         &self,
-        waiting: Waiting,
+        waiting: PendingCall,
         deadline_ns: u64,
         mut watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
@@ -248,7 +253,7 @@ impl Seat {
                 sleepers: &self.board.header().sleepers,
                 deadline_ns,
             };
-            let mut lookout = Lookout::new();
+            let mut lookout = Watchdog::new();
             let look = || {
                 self.look_out(&mut lookout);
                 self.check().and_then(|()| watch())
@@ -270,7 +275,7 @@ impl Seat {
 
     /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
     /// left waiting for them.
-    pub fn abandon(&self, waiting: Waiting) {
+    pub fn abandon(&self, waiting: PendingCall) {
         let ticket = &self.board.tickets(self.place)[waiting.ticket];
         let header = self.board.header();
         header.running.fetch_add(1, Ordering::AcqRel);
@@ -311,7 +316,7 @@ impl Seat {
     }
 
     /// The call failed: take the posts back, if the engine has not answered them.
-    pub fn withdraw(&self, waiting: Waiting) {
+    pub fn withdraw(&self, waiting: PendingCall) {
         let ticket = &self.board.tickets(self.place)[waiting.ticket];
         let header = self.board.header();
         // It runs before its posts are gone, or the engine could find that nobody does, and see a deadlock.
@@ -325,7 +330,7 @@ impl Seat {
         self.over(&waiting);
     }
 
-    fn over(&self, waiting: &Waiting) {
+    fn over(&self, waiting: &PendingCall) {
         if !waiting.held {
             self.come_out(waiting.line);
         }
@@ -333,12 +338,12 @@ impl Seat {
 
     /// What calls that begin together would take on the idle machine: when their last member is done. With each, where
     /// its members stand.
-    pub fn estimate(&self, calls: &[(Spec, Vec<Rank>)]) -> Result<u64> {
+    pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
         lock(&self.runner).estimate(calls)
     }
 }
 
-impl Drop for Seat {
+impl Drop for Participant {
     fn drop(&mut self) {
         // Even where nobody was counted: that it will not come back may leave the others without hope.
         self.rest_of(self.go_away());

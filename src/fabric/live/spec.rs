@@ -2,7 +2,7 @@
 
 use crate::fabric::SharedCall;
 use crate::memory::board::PostLine;
-use crate::plan::{Chunk, Plan, Shape, View};
+use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};
 use std::sync::{Arc, OnceLock};
@@ -41,7 +41,7 @@ pub enum What {
 
 /// What all members of a call agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spec {
+pub struct CallSpec {
     /// What is done.
     pub what: What,
     /// Elements a block.
@@ -60,27 +60,27 @@ pub struct Post {
     /// Names the call within the communicator.
     pub key: u64,
     /// What it is.
-    pub spec: Spec,
+    pub spec: CallSpec,
     /// The member's number in the call: its rank; 0 for the sender and 1 for the receiver of a transfer.
     pub member: u32,
     /// Members in all.
     pub members: u32,
 }
 
-/// Of [`Spec::words`]: a transfer.
+/// Of [`CallSpec::words`]: a transfer.
 const TRANSFER: u64 = 1 << 63;
-/// Of [`Spec::words`]: a put.
+/// Of [`CallSpec::words`]: a put.
 const PUT: u64 = 1 << 61;
-/// Of [`Spec::words`]: a meeting.
+/// Of [`CallSpec::words`]: a meeting.
 const MEETING: u64 = 1 << 62;
-/// Of [`Spec::words`]: a pause.
+/// Of [`CallSpec::words`]: a pause.
 const PAUSE: u64 = 1 << 60;
 
-impl Spec {
+impl CallSpec {
     /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
-    pub fn of(view: &View, method: u8, [count, size]: [u64; 2]) -> Spec {
+    pub fn of(view: &RankView, method: u8, [count, size]: [u64; 2]) -> CallSpec {
         let what = What::Collective { collective: view.collective, root: view.root, method };
-        Spec { what, count, size, kind: 0 }
+        CallSpec { what, count, size, kind: 0 }
     }
 
     /// As words.
@@ -98,7 +98,7 @@ impl Spec {
     }
 
     /// What another rank wrote; `None` if it makes no sense.
-    pub(super) fn read(words: [u64; 4]) -> Option<Spec> {
+    pub(super) fn read(words: [u64; 4]) -> Option<CallSpec> {
         let [what, count, size, kind] = words;
         let what = if what & TRANSFER != 0 {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
@@ -115,22 +115,22 @@ impl Spec {
                 method: (what >> 8 & 0xff) as u8,
             }
         };
-        Some(Spec { what, count, size, kind })
+        Some(CallSpec { what, count, size, kind })
     }
 
     /// What its plans are plans of.
-    pub(super) fn view(&self, members: u32, shape: Shape) -> View {
+    pub(super) fn view(&self, members: u32, shape: Shape) -> RankView {
         match self.what {
             What::Collective { collective, root, .. } => {
                 // A barrier is a reduction of nothing: everybody's end follows from everybody's beginning.
                 let collective =
                     if collective == Collective::Barrier { Collective::AllReduce } else { collective };
-                View { shape, ..View::flat(collective, 0, members, root) }
+                RankView { shape, ..RankView::flat(collective, 0, members, root) }
             }
             What::Transfer { .. } | What::Put { .. } | What::Meeting => {
-                View::flat(Collective::Broadcast, 0, 2, 0)
+                RankView::flat(Collective::Broadcast, 0, 2, 0)
             }
-            What::Pause => View::flat(Collective::Broadcast, 0, 1, 0),
+            What::Pause => RankView::flat(Collective::Broadcast, 0, 1, 0),
         }
     }
 
@@ -153,7 +153,7 @@ impl Spec {
     }
 
     /// As the engine takes it.
-    pub(super) fn call(&self, plans: Arc<[Plan]>, view: View) -> SharedCall {
+    pub(super) fn call(&self, plans: Arc<[Plan]>, view: RankView) -> SharedCall {
         SharedCall { plans, view, count: self.count, size: self.size, slice_bytes: 0 }
     }
 }
@@ -194,7 +194,7 @@ impl Post {
         let post = Post {
             comm: line.comm.load(Ordering::Relaxed),
             key: line.key.load(Ordering::Relaxed),
-            spec: Spec::read(line.spec.each_ref().map(|word| word.load(Ordering::Relaxed)))?,
+            spec: CallSpec::read(line.spec.each_ref().map(|word| word.load(Ordering::Relaxed)))?,
             member: line.member.load(Ordering::Relaxed),
             members: line.members.load(Ordering::Relaxed),
         };
@@ -208,7 +208,7 @@ impl Post {
     }
 }
 
-impl std::fmt::Display for Spec {
+impl std::fmt::Display for CallSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.what {
             What::Collective { collective: Collective::Barrier, .. } => write!(f, "barrier"),

@@ -1,33 +1,39 @@
 //! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
 
 use super::presence::{GRACE_NS, is_counted};
-use super::seat::Waiting;
+use super::seat::PendingCall;
 use super::*;
-use crate::memory::board::{AWAY, Board, FREE, LEAVING, POSTED, PRESENT};
-use crate::plan::{Plan, View};
+use crate::memory::board::{AWAY, ClockSegment, FREE, LEAVING, POSTED, PRESENT};
+use crate::plan::{Plan, RankView};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::types::{Collective, Rank};
 use std::sync::atomic::AtomicU64;
 
-fn no_programs(_: u8, _: &View) -> Result<Vec<Plan>> {
+fn no_programs(_: u8, _: &RankView) -> Result<Vec<Plan>> {
     panic!("a program that cannot be written")
 }
 
 /// Seats of so many ranks, each with a mapping and a runner of its own, as in processes.
-fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Seat> {
+fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
     let machine = Machine {
         network: Arc::new(open(fabric).unwrap()),
         spec: fabric.to_owned(),
         clock: Clock::Virtual,
         grace_ns,
     };
-    let first = Seat::found(machine.clone(), n, no_programs).unwrap();
+    let first = Participant::found(machine.clone(), n, no_programs).unwrap();
     let ports = machine.network.ports.len() as u32;
     let file = || first.board().file().try_clone().unwrap();
-    let others: Vec<Seat> = (1..n)
+    let others: Vec<Participant> = (1..n)
         .map(|place| {
-            Seat::join(Board::open(file(), n, ports).unwrap(), machine.clone(), place, no_programs).unwrap()
+            Participant::join(
+                ClockSegment::open(file(), n, ports).unwrap(),
+                machine.clone(),
+                place,
+                no_programs,
+            )
+            .unwrap()
         })
         .collect();
     std::iter::once(first).chain(others).collect()
@@ -35,17 +41,17 @@ fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Seat> {
 
 /// One half of a transfer; both of its ends give it the same key.
 fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
-    let spec = Spec { what: What::Transfer { from, to }, count, size: 1, kind: 0 };
+    let spec = CallSpec { what: What::Transfer { from, to }, count, size: 1, kind: 0 };
     Post { comm: 0, key, spec, member: !send as u32, members: 2 }
 }
 
 /// Post and wait; tells the exit.
-fn pass(seat: &Seat, post: Post) -> Result<u64> {
+fn pass(seat: &Participant, post: Post) -> Result<u64> {
     leave(seat, seat.enter(&[post], None)?)
 }
 
 /// Wait. The deadline only turns a hang into a failure.
-fn leave(seat: &Seat, waiting: Waiting) -> Result<u64> {
+fn leave(seat: &Participant, waiting: PendingCall) -> Result<u64> {
     let deadline_ns = clock::now_ns() + 60_000_000_000;
     seat.leave(waiting, deadline_ns, || Ok(()), || Error::timeout(format!("rank {} hangs", seat.place())))
 }
@@ -57,7 +63,7 @@ fn until(ready: impl Fn() -> bool) {
     }
 }
 
-fn presence(seat: &Seat, place: Rank) -> u32 {
+fn presence(seat: &Participant, place: Rank) -> u32 {
     seat.board().threads(place)[0].presence.load(Ordering::Acquire)
 }
 
@@ -104,7 +110,7 @@ fn who_waits_for_a_rank_that_is_away_is_not_in_a_deadlock_before_it_has_left() {
 
 #[test]
 fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_next_call() {
-    let seats: [Seat; 4] = seats("dgx-h100", 4, 0).try_into().ok().unwrap();
+    let seats: [Participant; 4] = seats("dgx-h100", 4, 0).try_into().ok().unwrap();
     let [zero, one, two, three] = seats;
     let (long, short) = (1 << 30, 64);
     // A long transfer 0 -> 1, and a short one 2 -> 3 after which the engine stops.
@@ -133,7 +139,7 @@ fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_ne
 fn an_engine_that_panics_fails_all_and_lets_go() {
     let seats = seats("dgx-h100", 2, 0);
     let what = What::Collective { collective: Collective::AllReduce, root: 0, method: 0 };
-    let spec = Spec { what, count: 1, size: 1, kind: 0 };
+    let spec = CallSpec { what, count: 1, size: 1, kind: 0 };
     let post = |member| Post { comm: 0, key: 1, spec, member, members: 2 };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| pass(&seats[1], post(1)).unwrap_err());
@@ -176,7 +182,7 @@ fn hubbub(nap: u64) -> (u64, u64) {
     let seats = seats("t3000", n, 0);
     let random = AtomicU64::new(nap);
     let ports = seats[0].network().ports.len() as u32;
-    let board = Board::open(seats[0].board().file().try_clone().unwrap(), n, ports).unwrap();
+    let board = ClockSegment::open(seats[0].board().file().try_clone().unwrap(), n, ports).unwrap();
     std::thread::scope(|scope| {
         for seat in seats {
             let random = &random;
@@ -226,7 +232,7 @@ fn the_grace_period_is_two_seconds_unless_it_is_said_otherwise() {
 }
 
 /// Two seats, and a transfer between them for which all is there.
-fn a_pair_waits(seats: &[Seat], key: u64) -> [Waiting; 2] {
+fn a_pair_waits(seats: &[Participant], key: u64) -> [PendingCall; 2] {
     [true, false].map(|send| seats[!send as usize].enter(&[half(send, 0, 1, key, 64)], None).unwrap())
 }
 

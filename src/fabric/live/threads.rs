@@ -8,9 +8,9 @@
 //! A thread that works for another, as those that Penny starts for a group do, borrows a presence instead ([`Activity`]).
 
 use super::presence::is_counted;
-use super::seat::{Seat, lock};
+use super::seat::{Participant, lock};
 use crate::error::{Error, Result};
-use crate::memory::board::{AWAY, BLOCKED, Board, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
+use crate::memory::board::{AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, fork, process};
 use crate::types::Rank;
@@ -40,7 +40,7 @@ struct Own {
     seat: u64,
     line: u32,
     place: Rank,
-    board: Weak<Board>,
+    board: Weak<ClockSegment>,
 }
 
 /// A number that no other seat of this process has.
@@ -75,7 +75,7 @@ impl Drop for Held {
 }
 
 /// The thread ends. Its end may wake others that wait in a join, so these are counted until the kernel has let go of it.
-fn end(board: &Board, place: Rank, line: u32) {
+fn end(board: &ClockSegment, place: Rank, line: u32) {
     let lines = board.all_threads(place);
     let running = &board.header().running;
     for other in lines.iter().filter(|other| other.now() == BLOCKED && is_watched(other)) {
@@ -113,7 +113,7 @@ fn is_vacant(line: &ThreadLine) -> bool {
     }
 }
 
-impl Seat {
+impl Participant {
     /// The calling thread's presence here; it gets one if it has none.
     pub(super) fn presence(&self) -> Result<u32> {
         let held = HELD.try_with(|held| held.borrow().line(self.number)).ok().flatten();
@@ -174,7 +174,7 @@ impl Seat {
 
 /// What threads do at once in the place of one that waits for all of them: each part an activity with a presence of its own.
 struct Errand {
-    seat: Arc<Seat>,
+    seat: Arc<Participant>,
     /// The presence of the thread that waits, and that thread.
     line: u32,
     tid: u32,
@@ -189,7 +189,7 @@ pub struct Activity {
 
 impl Activity {
     /// So many activities of the calling thread, which waits until all of them are over.
-    pub fn several(seat: &Arc<Seat>, count: u32) -> Result<Vec<Activity>> {
+    pub fn several(seat: &Arc<Participant>, count: u32) -> Result<Vec<Activity>> {
         let line = seat.presence()?;
         let mut all = Vec::new();
         {
@@ -246,7 +246,7 @@ impl Drop for Activity {
     }
 }
 
-impl Seat {
+impl Participant {
     /// A presence that was lent to an activity ends.
     fn end_line(&self, line: u32) {
         let line = &self.board().all_threads(self.place())[line as usize];

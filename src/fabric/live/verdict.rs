@@ -15,7 +15,7 @@
 //! period is without end, so is the wait.
 
 use super::report;
-use super::seat::Seat;
+use super::seat::Participant;
 use super::threads::{PARKED, is_known, is_watched};
 use crate::error::Error;
 use crate::memory::board::{AWAY, BLOCKED, POSTED};
@@ -46,7 +46,7 @@ enum Stillness {
     Strangers,
 }
 
-impl Seat {
+impl Participant {
     /// Nobody runs. Say so for this rank, and if all have, say that it is a deadlock.
     pub(super) fn consider_verdict(&self, now_ns: u64) {
         let header = self.board().header();

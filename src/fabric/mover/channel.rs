@@ -11,13 +11,13 @@
 //! sender, `completed <= read <= taken` at the receiver.
 
 use super::end::{SIDES, Side};
-use super::fault::Fault;
+use super::fault::ProtocolFault;
 use super::parameters::Parameters;
 use crate::error::Error;
 
 /// How a payload and the word that announces it travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Signal {
+pub enum SignalMode {
     /// In one command, the word last.
     Merged,
     /// In two commands, one after the other.
@@ -191,10 +191,10 @@ impl Channel {
     }
 
     /// The worker reads the message that it was told of: is it that one?
-    pub fn read(&mut self, termination: Termination) -> Result<u64, Fault> {
+    pub fn read(&mut self, termination: Termination) -> Result<u64, ProtocolFault> {
         let message = self.receiver.read;
         if self.receiver.contents[self.buffer(message)] != Some(message) {
-            return Err(Fault::NotThere { channel: self.id, message });
+            return Err(ProtocolFault::NotThere { channel: self.id, message });
         }
         self.receiver.read += 1;
         self.receiver.terminate =
@@ -212,10 +212,10 @@ impl Channel {
         message
     }
 
-    pub fn payload_arrives(&mut self, message: u64) -> Result<(), Fault> {
+    pub fn payload_arrives(&mut self, message: u64) -> Result<(), ProtocolFault> {
         let buffer = self.buffer(message);
         if self.receiver.contents[buffer].is_some() {
-            return Err(Fault::Overwritten { channel: self.id, message });
+            return Err(ProtocolFault::Overwritten { channel: self.id, message });
         }
         self.receiver.contents[buffer] = Some(message);
         Ok(())
@@ -227,17 +227,17 @@ impl Channel {
     }
 
     /// The sender looks at its words only, which do not name a message.
-    pub fn ack_arrives(&mut self) -> Result<(), Fault> {
+    pub fn ack_arrives(&mut self) -> Result<(), ProtocolFault> {
         if self.sender.acked >= self.sender.sent {
-            return Err(Fault::AckOfNothing { channel: self.id });
+            return Err(ProtocolFault::AckOfNothing { channel: self.id });
         }
         self.sender.acked += 1;
         Ok(())
     }
 
-    pub fn done_arrives(&mut self) -> Result<(), Fault> {
+    pub fn done_arrives(&mut self) -> Result<(), ProtocolFault> {
         if self.sender.credited >= self.sender.acked {
-            return Err(Fault::DoneBeforeAck { channel: self.id });
+            return Err(ProtocolFault::DoneBeforeAck { channel: self.id });
         }
         self.sender.credited += 1;
         Ok(())

@@ -11,10 +11,10 @@
 //! An action ends what it does, a packet takes the wire from its start: all times follow from the parameters, and
 //! events of one time happen in the order in which they became due.
 
-use super::channel::{Setup, Signal, Termination};
+use super::channel::{Setup, SignalMode, Termination};
 use super::end::{SIDES, Side};
-use super::fault::Fault;
-use super::link::{Event, Link};
+use super::fault::ProtocolFault;
+use super::link::{EthernetLink, LinkEvent};
 use super::parameters::Parameters;
 use crate::error::{Error, Result};
 use std::cmp::Reverse;
@@ -50,7 +50,7 @@ pub struct Clockwork<'a> {
 }
 
 struct Timed {
-    link: Link,
+    link: EthernetLink,
     /// By channel: payloads that its worker has.
     offered: Vec<u64>,
     /// By channel: who gets its payloads, and after which time.
@@ -112,14 +112,14 @@ enum Act {
 }
 
 impl Act {
-    fn event(self, side: Side) -> Event {
+    fn event(self, side: Side) -> LinkEvent {
         match self {
-            Act::Greet => Event::Greet(side),
-            Act::Send(id) => Event::Send(id),
-            Act::Announce(id) => Event::Announce(id),
-            Act::Take(id) => Event::Take(id),
-            Act::Acknowledge(id) => Event::Acknowledge(id),
-            Act::Complete(id) => Event::Complete(id),
+            Act::Greet => LinkEvent::Greet(side),
+            Act::Send(id) => LinkEvent::Send(id),
+            Act::Announce(id) => LinkEvent::Announce(id),
+            Act::Take(id) => LinkEvent::Take(id),
+            Act::Acknowledge(id) => LinkEvent::Acknowledge(id),
+            Act::Complete(id) => LinkEvent::Complete(id),
         }
     }
 
@@ -151,11 +151,11 @@ impl<'a> Clockwork<'a> {
     pub fn link(
         &mut self,
         setups: &[Setup],
-        signal: Signal,
+        signal: SignalMode,
         termination: Termination,
         start_ps: [u64; 2],
     ) -> Result<usize> {
-        let link = Link::new(self.parameters, setups, signal, termination)?;
+        let link = EthernetLink::new(self.parameters, setups, signal, termination)?;
         self.links.push(Timed {
             link,
             offered: vec![0; setups.len()],
@@ -221,11 +221,11 @@ impl<'a> Clockwork<'a> {
         self.due.push(Reverse((at_ps, self.made, due)));
     }
 
-    fn happen(&mut self, due: Due) -> std::result::Result<(), Fault> {
+    fn happen(&mut self, due: Due) -> std::result::Result<(), ProtocolFault> {
         let now_ps = self.now_ps;
         let link = match due {
             Due::Start { link, side } => {
-                self.links[link].link.apply(Event::Start(side))?;
+                self.links[link].link.apply(LinkEvent::Start(side))?;
                 link
             }
             Due::Offer(At { link, channel }) => {
@@ -261,12 +261,12 @@ impl<'a> Clockwork<'a> {
                 if generation != self.links[link].generation {
                     return Ok(());
                 }
-                self.links[link].link.apply(Event::Arrive(side))?;
+                self.links[link].link.apply(LinkEvent::Arrive(side))?;
                 link
             }
             Due::Down { link, until_ps } => {
                 let timed = &mut self.links[link];
-                timed.link.apply(Event::GoDown)?;
+                timed.link.apply(LinkEvent::GoDown)?;
                 timed.generation += 1;
                 timed.wire_busy = [false; 2];
                 timed.up_ps = timed.up_ps.max(until_ps);
@@ -280,7 +280,7 @@ impl<'a> Clockwork<'a> {
     }
 
     /// Whoever is free on a link takes what there is to do.
-    fn advance(&mut self, link: usize) -> std::result::Result<(), Fault> {
+    fn advance(&mut self, link: usize) -> std::result::Result<(), ProtocolFault> {
         let now_ps = self.now_ps;
         let parameters = self.parameters;
         let timed = &mut self.links[link];
@@ -290,8 +290,8 @@ impl<'a> Clockwork<'a> {
         }
         for side in SIDES {
             let timed = &mut self.links[link];
-            if timed.link.can(Event::Finish(side)) && !timed.core_busy[side as usize] {
-                timed.link.apply(Event::Finish(side))?;
+            if timed.link.can(LinkEvent::Finish(side)) && !timed.core_busy[side as usize] {
+                timed.link.apply(LinkEvent::Finish(side))?;
             }
             if let Some(act) = timed.next_act(side) {
                 timed.core_busy[side as usize] = true;
@@ -300,7 +300,7 @@ impl<'a> Clockwork<'a> {
             let timed = &mut self.links[link];
             if let Some(queue) = timed.next_queue(side) {
                 timed.wire_busy[side as usize] = true;
-                timed.link.apply(Event::Transmit(side, queue))?;
+                timed.link.apply(LinkEvent::Transmit(side, queue))?;
                 let wire = &parameters.wire;
                 let generation = timed.generation;
                 let gone_ps = now_ps.saturating_add(wire.packet_ps(timed.link.last_packet(side)));
@@ -315,13 +315,13 @@ impl<'a> Clockwork<'a> {
 
 impl Timed {
     /// Workers take no time.
-    fn workers(&mut self) -> std::result::Result<(), Fault> {
+    fn workers(&mut self) -> std::result::Result<(), ProtocolFault> {
         for id in 0..self.offered.len() as u32 {
-            while self.link.can(Event::Read(id)) {
-                self.link.apply(Event::Read(id))?;
+            while self.link.can(LinkEvent::Read(id)) {
+                self.link.apply(LinkEvent::Read(id))?;
             }
-            while self.link.filled(id) < self.offered[id as usize] && self.link.can(Event::Fill(id)) {
-                self.link.apply(Event::Fill(id))?;
+            while self.link.filled(id) < self.offered[id as usize] && self.link.can(LinkEvent::Fill(id)) {
+                self.link.apply(LinkEvent::Fill(id))?;
             }
         }
         Ok(())
@@ -332,11 +332,11 @@ impl Timed {
         if self.core_busy[side as usize] {
             return None;
         }
-        if self.link.can(Event::Greet(side)) {
+        if self.link.can(LinkEvent::Greet(side)) {
             return Some(Act::Greet);
         }
         let channels = self.offered.len() as u32;
-        let begun = |&id: &u32| self.link.sender(id) == side && self.link.can(Event::Announce(id));
+        let begun = |&id: &u32| self.link.sender(id) == side && self.link.can(LinkEvent::Announce(id));
         if let Some(id) = (0..channels).find(begun) {
             return Some(Act::Announce(id));
         }
@@ -360,7 +360,7 @@ impl Timed {
         }
         let queues = self.link.queues();
         let first = self.next_queue[side as usize];
-        let queue = (first..queues).chain(0..first).find(|&q| self.link.can(Event::Transmit(side, q)))?;
+        let queue = (first..queues).chain(0..first).find(|&q| self.link.can(LinkEvent::Transmit(side, q)))?;
         self.next_queue[side as usize] = (queue + 1) % queues;
         Some(queue)
     }

@@ -26,7 +26,7 @@ impl Side {
 
 /// What a command carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Word {
+pub(super) enum CommandKind {
     Greeting,
     Payload,
     PayloadWithBytesSent,
@@ -38,7 +38,7 @@ pub(super) enum Word {
 /// A write into the memory of the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Command {
-    pub word: Word,
+    pub word: CommandKind,
     pub channel: u32,
     pub message: u64,
     /// Not yet on the wire.
@@ -47,7 +47,7 @@ pub(super) struct Command {
 
 /// A piece of a command on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Packet {
+pub(super) struct WirePacket {
     pub command: Command,
     pub bytes: u64,
     pub last: bool,
@@ -63,7 +63,7 @@ pub(super) enum Phase {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct End {
+pub(super) struct LinkEnd {
     pub phase: Phase,
     /// Its greeting went out.
     pub greeted: bool,
@@ -71,14 +71,14 @@ pub(super) struct End {
     pub heard: bool,
     pub queues: Vec<VecDeque<Command>>,
     /// Packets from here to the other end.
-    pub wire: VecDeque<Packet>,
+    pub wire: VecDeque<WirePacket>,
     /// Packets that were lost, which go first.
-    again: VecDeque<Packet>,
+    again: VecDeque<WirePacket>,
 }
 
-impl End {
-    pub fn new(queues: u32) -> End {
-        End {
+impl LinkEnd {
+    pub fn new(queues: u32) -> LinkEnd {
+        LinkEnd {
             phase: Phase::Off,
             greeted: false,
             heard: false,
@@ -113,7 +113,7 @@ impl End {
         let Some(command) = self.queues[queue].front_mut() else { return };
         let bytes = command.bytes.min(mtu);
         command.bytes -= bytes;
-        let packet = Packet { command: *command, bytes, last: command.bytes == 0 };
+        let packet = WirePacket { command: *command, bytes, last: command.bytes == 0 };
         if packet.last {
             self.queues[queue].pop_front();
         }

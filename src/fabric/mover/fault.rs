@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A broken promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProtocolFault {
     /// A payload fell into a buffer that holds another.
     Overwritten {
         /// Of this channel
@@ -37,22 +37,22 @@ pub enum Fault {
     },
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProtocolFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Overwritten { channel, message } => {
+            ProtocolFault::Overwritten { channel, message } => {
                 write!(f, "payload {message} of channel {channel} fell into a buffer that holds another")
             }
-            Fault::NotThere { channel, message } => {
+            ProtocolFault::NotThere { channel, message } => {
                 write!(f, "the worker of channel {channel} was told of payload {message}, which is not there")
             }
-            Fault::AckOfNothing { channel } => {
+            ProtocolFault::AckOfNothing { channel } => {
                 write!(f, "channel {channel} got an acknowledgement of nothing")
             }
-            Fault::DoneBeforeAck { channel } => {
+            ProtocolFault::DoneBeforeAck { channel } => {
                 write!(f, "a buffer of channel {channel} is free before its payload was acknowledged")
             }
-            Fault::NobodyThere { side } => {
+            ProtocolFault::NobodyThere { side } => {
                 write!(f, "something arrived at the {side:?} end, whose program does not run")
             }
         }

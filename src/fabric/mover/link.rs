@@ -7,21 +7,21 @@
 //!                               queue 1  -+--packets-->  wire  -->            those of two queues do not
 //! ```
 //!
-//! What can happen next is an [`Event`], and all that can may: [`Link::can`] says whether, [`Link::apply`] lets it
-//! happen, and a [`Fault`] is what must never come out, in no order. Nothing happens any more when both ends have
+//! What can happen next is an [`LinkEvent`], and all that can may: [`EthernetLink::can`] says whether, [`EthernetLink::apply`] lets it
+//! happen, and a [`ProtocolFault`] is what must never come out, in no order. Nothing happens any more when both ends have
 //! finished, and then there is no word left on any wire.
 
-use super::channel::{Channel, Setup, Signal, State, Termination, check};
+use super::channel::{Channel, Setup, SignalMode, State, Termination, check};
 #[cfg(test)]
 use super::end::SIDES;
-use super::end::{Command, End, Packet, Phase, Side, Word};
-use super::fault::Fault;
+use super::end::{Command, CommandKind, LinkEnd, Phase, Side, WirePacket};
+use super::fault::ProtocolFault;
 use super::parameters::Parameters;
 use crate::error::Result;
 
 /// What can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum LinkEvent {
     /// The core's program begins.
     Start(Side),
     /// It says, or answers, that it is there.
@@ -52,11 +52,11 @@ pub enum Event {
 
 /// A link with its channels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Link {
+pub struct EthernetLink {
     pub(super) channels: Vec<Channel>,
-    signal: Signal,
+    signal: SignalMode,
     termination: Termination,
-    ends: [End; 2],
+    ends: [LinkEnd; 2],
     /// Says hello first.
     master: Side,
     queue_commands: usize,
@@ -83,17 +83,17 @@ pub(super) enum Mistake {
     OneSource,
 }
 
-impl Link {
+impl EthernetLink {
     /// With these channels, both ends off.
     pub fn new(
         parameters: &Parameters,
         setups: &[Setup],
-        signal: Signal,
+        signal: SignalMode,
         termination: Termination,
-    ) -> Result<Link> {
+    ) -> Result<EthernetLink> {
         check(parameters, setups, termination)?;
-        let end = || End::new(parameters.queues);
-        Ok(Link {
+        let end = || LinkEnd::new(parameters.queues);
+        Ok(EthernetLink {
             channels: (0..).zip(setups).map(|(id, &setup)| Channel::new(id, setup)).collect(),
             signal,
             termination,
@@ -115,7 +115,7 @@ impl Link {
 
     /// Nothing is in a queue or on a wire.
     pub fn is_empty(&self) -> bool {
-        self.ends.iter().all(End::is_empty)
+        self.ends.iter().all(LinkEnd::is_empty)
     }
 
     /// What a channel does at its sender and at its receiver.
@@ -134,132 +134,142 @@ impl Link {
 
     /// All that can happen, but for a link that goes down.
     #[cfg(test)]
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<LinkEvent> {
         let of_side = |side: Side| {
-            let transmits = (0..self.end(side).queues.len()).map(move |queue| Event::Transmit(side, queue));
-            [Event::Start(side), Event::Greet(side), Event::Arrive(side), Event::Finish(side)]
+            let transmits =
+                (0..self.end(side).queues.len()).map(move |queue| LinkEvent::Transmit(side, queue));
+            [LinkEvent::Start(side), LinkEvent::Greet(side), LinkEvent::Arrive(side), LinkEvent::Finish(side)]
                 .into_iter()
                 .chain(transmits)
         };
         let of_channel = |id: u32| {
-            [Event::Fill, Event::Send, Event::Announce, Event::Take, Event::Acknowledge, Event::Read]
-                .into_iter()
-                .chain([Event::Complete as fn(u32) -> Event])
-                .map(move |event| event(id))
+            [
+                LinkEvent::Fill,
+                LinkEvent::Send,
+                LinkEvent::Announce,
+                LinkEvent::Take,
+                LinkEvent::Acknowledge,
+                LinkEvent::Read,
+            ]
+            .into_iter()
+            .chain([LinkEvent::Complete as fn(u32) -> LinkEvent])
+            .map(move |event| event(id))
         };
         let channels = (0..self.channels.len() as u32).flat_map(of_channel);
         SIDES.into_iter().flat_map(of_side).chain(channels).filter(|&event| self.can(event)).collect()
     }
 
     /// May this happen now?
-    pub fn can(&self, event: Event) -> bool {
+    pub fn can(&self, event: LinkEvent) -> bool {
         let channel = |id: u32| &self.channels[id as usize];
         let sender = |id: u32| channel(id).setup.sender;
         match event {
-            Event::Start(side) => self.end(side).phase == Phase::Off,
-            Event::Greet(side) => {
+            LinkEvent::Start(side) => self.end(side).phase == Phase::Off,
+            LinkEvent::Greet(side) => {
                 let end = self.end(side);
                 let turn = side == self.master || end.heard;
                 end.phase == Phase::Greeting && !end.greeted && turn && self.has_room(side, 0)
             }
-            Event::Fill(id) => self.runs(sender(id)) && channel(id).can_fill(),
-            Event::Send(id) => {
+            LinkEvent::Fill(id) => self.runs(sender(id)) && channel(id).can_fill(),
+            LinkEvent::Send(id) => {
                 let c = channel(id);
                 let free = c.credits() > 0 || self.makes(Mistake::NoCredits);
-                let turn = self.signal == Signal::Merged || c.sender.signalled == c.sender.sent;
+                let turn = self.signal == SignalMode::Merged || c.sender.signalled == c.sender.sent;
                 self.runs(sender(id))
                     && c.sender.sent < c.sender.filled
                     && free
                     && turn
-                    && self.has_room(sender(id), self.queue(Word::Payload))
+                    && self.has_room(sender(id), self.queue(CommandKind::Payload))
             }
-            Event::Announce(id) => {
+            LinkEvent::Announce(id) => {
                 let c = &channel(id).sender;
-                c.signalled < c.sent && self.has_room(sender(id), self.queue(Word::BytesSent))
+                c.signalled < c.sent && self.has_room(sender(id), self.queue(CommandKind::BytesSent))
             }
-            Event::Take(id) => self.runs(sender(id).other()) && channel(id).can_take(),
-            Event::Acknowledge(id) => {
+            LinkEvent::Take(id) => self.runs(sender(id).other()) && channel(id).can_take(),
+            LinkEvent::Acknowledge(id) => {
                 let c = &channel(id).receiver;
-                let queue = self.queue(Word::ReceiverAck);
+                let queue = self.queue(CommandKind::ReceiverAck);
                 c.acknowledged < c.taken && self.has_room(sender(id).other(), queue)
             }
-            Event::Read(id) => channel(id).can_read(),
-            Event::Complete(id) => {
-                let queue = self.queue(Word::ReceiverDone);
+            LinkEvent::Read(id) => channel(id).can_read(),
+            LinkEvent::Complete(id) => {
+                let queue = self.queue(CommandKind::ReceiverDone);
                 channel(id).can_complete() && self.has_room(sender(id).other(), queue)
             }
-            Event::Transmit(side, queue) => self.end(side).can_transmit(queue),
-            Event::Arrive(side) => !self.end(side.other()).wire.is_empty(),
-            Event::GoDown => true,
-            Event::Finish(side) => self.runs(side) && self.owes_nothing(side),
+            LinkEvent::Transmit(side, queue) => self.end(side).can_transmit(queue),
+            LinkEvent::Arrive(side) => !self.end(side.other()).wire.is_empty(),
+            LinkEvent::GoDown => true,
+            LinkEvent::Finish(side) => self.runs(side) && self.owes_nothing(side),
         }
     }
 
     /// Let happen what can.
-    pub fn apply(&mut self, event: Event) -> std::result::Result<(), Fault> {
+    pub fn apply(&mut self, event: LinkEvent) -> std::result::Result<(), ProtocolFault> {
         debug_assert!(self.can(event), "{event:?} cannot happen now");
         let termination = self.termination;
         match event {
-            Event::Start(side) => {
+            LinkEvent::Start(side) => {
                 let ready = self.makes(Mistake::NoHandshake);
                 self.end_mut(side).phase = if ready { Phase::Running } else { Phase::Greeting };
             }
-            Event::Greet(side) => {
+            LinkEvent::Greet(side) => {
                 self.end_mut(side).greeted = true;
-                let hello = Command { word: Word::Greeting, channel: 0, message: 0, bytes: self.word_bytes };
+                let hello =
+                    Command { word: CommandKind::Greeting, channel: 0, message: 0, bytes: self.word_bytes };
                 self.end_mut(side).queues[0].push_back(hello);
                 self.end_mut(side).begin();
             }
-            Event::Fill(id) => self.channels[id as usize].fill(termination),
-            Event::Send(id) => {
+            LinkEvent::Fill(id) => self.channels[id as usize].fill(termination),
+            LinkEvent::Send(id) => {
                 let channel = &mut self.channels[id as usize];
                 let (message, bytes) = (channel.sender.sent, channel.setup.bytes);
                 channel.sender.sent += 1;
                 match self.signal {
-                    Signal::Merged => {
+                    SignalMode::Merged => {
                         channel.sender.signalled += 1;
-                        self.command(id, Word::PayloadWithBytesSent, message, bytes + self.word_bytes);
+                        self.command(id, CommandKind::PayloadWithBytesSent, message, bytes + self.word_bytes);
                     }
-                    Signal::Separate => self.command(id, Word::Payload, message, bytes),
+                    SignalMode::Separate => self.command(id, CommandKind::Payload, message, bytes),
                 }
             }
-            Event::Announce(id) => {
+            LinkEvent::Announce(id) => {
                 let sender = &mut self.channels[id as usize].sender;
                 sender.signalled += 1;
                 let message = sender.signalled - 1;
-                self.command(id, Word::BytesSent, message, self.word_bytes);
+                self.command(id, CommandKind::BytesSent, message, self.word_bytes);
             }
-            Event::Take(id) => self.channels[id as usize].receiver.taken += 1,
-            Event::Acknowledge(id) => {
+            LinkEvent::Take(id) => self.channels[id as usize].receiver.taken += 1,
+            LinkEvent::Acknowledge(id) => {
                 let receiver = &mut self.channels[id as usize].receiver;
                 receiver.acknowledged += 1;
                 let message = receiver.acknowledged - 1;
-                self.command(id, Word::ReceiverAck, message, self.word_bytes);
+                self.command(id, CommandKind::ReceiverAck, message, self.word_bytes);
             }
-            Event::Read(id) => {
+            LinkEvent::Read(id) => {
                 self.channels[id as usize].read(termination)?;
             }
-            Event::Complete(id) => {
+            LinkEvent::Complete(id) => {
                 let message = self.channels[id as usize].complete();
-                self.command(id, Word::ReceiverDone, message, self.word_bytes);
+                self.command(id, CommandKind::ReceiverDone, message, self.word_bytes);
             }
-            Event::Transmit(side, queue) => {
+            LinkEvent::Transmit(side, queue) => {
                 if self.makes(Mistake::OneSource) {
                     self.reread(side, queue);
                 }
                 let mtu = self.mtu;
                 self.end_mut(side).transmit(queue, mtu);
             }
-            Event::Arrive(side) => {
-                if let Some(Packet { command, last: true, .. }) = self.end_mut(side.other()).wire.pop_front()
+            LinkEvent::Arrive(side) => {
+                if let Some(WirePacket { command, last: true, .. }) =
+                    self.end_mut(side.other()).wire.pop_front()
                 {
                     self.deliver(side, command)?;
                 }
             }
-            Event::GoDown => {
-                self.ends.iter_mut().for_each(End::lose);
+            LinkEvent::GoDown => {
+                self.ends.iter_mut().for_each(LinkEnd::lose);
             }
-            Event::Finish(side) => self.end_mut(side).phase = Phase::Finished,
+            LinkEvent::Finish(side) => self.end_mut(side).phase = Phase::Finished,
         }
         Ok(())
     }
@@ -284,11 +294,11 @@ impl Link {
         self.ends[0].queues.len()
     }
 
-    fn end(&self, side: Side) -> &End {
+    fn end(&self, side: Side) -> &LinkEnd {
         &self.ends[side as usize]
     }
 
-    fn end_mut(&mut self, side: Side) -> &mut End {
+    fn end_mut(&mut self, side: Side) -> &mut LinkEnd {
         &mut self.ends[side as usize]
     }
 
@@ -298,12 +308,12 @@ impl Link {
 
     /// Order is kept only within a queue. So a payload and its signal take one queue, and an acknowledgement and the
     /// credit after it take one: the other, where there are two, so that they do not wait behind payloads.
-    fn queue(&self, word: Word) -> usize {
+    fn queue(&self, word: CommandKind) -> usize {
         let (queue, astray) = match word {
-            Word::Greeting | Word::Payload | Word::PayloadWithBytesSent => (0, false),
-            Word::BytesSent => (0, self.makes(Mistake::SignalOvertakes)),
-            Word::ReceiverAck => (1, self.makes(Mistake::AckOvertakes)),
-            Word::ReceiverDone => (1, false),
+            CommandKind::Greeting | CommandKind::Payload | CommandKind::PayloadWithBytesSent => (0, false),
+            CommandKind::BytesSent => (0, self.makes(Mistake::SignalOvertakes)),
+            CommandKind::ReceiverAck => (1, self.makes(Mistake::AckOvertakes)),
+            CommandKind::ReceiverDone => (1, false),
         };
         (queue + usize::from(astray)) % self.ends[0].queues.len()
     }
@@ -312,9 +322,9 @@ impl Link {
         self.end(side).queues[queue].len() < self.queue_commands
     }
 
-    fn command(&mut self, channel: u32, word: Word, message: u64, bytes: u64) {
+    fn command(&mut self, channel: u32, word: CommandKind, message: u64, bytes: u64) {
         let sender = self.channels[channel as usize].setup.sender;
-        let back = matches!(word, Word::ReceiverAck | Word::ReceiverDone);
+        let back = matches!(word, CommandKind::ReceiverAck | CommandKind::ReceiverDone);
         let side = if back { sender.other() } else { sender };
         let queue = self.queue(word);
         self.end_mut(side).queues[queue].push_back(Command { word, channel, message, bytes });
@@ -324,39 +334,39 @@ impl Link {
     fn reread(&mut self, side: Side, queue: usize) {
         let Some(command) = self.ends[side as usize].queues[queue].front_mut() else { return };
         let completed = self.channels[command.channel as usize].receiver.completed;
-        if command.word == Word::ReceiverAck && completed > command.message {
-            command.word = Word::ReceiverDone;
+        if command.word == CommandKind::ReceiverAck && completed > command.message {
+            command.word = CommandKind::ReceiverDone;
         }
     }
 
-    fn deliver(&mut self, side: Side, command: Command) -> std::result::Result<(), Fault> {
+    fn deliver(&mut self, side: Side, command: Command) -> std::result::Result<(), ProtocolFault> {
         let Command { word, channel, message, .. } = command;
         let there = match self.end(side).phase {
             // The greeting has an address of its own.
-            Phase::Off | Phase::Greeting if word == Word::Greeting => true,
+            Phase::Off | Phase::Greeting if word == CommandKind::Greeting => true,
             Phase::Greeting => side == self.master,
             Phase::Running => true,
             Phase::Off | Phase::Finished => false,
         };
         if !there {
-            return Err(Fault::NobodyThere { side });
+            return Err(ProtocolFault::NobodyThere { side });
         }
-        if word == Word::Greeting {
+        if word == CommandKind::Greeting {
             self.end_mut(side).heard = true;
             self.end_mut(side).begin();
             return Ok(());
         }
         let channel = &mut self.channels[channel as usize];
         match word {
-            Word::Payload => channel.payload_arrives(message)?,
-            Word::PayloadWithBytesSent => {
+            CommandKind::Payload => channel.payload_arrives(message)?,
+            CommandKind::PayloadWithBytesSent => {
                 channel.payload_arrives(message)?;
                 channel.bytes_sent_arrives(message);
             }
-            Word::BytesSent => channel.bytes_sent_arrives(message),
-            Word::ReceiverAck => channel.ack_arrives()?,
-            Word::ReceiverDone => channel.done_arrives()?,
-            Word::Greeting => {}
+            CommandKind::BytesSent => channel.bytes_sent_arrives(message),
+            CommandKind::ReceiverAck => channel.ack_arrives()?,
+            CommandKind::ReceiverDone => channel.done_arrives()?,
+            CommandKind::Greeting => {}
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 //!
 //! All begin with both programs running and idle: the handshake is not measured.
 
-use super::channel::{Setup, Signal, Termination};
+use super::channel::{Setup, SignalMode, Termination};
 use super::clockwork::{At, Clockwork};
 use super::end::Side;
 use super::parameters::Parameters;
@@ -27,17 +27,17 @@ pub enum Directions {
 }
 
 /// From the sender's first look to the receiver's, in picoseconds.
-pub fn one_way_ps(parameters: &Parameters, bytes: u64, signal: Signal) -> Result<u64> {
+pub fn one_way_ps(parameters: &Parameters, bytes: u64, signal: SignalMode) -> Result<u64> {
     answered(parameters, bytes, signal).map(|[there, _]| there)
 }
 
 /// Until the sender has the receiver's answer, as long as the payload, in picoseconds.
-pub fn round_trip_ps(parameters: &Parameters, bytes: u64, signal: Signal) -> Result<u64> {
+pub fn round_trip_ps(parameters: &Parameters, bytes: u64, signal: SignalMode) -> Result<u64> {
     answered(parameters, bytes, signal).map(|[_, back]| back)
 }
 
 /// When a payload is there, and when the answer is back.
-fn answered(parameters: &Parameters, bytes: u64, signal: Signal) -> Result<[u64; 2]> {
+fn answered(parameters: &Parameters, bytes: u64, signal: SignalMode) -> Result<[u64; 2]> {
     let setups = [Side::Near, Side::Far].map(|sender| Setup { sender, messages: 1, bytes, buffers: 1 });
     let mut works = Clockwork::new(parameters);
     let link = works.link(&setups, signal, Termination::MessageCount, [0; 2])?;
@@ -59,7 +59,7 @@ pub fn ring_ps(
     chips: u32,
     bytes: u64,
     channels: u32,
-    signal: Signal,
+    signal: SignalMode,
 ) -> Result<u64> {
     if chips < 2 || channels == 0 {
         return Err(Error::argument(format!(
@@ -94,7 +94,7 @@ pub fn utilisation(
     parameters: &Parameters,
     bytes: u64,
     channels: u32,
-    signal: Signal,
+    signal: SignalMode,
     directions: Directions,
 ) -> Result<f64> {
     let ways: &[Side] = match directions {

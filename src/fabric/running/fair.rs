@@ -12,14 +12,14 @@
 //!
 //! Cost: an event for each packet's coming and going, so messages of many packets take long.
 
-use super::{Event, Message, NONE, Running, Shared, Span, schedule};
+use super::{Message, NONE, RunContext, Running, Span, TimedEvent, schedule};
 use crate::error::Result;
-use crate::fabric::port::Cost;
+use crate::fabric::port::MessageCost;
 use crate::fabric::queue::Queue;
 use crate::topology::{Class, Network, PortId};
 use std::collections::VecDeque;
 
-/// Set as [`Event::call`]: the port `who` may serve its next packet. After all calls, so that who comes then is there.
+/// Set as [`TimedEvent::call`]: the port `who` may serve its next packet. After all calls, so that who comes then is there.
 pub const TURN: u32 = u32::MAX;
 
 /// Who waits at a port.
@@ -89,7 +89,7 @@ impl Running {
         who: u32,
         connection: u32,
         now_ps: u64,
-        shared: &mut Shared<'_, S>,
+        shared: &mut RunContext<'_, S>,
     ) -> Result<u32> {
         let message = &self.messages[who as usize];
         let first_hop = self.program.connections[connection as usize].first_hop;
@@ -111,14 +111,14 @@ impl Running {
         who: u32,
         id: PortId,
         now_ps: u64,
-        shared: &mut Shared<'_, S>,
+        shared: &mut RunContext<'_, S>,
     ) -> Result<u32> {
         let message = &self.messages[who as usize];
         let connection = self.program.sends[message.send as usize].connection;
         let hop = &self.program.hops
             [(self.program.connections[connection as usize].first_hop + message.passed) as usize];
         let (packet, bytes, last) = self.packet(message, connection);
-        let mut cost = Cost::of(self.class(hop.class), bytes);
+        let mut cost = MessageCost::of(self.class(hop.class), bytes);
         if packet > 0 {
             cost.hold_ps -= cost.gap_ps;
             cost.lead_ps -= cost.gap_ps;
@@ -164,7 +164,7 @@ impl Running {
             self.place(moved)?
         };
         let at_ps = served.end_ps.saturating_add(cost.latency_ps);
-        schedule(shared.queue, Event { at_ps, call: self.number, order, who: on })?;
+        schedule(shared.queue, TimedEvent { at_ps, call: self.number, order, who: on })?;
         Ok(if first && last { self.did(rank, served.end_ps) } else { NONE })
     }
 
@@ -192,5 +192,5 @@ impl Running {
 }
 
 fn turn(queue: &mut Queue, at_ps: u64, port: PortId) -> Result<()> {
-    schedule(queue, Event { at_ps, call: TURN, order: u64::from(port), who: port })
+    schedule(queue, TimedEvent { at_ps, call: TURN, order: u64::from(port), who: port })
 }

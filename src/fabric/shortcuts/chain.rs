@@ -9,7 +9,7 @@
 //!
 //! Most ways are so: their ports are alike, or the first is the slowest.
 
-use super::links::{Hop, Links};
+use super::links::{LinkHop, Links};
 
 /// What a message of one size does to a way, from its start at the first port.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub struct Passage {
 }
 
 /// The passages of all sizes. `None`: a message may wait at a later port, or times are too long.
-pub fn passages(links: &Links, hops: &[Hop]) -> Option<Vec<Passage>> {
+pub fn passages(links: &Links, hops: &[LinkHop]) -> Option<Vec<Passage>> {
     let all: Vec<Passage> =
         (0..links.sizes.len() as u32).map(|size| passage(links, hops, size)).collect::<Option<_>>()?;
     let apart = |first: &Passage, second: &Passage| {
@@ -35,7 +35,7 @@ pub fn passages(links: &Links, hops: &[Hop]) -> Option<Vec<Passage>> {
     all.iter().all(|first| all.iter().all(|second| apart(first, second))).then_some(all)
 }
 
-fn passage(links: &Links, hops: &[Hop], size: u32) -> Option<Passage> {
+fn passage(links: &Links, hops: &[LinkHop], size: u32) -> Option<Passage> {
     let (mut head_ps, mut tail_ps) = (0u64, 0u64);
     let mut stays = Vec::new();
     for hop in hops {

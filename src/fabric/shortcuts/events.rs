@@ -11,17 +11,17 @@
 
 use super::Priced;
 use super::links::Links;
-use super::message::{EMPTY, Message, VACANT, WAITS};
-use super::period::Watch;
-use super::port::Port;
+use super::message::{EMPTY, LinkMessage, VACANT, WAITS};
+use super::period::PeriodFinder;
+use super::port::PortGroup;
 use crate::error::{Error, Result};
-use crate::fabric::queue::{Event, Queue};
+use crate::fabric::queue::{Queue, TimedEvent};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-/// Set in [`Event::who`]: the rest is a rank, which enters.
+/// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
-/// Set in [`Event::order`] of a head at a port: at one moment all that arrives goes before.
+/// Set in [`TimedEvent::order`] of a head at a port: at one moment all that arrives goes before.
 const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
@@ -55,27 +55,27 @@ struct Track {
 }
 
 /// When the last head came to a port, and of which copy's message.
-pub struct Head {
+pub struct HeadArrival {
     pub at_ps: u64,
     pub which: u32,
 }
 
-pub struct Engine<'a> {
+pub struct LinkEngine<'a> {
     pub links: &'a Links,
     queue: Queue,
-    pub ports: Vec<Port>,
+    pub ports: Vec<PortGroup>,
     /// By port, where few ranks stand for all.
-    pub heads: Vec<Head>,
+    pub heads: Vec<HeadArrival>,
     tracks: Vec<Track>,
     stops: Vec<Stop>,
     shift: u32,
     /// By link the first that it has under way, so that those that act at one moment lie together; then all others.
-    pub messages: Vec<Message>,
+    pub messages: Vec<LinkMessage>,
     /// Of the others.
     vacant: u32,
     entered: Vec<bool>,
     /// By link: what arrived before its rank entered.
-    early: BTreeMap<u32, Vec<Message>>,
+    early: BTreeMap<u32, Vec<LinkMessage>>,
     exit_ps: Vec<u64>,
     pub events: u64,
     round_bits: u32,
@@ -84,15 +84,15 @@ pub struct Engine<'a> {
 }
 
 /// Price the links. `None`: refused, see the module's head.
-pub fn run(links: &Links, entry_ps: &[u64], watch: Option<Watch>) -> Result<Option<Priced>> {
+pub fn run(links: &Links, entry_ps: &[u64], watch: Option<PeriodFinder>) -> Result<Option<Priced>> {
     if links.is_folded() && links.least_latency_ps == 0 {
         return Ok(None);
     }
-    Engine::new(links, entry_ps)?.run(watch)
+    LinkEngine::new(links, entry_ps)?.run(watch)
 }
 
-impl<'a> Engine<'a> {
-    fn new(links: &'a Links, entry_ps: &[u64]) -> Result<Engine<'a>> {
+impl<'a> LinkEngine<'a> {
+    fn new(links: &'a Links, entry_ps: &[u64]) -> Result<LinkEngine<'a>> {
         let bits = |most: u32| u32::BITS - most.leading_zeros();
         let slice_bits = bits(links.chunks.iter().map(|c| c.slices).max().unwrap_or(1) - 1);
         let round_bits = bits(links.rounds);
@@ -105,11 +105,11 @@ impl<'a> Engine<'a> {
         }
         let ranks = links.ranks as usize;
         let heads = if links.is_folded() { links.ports } else { 0 };
-        let mut engine = Engine {
+        let mut engine = LinkEngine {
             links,
             queue: Queue::new(),
-            ports: (0..links.ports).map(|_| Port::default()).collect(),
-            heads: (0..heads).map(|_| Head { at_ps: u64::MAX, which: NONE }).collect(),
+            ports: (0..links.ports).map(|_| PortGroup::default()).collect(),
+            heads: (0..heads).map(|_| HeadArrival { at_ps: u64::MAX, which: NONE }).collect(),
             tracks: Vec::new(),
             stops: Vec::new(),
             shift: most.next_power_of_two().ilog2(),
@@ -127,7 +127,7 @@ impl<'a> Engine<'a> {
         for rank in 0..links.ranks {
             let at_ps = entry_ps[rank as usize];
             let order = engine.order(rank, 0);
-            engine.schedule(Event { at_ps, call: 0, order, who: ENTRY | rank })?;
+            engine.schedule(TimedEvent { at_ps, call: 0, order, who: ENTRY | rank })?;
         }
         Ok(engine)
     }
@@ -160,10 +160,10 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(mut self, mut watch: Option<Watch>) -> Result<Option<Priced>> {
+    fn run(mut self, mut watch: Option<PeriodFinder>) -> Result<Option<Priced>> {
         let mut watches = true;
         while let Some(event) = self.queue.pop_before(u64::MAX) {
-            let Event { at_ps, who, .. } = event;
+            let TimedEvent { at_ps, who, .. } = event;
             self.events += 1;
             self.look_ahead();
             if event.order & HEAD != 0 {
@@ -181,7 +181,7 @@ impl<'a> Engine<'a> {
                 watches = watch.look(&mut self, at_ps)?;
             }
         }
-        let counters = self.ports.iter().map(Port::counters).collect();
+        let counters = self.ports.iter().map(PortGroup::counters).collect();
         let periods = watch.map_or(0, |watch| watch.skipped);
         Ok(Some(Priced { exit_ps: self.exit_ps, counters, events: self.events, periods }))
     }
@@ -191,7 +191,7 @@ impl<'a> Engine<'a> {
     #[inline]
     fn look_ahead(&self) {
         let message = |count| self.messages.get(self.queue.ahead(count)?.who as usize);
-        let stop = |message: &Message| {
+        let stop = |message: &LinkMessage| {
             self.stops.get((message.link as usize) << self.shift | usize::from(message.passed))
         };
         if let Some(fourth) = message(3) {
@@ -208,14 +208,14 @@ impl<'a> Engine<'a> {
     }
 
     #[inline]
-    fn message_order(&self, message: &Message) -> u64 {
+    fn message_order(&self, message: &LinkMessage) -> u64 {
         self.tracks[message.link as usize].order
             | u64::from(message.round) << self.slice_bits
             | u64::from(message.slice)
     }
 
     #[inline]
-    fn schedule(&mut self, event: Event) -> Result<()> {
+    fn schedule(&mut self, event: TimedEvent) -> Result<()> {
         if event.at_ps >= VACANT {
             return Err(Error::argument("the call takes longer than 2^64 picoseconds"));
         }
@@ -240,8 +240,8 @@ impl<'a> Engine<'a> {
 
     /// A message's head is at its next port.
     #[inline]
-    fn pass(&mut self, event: Event) -> Result<()> {
-        let Event { at_ps: now_ps, order, who, .. } = event;
+    fn pass(&mut self, event: TimedEvent) -> Result<()> {
+        let TimedEvent { at_ps: now_ps, order, who, .. } = event;
         let links = self.links;
         let message = &mut self.messages[who as usize];
         let stop = self.stops[(message.link as usize) << self.shift | usize::from(message.passed)];
@@ -253,7 +253,7 @@ impl<'a> Engine<'a> {
         if let Some(head) = self.heads.get_mut(stop.port as usize) {
             let which = links.hops(&links.links[message.link as usize])[usize::from(message.passed)].which;
             self.refused |= head.at_ps == now_ps && head.which != which;
-            *head = Head { at_ps: now_ps, which };
+            *head = HeadArrival { at_ps: now_ps, which };
         }
         let start_ps = now_ps.max(port.free_ps);
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
@@ -268,7 +268,7 @@ impl<'a> Engine<'a> {
         let at_ps = if stop.whole { message.tail_ps } else { start_ps.saturating_add(cost.lead_ps) };
         message.at_ps = at_ps;
         let order = if stop.last { order & !HEAD } else { order };
-        self.schedule(Event { at_ps, call: 0, order, who })
+        self.schedule(TimedEvent { at_ps, call: 0, order, who })
     }
 
     /// A message arrives: its link.
@@ -303,7 +303,8 @@ impl<'a> Engine<'a> {
 
     #[inline]
     fn send(&mut self, link: u32, round: u32, slice: u32, chunk: u16, now_ps: u64) -> Result<()> {
-        let who = self.place(Message { at_ps: WAITS, tail_ps: 0, link, round, slice, chunk, passed: 0 })?;
+        let who =
+            self.place(LinkMessage { at_ps: WAITS, tail_ps: 0, link, round, slice, chunk, passed: 0 })?;
         let track = &mut self.tracks[link as usize];
         if track.under_way < track.credits {
             return self.post(who, now_ps);
@@ -326,11 +327,11 @@ impl<'a> Engine<'a> {
         let at_ps = now_ps.saturating_add(track.post_ps);
         message.at_ps = at_ps;
         let order = self.message_order(&self.messages[who as usize]) | HEAD;
-        self.schedule(Event { at_ps, call: 0, order, who })
+        self.schedule(TimedEvent { at_ps, call: 0, order, who })
     }
 
     #[inline]
-    fn place(&mut self, message: Message) -> Result<u32> {
+    fn place(&mut self, message: LinkMessage) -> Result<u32> {
         let own = &mut self.messages[message.link as usize];
         if own.at_ps == VACANT {
             *own = message;
@@ -349,7 +350,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Messages under way or waiting for a credit, and their places.
-    pub fn under_way(&self) -> impl Iterator<Item = (u32, &Message)> {
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, &LinkMessage)> {
         (0..).zip(&self.messages).filter(|(_, message)| message.at_ps != VACANT)
     }
 
@@ -371,7 +372,7 @@ impl<'a> Engine<'a> {
             }
             let arrives = u32::from(message.passed) == self.links.links[message.link as usize].hops;
             let order = self.message_order(&message) | if arrives { 0 } else { HEAD };
-            queue.push(Event { at_ps: message.at_ps, call: 0, order, who });
+            queue.push(TimedEvent { at_ps: message.at_ps, call: 0, order, who });
         }
         self.queue = queue;
         // What last left a rank and what last reached it belong to the period that is repeated.

@@ -19,7 +19,7 @@ use crate::topology::Network;
 use crate::types::Rank;
 
 /// The ranks and ports that stand for all.
-pub struct Fold {
+pub struct SymmetryFold {
     /// Ranks r and r + `ranks` are alike.
     pub ranks: u32,
     /// Ranks r and r + `period` are alike but for entries and chunks.
@@ -33,8 +33,8 @@ pub struct Fold {
 pub const UNUSED: u32 = u32::MAX;
 
 /// Every rank and every port for itself; ports are numbered as links pass them.
-pub fn unfolded(network: &Network, ways: &Ways) -> Fold {
-    let mut fold = Fold {
+pub fn unfolded(network: &Network, ways: &Ways) -> SymmetryFold {
+    let mut fold = SymmetryFold {
         ranks: ways.nranks,
         period: moves(ways).find(|&k| moved(network, ways, k).is_some()).unwrap_or(ways.nranks),
         port_class: vec![UNUSED; network.ports.len()],
@@ -52,7 +52,7 @@ pub fn unfolded(network: &Network, ways: &Ways) -> Fold {
     fold
 }
 
-impl Fold {
+impl SymmetryFold {
     /// Rank and lane of all links, lane by lane, and of ranks that are alike one after the other: they act at the same
     /// moments.
     pub fn links(&self, lanes: u32) -> impl Iterator<Item = (Rank, u32)> + use<> {
@@ -65,7 +65,7 @@ impl Fold {
 }
 
 /// The smallest move that changes nothing, if there is one.
-pub fn fold(network: &Network, ask: &Ask<'_>, ways: &Ways) -> Result<Option<Fold>> {
+pub fn fold(network: &Network, ask: &Ask<'_>, ways: &Ways) -> Result<Option<SymmetryFold>> {
     for lane in 0..ways.lanes {
         let bytes = ask.first_bytes(0, lane)?;
         for rank in 1..ways.nranks {
@@ -85,7 +85,7 @@ fn moves(ways: &Ways) -> impl Iterator<Item = u32> {
 }
 
 /// Hold the move by k ranks against all links.
-fn moved(network: &Network, ways: &Ways, k: u32) -> Option<Fold> {
+fn moved(network: &Network, ways: &Ways, k: u32) -> Option<SymmetryFold> {
     let n = ways.nranks;
     let (mut image, mut origin) = (vec![UNUSED; network.ports.len()], vec![UNUSED; network.ports.len()]);
     for lane in 0..ways.lanes {
@@ -127,5 +127,5 @@ fn moved(network: &Network, ways: &Ways, k: u32) -> Option<Fold> {
         }
         ports += 1;
     }
-    Some(Fold { ranks: k, period: k, port_class, ports })
+    Some(SymmetryFold { ranks: k, period: k, port_class, ports })
 }

@@ -10,7 +10,7 @@
 //! link is the m-th that was sent, and a message needs no more than its link, its round and its size.
 
 use super::Ask;
-use super::fold::Fold;
+use super::fold::SymmetryFold;
 use crate::error::{Error, Result};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
@@ -27,7 +27,7 @@ pub struct Ways {
 
 /// What a message of one size costs at ports of one class.
 #[derive(Clone, Copy)]
-pub struct Cost {
+pub struct HopCost {
     /// The port is taken.
     pub hold_ps: u64,
     /// From the start until the head is at the next port.
@@ -46,7 +46,7 @@ pub struct Slices {
 
 /// A port on a link's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hop {
+pub struct LinkHop {
     /// The ports that are alike count as one: its index.
     pub port: u32,
     /// Which of them.
@@ -56,7 +56,7 @@ pub struct Hop {
     pub whole: bool,
 }
 
-pub struct Link {
+pub struct LaneLink {
     pub rank: Rank,
     pub lane: u32,
     /// Where its messages go on.
@@ -73,11 +73,11 @@ pub struct Link {
 /// Links of the ranks that are simulated: all, or the first of each class.
 pub struct Links {
     /// At [`Links::at`].
-    pub links: Vec<Link>,
+    pub links: Vec<LaneLink>,
     pub lanes: u32,
     /// Ranks so far apart are alike but for entries and chunks.
     pub period: u32,
-    pub hops: Vec<Hop>,
+    pub hops: Vec<LinkHop>,
     pub ranks: u32,
     /// For each rank that is simulated there are so many alike.
     pub copies: u32,
@@ -87,7 +87,7 @@ pub struct Links {
     pub chunks: Vec<Slices>,
     pub sizes: Vec<u64>,
     /// By class, then size.
-    pub costs: Vec<Cost>,
+    pub costs: Vec<HopCost>,
     /// The least latency of a port that is used.
     pub least_latency_ps: u64,
 }
@@ -133,7 +133,7 @@ impl Ways {
 
 impl Links {
     /// The links of the ranks that stand for all.
-    pub fn new(network: &Network, ask: &Ask<'_>, ways: &Ways, fold: &Fold) -> Result<Links> {
+    pub fn new(network: &Network, ask: &Ask<'_>, ways: &Ways, fold: &SymmetryFold) -> Result<Links> {
         let ranks = fold.ranks;
         let mut links = Links {
             links: Vec::with_capacity((ranks * ways.lanes) as usize),
@@ -155,7 +155,7 @@ impl Links {
             let first_hop = links.hops.len() as u32;
             links.way(network, ways.ports(link), &fold.port_class);
             let credits = links.hops[first_hop as usize..].iter().map(|hop| network.class(hop.which).credits);
-            links.links.push(Link {
+            links.links.push(LaneLink {
                 rank,
                 lane,
                 next: links.at(ways.next[link] % ranks, lane),
@@ -168,7 +168,7 @@ impl Links {
         }
         links.costs = (network.classes.iter())
             .flat_map(|class| {
-                links.sizes.iter().map(|&bytes| Cost {
+                links.sizes.iter().map(|&bytes| HopCost {
                     hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
                     lead_ps: class
                         .gap_ps
@@ -186,7 +186,7 @@ impl Links {
             let whole = ports.get(i + 1).is_none_or(|&next| network.class(next).store_and_forward);
             let class = network.ports[port as usize].class;
             self.least_latency_ps = self.least_latency_ps.min(network.class(port).latency_ps);
-            self.hops.push(Hop { port: port_class[port as usize], which: port, class, whole });
+            self.hops.push(LinkHop { port: port_class[port as usize], which: port, class, whole });
         }
     }
 
@@ -220,17 +220,17 @@ impl Links {
         (kind * self.lanes + lane) * (self.ranks / self.period) + copy
     }
 
-    pub fn hops(&self, link: &Link) -> &[Hop] {
+    pub fn hops(&self, link: &LaneLink) -> &[LinkHop] {
         &self.hops[link.first_hop as usize..][..link.hops as usize]
     }
 
-    pub fn cost(&self, class: u32, size: u32) -> Cost {
+    pub fn cost(&self, class: u32, size: u32) -> HopCost {
         self.costs[class as usize * self.sizes.len() + size as usize]
     }
 
     /// Messages of all links that are simulated.
     pub fn messages(&self) -> u64 {
-        let slices = |link: &Link| u64::from(self.chunks[link.chunk as usize].slices);
+        let slices = |link: &LaneLink| u64::from(self.chunks[link.chunk as usize].slices);
         u64::from(self.rounds) * self.links.iter().map(slices).sum::<u64>()
     }
 

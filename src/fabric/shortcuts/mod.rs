@@ -30,13 +30,13 @@ mod tests;
 
 pub use summary::{Means, Summary, Used};
 
-use super::Counters;
+use super::PortCounters;
 use crate::error::{Error, Result};
 use crate::plan::cycles::Cycles;
 use crate::topology::Network;
 use crate::types::Rank;
 use links::{Links, Ways};
-use period::Watch;
+use period::PeriodFinder;
 
 /// A call of cycles.
 pub struct Ask<'a> {
@@ -48,7 +48,7 @@ pub struct Ask<'a> {
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// As in [`Call`](crate::fabric::Call).
+    /// As in [`Call`](crate::fabric::PricedCall).
     pub slice_bytes: u64,
     /// When each rank enters.
     pub entry_ps: &'a [u64],
@@ -62,7 +62,7 @@ const MOST_WATCHED: usize = 1024;
 /// What follows from links: [`Summary`] of those that are simulated.
 struct Priced {
     exit_ps: Vec<u64>,
-    counters: Vec<Counters>,
+    counters: Vec<PortCounters>,
     events: u64,
     periods: u64,
 }
@@ -101,7 +101,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
 fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Summary, Used)>> {
     let (mut means, mut priced) = (Means::Sweep, sweep::run(links, ask.entry_ps));
     if priced.is_none() {
-        let watch = (links.links.len() <= MOST_WATCHED).then(Watch::new);
+        let watch = (links.links.len() <= MOST_WATCHED).then(PeriodFinder::new);
         (means, priced) = (Means::Events, events::run(links, ask.entry_ps, watch)?);
     }
     Ok(priced.map(|priced| {

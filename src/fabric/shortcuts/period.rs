@@ -10,14 +10,14 @@
 //! futures as long as no message is in its last round. States are compared whole, not by a hash; one is kept, replaced
 //! at moments that are twice as far apart each time, so that any period is found within a few of its lengths.
 
-use super::events::Engine;
-use super::message::{Message, WAITS};
-use super::port::Port;
+use super::events::LinkEngine;
+use super::message::{LinkMessage, WAITS};
+use super::port::PortGroup;
 use crate::error::Result;
-use crate::fabric::Counters;
+use crate::fabric::PortCounters;
 
 /// Looks for a state that was there before.
-pub struct Watch {
+pub struct PeriodFinder {
     /// Periods that were skipped.
     pub skipped: u64,
     looks: u64,
@@ -30,17 +30,17 @@ struct Kept {
     state: Vec<u64>,
     at_ps: u64,
     round: u32,
-    counters: Vec<Counters>,
+    counters: Vec<PortCounters>,
     events: u64,
 }
 
-impl Watch {
-    pub fn new() -> Watch {
-        Watch { skipped: 0, looks: 0, replace_at: 1, kept: None, state: Vec::new() }
+impl PeriodFinder {
+    pub fn new() -> PeriodFinder {
+        PeriodFinder { skipped: 0, looks: 0, replace_at: 1, kept: None, state: Vec::new() }
     }
 
     /// Called when a message of link 0 has arrived. `false`: there is nothing more to look for.
-    pub fn look(&mut self, engine: &mut Engine<'_>, now_ps: u64) -> Result<bool> {
+    pub fn look(&mut self, engine: &mut LinkEngine<'_>, now_ps: u64) -> Result<bool> {
         let Some(round) = engine.under_way().map(|(_, m)| m.round).max() else { return Ok(true) };
         self.looks += 1;
         self.state.clear();
@@ -60,7 +60,7 @@ impl Watch {
                 state: std::mem::take(&mut self.state),
                 at_ps: now_ps,
                 round,
-                counters: engine.ports.iter().map(Port::counters).collect(),
+                counters: engine.ports.iter().map(PortGroup::counters).collect(),
                 events: engine.events,
             });
         }
@@ -68,7 +68,7 @@ impl Watch {
     }
 }
 
-fn skip(engine: &mut Engine<'_>, kept: &Kept, periods: u64, now_ps: u64, round: u32) -> Result<()> {
+fn skip(engine: &mut LinkEngine<'_>, kept: &Kept, periods: u64, now_ps: u64, round: u32) -> Result<()> {
     for (port, then) in engine.ports.iter_mut().zip(&kept.counters) {
         let more = |now: u64, then: u64| now.saturating_add((now - then).saturating_mul(periods));
         port.bytes = more(port.bytes, then.bytes);
@@ -81,8 +81,8 @@ fn skip(engine: &mut Engine<'_>, kept: &Kept, periods: u64, now_ps: u64, round: 
 }
 
 /// All that the future depends on, as seen from now.
-fn state(engine: &Engine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
-    let mut under_way: Vec<&Message> = engine.under_way().map(|(_, message)| message).collect();
+fn state(engine: &LinkEngine<'_>, now_ps: u64, round: u32, out: &mut Vec<u64>) {
+    let mut under_way: Vec<&LinkMessage> = engine.under_way().map(|(_, message)| message).collect();
     under_way.sort_unstable_by_key(|m| (m.link, m.round, m.slice));
     for m in under_way {
         let at = if m.at_ps == WAITS { WAITS } else { m.at_ps - now_ps };

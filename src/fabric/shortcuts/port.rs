@@ -1,22 +1,22 @@
 //! A port as events of links need it.
 
-use crate::fabric::Counters;
-use crate::fabric::port::Waiting;
+use crate::fabric::PortCounters;
+use crate::fabric::port::Backlog;
 
 /// A port, or all that are alike: a line of the cache.
 #[derive(Default)]
 #[repr(align(64))]
-pub struct Port {
+pub struct PortGroup {
     pub free_ps: u64,
     pub bytes: u64,
     pub messages: u64,
     pub busy_ps: u64,
-    pub waiting: Waiting,
+    pub waiting: Backlog,
 }
 
-const _: () = assert!(size_of::<Port>() == 64);
+const _: () = assert!(size_of::<PortGroup>() == 64);
 
-impl Port {
+impl PortGroup {
     /// As in the general engine.
     #[inline]
     pub fn count(&mut self, now_ps: u64, start_ps: u64, end_ps: u64, bytes: u64) {
@@ -28,9 +28,9 @@ impl Port {
         self.busy_ps = self.busy_ps.saturating_add(end_ps - start_ps);
     }
 
-    pub fn counters(&self) -> Counters {
-        let Port { bytes, messages, busy_ps, .. } = *self;
+    pub fn counters(&self) -> PortCounters {
+        let PortGroup { bytes, messages, busy_ps, .. } = *self;
         let queue_high = self.waiting.most();
-        Counters { bytes, messages, busy_ps, queue_high, ..Counters::default() }
+        PortCounters { bytes, messages, busy_ps, queue_high, ..PortCounters::default() }
     }
 }

@@ -1,10 +1,10 @@
 //! What a call takes, by classes of ranks and ports that are alike.
 
-use crate::fabric::{Counters, Outcome};
+use crate::fabric::{CallTimes, PortCounters};
 use crate::topology::PortId;
 use crate::types::Rank;
 
-/// A priced call: as [`Outcome`], but what is alike is there once.
+/// A priced call: as [`CallTimes`], but what is alike is there once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Ranks.
@@ -15,7 +15,7 @@ pub struct Summary {
     exit_ps: Vec<u64>,
     /// By port of the network: its class; past the end of `counters` for ports that nothing passed.
     port_class: Vec<u32>,
-    counters: Vec<Counters>,
+    counters: Vec<PortCounters>,
 }
 
 /// Which way led to a price. All lead to the same one.
@@ -55,7 +55,7 @@ impl Summary {
         events: u64,
         exit_ps: Vec<u64>,
         port_class: Vec<u32>,
-        counters: Vec<Counters>,
+        counters: Vec<PortCounters>,
     ) -> Summary {
         Summary { nranks, events, exit_ps, port_class, counters }
     }
@@ -76,14 +76,14 @@ impl Summary {
     }
 
     /// What passed a port of the network.
-    pub fn counters(&self, port: PortId) -> Counters {
+    pub fn counters(&self, port: PortId) -> PortCounters {
         let class = self.port_class.get(port as usize);
         class.and_then(|&class| self.counters.get(class as usize)).copied().unwrap_or_default()
     }
 }
 
-impl From<Outcome> for Summary {
-    fn from(outcome: Outcome) -> Summary {
+impl From<CallTimes> for Summary {
+    fn from(outcome: CallTimes) -> Summary {
         let ports = outcome.counters.len() as u32;
         Summary {
             nranks: outcome.exit_ps.len() as u32,

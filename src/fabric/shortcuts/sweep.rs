@@ -14,9 +14,9 @@
 
 use super::Priced;
 use super::chain::{Passage, passages};
-use super::links::{Cost, Hop, Link, Links};
-use crate::fabric::Counters;
-use crate::fabric::port::Waiting;
+use super::links::{HopCost, LaneLink, LinkHop, Links};
+use crate::fabric::PortCounters;
+use crate::fabric::port::Backlog;
 use std::ops::Range;
 
 /// A way, as far as costs are concerned: links that differ only in which ports they pass share one.
@@ -54,8 +54,8 @@ struct Circle {
 /// What is known of a port.
 #[derive(Default)]
 struct Port {
-    counters: Counters,
-    waiting: Waiting,
+    counters: PortCounters,
+    waiting: Backlog,
     /// Whose head came last when, if the port is passed by several: its index in `slots`.
     last: Option<(u64, u32)>,
     shared: bool,
@@ -84,7 +84,7 @@ pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
     }
     // A message waits for no more than all the others.
     let worst =
-        |cost: &Cost| u128::from(cost.hold_ps) + u128::from(cost.lead_ps) + u128::from(cost.latency_ps);
+        |cost: &HopCost| u128::from(cost.hold_ps) + u128::from(cost.lead_ps) + u128::from(cost.latency_ps);
     let hop = links.costs.iter().map(worst).max().unwrap_or(0);
     let post = links.links.iter().map(|l| u128::from(l.post_ps)).max().unwrap_or(0);
     let hops = links.links.iter().map(|l| u128::from(l.hops)).max().unwrap_or(0);
@@ -148,9 +148,9 @@ impl<'a> Sweep<'a> {
         sweep
     }
 
-    fn way(&mut self, link: &Link) -> u32 {
+    fn way(&mut self, link: &LaneLink) -> u32 {
         let sizes = self.links.sizes.len() as u32;
-        let hops = |hop: &Hop| (hop.class * sizes, hop.whole);
+        let hops = |hop: &LinkHop| (hop.class * sizes, hop.whole);
         let same = |way: &Way| {
             way.post_ps == link.post_ps && way.hops.iter().copied().eq(self.links.hops(link).iter().map(hops))
         };
@@ -172,7 +172,7 @@ impl<'a> Sweep<'a> {
         for circle in &circles {
             self.count(circle);
         }
-        let hops = |link: &Link| u64::from(link.hops) + 1;
+        let hops = |link: &LaneLink| u64::from(link.hops) + 1;
         let each = self.links.links.iter().map(hops).sum::<u64>();
         let counters = self.ports.iter().map(Port::counters).collect();
         let events = u64::from(self.links.ranks) + u64::from(self.links.rounds) * each;
@@ -215,7 +215,7 @@ impl<'a> Sweep<'a> {
             }
         }
         for (position, &link) in circle.links.iter().enumerate() {
-            let Link { rank, next, .. } = self.links.links[link as usize];
+            let LaneLink { rank, next, .. } = self.links.links[link as usize];
             // The last message of each link is its latest.
             let chunk = (position + n - (rounds - 1) % n) % n;
             let next = self.links.links[next as usize].rank;
@@ -367,8 +367,8 @@ impl<'a> Sweep<'a> {
 }
 
 impl Port {
-    fn counters(&self) -> Counters {
-        Counters { queue_high: self.waiting.most(), ..self.counters }
+    fn counters(&self) -> PortCounters {
+        PortCounters { queue_high: self.waiting.most(), ..self.counters }
     }
 
     /// May this message be served after those that were?

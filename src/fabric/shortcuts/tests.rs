@@ -3,8 +3,8 @@
 use super::*;
 use crate::algorithms::{self, ALL};
 use crate::fabric::tests::machines::{Wiring, machine, plain};
-use crate::fabric::{Call, engine};
-use crate::plan::{Shape, View};
+use crate::fabric::{PricedCall, engine};
+use crate::plan::{RankView, Shape};
 use crate::topology::{self, Class};
 use crate::types::Collective;
 use proptest::prelude::*;
@@ -24,20 +24,20 @@ fn places(nranks: u32) -> Vec<Rank> {
 }
 
 /// A method's cycles over a shape.
-fn cycles(method: &str, collective: Collective, shape: Shape) -> (View, Cycles) {
-    let view = View { shape, ..View::flat(collective, 0, shape.nranks(), 0) };
+fn cycles(method: &str, collective: Collective, shape: Shape) -> (RankView, Cycles) {
+    let view = RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), 0) };
     let cycles = algorithms::cycles(algorithms::find(method).unwrap(), &view).unwrap();
     (view, cycles)
 }
 
 /// Price by each way that does not refuse, and hold each against the general engine: every rank, every port.
 #[track_caller]
-fn assert_all_ways_agree(network: &Network, method: &str, view: &View, ask: &Ask<'_>) -> Ran {
+fn assert_all_ways_agree(network: &Network, method: &str, view: &RankView, ask: &Ask<'_>) -> Ran {
     let plans = algorithms::plan_all(algorithms::find(method).unwrap(), view);
     let Ask { count, size, slice_bytes, entry_ps, .. } = *ask;
-    let call = Call { plans: &plans, places: ask.places, view: view.clone(), count, size, slice_bytes };
+    let call = PricedCall { plans: &plans, places: ask.places, view: view.clone(), count, size, slice_bytes };
     let expected: Summary = engine::price(network, &call, entry_ps).unwrap().into();
-    let same = |what: &str, links: &Links, fold: &fold::Fold, priced: Option<Priced>| {
+    let same = |what: &str, links: &Links, fold: &fold::SymmetryFold, priced: Option<Priced>| {
         let Some(priced) = priced else { return false };
         let got = priced.summary(links, fold.port_class.clone());
         assert_eq!(got.events, expected.events, "events by {what}");
@@ -56,7 +56,7 @@ fn assert_all_ways_agree(network: &Network, method: &str, view: &View, ask: &Ask
         let links = Links::new(network, ask, &ways, &fold).unwrap();
         let swept = same("sweep", &links, &fold, sweep::run(&links, entry_ps));
         let events = same("events", &links, &fold, events::run(&links, entry_ps, None).unwrap());
-        let watched = events::run(&links, entry_ps, Some(Watch::new())).unwrap();
+        let watched = events::run(&links, entry_ps, Some(PeriodFinder::new())).unwrap();
         ran.periodic |= watched.as_ref().is_some_and(|priced| priced.periods > 0);
         assert_eq!(same("periods", &links, &fold, watched), events);
         match links.is_folded() {
@@ -274,7 +274,7 @@ proptest! {
         let network = machine(wiring, n, classes);
         for algorithm in ALL {
             for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
-                let view = View { shape, ..View::flat(collective, 0, n, 0) };
+                let view = RankView { shape, ..RankView::flat(collective, 0, n, 0) };
                 let Some(cycles) = algorithms::cycles(algorithm, &view) else { continue };
                 // Half of the calls divide evenly.
                 let count = some * u64::from(cycles.parts()) + odd.saturating_sub(20);

@@ -86,7 +86,7 @@ proptest! {
         let network = Arc::new(fair(Wiring::Nodes(2), 4, Class { gap_ps: 3, credits: 2, ..packets() }));
         let call = |name| SharedCall {
             plans: all_reduce(name, 4).into(),
-            view: View::flat(Collective::AllReduce, 0, 4, 0),
+            view: RankView::flat(Collective::AllReduce, 0, 4, 0),
             count: 100,
             size: 1,
             slice_bytes,

@@ -23,7 +23,7 @@ fn fault(kind: &str, rest: &str) -> Network {
 }
 
 /// Messages of so many bytes from place 0 to place 1, and what they say at ports.
-fn sent(network: &Network, messages: u32, bytes: u64) -> (Outcome, Vec<Span>) {
+fn sent(network: &Network, messages: u32, bytes: u64) -> (CallTimes, Vec<Span>) {
     let mut plans = vec![Plan::new(messages); 2];
     for part in 0..messages {
         plans[0].send(1, Chunk::part(part));
@@ -103,7 +103,7 @@ fn damage_goes_on_from_call_to_call_and_is_never_remembered() {
     let network = Arc::new(fault("crc", "rate = 0.5\nretries = 99\nseed = 3"));
     let call = SharedCall {
         plans: all_reduce("ring", 2).into(),
-        view: View::flat(Collective::AllReduce, 0, 2, 0),
+        view: RankView::flat(Collective::AllReduce, 0, 2, 0),
         count: 20,
         size: 1,
         slice_bytes: 0,

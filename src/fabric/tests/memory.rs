@@ -2,8 +2,8 @@
 
 use super::machines::{Wiring, machine, plain};
 use super::*;
-use crate::fabric::pricer::{Ledger, Priced, Pricer};
-use crate::fabric::queue::{Event, Queue};
+use crate::fabric::pricer::{LazyPorts, Priced, Pricer};
+use crate::fabric::queue::{Queue, TimedEvent};
 use crate::topology::Class;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn shared(count: u64) -> SharedCall {
     SharedCall {
         plans: all_reduce("ring", 4).into(),
-        view: View::flat(Collective::AllReduce, 0, 4, 0),
+        view: RankView::flat(Collective::AllReduce, 0, 4, 0),
         count,
         size: 4,
         slice_bytes: 0,
@@ -79,7 +79,7 @@ fn a_loop_of_equal_calls_is_asked_of_the_engine_only_at_first() {
     let (mut pricer, call) = (Pricer::new(network.clone()), shared(100));
     let mut world = World::new(network.clone());
     let mut ports = world.ports();
-    let mut ledger = Ledger::new(ports.clone());
+    let mut ledger = LazyPorts::new(ports.clone());
     let (mut entry_ps, mut outcomes) = (vec![0, 3_000, 1_000, 0], Vec::new());
     for turn in 1..100 {
         let noted = pricer.price_onto(&call, &PLACES[..4], &entry_ps, &mut ledger).unwrap();
@@ -107,7 +107,7 @@ fn a_loop_of_equal_calls_is_asked_of_the_engine_only_at_first() {
 #[test]
 fn a_refused_call_is_refused_again_and_leaves_the_ports_alone() {
     let mut pricer = Pricer::new(ring(3));
-    let before = vec![PortState { free_ps: 9, counters: Counters::default() }; 3];
+    let before = vec![PortState { free_ps: 9, counters: PortCounters::default() }; 3];
     let mut ports = before.clone();
     let first = pricer.price(&shared(1), &PLACES[..4], &[0; 4], &mut ports).unwrap_err();
     assert_eq!(first.message, "there is no place 3 among the 3 of small; give it more nodes, or fewer ranks");
@@ -125,7 +125,7 @@ proptest! {
         for (who, (pops, bit, order, call)) in (0..).zip(pushes) {
             // Now and then the present time, with an order below what was popped.
             let at_ps = now_ps + ((1u64 << bit) >> 3) * (order % 3);
-            let event = Event { at_ps, call, order, who };
+            let event = TimedEvent { at_ps, call, order, who };
             queue.push(event);
             model.insert(event);
             for _ in 1..pops {

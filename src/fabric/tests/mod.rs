@@ -10,9 +10,9 @@ mod worlds;
 
 use super::engine::{price, price_traced};
 use super::world::World;
-use super::{Call, Counters, Finished, Outcome, PortState, SharedCall};
+use super::{CallTimes, Finished, PortCounters, PortState, PricedCall, SharedCall};
 use crate::algorithms::{self, ALL};
-use crate::plan::{Plan, View};
+use crate::plan::{Plan, RankView};
 use crate::topology::Network;
 use crate::types::{Collective, Rank};
 
@@ -28,22 +28,25 @@ const PLACES: [Rank; 32] = {
 };
 
 /// A call of bytes; rank r stands at place r.
-fn call<'a>(plans: &'a [Plan], count: u64, slice_bytes: u64) -> Call<'a> {
-    let view = View::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
-    Call { plans, places: &PLACES[..plans.len()], view, count, size: 1, slice_bytes }
+fn call<'a>(plans: &'a [Plan], count: u64, slice_bytes: u64) -> PricedCall<'a> {
+    let view = RankView::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
+    PricedCall { plans, places: &PLACES[..plans.len()], view, count, size: 1, slice_bytes }
 }
 
 /// The price of a call of bytes into which all ranks enter at 0.
-fn outcome(network: &Network, plans: &[Plan], bytes: u64, slice_bytes: u64) -> Outcome {
+fn outcome(network: &Network, plans: &[Plan], bytes: u64, slice_bytes: u64) -> CallTimes {
     price(network, &call(plans, bytes, slice_bytes), &vec![0; plans.len()]).unwrap()
 }
 
 /// When the last rank is done.
-fn last(outcome: &Outcome) -> u64 {
+fn last(outcome: &CallTimes) -> u64 {
     *outcome.exit_ps.iter().max().unwrap()
 }
 
 /// An all-reduce's programs.
 fn all_reduce(name: &str, nranks: u32) -> Vec<Plan> {
-    algorithms::plan_all(algorithms::find(name).unwrap(), &View::flat(Collective::AllReduce, 0, nranks, 0))
+    algorithms::plan_all(
+        algorithms::find(name).unwrap(),
+        &RankView::flat(Collective::AllReduce, 0, nranks, 0),
+    )
 }

@@ -287,13 +287,13 @@ proptest! {
         let network = machine(wiring, nranks, classes);
         let entries = &entries[..nranks as usize];
         for &collective in ALL[algorithm].serves {
-            let view = View::flat(collective, 0, nranks, 1);
-            let view = if collective.rooted() { view } else { View { root: 0, ..view } };
+            let view = RankView::flat(collective, 0, nranks, 1);
+            let view = if collective.rooted() { view } else { RankView { root: 0, ..view } };
             if ALL[algorithm].refuses(&view).is_some() {
                 continue;
             }
             let plans = algorithms::plan_all(ALL[algorithm], &view);
-            let call = Call { plans: &plans, places: &PLACES[..nranks as usize], view, count, size: 3, slice_bytes };
+            let call = PricedCall { plans: &plans, places: &PLACES[..nranks as usize], view, count, size: 3, slice_bytes };
             let engine = price(&network, &call, entries).unwrap();
             prop_assert_eq!(engine, naive::price(&network, &call, entries), "{} {}", ALL[algorithm].name, collective);
         }

@@ -1,6 +1,6 @@
 //! The link model once more, as slowly and plainly as can be: a list of what is pending, and maps for the rest.
 
-use crate::fabric::{Call, Outcome, PortState};
+use crate::fabric::{CallTimes, PortState, PricedCall};
 use crate::plan::{Operand, Plan};
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
@@ -37,7 +37,7 @@ enum What {
 
 struct Naive<'a> {
     network: &'a Network,
-    calls: &'a [Call<'a>],
+    calls: &'a [PricedCall<'a>],
     pending: Vec<(u64, Order, What)>,
     entered: BTreeSet<(usize, Rank)>,
     /// Call, rank, step, operand, slice.
@@ -52,18 +52,18 @@ struct Naive<'a> {
 }
 
 /// What [`crate::fabric::engine::price`] has to say.
-pub fn price(network: &Network, call: &Call<'_>, entry_ps: &[u64]) -> Outcome {
+pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> CallTimes {
     let mut ports = vec![PortState::default(); network.ports.len()];
     let (mut exit_ps, events) =
         together(network, std::slice::from_ref(call), &[entry_ps.to_vec()], &mut ports);
     let counters = ports.iter().map(|port| port.counters).collect();
-    Outcome { exit_ps: exit_ps.remove(0), counters, events }
+    CallTimes { exit_ps: exit_ps.remove(0), counters, events }
 }
 
 /// The exits of calls that are under way together, in the order of their admission, and how many events that takes.
 pub fn together(
     network: &Network,
-    calls: &[Call<'_>],
+    calls: &[PricedCall<'_>],
     entry_ps: &[Vec<u64>],
     ports: &mut Vec<PortState>,
 ) -> (Vec<Vec<u64>>, u64) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn shared(name: &str, nranks: u32, count: u64) -> SharedCall {
     SharedCall {
         plans: all_reduce(name, nranks).into(),
-        view: View::flat(Collective::AllReduce, 0, nranks, 0),
+        view: RankView::flat(Collective::AllReduce, 0, nranks, 0),
         count,
         size: 1,
         slice_bytes: 16,
@@ -241,7 +241,7 @@ proptest! {
         take(&mut world, u64::MAX, &mut exits, &mut last_ps);
         prop_assert!(world.idle());
 
-        let naive: Vec<Call<'_>> = calls.iter().map(|(call, places)| call.call(places)).collect();
+        let naive: Vec<PricedCall<'_>> = calls.iter().map(|(call, places)| call.call(places)).collect();
         let mut ports = vec![PortState::default(); network.ports.len()];
         let (expected, _) = naive::together(&network, &naive, &entries, &mut ports);
         let exits: Vec<Vec<u64>> = exits.iter().map(|call| call.iter().map(|e| e.unwrap()).collect()).collect();

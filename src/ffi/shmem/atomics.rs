@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::comm::{self, Handle};
+use crate::comm::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::ffi::handle::pennyComm_t;
 use crate::ffi::types::pennyDataType_t;
@@ -16,7 +16,7 @@ fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
 }
 
 /// Do it, and give what the word was, if there is a place for that.
-fn run(comm: Handle, dest: Address, change: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
+fn run(comm: CommHandle, dest: Address, change: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
     let change = Atomic { fetches: fetched.is_some(), ..change };
     if fetched.is_some_and(Address::is_null) {
         return Err(Error::argument("fetched is NULL; pass the place for the result"));

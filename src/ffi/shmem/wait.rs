@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::signal::pennyCmp_t;
-use crate::comm::{self, Handle};
+use crate::comm::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::ffi::guard::Out;
 use crate::ffi::handle::pennyComm_t;
@@ -26,7 +26,7 @@ struct Question {
 ///
 /// # Safety
 /// `status` must be NULL or hold `nelems` numbers.
-unsafe fn ask(comm: Handle, q: &Question, several: Several, wait: bool) -> Result<Option<Vec<usize>>> {
+unsafe fn ask(comm: CommHandle, q: &Question, several: Several, wait: bool) -> Result<Option<Vec<usize>>> {
     if q.nelems > isize::MAX as usize / size_of::<c_int>() {
         return Err(Error::argument(format!("nelems {} is more than memory holds", q.nelems)));
     }

@@ -1,7 +1,7 @@
 //! Ways of different lengths and instruction sets through a fold, held against each other and the oracle.
 
 use super::{Isa, Noise, Room, check, pairs};
-use crate::kernels::{Dest, Fold, Source};
+use crate::kernels::{Dest, Fold, FoldSource};
 
 /// Messages that fit a few cache lines: two sources in one loop, several through their destination.
 fn short_folds(isa: Isa) {
@@ -32,7 +32,7 @@ fn instruction_sets_give_the_same_bits() {
     for (dtype, op) in pairs() {
         let inputs: Vec<Vec<u8>> = (0..3).map(|_| noise.elements(dtype, COUNT)).collect();
         let mut rooms: Vec<Room> = inputs.iter().map(|bytes| Room::new(bytes, 1)).collect();
-        let sources: Vec<_> = rooms.iter_mut().map(|r| Source { view: r.view(), raw: true }).collect();
+        let sources: Vec<_> = rooms.iter_mut().map(|r| FoldSource { view: r.view(), raw: true }).collect();
         let mut portable = None;
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_supported()) {
             let mut out = Room::new(&vec![0; COUNT * dtype.size()], 0);

@@ -16,7 +16,7 @@ pub const NONE: Id = Id::MAX;
 
 /// One block, live or free.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct BlockRecord {
     pub offset: u64,
     pub bytes: u64,
     pub segment: u32,
@@ -29,7 +29,7 @@ pub struct Record {
     next: Id,
 }
 
-impl Record {
+impl BlockRecord {
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
@@ -43,7 +43,7 @@ impl Record {
 
 /// All blocks.
 pub struct Blocks {
-    records: Vec<Record>,
+    records: Vec<BlockRecord>,
     spare: Id,
     heads: Vec<Id>,
     occupied: Occupied,
@@ -54,18 +54,18 @@ impl Blocks {
         Blocks { records: Vec::new(), spare: NONE, heads: vec![NONE; CLASSES], occupied: Occupied::new() }
     }
 
-    pub fn get(&self, id: Id) -> &Record {
+    pub fn get(&self, id: Id) -> &BlockRecord {
         &self.records[id as usize]
     }
 
-    fn at(&mut self, id: Id) -> &mut Record {
+    fn at(&mut self, id: Id) -> &mut BlockRecord {
         &mut self.records[id as usize]
     }
 
     /// A free block without neighbours.
     pub fn add(&mut self, offset: u64, bytes: u64, segment: u32) {
         let (before, after) = (NONE, NONE);
-        let id = self.record(Record {
+        let id = self.record(BlockRecord {
             offset,
             bytes,
             segment,
@@ -136,7 +136,7 @@ impl Blocks {
     /// Make a live block free, one with its free neighbours.
     pub fn give(&mut self, mut id: Id) {
         self.at(id).live = false;
-        let Record { before, after, .. } = *self.get(id);
+        let BlockRecord { before, after, .. } = *self.get(id);
         if after != NONE && !self.get(after).live {
             self.unlist(after);
             self.join(id, after);
@@ -163,7 +163,7 @@ impl Blocks {
     /// Cut `id` after `bytes` bytes; the rest is a block of its own.
     fn split(&mut self, id: Id, bytes: u64) -> Id {
         let whole = self.get(id).clone();
-        let rest = self.record(Record {
+        let rest = self.record(BlockRecord {
             offset: whole.offset + bytes,
             bytes: whole.bytes - bytes,
             before: id,
@@ -180,7 +180,7 @@ impl Blocks {
 
     /// Make `right` a part of its neighbour `left`.
     fn join(&mut self, left: Id, right: Id) {
-        let Record { bytes, after, .. } = *self.get(right);
+        let BlockRecord { bytes, after, .. } = *self.get(right);
         self.at(left).bytes += bytes;
         self.at(left).after = after;
         if after != NONE {
@@ -204,7 +204,7 @@ impl Blocks {
 
     /// Take a free block out of its class.
     fn unlist(&mut self, id: Id) {
-        let Record { bytes, previous, next, .. } = *self.get(id);
+        let BlockRecord { bytes, previous, next, .. } = *self.get(id);
         if next != NONE {
             self.at(next).previous = previous;
         }
@@ -220,7 +220,7 @@ impl Blocks {
     }
 
     /// Keep `record`, in a place that is spare if there is one.
-    fn record(&mut self, record: Record) -> Id {
+    fn record(&mut self, record: BlockRecord) -> Id {
         if self.spare != NONE {
             let id = self.spare;
             self.spare = self.get(id).next;
@@ -241,7 +241,7 @@ impl Blocks {
     }
 
     /// All blocks in the order of their offsets, once every link that leads to them has been seen to be right.
-    pub fn audit(&self) -> Vec<&Record> {
+    pub fn audit(&self) -> Vec<&BlockRecord> {
         let mut spare = vec![false; self.records.len()];
         let mut id = self.spare;
         while id != NONE {

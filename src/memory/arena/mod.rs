@@ -74,7 +74,7 @@ pub enum Refused {
 
 /// What an arena holds, and what it has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Stats {
+pub struct ArenaStats {
     /// Bytes of all segments: `used + free`.
     pub bytes: u64,
     /// Bytes of live blocks.
@@ -209,11 +209,11 @@ impl Arena {
     }
 
     /// What it holds, and what it has done. Takes a walk through the highest class of free blocks.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> ArenaStats {
         let bytes = self.bytes();
         let free = bytes - self.used;
         let largest_free = self.blocks.largest();
-        Stats {
+        ArenaStats {
             bytes,
             used: self.used,
             free,

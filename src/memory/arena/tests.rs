@@ -1,6 +1,6 @@
 //! The arena against a list of live ranges that looks at everything.
 
-use super::blocks::Record;
+use super::blocks::BlockRecord;
 use super::*;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ struct Model {
     live: Vec<Range<u64>>,
     /// By segment.
     reached: Vec<u64>,
-    expected: Stats,
+    expected: ArenaStats,
 }
 
 /// Where a request fits in a gap, looked at alone.
@@ -32,7 +32,7 @@ impl Model {
             segments: segments.iter().map(|&(base, bytes)| base..base + bytes).collect(),
             live: Vec::new(),
             reached: segments.iter().map(|&(base, _)| base).collect(),
-            expected: Stats { bytes, ..Stats::default() },
+            expected: ArenaStats { bytes, ..ArenaStats::default() },
         }
     }
 
@@ -117,7 +117,7 @@ impl Model {
     fn check(&mut self) {
         let gaps = self.gaps();
         let ranges = |live: bool| -> Vec<Range<u64>> {
-            let of = |b: &&Record| b.offset..b.end();
+            let of = |b: &&BlockRecord| b.offset..b.end();
             self.arena.blocks.audit().iter().filter(|b| b.live == live).map(of).collect()
         };
         assert_eq!(ranges(true), self.live);
@@ -136,7 +136,7 @@ impl Model {
         let largest_free = Model::largest(&gaps);
         let live_blocks = self.live.len() as u64;
         let fragmentation = if free == 0 { 0.0 } else { 1.0 - largest_free as f64 / free as f64 };
-        self.expected = Stats { free, largest_free, live_blocks, fragmentation, ..self.expected };
+        self.expected = ArenaStats { free, largest_free, live_blocks, fragmentation, ..self.expected };
         assert_eq!(self.arena.stats(), self.expected);
     }
 

@@ -13,7 +13,7 @@
 
 use crate::error::Result;
 use crate::memory::segment::Segment;
-use crate::memory::view::View;
+use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use std::fs::File;
 use std::sync::{Mutex, OnceLock};
@@ -66,7 +66,7 @@ impl PeerHeap {
 
     /// Payload at `offset`; `None` if it does not lie within, or cannot be mapped.
     #[inline]
-    pub fn view(&self, offset: usize, bytes: usize) -> Option<View<'_>> {
+    pub fn view(&self, offset: usize, bytes: usize) -> Option<Payload<'_>> {
         match self.first.view(offset, bytes) {
             Some(view) => Some(view),
             None => self.beyond(offset, bytes)?.view(offset, bytes),

@@ -11,7 +11,7 @@
 //! program is owed (a semaphore's word collects the clocks of all who have ever signalled it): so a race may be missed, and
 //! what is reported is one, as far as the ranks told each other through this library alone.
 
-use super::super::region::Word;
+use super::super::region::HeapWord;
 use crate::types::Rank;
 use std::fmt;
 use std::ops::Range;
@@ -71,7 +71,7 @@ impl Write {
 }
 
 /// The ledger of `n` ranks.
-pub(super) struct Ledger<C> {
+pub(super) struct VectorClocks<C> {
     cells: C,
     n: usize,
 }
@@ -81,10 +81,10 @@ const KEPT_WORDS: usize = 0;
 const KEPT_WRITES: usize = 1;
 const CLOCKS: usize = 2;
 
-impl<C: Cells> Ledger<C> {
+impl<C: Cells> VectorClocks<C> {
     /// Cells that it takes.
     pub fn cells(n: usize) -> usize {
-        Ledger::<C>::writes_at(n) + 4 * WRITES
+        VectorClocks::<C>::writes_at(n) + 4 * WRITES
     }
     fn calls_at(n: usize) -> usize {
         CLOCKS + n * n
@@ -100,8 +100,8 @@ impl<C: Cells> Ledger<C> {
     }
 
     /// Over as many cells as [`cells`](Self::cells) says.
-    pub fn new(cells: C, n: u32) -> Ledger<C> {
-        Ledger { cells, n: n as usize }
+    pub fn new(cells: C, n: u32) -> VectorClocks<C> {
+        VectorClocks { cells, n: n as usize }
     }
 
     fn clock(&self, rank: Rank) -> usize {
@@ -164,7 +164,7 @@ impl<C: Cells> Ledger<C> {
     }
 
     /// A signal of `rank` leaves what it knows at a word.
-    pub fn release(&self, rank: Rank, word: Word) {
+    pub fn release(&self, rank: Rank, word: HeapWord) {
         if self.cells.get(KEPT_WORDS) as usize >= WORDS * 3 / 4 {
             self.throw_together();
         }
@@ -179,7 +179,7 @@ impl<C: Cells> Ledger<C> {
     }
 
     /// `rank` has seen a word of its memory, and so what was left there, or what the word was written with.
-    pub fn acquire(&self, rank: Rank, word: Word) {
+    pub fn acquire(&self, rank: Rank, word: HeapWord) {
         let (at, own) = (self.place(word), self.clock(rank));
         if self.cells.get(at) != 0 {
             self.join(own, at + 2);
@@ -221,7 +221,7 @@ impl<C: Cells> Ledger<C> {
     }
 
     /// Where a word stands, or may stand: one place is always free.
-    fn place(&self, word: Word) -> usize {
+    fn place(&self, word: HeapWord) -> usize {
         let key = [u64::from(word.rank) + 1, word.at];
         let start = ((word.at / 8) ^ (key[0] << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let at = |k: usize| Self::words_at(self.n) + (start as usize + k) % WORDS * (2 + self.n);

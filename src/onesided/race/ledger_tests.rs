@@ -14,13 +14,13 @@ impl Cells for Plain {
     }
 }
 
-fn ledger(n: u32) -> Ledger<Plain> {
-    let cells = vec![0; Ledger::<Plain>::cells(n as usize)];
-    Ledger::new(Plain(RefCell::new(cells)), n)
+fn ledger(n: u32) -> VectorClocks<Plain> {
+    let cells = vec![0; VectorClocks::<Plain>::cells(n as usize)];
+    VectorClocks::new(Plain(RefCell::new(cells)), n)
 }
 
-fn word(rank: Rank, at: u64) -> Word {
-    Word { rank, at }
+fn word(rank: Rank, at: u64) -> HeapWord {
+    HeapWord { rank, at }
 }
 
 const PUT: Operation = Operation::Put;

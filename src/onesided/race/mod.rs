@@ -12,8 +12,8 @@ mod lock;
 
 pub(super) use ledger::Operation;
 
-use super::domain::{Domain, Place};
-use super::region::{Region, Word};
+use super::domain::{HeapPlace, SymmetricMemory};
+use super::region::{HeapWord, Region};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::prim::model::AtomicU64;
@@ -21,7 +21,7 @@ use crate::sync::wait::eagerly;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
-use ledger::{Cells, Ledger};
+use ledger::{Cells, VectorClocks};
 use lock::Lock;
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Drop for InLine<'_> {
 impl Races {
     /// Bytes that it takes.
     pub fn bytes(nranks: u32) -> usize {
-        8 * (LOCK + Ledger::<Shared<'_>>::cells(nranks as usize))
+        8 * (LOCK + VectorClocks::<Shared<'_>>::cells(nranks as usize))
     }
 
     /// Over as many zeroed bytes as [`bytes`](Self::bytes) says, from `begin` of a region on.
@@ -101,12 +101,12 @@ impl Races {
     }
 
     /// Be the one who uses the ledger. Everybody's turn comes: whoever holds it longest would else keep the others out.
-    fn locked<T>(&self, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
+    fn locked<T>(&self, body: impl FnOnce(&VectorClocks<Shared<'_>>) -> T) -> Result<T> {
         self.locked_by(self.transport.deadline(), body)
     }
 
     /// The same with a deadline of its own. Whoever gives up stands in nobody's way.
-    fn locked_by<T>(&self, deadline_ns: u64, body: impl FnOnce(&Ledger<Shared<'_>>) -> T) -> Result<T> {
+    fn locked_by<T>(&self, deadline_ns: u64, body: impl FnOnce(&VectorClocks<Shared<'_>>) -> T) -> Result<T> {
         let t = &*self.transport;
         let (lock, ledger) = self.words()?.split_at(LOCK);
         let lock = Lock::new(lock);
@@ -123,11 +123,11 @@ impl Races {
             };
             t.wait_watching(deadline_ns, || in_line.comes(), || t.watch_hope(), expired)?;
         }
-        Ok(body(&Ledger::new(Shared(ledger), t.nranks())))
+        Ok(body(&VectorClocks::new(Shared(ledger), t.nranks())))
     }
 
     /// This rank is about to write to a range of a rank's heap.
-    fn write(&self, operation: Operation, first: Word, bytes: usize) -> Result<()> {
+    fn write(&self, operation: Operation, first: HeapWord, bytes: usize) -> Result<()> {
         let (me, target, start) = (self.transport.rank(), first.rank, first.at);
         let range = start..start.saturating_add(bytes as u64);
         let Err(other) = self.locked(|ledger| ledger.write(me, operation, target, range))? else {
@@ -144,12 +144,12 @@ impl Races {
     }
 
     /// This rank is about to signal: what it knows goes with it.
-    pub(super) fn release(&self, word: Word) -> Result<()> {
+    pub(super) fn release(&self, word: HeapWord) -> Result<()> {
         self.locked(|ledger| ledger.release(self.transport.rank(), word))
     }
 
     /// This rank has seen a word of some rank's memory.
-    pub(super) fn acquire(&self, word: Word) -> Result<()> {
+    pub(super) fn acquire(&self, word: HeapWord) -> Result<()> {
         self.locked(|ledger| ledger.acquire(self.transport.rank(), word))
     }
 
@@ -167,7 +167,7 @@ impl Races {
     }
 }
 
-impl Domain {
+impl SymmetricMemory {
     /// The check, if it is asked for.
     #[inline]
     pub fn races(&self) -> Option<&Races> {
@@ -180,7 +180,7 @@ impl Domain {
         &self,
         operation: Operation,
         rank: Rank,
-        place: Place<'_>,
+        place: HeapPlace<'_>,
         bytes: usize,
     ) -> Result<()> {
         match self.races() {

@@ -15,9 +15,9 @@
 mod report;
 mod waits;
 
-use super::domain::Domain;
+use super::domain::SymmetricMemory;
 use super::mesh::{Declared, Device, Mesh};
-use super::region::{Region, Word};
+use super::region::{HeapWord, Region};
 use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
@@ -35,7 +35,7 @@ const MOST_AT_ONCE: u64 = i64::MAX as u64;
 
 /// What a semaphore counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SemaphoreUnit {
     /// Bytes of remote copies.
     Dma = 0,
     /// Signals.
@@ -43,8 +43,8 @@ pub enum Kind {
 }
 
 /// What the semaphores of one communicator share on one rank: the symmetric heap, the mesh, and who waits for what.
-pub struct Home {
-    domain: Arc<Domain>,
+pub struct SemaphoreMemory {
+    domain: Arc<SymmetricMemory>,
     waits: Waits,
     mesh: Declared,
     barriers: Arc<Set>,
@@ -59,7 +59,7 @@ struct Set {
     /// The same on all ranks.
     id: u32,
     name: Box<str>,
-    kind: Kind,
+    kind: SemaphoreUnit,
     count: usize,
     region: Region,
     /// Where the first one begins in the region.
@@ -87,7 +87,13 @@ pub fn bytes(count: usize, nranks: u32) -> usize {
 impl Set {
     /// A word of one semaphore's line.
     #[inline]
-    fn word<'a>(&self, home: &'a Home, rank: Rank, index: usize, word: usize) -> Result<&'a AtomicU64> {
+    fn word<'a>(
+        &self,
+        home: &'a SemaphoreMemory,
+        rank: Rank,
+        index: usize,
+        word: usize,
+    ) -> Result<&'a AtomicU64> {
         let t = home.domain.transport();
         let offset = self.begin + index * self.stride + word * 8;
         self.region.word64(t, rank, offset).ok_or_else(|| {
@@ -98,46 +104,59 @@ impl Set {
     }
 
     #[inline]
-    fn line<'a>(&self, home: &'a Home, rank: Rank, index: usize) -> Result<Line<'a>> {
+    fn line<'a>(&self, home: &'a SemaphoreMemory, rank: Rank, index: usize) -> Result<Line<'a>> {
         Ok(Line { value: self.word(home, rank, index, 0)?, last: self.word(home, rank, index, 1)? })
     }
 
     /// Where a semaphore's value lies.
-    fn place(&self, rank: Rank, index: usize) -> Word {
+    fn place(&self, rank: Rank, index: usize) -> HeapWord {
         self.region.place(rank, self.begin + index * self.stride)
     }
 
     /// What a rank has added to a semaphore so far.
     #[inline]
-    fn added_by<'a>(&self, home: &'a Home, rank: Rank, index: usize, by: Rank) -> Result<&'a AtomicU64> {
+    fn added_by<'a>(
+        &self,
+        home: &'a SemaphoreMemory,
+        rank: Rank,
+        index: usize,
+        by: Rank,
+    ) -> Result<&'a AtomicU64> {
         self.word(home, rank, index, 2 + by as usize)
     }
 }
 
-impl Home {
+impl SemaphoreMemory {
     /// Bytes that it takes of each rank's memory.
     pub fn bytes(nranks: u32) -> usize {
         Waits::BYTES + bytes(BARRIERS, nranks)
     }
 
     /// Over a region of as many bytes as [`bytes`](Self::bytes) says, all of them 0 on every rank.
-    pub fn new(domain: Arc<Domain>, region: Region) -> Arc<Home> {
+    pub fn new(domain: Arc<SymmetricMemory>, region: Region) -> Arc<SemaphoreMemory> {
         let waits = Waits::new(region.clone());
         let barriers = Arc::new(Set {
             id: 0,
             name: "barrier".into(),
-            kind: Kind::Regular,
+            kind: SemaphoreUnit::Regular,
             count: BARRIERS,
             region,
             begin: Waits::BYTES,
             stride: stride(domain.transport().nranks()),
         });
         let sets = Mutex::new(vec![barriers.clone()]);
-        Arc::new(Home { domain, waits, mesh: Declared::default(), barriers, made: AtomicU32::new(0), sets })
+        Arc::new(SemaphoreMemory {
+            domain,
+            waits,
+            mesh: Declared::default(),
+            barriers,
+            made: AtomicU32::new(0),
+            sets,
+        })
     }
 
     /// The symmetric heap that goes with it.
-    pub fn domain(&self) -> &Arc<Domain> {
+    pub fn domain(&self) -> &Arc<SymmetricMemory> {
         &self.domain
     }
 
@@ -153,7 +172,7 @@ impl Home {
     }
 
     /// The barrier semaphore of one number.
-    pub fn barrier(self: &Arc<Home>, number: i32) -> Result<Semaphores> {
+    pub fn barrier(self: &Arc<SemaphoreMemory>, number: i32) -> Result<Semaphores> {
         let first = usize::try_from(number).ok().filter(|&number| number < BARRIERS).ok_or_else(|| {
             Error::argument(format!(
                 "collectiveId is {number}, not in 0..{BARRIERS}, which are a communicator's barrier semaphores"
@@ -172,14 +191,14 @@ pub struct Making {
     /// For reports.
     pub name: Box<str>,
     /// What they count.
-    pub kind: Kind,
+    pub kind: SemaphoreUnit,
     /// How many.
     pub count: usize,
 }
 
 /// Semaphores of one name, as their user holds them. All of a rank's threads may use them at once.
 pub struct Semaphores {
-    home: Arc<Home>,
+    home: Arc<SemaphoreMemory>,
     set: Arc<Set>,
     /// The first one of the set.
     first: usize,
@@ -189,7 +208,7 @@ pub struct Semaphores {
 impl Semaphores {
     /// Over a region of as many bytes as [`bytes`] says, all of them 0 on every rank. All ranks make the same in the same
     /// order.
-    pub fn new(home: Arc<Home>, region: Region, making: Making) -> Semaphores {
+    pub fn new(home: Arc<SemaphoreMemory>, region: Region, making: Making) -> Semaphores {
         let Making { name, kind, count } = making;
         let stride = stride(home.domain.transport().nranks());
         let id = home.made.fetch_add(1, Ordering::Relaxed) + 1;
@@ -199,11 +218,11 @@ impl Semaphores {
     }
 
     /// Its communicator's semaphores.
-    pub fn home(&self) -> &Arc<Home> {
+    pub fn home(&self) -> &Arc<SemaphoreMemory> {
         &self.home
     }
     /// What they count.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SemaphoreUnit {
         self.set.kind
     }
     /// Tells the sets of a communicator apart; the same on all ranks. 0: its barrier semaphores.
@@ -231,7 +250,7 @@ impl Semaphores {
     /// Add to a rank's semaphore. What this thread has put before is visible to whoever takes it.
     pub fn signal(&self, index: i32, inc: u64, device: Device) -> Result<()> {
         self.home.domain.usable()?;
-        if self.set.kind != Kind::Regular {
+        if self.set.kind != SemaphoreUnit::Regular {
             return Err(Error::usage(format!(
                 "semaphore `{}` counts the bytes of remote copies, which no signal may change; make one of kind \
                  pennySemaphoreRegular",

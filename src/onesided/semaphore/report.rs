@@ -1,7 +1,7 @@
 //! What is told of semaphores that went wrong.
 
 use super::waits::Wanted;
-use super::{Home, Kind, Semaphores, Set};
+use super::{SemaphoreMemory, SemaphoreUnit, Semaphores, Set};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::types::Rank;
@@ -16,13 +16,13 @@ impl Set {
 
     fn amount(&self, value: u64) -> String {
         match self.kind {
-            Kind::Dma => format!("{value} bytes"),
-            Kind::Regular => value.to_string(),
+            SemaphoreUnit::Dma => format!("{value} bytes"),
+            SemaphoreUnit::Regular => value.to_string(),
         }
     }
 
     /// What is waited for in vain, who has added to it, and what the others wait for.
-    pub(super) fn wanting(&self, home: &Home, index: usize, value: u64) -> String {
+    pub(super) fn wanting(&self, home: &SemaphoreMemory, index: usize, value: u64) -> String {
         let t = home.domain.transport();
         let me = t.rank();
         let Ok(line) = self.line(home, me, index) else { return self.called(index) };
@@ -55,7 +55,7 @@ impl Set {
     }
 }
 
-impl Home {
+impl SemaphoreMemory {
     /// What a rank's threads wait for or have waited for in vain.
     fn waiting(&self, rank: Rank) -> Vec<String> {
         let clause = |(Wanted { set, index, value }, gave_up): (Wanted, bool)| {

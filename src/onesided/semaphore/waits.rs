@@ -3,7 +3,7 @@
 //! A wait stands here only once it is slow, and stays when it has failed: whoever fails next can still tell what everybody
 //! was waiting for. Nothing but reports reads it, so what is read may be a moment old.
 
-use super::super::domain::Domain;
+use super::super::domain::SymmetricMemory;
 use super::super::region::Region;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
@@ -38,13 +38,13 @@ impl Waits {
     }
 
     /// Two words: which semaphore, and how much of it.
-    fn place<'a>(&self, domain: &'a Domain, rank: Rank, place: usize) -> Option<[&'a AtomicU64; 2]> {
+    fn place<'a>(&self, domain: &'a SymmetricMemory, rank: Rank, place: usize) -> Option<[&'a AtomicU64; 2]> {
         let word = |k: usize| self.0.word64(domain.transport(), rank, 16 * place + 8 * k);
         Some([word(0)?, word(1)?])
     }
 
     /// Tell what a thread of this rank waits for, if there is a place.
-    pub fn post(&self, domain: &Domain, wanted: Wanted) -> Option<usize> {
+    pub fn post(&self, domain: &SymmetricMemory, wanted: Wanted) -> Option<usize> {
         let tag = u64::from(wanted.set) << 32 | (u64::from(wanted.index) + 1);
         (0..PLACES).find(|&place| {
             let Some([which, value]) = self.place(domain, domain.my_pe(), place) else { return false };
@@ -62,7 +62,7 @@ impl Waits {
     }
 
     /// The wait is over.
-    pub fn settle(&self, domain: &Domain, place: Option<usize>, well: bool) {
+    pub fn settle(&self, domain: &SymmetricMemory, place: Option<usize>, well: bool) {
         let Some([which, _]) = place.and_then(|place| self.place(domain, domain.my_pe(), place)) else {
             return;
         };
@@ -72,7 +72,7 @@ impl Waits {
     }
 
     /// What a rank's threads wait for, and what they have waited for in vain (`true`).
-    pub fn of(&self, domain: &Domain, rank: Rank) -> Vec<(Wanted, bool)> {
+    pub fn of(&self, domain: &SymmetricMemory, rank: Rank) -> Vec<(Wanted, bool)> {
         let read = |place| {
             let [which, value] = self.place(domain, rank, place)?;
             // ORDER: partner of `post`.

@@ -19,7 +19,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::matching::{End, Matching};
+use super::matching::{Matching, MessageEnd};
 use super::{Case, Checked, fault};
 use crate::types::Rank;
 
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn overtaken(&self, rank: usize, index: usize, sender: usize) -> Box<super::Fault> {
+    fn overtaken(&self, rank: usize, index: usize, sender: usize) -> Box<super::PlanFault> {
         let chunk = self.case.plans[rank].steps[index].chunk;
         let from = self.wiring.first.partition_point(|&first| first <= sender) - 1;
         let what = format!("finds another message where it takes that of rank {from}, {}", self.setting());
@@ -222,10 +222,10 @@ impl<'a> Run<'a> {
     }
 
     /// The sentence for ranks that wait for each other.
-    fn deadlock(&self, rank: Rank, step: usize) -> Box<super::Fault> {
+    fn deadlock(&self, rank: Rank, step: usize) -> Box<super::PlanFault> {
         let stands = |r: Rank| self.at[r as usize];
         let (lap, _, _) = stands(rank);
-        let late = |s: &&End| (stands(s.rank).0, stands(s.rank).1) <= (lap, s.step);
+        let late = |s: &&MessageEnd| (stands(s.rank).0, stands(s.rank).1) <= (lap, s.step);
         let chunk = self.case.step(rank, step).chunk;
         let why = match self.matching.senders[rank as usize][step].iter().find(late) {
             Some(s) => format!(

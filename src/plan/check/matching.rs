@@ -6,7 +6,7 @@ use crate::types::Rank;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct End {
+pub(super) struct MessageEnd {
     pub(super) rank: Rank,
     pub(super) step: usize,
 }
@@ -14,7 +14,7 @@ pub(super) struct End {
 /// Every message's two ends.
 pub(super) struct Matching {
     /// For each rank and step, the senders of its arrivals, in the order of the operands; own input is left out.
-    pub(super) senders: Vec<Vec<Vec<End>>>,
+    pub(super) senders: Vec<Vec<Vec<MessageEnd>>>,
 }
 
 impl Matching {
@@ -25,7 +25,7 @@ impl Matching {
         for (rank, plan) in case.ranks() {
             for (step, s) in plan.steps.iter().enumerate() {
                 for &to in &s.to {
-                    sent[rank as usize * n + to as usize].push(End { rank, step });
+                    sent[rank as usize * n + to as usize].push(MessageEnd { rank, step });
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Matching {
             senders.push(steps);
         }
         for (pair, ends) in sent.iter().enumerate() {
-            if let Some(&End { rank, step }) = ends.get(taken[pair]) {
+            if let Some(&MessageEnd { rank, step }) = ends.get(taken[pair]) {
                 let what = format!("sends a message that rank {} never takes", pair % n);
                 return Err(fault(rank, step, case.step(rank, step).chunk, what));
             }

@@ -16,7 +16,7 @@
 //! holds for all.
 
 use super::matching::Matching;
-use super::{Case, Checked, Fault, channels, fault, program};
+use super::{Case, Checked, PlanFault, channels, fault, program};
 use crate::types::Rank;
 
 /// What a receiver takes for its message.
@@ -124,7 +124,7 @@ fn overwritten(
     (to, message): (usize, Message),
     from: usize,
     (call, next): (usize, Message),
-) -> Box<Fault> {
+) -> Box<PlanFault> {
     let when = match call {
         0 => "of the same call".to_owned(),
         1 => "of the next call".to_owned(),
@@ -149,12 +149,12 @@ mod tests {
     use super::super::prove_over;
     use super::*;
     use crate::algorithms;
-    use crate::plan::{Plan, View};
+    use crate::plan::{Plan, RankView};
     use crate::types::Collective;
 
     fn all_reduce(method: &str, nranks: u32) -> Vec<Plan> {
         let method = algorithms::find(method).unwrap();
-        algorithms::plan_all(method, &View::flat(Collective::AllReduce, 0, nranks, 0))
+        algorithms::plan_all(method, &RankView::flat(Collective::AllReduce, 0, nranks, 0))
     }
 
     /// What the checker says to a method without credits, under either wait.
@@ -227,7 +227,7 @@ mod tests {
         for algorithm in algorithms::ALL {
             for &collective in algorithm.serves {
                 for nranks in 1..=8 {
-                    let view = View::flat(collective, 0, nranks, 0);
+                    let view = RankView::flat(collective, 0, nranks, 0);
                     if algorithm.refuses(&view).is_some() {
                         continue;
                     }

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 
 use super::matching::Matching;
-use super::{Case, Checked, Fault, fault, program};
-use crate::plan::{Chunk, Operand, View};
+use super::{Case, Checked, PlanFault, fault, program};
+use crate::plan::{Chunk, Operand, RankView};
 use crate::types::{Collective, Rank};
 
 /// What following the values through the programs has shown.
@@ -21,7 +21,7 @@ pub(super) struct Trace {
     /// included.
     pub(super) levels: Vec<Vec<u32>>,
     /// The first output that is not one fold of all inputs in rank order.
-    pub(super) unordered: Option<Fault>,
+    pub(super) unordered: Option<PlanFault>,
 }
 
 /// An expression's number.
@@ -147,7 +147,7 @@ pub(super) fn trace(case: &Case<'_>, matching: &Matching) -> Checked<Trace> {
 
 /// One rank, while the values move.
 struct State {
-    view: View,
+    view: RankView,
     /// Result and level of each step done.
     results: Vec<(Id, u32)>,
     /// What each output chunk holds, and which step wrote it.
@@ -157,7 +157,7 @@ struct State {
 }
 
 impl State {
-    fn new(view: View) -> State {
+    fn new(view: RankView) -> State {
         State { view, results: Vec::new(), output: HashMap::new(), overwritten: HashMap::new() }
     }
 
@@ -186,7 +186,7 @@ impl State {
 }
 
 /// The input block that lies under an output block when a call is in place.
-fn input_under(v: &View, output: u32) -> Option<u32> {
+fn input_under(v: &RankView, output: u32) -> Option<u32> {
     match v.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),
         Collective::ReduceScatter | Collective::Scatter => Some(v.rank),
@@ -197,7 +197,7 @@ fn input_under(v: &View, output: u32) -> Option<u32> {
 }
 
 /// Hold every output against the collective's definition.
-fn judge(case: &Case<'_>, ranks: &[State], expressions: &Expressions) -> Checked<Option<Fault>> {
+fn judge(case: &Case<'_>, ranks: &[State], expressions: &Expressions) -> Checked<Option<PlanFault>> {
     let n = case.nranks();
     let mut unordered = None;
     // What the first rank holds of each chunk; and whether an expression has been found right before.
@@ -208,7 +208,7 @@ fn judge(case: &Case<'_>, ranks: &[State], expressions: &Expressions) -> Checked
             for chunk in (0..case.parts()).map(|part| Chunk { block, part }) {
                 let Some(&(id, step)) = state.output.get(&chunk) else {
                     let what = "never writes this output";
-                    return Err(Box::new(Fault { chunk: Some(chunk), ..*program(v.rank, what) }));
+                    return Err(Box::new(PlanFault { chunk: Some(chunk), ..*program(v.rank, what) }));
                 };
                 match agreed.get(&chunk) {
                     Some(&(_, other)) if other == id => continue,

@@ -12,7 +12,7 @@
 
 use super::Ties;
 use super::steps::{Steps, marks};
-use crate::plan::{Operand, Plan, Shape, View};
+use crate::plan::{Operand, Plan, RankView, Shape};
 use crate::types::Rank;
 
 /// How the programs of all ranks resemble each other, as an algorithm declares it for a view.
@@ -68,10 +68,10 @@ fn meetings(plan: &Plan, nranks: u32) -> Result<Meetings, String> {
 
 /// The steps of all ranks and what ties the view's rank, whose program is `plan`, to its peers.
 pub(super) fn find(
-    view: &View,
+    view: &RankView,
     alike: Alike,
     plan: &Plan,
-    program: &dyn Fn(&View) -> Plan,
+    program: &dyn Fn(&RankView) -> Plan,
 ) -> Result<(Steps, Ties), String> {
     let own = meetings(plan, view.nranks)?;
     let length = plan.steps.len() as u32;

@@ -6,7 +6,7 @@
 use super::Ties;
 use super::proofs::Proofs;
 use super::steps::{Steps, marks};
-use crate::plan::{Operand, Plan, View};
+use crate::plan::{Operand, Plan, RankView};
 use crate::types::Rank;
 
 /// All steps and messages.
@@ -32,7 +32,11 @@ struct Messages {
 
 impl Graph {
     /// Match, order and place the steps of all programs. An error says what does not fit. `most` limits the proofs.
-    pub(super) fn new(view: &View, program: &dyn Fn(&View) -> Plan, most: usize) -> Result<Graph, String> {
+    pub(super) fn new(
+        view: &RankView,
+        program: &dyn Fn(&RankView) -> Plan,
+        most: usize,
+    ) -> Result<Graph, String> {
         let mut steps = Steps::default();
         let (mut arity, mut messages) = (Vec::new(), Messages::default());
         let mut held = Some(Vec::new());

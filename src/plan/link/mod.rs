@@ -34,11 +34,11 @@ mod tests;
 
 pub use alike::Alike;
 
-use super::{Chunk, Operand, Plan, View};
+use super::{Chunk, Operand, Plan, RankView};
 use crate::types::Rank;
 use graph::Graph;
 use proofs::Proofs;
-use steps::{At, KEEPS, RAW, SENDS, SINGLE, Steps};
+use steps::{KEEPS, RAW, SENDS, SINGLE, StepIndex, Steps};
 
 /// A rank's program with every dependency made explicit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct LinkedStep {
     /// Waves after the slice enters until this step runs.
     pub level: u32,
     /// Fold order.
-    pub operands: Vec<Source>,
+    pub operands: Vec<OperandSource>,
     /// Who reads the result.
     pub readers: Vec<Reader>,
     /// This rank's slots for the result begin at `slot * depth`.
@@ -84,7 +84,7 @@ pub struct LinkedStep {
 
 /// Where a step of some rank stands in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StepPlace {
     /// Whose program.
     pub rank: Rank,
     /// Waves after the slice enters.
@@ -95,7 +95,7 @@ pub struct Place {
     pub steps: u32,
 }
 
-impl Place {
+impl StepPlace {
     /// What the rank's program counter shows, counted from the call's start, when this step is done for `slice`.
     #[inline]
     pub fn done(&self, slice: u64) -> u64 {
@@ -105,13 +105,13 @@ impl Place {
 
 /// An operand that knows its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OperandSource {
     /// The rank's own input.
     Own,
     /// A peer's result.
     From {
         /// The step that makes it.
-        place: Place,
+        place: StepPlace,
         /// How it leaves that rank.
         egress: Egress,
         /// Its slots there begin at `slot * depth`.
@@ -131,7 +131,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// The step that reads it.
-    pub place: Place,
+    pub place: StepPlace,
     /// May it be written into that rank's output directly?
     pub push: Push,
     /// The block of that rank's output where it belongs.
@@ -200,15 +200,15 @@ pub fn route(egress: Egress, push: Push, sender: Buffers, reader: Option<Buffers
 
 /// Link the program of the view's rank. `program` gives the program of any rank; all together must have passed the checker,
 /// and be alike as declared.
-pub fn link(view: &View, alike: Alike, program: &dyn Fn(&View) -> Plan) -> Result<Linked, String> {
+pub fn link(view: &RankView, alike: Alike, program: &dyn Fn(&RankView) -> Plan) -> Result<Linked, String> {
     link_with(view, alike, program, proofs::MOST)
 }
 
 /// As [`link`]; calls in place are looked at where there are no more than `most` steps in all.
 fn link_with(
-    view: &View,
+    view: &RankView,
     alike: Alike,
-    program: &dyn Fn(&View) -> Plan,
+    program: &dyn Fn(&RankView) -> Plan,
     most: usize,
 ) -> Result<Linked, String> {
     let plan = program(view);
@@ -222,7 +222,7 @@ fn link_with(
 }
 
 /// The program of the view's rank with what the graph of all programs tells.
-fn of_graph(view: &View, plan: &Plan, graph: &Graph) -> Linked {
+fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     let (steps, ties, proofs) = (&graph.steps, &graph.ties(view.rank), graph.proofs.as_ref());
     Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
 }
@@ -230,9 +230,9 @@ fn of_graph(view: &View, plan: &Plan, graph: &Graph) -> Linked {
 /// What ties one rank's program to its peers, by step.
 struct Ties {
     /// The steps that make the operands which come from peers, in their order.
-    makers: Vec<Vec<At>>,
+    makers: Vec<Vec<StepIndex>>,
     /// The steps that take the result, in the order of their ranks.
-    readers: Vec<Vec<At>>,
+    readers: Vec<Vec<StepIndex>>,
 }
 
 impl Ties {
@@ -248,7 +248,7 @@ impl Ties {
 
 /// All that a linked program is made of.
 struct Linking<'a> {
-    view: &'a View,
+    view: &'a RankView,
     plan: &'a Plan,
     steps: &'a Steps,
     ties: &'a Ties,
@@ -284,7 +284,7 @@ impl Linking<'_> {
                 makers.next();
                 self.source(maker, at, step.chunk)
             }
-            _ => Source::Own,
+            _ => OperandSource::Own,
         });
         let operands = operands.collect();
         let readers = self.ties.readers[index as usize].iter().map(|&reader| Reader {
@@ -307,9 +307,9 @@ impl Linking<'_> {
         }
     }
 
-    fn source(&self, maker: At, reader: At, chunk: Chunk) -> Source {
+    fn source(&self, maker: StepIndex, reader: StepIndex, chunk: Chunk) -> OperandSource {
         let there = self.view.of(maker.0);
-        Source::From {
+        OperandSource::From {
             place: self.steps.place(maker),
             egress: self.egress(maker),
             slot: self.steps.slot(maker),
@@ -320,7 +320,7 @@ impl Linking<'_> {
         }
     }
 
-    fn egress(&self, at: At) -> Egress {
+    fn egress(&self, at: StepIndex) -> Egress {
         let from_input = self.steps.forwards_own(at);
         Egress {
             from_input,
@@ -329,11 +329,11 @@ impl Linking<'_> {
         }
     }
 
-    fn outlives(&self, at: At) -> bool {
+    fn outlives(&self, at: StepIndex) -> bool {
         self.proofs.is_some_and(|proofs| proofs.input_outlives_its_readers(self.view, at))
     }
 
-    fn push(&self, maker: At, reader: At, chunk: Chunk) -> Push {
+    fn push(&self, maker: StepIndex, reader: StepIndex, chunk: Chunk) -> Push {
         let allowed =
             self.steps.is(reader, KEEPS) && self.steps.is(reader, SINGLE) && !self.steps.is(reader, SENDS);
         let in_place = match self.proofs {

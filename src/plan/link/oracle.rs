@@ -1,19 +1,19 @@
 //! The linker in its plainest form, to hold the others against: all programs, every table in full, n squared of each.
 
-use super::{Egress, Linked, LinkedStep, Place, Push, Reader, Source};
-use crate::plan::{Chunk, Operand, Plan, View};
+use super::{Egress, Linked, LinkedStep, OperandSource, Push, Reader, StepPlace};
+use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// The linked programs of these ranks. `most`: steps in all for which calls in place are looked at.
 pub(super) fn link(
     plans: &[Plan],
-    view: &View,
+    view: &RankView,
     most: usize,
     ranks: impl Iterator<Item = Rank>,
 ) -> Result<Vec<Linked>, String> {
-    let graph = Graph::new(plans, view, most)?;
+    let graph = OracleGraph::new(plans, view, most)?;
     let (slotless, slotless_in_place) = (graph.slotless(false), graph.slotless(true));
-    let Graph { levels, slots, depth, .. } = graph;
+    let OracleGraph { levels, slots, depth, .. } = graph;
     let linked = ranks.map(|rank| {
         let mut order: Vec<usize> = (0..plans[rank as usize].steps.len()).collect();
         order.sort_by_key(|&i| graph.found[rank as usize][i].position);
@@ -42,9 +42,9 @@ pub(super) struct Found {
 }
 
 /// The programs of all ranks and what ties them.
-pub(super) struct Graph<'a> {
+pub(super) struct OracleGraph<'a> {
     plans: &'a [Plan],
-    view: &'a View,
+    view: &'a RankView,
     pub(super) found: Vec<Vec<Found>>,
     /// clocks[r][i][q]: steps of rank q that are over when step i of rank r runs; empty when there are too many.
     clocks: Vec<Vec<Vec<u32>>>,
@@ -53,14 +53,14 @@ pub(super) struct Graph<'a> {
     pub(super) depth: u32,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> OracleGraph<'a> {
     /// Match, order and place everything. An error says what does not fit.
-    pub(super) fn new(plans: &'a [Plan], view: &'a View, most: usize) -> Result<Graph<'a>, String> {
+    pub(super) fn new(plans: &'a [Plan], view: &'a RankView, most: usize) -> Result<OracleGraph<'a>, String> {
         let n = plans.len();
         let mut found: Vec<Vec<Found>> = plans.iter().map(|p| vec![Found::blank(); p.steps.len()]).collect();
         match_messages(plans, &mut found)?;
         let clocks = run(plans, &mut found, most)?;
-        let mut graph = Graph { plans, view, found, clocks, levels: 1, slots: 0, depth: 2 };
+        let mut graph = OracleGraph { plans, view, found, clocks, levels: 1, slots: 0, depth: 2 };
         for r in 0..n {
             graph.place(r);
         }
@@ -103,13 +103,13 @@ impl<'a> Graph<'a> {
         })
     }
 
-    fn at(&self, rank: Rank) -> View {
+    fn at(&self, rank: Rank) -> RankView {
         self.view.of(rank)
     }
 
-    fn place_of(&self, rank: Rank, index: StepIndex) -> Place {
+    fn place_of(&self, rank: Rank, index: StepIndex) -> StepPlace {
         let f = &self.found[rank as usize][index];
-        Place {
+        StepPlace {
             rank,
             level: f.level,
             position: f.position,
@@ -127,7 +127,7 @@ impl<'a> Graph<'a> {
             .iter()
             .zip(&f.makers)
             .map(|(operand, maker)| match (operand, maker) {
-                (Operand::From(_), &Some((p, k))) => Source::From {
+                (Operand::From(_), &Some((p, k))) => OperandSource::From {
                     place: self.place_of(p, k),
                     egress: self.egress(p, k),
                     slot: self.found[p as usize][k].slot,
@@ -136,7 +136,7 @@ impl<'a> Graph<'a> {
                     output: self.at(p).output_block(step.chunk.block),
                     push: self.push((p, k), (rank, index)),
                 },
-                _ => Source::Own,
+                _ => OperandSource::Own,
             })
             .collect();
         let readers = f
@@ -235,7 +235,7 @@ impl<'a> Graph<'a> {
 }
 
 /// The input block that shares its memory with output block `output` when a call is in place.
-fn in_place_input(view: &View, output: u32) -> Option<u32> {
+fn in_place_input(view: &RankView, output: u32) -> Option<u32> {
     match view.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),
         Collective::ReduceScatter => Some(view.rank),

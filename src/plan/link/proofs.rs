@@ -3,8 +3,8 @@
 //! In place, an input's memory is an output's too. A reader may take an input where it lies, and a sender may store a result
 //! in a reader's output, if nobody needs the input that is overwritten by then.
 
-use super::steps::{At, Steps};
-use crate::plan::{Chunk, Operand, Plan, View};
+use super::steps::{StepIndex, Steps};
+use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// Steps in all, beyond which nothing is proved and calls in place are staged.
@@ -18,7 +18,7 @@ pub(super) struct Proofs {
     /// By step and rank: the steps of that rank that are over when the step runs.
     clocks: Vec<u32>,
     /// By step: the steps that take its result.
-    readers: Vec<Vec<At>>,
+    readers: Vec<Vec<StepIndex>>,
     /// The number of each rank's first step.
     first: Vec<usize>,
 }
@@ -39,17 +39,17 @@ impl Proofs {
         Proofs { clocks: vec![0; steps * plans.len()], readers: vec![Vec::new(); steps], first, plans }
     }
 
-    fn id(&self, (rank, index): At) -> usize {
+    fn id(&self, (rank, index): StepIndex) -> usize {
         self.first[rank as usize] + index as usize
     }
 
     /// Steps of `rank` that are over when the step runs.
-    fn over(&self, at: At, rank: Rank) -> u32 {
+    fn over(&self, at: StepIndex, rank: Rank) -> u32 {
         self.clocks[self.id(at) * self.plans.len() + rank as usize]
     }
 
     /// A step has run, after the makers of its operands.
-    pub(super) fn ran(&mut self, steps: &Steps, at: At, makers: &[u32]) {
+    pub(super) fn ran(&mut self, steps: &Steps, at: StepIndex, makers: &[u32]) {
         let n = self.plans.len();
         let id = self.id(at);
         if at.1 > 0 {
@@ -73,7 +73,7 @@ impl Proofs {
     }
 
     /// All messages: reader and maker.
-    pub(super) fn find_readers(&mut self, messages: impl Iterator<Item = (At, At)>) {
+    pub(super) fn find_readers(&mut self, messages: impl Iterator<Item = (StepIndex, StepIndex)>) {
         for (reader, maker) in messages {
             let id = self.id(maker);
             self.readers[id].push(reader);
@@ -82,7 +82,7 @@ impl Proofs {
 
     /// In place, the input that the step passes on is the memory of an output chunk. Is it overwritten only after every
     /// reader has read it?
-    pub(super) fn input_outlives_its_readers(&self, view: &View, at: At) -> bool {
+    pub(super) fn input_outlives_its_readers(&self, view: &RankView, at: StepIndex) -> bool {
         let (rank, index) = at;
         let here = view.of(rank);
         let steps = &self.plans[rank as usize].steps;
@@ -102,10 +102,10 @@ impl Proofs {
 
     /// May the step overwrite, at rank q, the input that shares its memory with q's output chunk `c`? Only if every use of
     /// that input is over by then, or is the step itself, which reads an element before it writes it.
-    pub(super) fn push_waits_for_input(&self, view: &View, maker: At, q: Rank, c: Chunk) -> bool {
+    pub(super) fn push_waits_for_input(&self, view: &RankView, maker: StepIndex, q: Rank, c: Chunk) -> bool {
         let there = view.of(q);
         let Some(input) = input_under(&there, c) else { return true };
-        let over = |at: At| at == maker || self.over(maker, at.0) > at.1;
+        let over = |at: StepIndex| at == maker || self.over(maker, at.0) > at.1;
         (0..).zip(&self.plans[q as usize].steps).all(|(i, step)| {
             let uses = step.operands.contains(&Operand::Own)
                 && step.chunk.part == c.part
@@ -116,12 +116,12 @@ impl Proofs {
 }
 
 /// The input block whose memory is overwritten in place when the view's rank keeps a chunk.
-pub(super) fn input_under(view: &View, chunk: Chunk) -> Option<u32> {
+pub(super) fn input_under(view: &RankView, chunk: Chunk) -> Option<u32> {
     view.output_block(chunk.block).and_then(|output| in_place_input(view, output))
 }
 
 /// The input block that shares its memory with output block `output` when a call is in place.
-fn in_place_input(view: &View, output: u32) -> Option<u32> {
+fn in_place_input(view: &RankView, output: u32) -> Option<u32> {
     match view.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),
         Collective::ReduceScatter => Some(view.rank),

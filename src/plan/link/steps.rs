@@ -5,7 +5,7 @@
 //!     programs that are alike    ranks 0, 1 and 2                  one range for all of them
 //! ```
 
-use super::Place;
+use super::StepPlace;
 use crate::plan::{Operand, Step};
 use crate::types::Rank;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) const SENDS: u8 = 16;
 const STRIDE: usize = 64;
 
 /// The index of a step in the program of a rank.
-pub(super) type At = (Rank, u32);
+pub(super) type StepIndex = (Rank, u32);
 
 /// The columns.
 #[derive(Default)]
@@ -56,23 +56,23 @@ impl Steps {
     }
 
     /// Where a step stands in the columns.
-    pub(super) fn id(&self, (rank, index): At) -> usize {
+    pub(super) fn id(&self, (rank, index): StepIndex) -> usize {
         self.range(rank).start + index as usize
     }
 
     /// The step that stands there, where every rank has a range of its own.
-    pub(super) fn at(&self, id: u32) -> At {
+    pub(super) fn at(&self, id: u32) -> StepIndex {
         let rank = self.ranges.partition_point(|range| range.end <= id);
         (rank as Rank, id - self.ranges[rank].start)
     }
 
     /// Is the mark set?
-    pub(super) fn is(&self, at: At, mark: u8) -> bool {
+    pub(super) fn is(&self, at: StepIndex, mark: u8) -> bool {
         self.marks[self.id(at)] & mark != 0
     }
 
     /// Is the result the rank's own input as it is?
-    pub(super) fn forwards_own(&self, at: At) -> bool {
+    pub(super) fn forwards_own(&self, at: StepIndex) -> bool {
         self.marks[self.id(at)] & (OWN | SINGLE) == OWN | SINGLE
     }
 
@@ -109,7 +109,7 @@ impl Steps {
     }
 
     /// Which of its rank's slots a step has that passes its result on; else 0.
-    pub(super) fn slot(&self, at: At) -> u32 {
+    pub(super) fn slot(&self, at: StepIndex) -> u32 {
         if !self.is(at, SENDS) {
             return 0;
         }
@@ -118,14 +118,14 @@ impl Steps {
 
     /// Where a step stands within a wave: higher levels first, then the program's order. Levels never fall along a program,
     /// so the steps of one level follow each other.
-    pub(super) fn place(&self, at: At) -> Place {
+    pub(super) fn place(&self, at: StepIndex) -> StepPlace {
         let (rank, index) = at;
         let levels = &self.level[self.range(rank)];
         let level = levels[index as usize];
         let lower = levels.partition_point(|&other| other < level) as u32;
         let not_higher = levels.partition_point(|&other| other <= level) as u32;
         let steps = levels.len() as u32;
-        Place { rank, level: u32::from(level), position: steps - not_higher + index - lower, steps }
+        StepPlace { rank, level: u32::from(level), position: steps - not_higher + index - lower, steps }
     }
 
     /// Waves that a slice takes.

@@ -3,28 +3,28 @@
 use super::graph::Graph;
 use super::{Alike, Linked, link_with, of_graph, oracle, proofs};
 use crate::algorithms::{self, ALL, Algorithm};
-use crate::plan::{Chunk, Plan, Shape, View};
+use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::types::Collective;
 use std::cell::Cell;
 
-fn view(collective: Collective, shape: Shape, root: u32) -> View {
-    View { shape, ..View::flat(collective, 0, shape.nranks(), root) }
+fn view(collective: Collective, shape: Shape, root: u32) -> RankView {
+    RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), root) }
 }
 
 /// Every algorithm with each collective that it can plan over the shape.
-fn able(shape: Shape) -> impl Iterator<Item = (&'static Algorithm, View)> {
+fn able(shape: Shape) -> impl Iterator<Item = (&'static Algorithm, RankView)> {
     let all = ALL.iter().flat_map(|&a| a.serves.iter().map(move |&c| (a, c)));
     all.map(move |(a, c)| (a, view(c, shape, 0))).filter(|(a, v)| a.refuses(v).is_none())
 }
 
-fn declared(algorithm: &Algorithm, v: &View) -> Alike {
+fn declared(algorithm: &Algorithm, v: &RankView) -> Alike {
     if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) }
 }
 
 /// The links of these ranks, made from all programs and as the algorithm declares, with proofs for calls in place and without.
-fn hold(algorithm: &Algorithm, v: &View, ranks: impl Iterator<Item = u32> + Clone) {
+fn hold(algorithm: &Algorithm, v: &RankView, ranks: impl Iterator<Item = u32> + Clone) {
     let plans = algorithms::plan_all(algorithm, v);
-    let program = |v: &View| plans[v.rank as usize].clone();
+    let program = |v: &RankView| plans[v.rank as usize].clone();
     let case = format!("{} {} {:?} root {}", algorithm.name, v.collective, v.shape, v.root);
     for most in [0, proofs::MOST] {
         let plain = oracle::link(&plans, v, most, ranks.clone()).expect("the plain linker links it");
@@ -62,7 +62,7 @@ fn up_to_17_ranks_every_link_is_that_of_the_plain_linker() {
                 // All of few ranks; of more the ends, and those about the root.
                 let beside = [0, n / 2, root, (root + 1) % n, (root + n - 1) % n, n - 1];
                 let ranks = (0..n).filter(|rank| n < 7 || beside.contains(rank));
-                hold(algorithm, &View { root, ..v.clone() }, ranks);
+                hold(algorithm, &RankView { root, ..v.clone() }, ranks);
             }
         }
     }
@@ -89,9 +89,9 @@ fn of_many_ranks_a_few_have_the_links_of_the_plain_linker() {
 }
 
 /// The linked program of rank 1, and how many programs the linker has asked for.
-fn counted(algorithm: &Algorithm, v: &View) -> (Linked, usize) {
+fn counted(algorithm: &Algorithm, v: &RankView) -> (Linked, usize) {
     let asked = Cell::new(0);
-    let program = |v: &View| {
+    let program = |v: &RankView| {
         asked.set(asked.get() + 1);
         algorithms::plan(algorithm, v)
     };
@@ -133,7 +133,7 @@ fn collectives_without_a_root_are_alike_but_over_chains_and_trees() {
 fn programs_that_are_not_alike_as_declared_are_refused() {
     let algorithm = algorithms::find("ring").expect("a method of the table");
     let v = view(Collective::AllReduce, Shape::flat(8), 0);
-    let shortened = |v: &View| {
+    let shortened = |v: &RankView| {
         let mut plan = algorithms::plan(algorithm, v);
         plan.steps.truncate(plan.steps.len() - v.rank as usize % 2);
         plan
@@ -149,7 +149,7 @@ fn programs_that_are_not_alike_as_declared_are_refused() {
 
 #[test]
 fn programs_that_wait_for_each_other_are_refused() {
-    let circle = |v: &View| {
+    let circle = |v: &RankView| {
         let mut plan = Plan::new(1);
         plan.relay(v.prev(1), Chunk::part(0), v.next(1));
         plan

@@ -3,7 +3,7 @@
 use crate::algorithms::{self, Algorithm, Cost, one_shot, pairwise, ring};
 use crate::plan::Operand::{From, Own};
 use crate::plan::check::prove;
-use crate::plan::{Chunk, Plan, View};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::types::Collective::{self, *};
 
 /// The sentence about these plans.
@@ -19,7 +19,7 @@ fn changed(
     nranks: u32,
     change: impl FnOnce(&mut [Plan]),
 ) -> String {
-    let mut plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, nranks, 0));
+    let mut plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, 0));
     prove(&plans, collective, 0).expect("right before the change");
     change(&mut plans);
     sentence(collective, &plans)
@@ -62,7 +62,7 @@ fn operands_in_another_order_than_on_the_other_ranks() {
 
 #[test]
 fn operands_out_of_rank_order_where_rank_order_is_claimed() {
-    let mut plans = algorithms::plan_all(&one_shot::ONE_SHOT, &View::flat(ReduceScatter, 0, 3, 0));
+    let mut plans = algorithms::plan_all(&one_shot::ONE_SHOT, &RankView::flat(ReduceScatter, 0, 3, 0));
     plans[1].steps.last_mut().unwrap().operands.swap(1, 2);
     let proof = prove(&plans, ReduceScatter, 0).expect("a reduce-scatter all the same");
     assert_eq!(
@@ -74,7 +74,7 @@ fn operands_out_of_rank_order_where_rank_order_is_claimed() {
 #[test]
 fn a_ring_is_not_one_fold() {
     let claims = Algorithm { rank_order: true, ..ring::RING };
-    let found = algorithms::prove(&claims, &View::flat(ReduceScatter, 0, 3, 0)).unwrap_err().to_string();
+    let found = algorithms::prove(&claims, &RankView::flat(ReduceScatter, 0, 3, 0)).unwrap_err().to_string();
     assert_eq!(
         found,
         "rank 0, step 2, block 0 part 0: computes ((x1 + x2) + x0), not one fold in rank order"
@@ -118,7 +118,7 @@ fn a_step_to_no_purpose() {
 #[test]
 fn a_wrong_cost() {
     let claims = Algorithm { cost: |v| Cost { sends: v.nranks - 1, ..(ring::RING.cost)(v) }, ..ring::RING };
-    let found = algorithms::prove(&claims, &View::flat(AllReduce, 0, 4, 0)).unwrap_err().to_string();
+    let found = algorithms::prove(&claims, &RankView::flat(AllReduce, 0, 4, 0)).unwrap_err().to_string();
     assert_eq!(found, "rank 0: declares 3 sends, but has 6");
 }
 

@@ -11,7 +11,7 @@
 
 use super::interpreter::{Call, Operator, SUM, plain, run};
 use crate::algorithms;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::{Collective, Rank};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ fn in_groups(
 ) {
     let mut methods = 0;
     for group in groups(kind, replicas, size) {
-        let view = View::flat(call.collective, 0, group.len() as u32, call.root);
+        let view = RankView::flat(call.collective, 0, group.len() as u32, call.root);
         let able = |method: &&&algorithms::Algorithm| method.refuses(&view).is_none();
         for method in algorithms::ALL.iter().filter(able) {
             let own: Vec<Vec<f64>> = group.iter().map(|&replica| inputs[replica as usize].clone()).collect();

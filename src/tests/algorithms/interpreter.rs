@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::algorithms;
-use crate::plan::{Chunk, Operand, Plan, View};
+use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
 /// A reduction: what is done to each input, between two values, and to the result (with the number of ranks).
@@ -61,8 +61,8 @@ impl Buffers {
 /// The ranks' outputs after the programs have run, or `None` if they get stuck or leave a message over.
 pub fn run(plans: &[Plan], call: &Call, inputs: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let n = plans.len();
-    let views: Vec<View> =
-        (0..n as u32).map(|rank| View::flat(call.collective, rank, n as u32, call.root)).collect();
+    let views: Vec<RankView> =
+        (0..n as u32).map(|rank| RankView::flat(call.collective, rank, n as u32, call.root)).collect();
     let mut buffers: Vec<Buffers> =
         (0..n).map(|r| Buffers::new(call, r as Rank, n as u32, &inputs[r])).collect();
     let mut queues: Vec<VecDeque<Vec<f64>>> = vec![VecDeque::new(); n * n];
@@ -169,7 +169,7 @@ pub fn whole_numbers(nranks: u32, count: usize) -> Vec<Vec<f64>> {
 #[test]
 fn every_method_gives_the_definition_for_every_count_in_place_and_not() {
     for (algorithm, collective, nranks, root) in super::cases(1..=9) {
-        let plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, nranks, root));
+        let plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, root));
         let n = nranks as usize;
         for count in [0, 1, n - 1, n, n + 1, 5 * n + 3] {
             for in_place in [false, true] {

@@ -5,15 +5,17 @@
 
 use super::interpreter::{Call, Operator, SUM, expected, plain, run, whole_numbers};
 use crate::algorithms;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::types::Collective;
 
 /// Run every method that serves the call, and hand each one's outputs to `judge`.
 fn each_method(call: Call, inputs: &[Vec<f64>], judge: impl Fn(&str, Vec<Vec<f64>>)) {
     let mut methods = 0;
     for algorithm in algorithms::candidates(call.collective) {
-        let plans =
-            algorithms::plan_all(algorithm, &View::flat(call.collective, 0, inputs.len() as u32, call.root));
+        let plans = algorithms::plan_all(
+            algorithm,
+            &RankView::flat(call.collective, 0, inputs.len() as u32, call.root),
+        );
         judge(algorithm.name, run(&plans, &call, inputs).expect("the programs finish"));
         methods += 1;
     }

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use super::interpreter::{Call, SUM, expected, run, whole_numbers};
 use crate::algorithms::{self, ALL};
 use crate::plan::check::prove;
-use crate::plan::{Operand, Plan, View};
+use crate::plan::{Operand, Plan, RankView};
 
 /// One change of a rank's program. An index picks a step, a peer or a position in a list.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ proptest! {
         let algorithm = *algorithm.get(ALL);
         let collective = *collective.get(algorithm.serves);
         let root = if collective.rooted() { root.index(nranks as usize) as u32 } else { 0 };
-        let mut plans = algorithms::plan_all(algorithm, &View::flat(collective, 0, nranks, root));
+        let mut plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, root));
         for (rank, change) in &changes {
             apply(change, rank.get_mut(&mut plans));
         }

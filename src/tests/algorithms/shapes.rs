@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::algorithms::{self, ALL, Algorithm};
-use crate::plan::{Plan, Shape, View};
+use crate::plan::{Plan, RankView, Shape};
 use crate::types::{Collective, Rank};
 
 /// Nodes of 1, 2, 4 and 8 ranks.
@@ -20,8 +20,8 @@ const TORI: [Shape; 6] = [
     Shape([4, 2, 1]),
 ];
 
-fn view(collective: Collective, shape: Shape) -> View {
-    View { shape, ..View::flat(collective, 0, shape.nranks(), 0) }
+fn view(collective: Collective, shape: Shape) -> RankView {
+    RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), 0) }
 }
 
 fn find(name: &str) -> &'static Algorithm {

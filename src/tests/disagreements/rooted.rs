@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::algorithms;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::tests::collectives::on_ranks_with;
 use crate::tests::fabric::on_machine;
 use std::sync::Barrier;
@@ -38,7 +38,7 @@ impl Told {
 fn methods(n: u32, collective: Collective) -> impl Iterator<Item = &'static str> {
     algorithms::ALL
         .iter()
-        .filter(move |a| (0..n).all(|root| a.refuses(&View::flat(collective, 0, n, root)).is_none()))
+        .filter(move |a| (0..n).all(|root| a.refuses(&RankView::flat(collective, 0, n, root)).is_none()))
         .map(|a| a.name)
 }
 

@@ -1,14 +1,14 @@
 //! Ranks that wait for one another in a ring, or for somebody who will not come, are told so at once.
 
 use super::{barrier, half, on_machine, timed};
-use crate::comm::Handle;
+use crate::comm::CommHandle;
 use crate::comm::{self, Grouping};
 use crate::error::{Code, Error};
 use crate::types::{Collective, Rank};
 use std::sync::Mutex;
 
 /// Every rank that fails does so with one sentence, which has these parts.
-fn told(n: u32, parts: &[&str], work: impl Fn(Rank, Handle) -> Option<Error> + Sync) {
+fn told(n: u32, parts: &[&str], work: impl Fn(Rank, CommHandle) -> Option<Error> + Sync) {
     let errors = Mutex::new(Vec::new());
     on_machine(n, "dgx-h100", "virtual", "", |rank, comm| {
         let ended = work(rank, comm);

@@ -53,7 +53,7 @@ fn suffer(name: &str, fault: &str) -> [u64; 4] {
             let (_, counters) = comm::fabric_counters(comm).unwrap();
             assert_eq!(counters, expected.counters);
             let (_, account) = comm::fabric_account(comm).unwrap();
-            let sum = |of: fn(&crate::fabric::Counters) -> u64| counters.iter().map(of).sum::<u64>();
+            let sum = |of: fn(&crate::fabric::PortCounters) -> u64| counters.iter().map(of).sum::<u64>();
             let last = expected.exit_ps.iter().max().copied().unwrap();
             *seen.lock().unwrap() = Some([sum(|c| c.errors), sum(|c| c.resends), last, account.trace]);
         }

@@ -2,7 +2,7 @@
 
 use super::one_sided::price;
 use super::{barrier, on_machine};
-use crate::comm::{self, Handle, MailboxConfig, MailboxHandle};
+use crate::comm::{self, CommHandle, MailboxConfig, MailboxHandle};
 use crate::error::{Code, Result};
 use crate::mailbox::{KeyEntry, Mailboxes, Rest, Want};
 use crate::types::Rank;
@@ -15,7 +15,7 @@ const CYCLE: u64 = 4762;
 const HOP: u64 = 19_048 + 10_000;
 const MICROSECOND: u64 = 1_000_000;
 
-fn create(comm: Handle, threads: u32, slots: u32) -> MailboxHandle {
+fn create(comm: CommHandle, threads: u32, slots: u32) -> MailboxHandle {
     comm::mailbox_create(comm, &MailboxConfig { threads, slots, slot_bytes: 64 }).unwrap()
 }
 
@@ -36,12 +36,12 @@ fn receive(mailbox: MailboxHandle, thread: i32) -> Result<Rank> {
     })
 }
 
-fn now(comm: Handle) -> u64 {
+fn now(comm: CommHandle) -> u64 {
     comm::fabric_now(comm).unwrap()
 }
 
 /// A time at which all ranks are, later than what they have done: not all leave a barrier at once.
-fn meet(comm: Handle) -> u64 {
+fn meet(comm: CommHandle) -> u64 {
     barrier(comm).unwrap();
     let next = (now(comm) / (100 * MICROSECOND) + 1) * 100 * MICROSECOND;
     comm::fabric_advance_to(comm, next).unwrap();
@@ -173,7 +173,7 @@ fn who_waits_for_room_goes_on_when_the_receiver_frees_a_slot() {
 }
 
 /// Messages to everybody, to neighbours and by turns, then idleness; each rank dawdles in its own way.
-fn busy(rank: Rank, n: u32, comm: Handle, seed: u64) -> Vec<u64> {
+fn busy(rank: Rank, n: u32, comm: CommHandle, seed: u64) -> Vec<u64> {
     let mailbox = create(comm, 4, 64);
     barrier(comm).unwrap();
     let dawdle = |k: u64| nap(seed ^ (u64::from(rank) + 1 + 64 * k));

@@ -2,10 +2,10 @@
 //! of a wait for one that nobody makes.
 
 use super::{barrier, on_machine, shift};
-use crate::comm::{self, Handle, Transfer};
+use crate::comm::{self, CommHandle, Transfer};
 use crate::error::Code;
 use crate::memory::view::Address;
-use crate::onesided::{Comparison, Domain, SignalOp};
+use crate::onesided::{Comparison, SignalOp, SymmetricMemory};
 use crate::types::{DataType, Rank};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn at(addr: usize) -> Address<'static> {
 }
 
 /// What one message to a rank, or from it, takes on the idle machine.
-pub(super) fn price(comm: Handle, send: bool, peer: Rank, bytes: usize) -> u64 {
+pub(super) fn price(comm: CommHandle, send: bool, peer: Rank, bytes: usize) -> u64 {
     let mut buffer = vec![0u8; bytes];
     let buffer = at(buffer.as_mut_ptr() as usize);
     let (dtype, peer) = (DataType::Uint8, peer as i32);
@@ -28,14 +28,20 @@ pub(super) fn price(comm: Handle, send: bool, peer: Rank, bytes: usize) -> u64 {
 }
 
 /// Symmetric memory of so many bytes, zeroed, in a heap that is made for it.
-fn memory(comm: Handle, bytes: usize) -> usize {
+fn memory(comm: CommHandle, bytes: usize) -> usize {
     comm::shmem_init(comm).unwrap();
     let memory = comm::shmem_alloc(comm, bytes, 64, true).unwrap();
     comm::shmem_barrier(comm, true).unwrap();
     memory
 }
 
-fn put_signal(heap: &Domain, memory: usize, bytes: usize, value: u64, pe: Rank) -> crate::error::Result<()> {
+fn put_signal(
+    heap: &SymmetricMemory,
+    memory: usize,
+    bytes: usize,
+    value: u64,
+    pe: Rank,
+) -> crate::error::Result<()> {
     let source = vec![7u8; bytes];
     let from = at(source.as_ptr() as usize);
     heap.put_signal(at(memory + 64), from, bytes, at(memory), value, SignalOp::Set, pe as i32)
@@ -97,7 +103,7 @@ fn a_get_takes_the_way_there_and_back() {
 }
 
 /// Signals round a ring and across it, waits for any of several, collectives between; each rank dawdles in its own way.
-fn busy(rank: Rank, n: u32, comm: Handle, seed: u64) -> Vec<u64> {
+fn busy(rank: Rank, n: u32, comm: CommHandle, seed: u64) -> Vec<u64> {
     let memory = memory(comm, 64 + 4096);
     let dawdle = |k: u64| {
         let random = (seed ^ (rank as u64 + 1 + 64 * k)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50;

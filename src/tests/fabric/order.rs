@@ -1,7 +1,7 @@
 //! What happens depends on what ranks do, never on when the machine lets them run.
 
 use super::{barrier, on_machine, shift, timed};
-use crate::comm::{self, Grouping, Handle};
+use crate::comm::{self, CommHandle, Grouping};
 use crate::memory::board::{FREE, LOG};
 use crate::types::{Collective, Rank};
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pairs exchange, rings pass, everybody reduces; each rank dawdles in its own way between calls.
-fn busy(rank: Rank, n: u32, comm: Handle, seed: u64) {
+fn busy(rank: Rank, n: u32, comm: CommHandle, seed: u64) {
     let dawdle = |k: u64| {
         let nap =
             (seed ^ (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(k as u32 * 7) % 400;

@@ -3,7 +3,7 @@
 use super::{address, barrier, on_machine, outcome, timed};
 use crate::algorithms;
 use crate::comm::{self, Call, Config, Permute};
-use crate::fabric::Counters;
+use crate::fabric::PortCounters;
 use crate::topology;
 use crate::types::{Collective, DataType, RedOp};
 
@@ -18,7 +18,7 @@ fn counters_tell_what_passed_each_port() {
             named.filter(|(port, c)| port.name.ends_with(end) && c.bytes > 0).count()
         };
         assert_eq!((busy("nic.tx"), busy("nic.rx")), (16, 16));
-        assert!(counters.iter().all(|c: &Counters| c.messages > 0 || c.busy_ps == 0));
+        assert!(counters.iter().all(|c: &PortCounters| c.messages > 0 || c.busy_ps == 0));
     });
 }
 

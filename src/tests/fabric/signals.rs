@@ -1,7 +1,7 @@
 //! Puts and signals in the machine's time.
 
 use super::{address, barrier, on_machine};
-use crate::comm::{self, Awaited, Counter, Handle, Put, Signal, WindowHandle};
+use crate::comm::{self, AwaitedSignals, CommHandle, Counter, Put, Signal, WindowHandle};
 use crate::memory::view::Address;
 use crate::types::{DataType, Rank};
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ const COUNT: usize = 100_000;
 
 /// Memory that others reach: a window over it.
 #[allow(unsafe_code)]
-fn window(comm: Handle) -> (usize, WindowHandle) {
+fn window(comm: CommHandle) -> (usize, WindowHandle) {
     let memory = comm::mem_alloc(COUNT * 4).unwrap();
     // SAFETY: it is freed after the window is deregistered.
     let address = unsafe { Address::from_raw(memory as *const u8) };
@@ -33,7 +33,7 @@ fn a_put_takes_what_its_group_is_priced_at_and_who_waits_goes_on_with_it() {
         on_machine(3, "dgx-h100", clock, "", |rank, comm| {
             let now = || comm::fabric_now(comm).unwrap();
             let await_one = || {
-                comm::wait_signals(comm, vec![Awaited { count: 1, counter: from(0) }], None).unwrap();
+                comm::wait_signals(comm, vec![AwaitedSignals { count: 1, counter: from(0) }], None).unwrap();
             };
             let (memory, window) = window(comm);
             let mut data = vec![rank + 7; COUNT];

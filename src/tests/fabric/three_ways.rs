@@ -3,7 +3,7 @@
 use super::{on_machine, simulated, timed};
 use crate::algorithms;
 use crate::comm;
-use crate::plan::View;
+use crate::plan::RankView;
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
@@ -16,7 +16,7 @@ fn every_method(network: &Network, n: u32, collectives: &[Collective]) -> (Strin
     let shape = network.shape_of(&places);
     let mut algo = Vec::new();
     let methods = collectives.iter().map(|&collective| {
-        let view = View { shape, ..View::flat(collective, 0, n, 0) };
+        let view = RankView { shape, ..RankView::flat(collective, 0, n, 0) };
         let able: Vec<usize> =
             (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
         let ranges = able
@@ -120,7 +120,7 @@ fn auto_takes_what_the_engine_says_is_quickest() {
             moment += 1_000_000_000_000;
             comm::fabric_advance_to(comm, moment).unwrap();
             let took = timed(rank, 16, comm, Collective::AllReduce, count);
-            let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 16, 0) };
+            let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 16, 0) };
             let quickest = (0..algorithms::ALL.len())
                 .filter(|&m| algorithms::ALL[m].refuses(&view).is_none())
                 .map(|m| simulated(&network, 16, m, Collective::AllReduce, count))

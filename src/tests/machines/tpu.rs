@@ -90,11 +90,17 @@ fn a_v5e_chip_sends_to_powers_of_two_only_and_plans_must_keep_to_it() {
         assert_eq!(route(0, to).is_ok(), served, "{to}");
     }
     let refused = |method: &str| {
-        let view = View { shape: network.shape, ..View::flat(Collective::AllReduce, 0, 256, 0) };
+        let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 256, 0) };
         let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
         let places: Vec<u32> = (0..256).collect();
-        let call =
-            Call { plans: &plans, places: &places, view, count: 1 << 20, size: 4, slice_bytes: u64::MAX };
+        let call = PricedCall {
+            plans: &plans,
+            places: &places,
+            view,
+            count: 1 << 20,
+            size: 4,
+            slice_bytes: u64::MAX,
+        };
         engine::price(&network, &call, &[0; 256]).err().map(|why| why.message)
     };
     assert_eq!(refused("torus"), None);

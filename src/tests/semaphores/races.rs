@@ -1,10 +1,10 @@
 //! Two ranks write to the same bytes of a third: reported where nothing orders them, and only there.
 
 use super::{REGULAR, at, barrier, made, says, signal, wait};
-use crate::comm::{self, Call, Handle, RemoteCopy, Transfer};
+use crate::comm::{self, Call, CommHandle, RemoteCopyCall, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
-use crate::onesided::semaphore::Kind;
+use crate::onesided::semaphore::SemaphoreUnit;
 use crate::onesided::{Atomic, AtomicOp, Comparison, Device, Races, SignalOp, Strided};
 use crate::tests::collectives::on_ranks;
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -12,7 +12,7 @@ use std::sync::Barrier;
 
 /// Three ranks whose writes are checked as `PENNY_CHECK=race` has it, and 256 bytes of symmetric memory. `apart` brings the
 /// ranks' threads into an order of which the library knows nothing.
-fn checked(work: impl Fn(Rank, Handle, usize, &dyn Fn()) + Sync) {
+fn checked(work: impl Fn(Rank, CommHandle, usize, &dyn Fn()) + Sync) {
     let apart = Barrier::new(3);
     on_ranks(3, |me, comm| {
         comm::shmem_init(comm).unwrap();
@@ -32,7 +32,7 @@ fn checked(work: impl Fn(Rank, Handle, usize, &dyn Fn()) + Sync) {
     });
 }
 
-fn put(comm: Handle, to: usize, bytes: usize, rank: i32) -> Result<()> {
+fn put(comm: CommHandle, to: usize, bytes: usize, rank: i32) -> Result<()> {
     let source = [7u8; 256];
     comm::shmem(comm, |heap| heap.put(at(to), at(source.as_ptr() as usize), bytes, rank))
 }
@@ -75,7 +75,7 @@ fn a_barrier_that_both_have_left_orders_nothing_that_comes_after_it() {
 }
 
 /// Rank 0 writes, `tell`s rank 1, which `hear`s it and may write then.
-fn ordered(tell: impl Fn(Handle, usize) + Sync, hear: impl Fn(Handle, usize) + Sync) {
+fn ordered(tell: impl Fn(CommHandle, usize) + Sync, hear: impl Fn(CommHandle, usize) + Sync) {
     checked(|me, comm, memory, apart| match me {
         0 => {
             put(comm, memory, 8, 2).unwrap();
@@ -120,7 +120,7 @@ fn signals_semaphores_elements_and_atomic_operations_order_writers() {
         },
         |comm, memory| {
             let eq = Comparison::Eq;
-            let words = |heap: &crate::onesided::Domain| {
+            let words = |heap: &crate::onesided::SymmetricMemory| {
                 heap.words(flag(memory), 1, None, eq, value, DataType::Uint64)?
                     .wait(crate::onesided::Several::All)
             };
@@ -185,11 +185,12 @@ fn collectives_and_transfers_order_writers() {
 #[test]
 fn remote_copies_and_strided_puts_are_writes_too() {
     checked(|me, comm, memory, apart| {
-        let (send, recv) = (made(comm, Kind::Dma, "sent", 1), made(comm, Kind::Dma, "come", 1));
+        let (send, recv) =
+            (made(comm, SemaphoreUnit::Dma, "sent", 1), made(comm, SemaphoreUnit::Dma, "come", 1));
         let go = made(comm, REGULAR, "go", 1);
         let word = [5u64; 2];
         let src = at(word.as_ptr() as usize);
-        let copy = RemoteCopy {
+        let copy = RemoteCopyCall {
             src,
             dst: at(memory + 32),
             bytes: 16,

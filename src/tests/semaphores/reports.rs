@@ -1,15 +1,15 @@
 //! Semaphores that are left, awaited in vain, or called for by ranks that disagree: what is told.
 
 use super::{REGULAR, at, barrier, made, says, signal, wait, with_heaps};
-use crate::comm::{self, Config, Handle, RemoteCopy};
+use crate::comm::{self, CommHandle, Config, RemoteCopyCall};
 use crate::error::Code;
 use crate::onesided::Device;
-use crate::onesided::semaphore::Kind;
+use crate::onesided::semaphore::SemaphoreUnit;
 use crate::types::Rank;
 use std::sync::{Barrier, Mutex};
 
 /// `n` ranks that end as the work says, and wait no longer than `timeout_ms`.
-fn patient(n: u32, timeout_ms: u64, work: impl Fn(Rank, Handle) + Sync) {
+fn patient(n: u32, timeout_ms: u64, work: impl Fn(Rank, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
@@ -50,7 +50,7 @@ fn a_semaphore_that_is_not_0_is_reported_where_it_ends_and_once() {
     // One wait too few on rank 1, told by whoever ends the semaphore: itself, the heap, or the communicator.
     for end in ["destroy", "heap", "finalize", "communicator"] {
         patient(2, 60_000, |me, comm| {
-            let (sem, fine) = (made(comm, REGULAR, "capacity", 3), made(comm, Kind::Dma, "fine", 1));
+            let (sem, fine) = (made(comm, REGULAR, "capacity", 3), made(comm, SemaphoreUnit::Dma, "fine", 1));
             if me == 0 {
                 signal(sem, 2, 4, 1).unwrap();
             }
@@ -88,12 +88,12 @@ fn a_semaphore_that_is_not_0_is_reported_where_it_ends_and_once() {
 #[test]
 fn bytes_that_nobody_awaited_and_a_barrier_that_was_left_open_are_listed_with_the_rest() {
     patient(2, 60_000, |me, comm| {
-        let dma = made(comm, Kind::Dma, "recv", 1);
+        let dma = made(comm, SemaphoreUnit::Dma, "recv", 1);
         let open = comm::barrier_semaphore(comm, 7).unwrap();
         let mut word = 0u64;
         let src = at(&raw mut word as usize);
         let device = Device::Logical(me as i32);
-        let copy = RemoteCopy { src, dst: src, bytes: 8, send: None, recv: (dma, 0), device };
+        let copy = RemoteCopyCall { src, dst: src, bytes: 8, send: None, recv: (dma, 0), device };
         comm::remote_copy(comm, &copy, |copy| copy.start()).unwrap();
         signal(open, 0, 1, 1 - me).unwrap();
         barrier(comm);

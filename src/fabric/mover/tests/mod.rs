@@ -4,7 +4,7 @@ mod orders;
 mod published;
 mod timed;
 
-use super::channel::{Setup, Signal, Termination};
+use super::channel::{Setup, SignalMode, Termination};
 use super::end::Side;
 use super::parameters::Parameters;
 use crate::topology;
@@ -15,7 +15,7 @@ fn parameters(machine: &str) -> Parameters {
     Parameters::wormhole(network.classes[0].clone())
 }
 
-const SIGNALS: [Signal; 2] = [Signal::Merged, Signal::Separate];
+const SIGNALS: [SignalMode; 2] = [SignalMode::Merged, SignalMode::Separate];
 const TERMINATIONS: [Termination; 2] = [Termination::MessageCount, Termination::WorkerInitiated];
 
 fn setup(sender: Side, messages: u64, buffers: u32) -> Setup {

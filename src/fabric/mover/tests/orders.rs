@@ -1,13 +1,13 @@
 //! No order of events loses a byte, and every order ends.
 
 use super::*;
-use crate::fabric::mover::fault::Fault;
-use crate::fabric::mover::link::{Event, Link, Mistake};
+use crate::fabric::mover::fault::ProtocolFault;
+use crate::fabric::mover::link::{EthernetLink, LinkEvent, Mistake};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
 /// What every state keeps to.
-fn check(link: &Link) {
+fn check(link: &EthernetLink) {
     for channel in &link.channels {
         let (s, r) = (&channel.sender, &channel.receiver);
         let buffers = u64::from(channel.setup.buffers);
@@ -20,7 +20,7 @@ fn check(link: &Link) {
 }
 
 /// At the end every worker has read all, once and in order, and nothing is left.
-fn check_end(link: &Link) {
+fn check_end(link: &EthernetLink) {
     assert!(link.is_finished(), "nothing happens any more, and it has not ended: {link:?}");
     assert!(link.is_empty(), "something is left: {link:?}");
     for (id, channel) in (0..).zip(&link.channels) {
@@ -30,7 +30,7 @@ fn check_end(link: &Link) {
 }
 
 /// All states that any order reaches; the first fault, if there is one.
-fn explore(first: Link) -> Result<usize, Fault> {
+fn explore(first: EthernetLink) -> Result<usize, ProtocolFault> {
     let mut known = HashSet::from([first.clone()]);
     let mut open = vec![first];
     while let Some(link) = open.pop() {
@@ -50,14 +50,14 @@ fn explore(first: Link) -> Result<usize, Fault> {
     Ok(known.len())
 }
 
-fn check_unless_broken(link: &Link) {
+fn check_unless_broken(link: &EthernetLink) {
     if link.mistake.is_none() {
         check(link);
     }
 }
 
-fn small(setups: &[Setup], signal: Signal, termination: Termination) -> Link {
-    Link::new(&parameters("n300"), setups, signal, termination).expect("it fits")
+fn small(setups: &[Setup], signal: SignalMode, termination: Termination) -> EthernetLink {
+    EthernetLink::new(&parameters("n300"), setups, signal, termination).expect("it fits")
 }
 
 #[test]
@@ -86,25 +86,25 @@ fn every_order_of_a_channel_of_two_buffers_ends_with_nothing_left() {
 fn every_broken_rule_is_found_in_some_order() {
     use Side::{Far, Near};
     let faults = |mistake, setups: &[Setup]| {
-        let mut link = small(setups, Signal::Separate, Termination::MessageCount);
+        let mut link = small(setups, SignalMode::Separate, Termination::MessageCount);
         link.mistake = Some(mistake);
         explore(link).expect_err("a fault")
     };
     let one = [setup(Near, 2, 1)];
-    assert_eq!(faults(Mistake::SignalOvertakes, &one), Fault::NotThere { channel: 0, message: 0 });
-    assert_eq!(faults(Mistake::AckOvertakes, &one), Fault::DoneBeforeAck { channel: 0 });
-    assert_eq!(faults(Mistake::OneSource, &one), Fault::DoneBeforeAck { channel: 0 });
-    assert_eq!(faults(Mistake::NoCredits, &one), Fault::Overwritten { channel: 0, message: 1 });
+    assert_eq!(faults(Mistake::SignalOvertakes, &one), ProtocolFault::NotThere { channel: 0, message: 0 });
+    assert_eq!(faults(Mistake::AckOvertakes, &one), ProtocolFault::DoneBeforeAck { channel: 0 });
+    assert_eq!(faults(Mistake::OneSource, &one), ProtocolFault::DoneBeforeAck { channel: 0 });
+    assert_eq!(faults(Mistake::NoCredits, &one), ProtocolFault::Overwritten { channel: 0, message: 1 });
     let nobody = faults(Mistake::NoDraining, &one);
-    assert_eq!(nobody, Fault::NobodyThere { side: Near });
+    assert_eq!(nobody, ProtocolFault::NobodyThere { side: Near });
     let nobody = faults(Mistake::NoHandshake, &one);
-    assert_eq!(nobody, Fault::NobodyThere { side: Far });
+    assert_eq!(nobody, ProtocolFault::NobodyThere { side: Far });
 }
 
 #[test]
 fn a_channel_goes_through_the_states_of_the_guide() {
     use crate::fabric::mover::channel::State::*;
-    let mut link = small(&[setup(Side::Near, 1, 1)], Signal::Merged, Termination::MessageCount);
+    let mut link = small(&[setup(Side::Near, 1, 1)], SignalMode::Merged, Termination::MessageCount);
     let mut seen = vec![link.states(0)];
     // The first event that can happen, always.
     while let Some(&event) = link.events().first() {
@@ -128,20 +128,20 @@ fn a_channel_goes_through_the_states_of_the_guide() {
 
 #[test]
 fn a_payload_waits_for_the_far_program_to_begin() {
-    let mut link = small(&[setup(Side::Near, 1, 1)], Signal::Merged, Termination::MessageCount);
-    let begin = Event::Start(Side::Far);
+    let mut link = small(&[setup(Side::Near, 1, 1)], SignalMode::Merged, Termination::MessageCount);
+    let begin = LinkEvent::Start(Side::Far);
     while let Some(&event) = link.events().iter().find(|&&event| event != begin) {
         link.apply(event).expect("no fault");
     }
     assert_eq!(link.events(), [begin]);
-    assert!(!link.can(Event::Fill(0)) && link.is_empty());
+    assert!(!link.can(LinkEvent::Fill(0)) && link.is_empty());
 }
 
 #[test]
 fn what_does_not_fit_is_refused_with_the_remedy() {
     let p = parameters("n300");
     let said = |setups: &[Setup], termination| {
-        Link::new(&p, setups, Signal::Merged, termination).expect_err("it does not fit").message
+        EthernetLink::new(&p, setups, SignalMode::Merged, termination).expect_err("it does not fit").message
     };
     let with = |bytes| Setup { bytes, ..setup(Side::Near, 1, 1) };
     assert_eq!(
@@ -176,7 +176,7 @@ proptest! {
     ) {
         let parameters = Parameters { queues, queue_commands, ..parameters("t3000") };
         let (signal, termination) = (SIGNALS[usize::from(separate)], TERMINATIONS[usize::from(by_worker)]);
-        let mut link = Link::new(&parameters, &setups, signal, termination).expect("it fits");
+        let mut link = EthernetLink::new(&parameters, &setups, signal, termination).expect("it fits");
         let mut outages = outages;
         let mut choices = choices.iter().cycle();
         loop {
@@ -188,7 +188,7 @@ proptest! {
             // One in eight: the link goes down, as often as it may.
             if choice % 8 == 7 && outages > 0 {
                 outages -= 1;
-                link.apply(Event::GoDown).expect("no fault");
+                link.apply(LinkEvent::GoDown).expect("no fault");
                 check(&link);
                 continue;
             }

@@ -18,9 +18,9 @@ const MACHINES: [&str; 3] = ["n300", "t3000", "galaxy"];
 fn a_ping_round_eight_chips_takes_690_ns_a_hop_and_650_with_the_signal_merged() {
     for machine in MACHINES {
         let p = parameters(machine);
-        assert_near(ns(ring_ps(&p, 8, 16, 1, Signal::Separate).unwrap()) / 8.0, 690.0);
-        assert_near(ns(ring_ps(&p, 8, 16, 1, Signal::Merged).unwrap()) / 8.0, 650.0);
-        assert_near(ns(ring_ps(&p, 8, 16, 1, Signal::Merged).unwrap()), 5200.0);
+        assert_near(ns(ring_ps(&p, 8, 16, 1, SignalMode::Separate).unwrap()) / 8.0, 690.0);
+        assert_near(ns(ring_ps(&p, 8, 16, 1, SignalMode::Merged).unwrap()) / 8.0, 650.0);
+        assert_near(ns(ring_ps(&p, 8, 16, 1, SignalMode::Merged).unwrap()), 5200.0);
     }
 }
 
@@ -38,7 +38,7 @@ fn one_way_takes_530_to_620_ns_and_back_again_about_1100() {
                 assert!((530.0..=620.0).contains(&half), "{bytes} B: {half}");
             }
         }
-        assert_near(ns(round_trip_ps(&p, 16, Signal::Merged).unwrap()), 1100.0);
+        assert_near(ns(round_trip_ps(&p, 16, SignalMode::Merged).unwrap()), 1100.0);
     }
 }
 
@@ -63,16 +63,19 @@ fn the_data_mover_reaches_95_per_cent_with_the_packets_that_are_recommended() {
     let p = parameters("t3000");
     for bytes in [4096, 8192, 16384] {
         let channels = p.room_for(bytes);
-        let share = utilisation(&p, bytes, channels, Signal::Merged, Directions::One).unwrap();
+        let share = utilisation(&p, bytes, channels, SignalMode::Merged, Directions::One).unwrap();
         assert!(share > 0.95, "{bytes} B over {channels} channels: {share}");
         // 23.5 GB/s of 25 were measured.
-        assert_near(utilisation(&p, bytes, channels, Signal::Merged, Directions::Both).unwrap(), 23.5 / 25.0);
+        assert_near(
+            utilisation(&p, bytes, channels, SignalMode::Merged, Directions::Both).unwrap(),
+            23.5 / 25.0,
+        );
     }
     // Below 4 KB the channels are too few and the core too slow.
     let shares: Vec<f64> = [256, 1024, 2048, 4096]
         .into_iter()
         .map(|bytes| {
-            utilisation(&p, bytes, 30.min(p.room_for(bytes)), Signal::Merged, Directions::Both).unwrap()
+            utilisation(&p, bytes, 30.min(p.room_for(bytes)), SignalMode::Merged, Directions::Both).unwrap()
         })
         .collect();
     assert!(shares.is_sorted() && shares[1] < 0.8, "{shares:?}");
@@ -91,10 +94,11 @@ fn more_channels_and_a_merged_signal_never_slow_a_link_down() {
     for bytes in [1024, 4096, 16384] {
         let most = p.room_for(bytes);
         let share = |channels, signal| utilisation(&p, bytes, channels, signal, Directions::One).unwrap();
-        let shares: Vec<f64> = [1, 2, 4].map(|channels| share(channels.min(most), Signal::Merged)).into();
+        let shares: Vec<f64> = [1, 2, 4].map(|channels| share(channels.min(most), SignalMode::Merged)).into();
         assert!(shares.is_sorted(), "{bytes} B: {shares:?}");
         for channels in [1, 2, 4] {
-            let (merged, apart) = (share(channels, Signal::Merged), share(channels, Signal::Separate));
+            let (merged, apart) =
+                (share(channels, SignalMode::Merged), share(channels, SignalMode::Separate));
             assert!(merged >= apart, "{bytes} B over {channels}: {merged} and {apart}");
         }
     }
@@ -102,8 +106,8 @@ fn more_channels_and_a_merged_signal_never_slow_a_link_down() {
 
 #[test]
 fn the_general_engine_takes_as_long_for_a_hop() {
-    use crate::fabric::{Call, engine};
-    use crate::plan::{Chunk, Plan, View};
+    use crate::fabric::{PricedCall, engine};
+    use crate::plan::{Chunk, Plan, RankView};
     use crate::types::Collective;
     for machine in MACHINES {
         let network = topology::open(machine).unwrap();
@@ -111,10 +115,13 @@ fn the_general_engine_takes_as_long_for_a_hop() {
         let mut plans = vec![Plan::new(1); n as usize];
         plans[0].copy_send(Chunk::part(0), 1);
         plans[1].recv_copy(0, Chunk::part(0));
-        let view = View::flat(Collective::Broadcast, 0, n, 0);
+        let view = RankView::flat(Collective::Broadcast, 0, n, 0);
         let places: Vec<u32> = (0..n).collect();
-        let call = Call { plans: &plans, places: &places, view, count: 16, size: 1, slice_bytes: 0 };
+        let call = PricedCall { plans: &plans, places: &places, view, count: 16, size: 1, slice_bytes: 0 };
         let hop_ps = engine::price(&network, &call, &vec![0; n as usize]).unwrap().exit_ps[1];
-        assert_near(ns(hop_ps), ns(ring_ps(&parameters(machine), 8, 16, 1, Signal::Merged).unwrap()) / 8.0);
+        assert_near(
+            ns(hop_ps),
+            ns(ring_ps(&parameters(machine), 8, 16, 1, SignalMode::Merged).unwrap()) / 8.0,
+        );
     }
 }

@@ -46,7 +46,7 @@ fn pings_at_once_take_longer_than_one_and_less_than_one_after_the_other() {
         }
     }
     // A hop is a hop, however long the ring.
-    let ring = |chips: u32| ring_ps(&p, chips, 16, 1, Signal::Merged).unwrap();
+    let ring = |chips: u32| ring_ps(&p, chips, 16, 1, SignalMode::Merged).unwrap();
     assert_eq!(ring(12) * 8, ring(8) * 12);
 }
 
@@ -55,8 +55,9 @@ fn nothing_is_sent_before_the_later_program_has_begun() {
     let p = parameters("n300");
     for late in [[0, 9_000_000], [9_000_000, 0]] {
         let mut works = Clockwork::new(&p);
-        let link =
-            works.link(&[setup(Side::Far, 1, 1)], Signal::Merged, Termination::MessageCount, late).unwrap();
+        let link = works
+            .link(&[setup(Side::Far, 1, 1)], SignalMode::Merged, Termination::MessageCount, late)
+            .unwrap();
         works.offer(At { link, channel: 0 }, 0);
         works.run().unwrap();
         assert!(works.is_finished());
