@@ -24,11 +24,11 @@
 mod ancestry;
 mod attendance;
 mod client;
-mod door;
 mod frame;
-mod guest;
+mod id;
 pub mod launcher;
-mod meeting;
+mod rank_connection;
+mod rendezvous;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 pub use attendance::Attendance;
-pub use door::create_id;
 pub use frame::MAX_INFO;
+pub use id::create_id;
 
 /// The largest communicator.
 pub const MAX_RANKS: u32 = 1024;
@@ -147,7 +147,7 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
 
 fn ticket(place: &MeetingPlace) -> Result<client::Invitation> {
     Ok(match place {
-        MeetingPlace::Id(id) => door::decode(id)?,
+        MeetingPlace::Id(id) => id::decode(id)?,
         MeetingPlace::Derived(place) => {
             let (name, secret) = (place.name.clone(), frame::Secret(place.secret));
             client::Invitation { name, serial: 0, secret, creator: None }

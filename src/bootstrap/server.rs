@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
-use super::guest::{RankConnection, Stage};
-use super::meeting::{Rendezvous, refused_by, same_build};
+use super::rank_connection::{RankConnection, Stage};
+use super::rendezvous::{Rendezvous, refused_by, same_build};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};

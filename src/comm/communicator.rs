@@ -1,13 +1,13 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
-use super::call::{Call, Checked};
-use super::immediate::remember_failure;
-use super::registered::Registrations;
+use super::calls::collective::{Call, Checked};
+use super::calls::immediate::remember_failure;
+use super::onesided::registered::Registrations;
+use super::onesided::signals::SignalCounters;
+use super::onesided::symmetric::Symmetric;
+use super::onesided::window::Windows;
 use super::registry::CommHandle;
 use super::shared::{CommShared, Origin};
-use super::signals::SignalCounters;
-use super::symmetric::Symmetric;
-use super::window::Windows;
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, PeerProgress, PreparedCall, direct};
 use crate::fabric::live::{Placement, PlacementView};

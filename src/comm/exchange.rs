@@ -1,6 +1,6 @@
 //! What the ranks of a communicator tell each other for the library's own sake, and what comes to light meanwhile.
 
-use super::call::{Call, Checked};
+use super::calls::collective::{Call, Checked};
 use super::communicator::CommCore;
 use crate::error::{Code, Error, Result};
 use crate::memory::view::{Address, Payload};

@@ -5,7 +5,7 @@
 //! to it any more: after all have closed theirs, or after all have left.
 
 use super::communicator::CommCore;
-use super::lease::DeferredFree;
+use super::onesided::deferred_free::DeferredFree;
 use super::registry::{self, CommHandle};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, MailboxKind, Objects, Remembered};

@@ -2,70 +2,54 @@
 //!
 //! This is Penny's Rust interface; `ffi` is a thin C coat over it.
 
-mod batch;
-mod call;
-mod child;
+mod calls;
 mod communicator;
 mod config;
-mod declared;
 mod exchange;
 mod group;
-mod immediate;
-mod introduction;
-mod joining;
-mod lease;
-mod life;
+mod join;
 mod mailbox;
-mod permute;
-mod registered;
+mod onesided;
 mod registry;
-mod remote_copy;
-mod semaphore;
 mod shared;
-mod shmem;
-mod signals;
 mod stream;
-mod symmetric;
-mod team;
 mod timed;
-mod transfer;
-mod window;
 
-pub use batch::Queued;
-pub use call::Call;
-pub use child::Grouping;
-pub use config::Config;
-pub use immediate::{
+pub use calls::collective::Call;
+pub use calls::immediate::{
     check, collective_now, failures, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
     remember_failure, simulate_together, split_now, together, transfer_now, transfers_now,
 };
+pub use calls::permute::Permute;
+pub use calls::point_to_point::Transfer;
+pub use config::Config;
+pub use group::batch::Queued;
+pub use join::split::Grouping;
+pub use join::team::{team_split_2d, team_split_strided, team_translate};
 pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};
-pub use permute::Permute;
-pub use registry::CommHandle;
-pub use remote_copy::{RemoteCopyCall, remote_copy};
-pub use semaphore::{
+pub use onesided::remote_copy::{RemoteCopyCall, remote_copy};
+pub use onesided::semaphore::{
     SemaphoreHandle, barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy,
 };
-pub use shmem::*;
-pub use signals::{
+pub use onesided::shmem::*;
+pub use onesided::signals::{
     AwaitedSignals, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal,
     wait_signals,
 };
+pub use onesided::window::{WindowHandle, window_buffer, window_deregister, window_register};
+pub use registry::CommHandle;
 pub use stream::{
     EventHandle, StreamHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_record,
     event_synchronize, stream_create, stream_destroy, stream_host_function, stream_query, stream_synchronize,
     stream_wait_event,
 };
-pub use team::{team_split_2d, team_split_strided, team_translate};
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
-pub use transfer::Transfer;
-pub use window::{WindowHandle, window_buffer, window_deregister, window_register};
 
 pub use crate::sys::interrupt::set as set_interrupt_check;
 
-use batch::Batch;
-use child::{PendingSplit, SplitArgs};
-use joining::{Joining, PendingInit};
+use group::batch::Batch;
+use join::pending::{Joining, PendingInit};
+use join::split::{PendingSplit, SplitArgs};
 use registry::Entry;
 
 use crate::bootstrap::{self, UniqueId};
@@ -92,7 +76,7 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
         group::add_joining(Joining::Newcomer(newcomer));
         return Ok(handle);
     }
-    life::init_rank(nranks, id, rank, config)
+    join::init_rank(nranks, id, rank, config)
 }
 /// The communicator of the caller's group, where the ranks of `parent` are divided into groups of `size`, which must
 /// divide their number; for [`Grouping::All`] it is 0 or that number. Ranks keep their order, and the parent's settings
@@ -119,7 +103,7 @@ fn bear(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
         let birth = PendingSplit::new(parent, wish).inspect_err(group::fail)?;
         return Ok(group::add_joining(Joining::Birth(birth)));
     }
-    child::child(parent, wish)
+    join::split::child(parent, wish)
 }
 /// The members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
 /// was not made from another.
@@ -128,11 +112,11 @@ pub fn parent_ranks(comm: CommHandle) -> Result<Option<Vec<Rank>>> {
 }
 /// `n` ranks in this process, one communicator each.
 pub fn init_all(n: i32) -> Result<Vec<CommHandle>> {
-    life::init_all(n)
+    join::init_all(n)
 }
 /// Join the communicator of all processes of this launch (mpirun, mpiexec, srun, torchrun, `penny run`).
 pub fn init_from_env(config: &Config) -> Result<CommHandle> {
-    life::init_from_env(config)
+    join::init_from_env(config)
 }
 /// Finish what is under way; the handle then only serves [`destroy`].
 pub fn finalize(comm: CommHandle) -> Result<()> {
@@ -140,11 +124,11 @@ pub fn finalize(comm: CommHandle) -> Result<()> {
 }
 /// Free the communicator.
 pub fn destroy(comm: CommHandle) -> Result<()> {
-    life::destroy(comm)
+    join::destroy(comm)
 }
 /// Make every rank's current and future calls fail, then free it. May be called while another thread is inside a call.
 pub fn abort(comm: CommHandle) -> Result<()> {
-    life::abort(comm)
+    join::abort(comm)
 }
 /// The communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
 pub fn async_error(comm: CommHandle) -> Result<Code> {
@@ -209,7 +193,7 @@ pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<S
         transfer.check(user_rank(comm)?, count(comm)?)?;
         return later(stream, Queued::Transfer(comm, *transfer));
     }
-    registry::enter(comm, |c| transfer::run(c, std::slice::from_ref(transfer), false))
+    registry::enter(comm, |c| calls::point_to_point::run(c, std::slice::from_ref(transfer), false))
 }
 /// Run a permutation, or queue it as [`collective`] does.
 pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
@@ -239,7 +223,7 @@ pub fn group_simulate_end() -> Result<u64> {
 pub fn mem_alloc(bytes: usize) -> Result<usize> {
     heap::mine()?.alloc(bytes).or_else(|full| {
         // What ranks that failed left behind is free once the others know.
-        lease::sweep();
+        onesided::deferred_free::sweep();
         heap::mine()?.alloc(bytes).map_err(|_| full)
     })
 }

@@ -1,8 +1,8 @@
 //! What a communicator shows to threads that are not inside: its ancestry, its rank's clock, its failures.
 
 use super::config::Config;
+use super::onesided::semaphore::SemaphoreHome;
 use super::registry::CommHandle;
-use super::semaphore::SemaphoreHome;
 use super::stream::CallTurns;
 use crate::error::{Error, Result};
 use crate::fabric::live::Participant;

@@ -1,10 +1,10 @@
 //! Calls of ranks that stand on a declared machine: posted before their bytes move, and done when the machine would be.
 
-use super::batch::Joint;
-use super::call::{Call, Checked};
+use super::calls::collective::{Call, Checked};
+use super::calls::point_to_point::Transfer;
 use super::communicator::CommCore;
+use super::group::batch::Joint;
 use super::registry::{self, CommHandle};
-use super::transfer::Transfer;
 use crate::error::{Code, Error, Result};
 use crate::fabric::PortCounters;
 use crate::fabric::live::{CallSpec, ClockStats, Participant, Post, What};

@@ -10,9 +10,9 @@
 mod cut;
 pub mod direct;
 mod few;
-mod ledger;
+mod peer_progress;
 
-pub use ledger::PeerProgress;
+pub use peer_progress::PeerProgress;
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, Dest, Fold, FoldSource};

@@ -14,14 +14,9 @@
 //! ```
 
 pub mod engine;
-mod faults;
+pub mod ethernet;
 pub mod live;
-pub mod mover;
-mod port;
 pub mod pricer;
-mod program;
-mod queue;
-mod running;
 pub mod shortcuts;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@
 //! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
 
 use super::engine::Engine;
-use super::running::too_long;
+use super::engine::running::too_long;
 use super::{CallTimes, PortCounters, PortState, SharedCall};
 use crate::error::Result;
 use crate::plan::Plan;

@@ -39,8 +39,8 @@ mod copy;
 mod isa;
 #[cfg(test)]
 pub(crate) mod oracle;
-mod rest;
 mod small;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod unary;

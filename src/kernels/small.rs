@@ -6,7 +6,7 @@
 use super::FoldSource;
 use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
-use super::rest;
+use super::tail;
 use super::unary::{Divide, Map, Same, Square};
 use std::mem::MaybeUninit;
 
@@ -73,7 +73,7 @@ pub unsafe fn fold<L, C, O, M>(
             }
             let mut codes = [0; WORDS];
             C::store(codes.as_mut_ptr().cast(), divided(acc, divisor));
-            rest::write(out.add(whole * size), codes, bytes);
+            tail::write(out.add(whole * size), codes, bytes);
         }
     }
 }
@@ -147,7 +147,7 @@ where
 unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &FoldSource<'_>, offset: usize, bytes: usize) -> L {
     // SAFETY: the caller's promise; the words hold a step of any format.
     unsafe {
-        let codes = rest::read::<WORDS>(source.view.addr().add(offset), bytes);
+        let codes = tail::read::<WORDS>(source.view.addr().add(offset), bytes);
         mapped::<L, M>(C::load(codes.as_ptr().cast()), source.raw)
     }
 }

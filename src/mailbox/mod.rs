@@ -29,6 +29,7 @@
 //! end, or the deadline.
 
 mod idle;
+mod idle_wait;
 mod key;
 #[cfg(all(loom, test))]
 #[allow(unsafe_code)]
@@ -36,16 +37,15 @@ mod models;
 mod planted;
 mod queues;
 mod receive;
-mod rest;
-mod seat;
 mod send;
 mod set;
 mod slots;
+mod thread_state;
 mod timed;
 
+pub use idle_wait::{Rest, Want};
 pub use key::{KeyEntry, KeyId};
 pub use receive::Message;
-pub use rest::{Rest, Want};
 pub use set::{Mailboxes, prepare};
 
 #[cfg(test)]

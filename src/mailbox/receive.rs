@@ -1,7 +1,7 @@
 //! Receiving, and being done with what was received.
 
-use super::seat::ThreadGuard;
 use super::set::{AwaitedRanks, Mailboxes};
+use super::thread_state::ThreadGuard;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::mailbox::FLIT;

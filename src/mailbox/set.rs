@@ -1,7 +1,7 @@
 //! All mailboxes of a communicator, as one rank sees them.
 
 use super::key::Keys;
-use super::seat::{Refusal, ThreadGuard, ThreadState};
+use super::thread_state::{Refusal, ThreadGuard, ThreadState};
 use crate::error::{Error, Result};
 use crate::fabric::live::PlacementView;
 use crate::kernels;

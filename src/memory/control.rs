@@ -12,7 +12,7 @@ pub mod signals;
 use super::segment::{Segment, ShmSafe};
 use super::view::Payload;
 use crate::error::Result;
-use crate::sync::bell::{Doorbell, Sleepers};
+use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;

@@ -13,7 +13,7 @@ use super::heap::PeerHeap;
 use super::segment::{Segment, ShmSafe};
 use super::view::Payload;
 use crate::error::{Error, Result};
-use crate::sync::bell::{Doorbell, Sleepers};
+use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::model::{AtomicU32, AtomicU64};
 use crate::types::Rank;
 

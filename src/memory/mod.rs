@@ -5,7 +5,7 @@
 
 mod alias;
 pub mod arena;
-pub mod board;
+pub mod clock_segment;
 pub mod control;
 pub mod heap;
 pub mod mailbox;

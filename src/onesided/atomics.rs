@@ -1,6 +1,6 @@
 //! Atomic operations on words of other ranks' memory.
 
-use super::domain::SymmetricMemory;
+use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;

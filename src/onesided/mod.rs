@@ -17,7 +17,6 @@
 //! What a program may rely on is less, and is what the documentation of the C functions says.
 
 mod atomics;
-mod domain;
 mod mesh;
 mod put;
 mod race;
@@ -25,15 +24,16 @@ mod region;
 mod remote_copy;
 pub mod semaphore;
 mod signal;
+mod symmetric_memory;
 mod timed;
 mod wait;
 
 pub use atomics::{Atomic, AtomicOp, answer, operand};
-pub use domain::SymmetricMemory;
 pub use mesh::{Device, MESH_DIMS, Mesh};
 pub use put::{Strided, copy_across};
 pub use race::Races;
 pub use region::Region;
 pub use remote_copy::{ByteSemaphore, RemoteCopy};
 pub use signal::SignalOp;
+pub use symmetric_memory::SymmetricMemory;
 pub use wait::{Comparison, Several};

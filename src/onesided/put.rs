@@ -1,8 +1,8 @@
 //! Puts and gets: blocks, elements, strides, and a block with its signal.
 
-use super::domain::{HeapPlace, SymmetricMemory};
 use super::race::Operation;
 use super::signal::SignalOp;
+use super::symmetric_memory::{HeapPlace, SymmetricMemory};
 use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::kernels;

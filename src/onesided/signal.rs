@@ -1,6 +1,6 @@
 //! Signals: words by which a put says that it has come.
 
-use super::domain::SymmetricMemory;
+use super::symmetric_memory::SymmetricMemory;
 use super::timed::WORD;
 use super::wait::Comparison;
 use crate::error::Result;

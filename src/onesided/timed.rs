@@ -1,6 +1,6 @@
 //! One-sided access of ranks that stand on a declared machine: bytes take the time that they take there.
 
-use super::domain::SymmetricMemory;
+use super::symmetric_memory::SymmetricMemory;
 use crate::error::Result;
 use crate::fabric::live::{Delivery, PlacementView};
 use crate::types::Rank;

@@ -1,6 +1,6 @@
 //! Waiting for words of one's own symmetric memory, and looking at them.
 
-use super::domain::SymmetricMemory;
+use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;

@@ -79,13 +79,13 @@ pub mod fabric {
 
 /// The protocol on one Ethernet link between two accelerators, packet by packet.
 pub mod ethernet {
-    pub use crate::fabric::mover::channel::{Setup, SignalMode};
-    pub use crate::fabric::mover::clockwork::{At, Clockwork, Taken};
-    pub use crate::fabric::mover::end::Side;
-    pub use crate::fabric::mover::measure::{
+    pub use crate::fabric::ethernet::channel::{Setup, SignalMode};
+    pub use crate::fabric::ethernet::clockwork::{At, Clockwork, Taken};
+    pub use crate::fabric::ethernet::end::Side;
+    pub use crate::fabric::ethernet::measure::{
         Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation,
     };
-    pub use crate::fabric::mover::parameters::Parameters;
+    pub use crate::fabric::ethernet::parameters::Parameters;
 }
 
 /// What a collective takes with one algorithm.

@@ -1,9 +1,9 @@
 //! Words that ranks share: the atomics, posting and waiting.
 
-pub mod bell;
-pub mod count;
 pub mod prim;
 pub mod wait;
 
+pub mod doorbell;
+pub mod event_count;
 #[cfg(all(loom, test))]
 mod models;

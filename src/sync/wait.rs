@@ -6,7 +6,7 @@
 //! rank that it waits for may need this very core, and only late sleeps on its bell, because a futex wake across
 //! cores costs tens of microseconds.
 
-use super::bell::{Doorbell, Sleepers};
+use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::sys::{clock, cpu, futex};

@@ -7,7 +7,7 @@ use super::super::registry::ignore_poison;
 use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
-use crate::sync::count::EventCount;
+use crate::sync::event_count::EventCount;
 use crate::sys::{clock, fork};
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -23,11 +23,11 @@ mod worker;
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
 pub(super) use turn::CallTurns;
 
-use super::batch::Batch;
+use super::group::batch::Batch;
 use super::registry::{self, Entry, ignore_poison};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
-use crate::sync::count::EventCount;
+use crate::sync::event_count::EventCount;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
 use crate::sys::{background, fork};

@@ -7,7 +7,7 @@
 use super::super::registry::ignore_poison;
 use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
-use crate::sync::count::EventCount;
+use crate::sync::event_count::EventCount;
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::sync::Mutex;
 

@@ -1,11 +1,11 @@
 //! A stream's worker thread.
 
-use super::super::batch::Batch;
 use super::super::poison_as;
 use super::super::registry::{Entry, ignore_poison};
 use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
+use crate::comm::group::batch::Batch;
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
 use std::any::Any;

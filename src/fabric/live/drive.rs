@@ -9,7 +9,7 @@
 //! is left who could change that, see `verdict.rs`.
 
 use super::log::Journal;
-use super::seat::{Participant, lock};
+use super::participant::{Participant, lock};
 use super::sentence::{read_text, write_text};
 use crate::error::{Code, Error, Result};
 use crate::sync::prim::Ordering;

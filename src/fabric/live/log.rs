@@ -10,7 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::fabric::{PortCounters, PortState};
-use crate::memory::board::{ClockSegment, LOG, PORT, POSTS, TICKETS};
+use crate::memory::clock_segment::{ClockSegment, LOG, PORT, POSTS, TICKETS};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 

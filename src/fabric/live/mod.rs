@@ -23,34 +23,29 @@
 //! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
 
-mod account;
 mod bystanders;
-mod desk;
 mod drive;
 #[cfg(any(test, feature = "internals"))]
 #[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
-mod glance;
 mod log;
 mod one_sided;
 mod pace;
-mod party;
 mod presence;
 mod report;
 mod runner;
-mod seat;
 pub mod sentence;
 mod spec;
 mod threads;
 mod verdict;
 
-pub use account::ClockStats;
-#[cfg(feature = "internals")]
-pub use glance::{RankClock, Snapshot};
+pub use clock_stats::ClockStats;
 pub use one_sided::Delivery;
 pub use pace::Clock;
-pub use party::{Placement, PlacementView};
+pub use participant::Participant;
+pub use placement::{Placement, PlacementView};
 use presence::{GRACE_NS, parse_grace};
-pub use seat::Participant;
+#[cfg(feature = "internals")]
+pub use snapshot::{RankClock, Snapshot};
 pub use spec::{CallSpec, Post, What};
 pub use threads::Activity;
 
@@ -104,5 +99,10 @@ impl Machine {
     }
 }
 
+mod clock_stats;
+mod local_threads;
+mod participant;
+mod placement;
+mod snapshot;
 #[cfg(test)]
 mod tests;

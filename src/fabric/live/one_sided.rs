@@ -13,8 +13,8 @@
 //! For that order to hold nobody may run ahead: on a board with one-sided access the engine stops as soon as one rank is
 //! done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
 
+use super::participant::Participant;
 use super::presence::Watchdog;
-use super::seat::Participant;
 use super::spec::{CallSpec, Post, What};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;

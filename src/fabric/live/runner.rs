@@ -2,13 +2,13 @@
 
 use super::WINDOW_PS;
 use super::log::{Journal, Logged, LoggedMember, TURNS};
-use super::seat::Programs;
+use super::participant::Programs;
 use super::spec::{CallSpec, Post, What, pause_plans, transfer_plans};
 use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::memory::board::{ABANDONED, FREE, POSTED, SERVED};
+use crate::memory::clock_segment::{ABANDONED, FREE, POSTED, SERVED};
 use crate::plan::{Plan, Shape};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;

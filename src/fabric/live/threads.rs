@@ -7,10 +7,12 @@
 //!
 //! A thread that works for another, as those that Penny starts for a group do, borrows a presence instead ([`Activity`]).
 
+use super::participant::{Participant, lock};
 use super::presence::is_counted;
-use super::seat::{Participant, lock};
 use crate::error::{Error, Result};
-use crate::memory::board::{AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
+use crate::memory::clock_segment::{
+    AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine,
+};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, fork, process};
 use crate::types::Rank;

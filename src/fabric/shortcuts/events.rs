@@ -15,7 +15,7 @@ use super::message::{EMPTY, LinkMessage, VACANT, WAITS};
 use super::period::PeriodFinder;
 use super::port::PortGroup;
 use crate::error::{Error, Result};
-use crate::fabric::queue::{Queue, TimedEvent};
+use crate::fabric::engine::queue::{Queue, TimedEvent};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 

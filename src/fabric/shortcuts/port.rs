@@ -1,7 +1,7 @@
 //! A port as events of links need it.
 
 use crate::fabric::PortCounters;
-use crate::fabric::port::Backlog;
+use crate::fabric::engine::port::Backlog;
 
 /// A port, or all that are alike: a line of the cache.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use super::Priced;
 use super::chain::{Passage, passages};
 use super::links::{HopCost, LaneLink, LinkHop, Links};
 use crate::fabric::PortCounters;
-use crate::fabric::port::Backlog;
+use crate::fabric::engine::port::Backlog;
 use std::ops::Range;
 
 /// A way, as far as costs are concerned: links that differ only in which ports they pass share one.

@@ -2,8 +2,8 @@
 
 use super::machines::{Wiring, machine, plain};
 use super::*;
+use crate::fabric::engine::queue::{Queue, TimedEvent};
 use crate::fabric::pricer::{LazyPorts, Priced, Pricer};
-use crate::fabric::queue::{Queue, TimedEvent};
 use crate::topology::Class;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -7,13 +7,12 @@
 //! What it cannot see: loads and stores of a program to its own memory, and order that comes about outside of the
 //! communicator. A rank's threads count as one.
 
-mod ledger;
 mod lock;
 
-pub(super) use ledger::Operation;
+pub(super) use vector_clocks::Operation;
 
-use super::domain::{HeapPlace, SymmetricMemory};
 use super::region::{HeapWord, Region};
+use super::symmetric_memory::{HeapPlace, SymmetricMemory};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::prim::model::AtomicU64;
@@ -21,9 +20,9 @@ use crate::sync::wait::eagerly;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
-use ledger::{Cells, VectorClocks};
 use lock::Lock;
 use std::sync::Arc;
+use vector_clocks::{Cells, VectorClocks};
 
 /// The check of one rank.
 pub struct Races {
@@ -208,3 +207,4 @@ impl SymmetricMemory {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod vector_clocks;

@@ -15,9 +15,9 @@
 mod report;
 mod waits;
 
-use super::domain::SymmetricMemory;
 use super::mesh::{Declared, Device, Mesh};
 use super::region::{HeapWord, Region};
+use super::symmetric_memory::SymmetricMemory;
 use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};

@@ -3,8 +3,8 @@
 //! A wait stands here only once it is slow, and stays when it has failed: whoever fails next can still tell what everybody
 //! was waiting for. Nothing but reports reads it, so what is read may be a moment old.
 
-use super::super::domain::SymmetricMemory;
 use super::super::region::Region;
+use crate::onesided::symmetric_memory::SymmetricMemory;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 

@@ -1,0 +1,286 @@
+//! One meeting: who has come, what they brought, and why it cannot succeed.
+//!
+//! Pure bookkeeping. Whatever can be wrong between ranks is found here and becomes one [`Error`] that every rank is
+//! told, so all of them print the same sentence.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use super::MAX_RANKS;
+use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
+use crate::error::{Code, Error, Result};
+
+/// One rank that has come.
+pub struct Member {
+    /// Its process.
+    pub pid: i32,
+    /// What it says to the others.
+    pub info: Vec<u8>,
+    /// What it gives them.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// The shortest wait among the ranks that have come.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    rank: u32,
+    patience: TimeLimit,
+}
+
+/// A meeting. Its first member says how many ranks it is for.
+#[derive(Default)]
+pub struct Rendezvous {
+    members: Vec<Option<Member>>,
+    came: u32,
+    /// Who came first, hence who said how many there are.
+    first: u32,
+    earliest: Option<Deadline>,
+    /// The longest wait among those that end.
+    latest: Option<Instant>,
+    /// Somebody waits for ever.
+    endless: bool,
+}
+
+/// Is this hello from a build that can share memory with ours? The sentence names both sides.
+pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
+    let Some((version, abi)) = HelloFrame::build(packet) else {
+        return Err(Error::internal(format!("PID {pid} sent half a hello")));
+    };
+    if version != VERSION {
+        return Err(Error::usage(format!(
+            "PID {pid} uses Penny {}, but PID {}, where the ranks meet, uses Penny {}; run all ranks with one \
+             libpenny",
+            version_text(&version),
+            std::process::id(),
+            version_text(&VERSION)
+        )));
+    }
+    if abi != ABI {
+        return Err(Error::usage(format!(
+            "PID {pid} and PID {}, where the ranks meet, use different builds of Penny {} (layouts {abi:016x} and \
+             {ABI:016x}); run all ranks with one libpenny",
+            std::process::id(),
+            version_text(&VERSION)
+        )));
+    }
+    Ok(())
+}
+
+/// The verdict when a rank that has not joined tells that it cannot.
+pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
+    let why = String::from_utf8_lossy(hello.info);
+    Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
+}
+
+impl Rendezvous {
+    /// How many ranks the meeting is for.
+    pub fn nranks(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// Let a rank in. An error is the verdict for everybody.
+    pub fn join(&mut self, hello: &HelloFrame<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
+        if self.came == 0 {
+            if hello.nranks == 0 || hello.nranks > MAX_RANKS {
+                return Err(Error::argument(format!(
+                    "rank {} (PID {pid}) says nranks {}, but a communicator has 1 to {MAX_RANKS} ranks",
+                    hello.rank, hello.nranks
+                )));
+            }
+            self.members.resize_with(hello.nranks as usize, || None);
+            self.first = hello.rank;
+        }
+        let (rank, nranks) = (hello.rank, self.nranks());
+        if hello.nranks != nranks {
+            return Err(Error::usage(format!(
+                "the ranks disagree about their number: rank {rank} (PID {pid}) says nranks {}, rank {} (PID {}) \
+                 says {nranks}; pass the same nranks on every rank",
+                hello.nranks,
+                self.first,
+                self.pid(self.first)
+            )));
+        }
+        if rank >= nranks {
+            return Err(Error::argument(format!(
+                "rank {rank} (PID {pid}) is out of range: nranks is {nranks}, so ranks are 0 to {}",
+                nranks - 1
+            )));
+        }
+        if let Some(other) = &self.members[rank as usize] {
+            return Err(Error::usage(format!(
+                "two callers say that they are rank {rank} of {nranks}: PID {} and PID {pid}; give every rank its \
+                 own number",
+                other.pid
+            )));
+        }
+        self.members[rank as usize] = Some(Member { pid, info: hello.info.to_vec(), fds });
+        self.came += 1;
+        let end = hello.patience.and_then(|p| now.checked_add(p.left));
+        if let (Some(at), Some(patience)) = (end, hello.patience)
+            && self.earliest.is_none_or(|d| at < d.at)
+        {
+            self.earliest = Some(Deadline { at, rank, patience });
+        }
+        self.latest = self.latest.max(end);
+        self.endless |= end.is_none();
+        Ok(())
+    }
+
+    /// Has everybody come?
+    pub fn complete(&self) -> bool {
+        self.came == self.nranks()
+    }
+
+    /// The member with this rank, if it has come.
+    pub fn member(&self, rank: u32) -> Option<&Member> {
+        self.members.get(rank as usize)?.as_ref()
+    }
+
+    /// The process of a rank; 0 if it has not come.
+    pub fn pid(&self, rank: u32) -> i32 {
+        self.member(rank).map_or(0, |m| m.pid)
+    }
+
+    /// When the server must look at this meeting again even if nothing comes.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.complete() {
+            false => self.earliest.map(|d| d.at),
+            true => self.latest.filter(|_| !self.endless),
+        }
+    }
+
+    /// The verdict once the shortest wait is over.
+    pub fn overdue(&self, now: Instant) -> Option<Error> {
+        let deadline = self.earliest.filter(|d| now >= d.at && !self.complete())?;
+        let missing: Vec<u32> = (0..self.nranks()).filter(|r| self.member(*r).is_none()).collect();
+        Some(Error::timeout(format!(
+            "{} of {} {} not come after {} s (the timeout of rank {}, PID {}); check that they were started and reach \
+             this call, or raise the timeout",
+            runs_of(&missing),
+            self.nranks(),
+            if missing.len() == 1 { "has" } else { "have" },
+            deadline.patience.total.as_secs_f64(),
+            deadline.rank,
+            self.pid(deadline.rank)
+        )))
+    }
+
+    /// The verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
+    pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
+        let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
+        // What ranks disagree about is a wrong use on every rank.
+        let usage = why.as_ref().is_some_and(|why| why.code == Code::InvalidUsage);
+        let code = if usage { Code::InvalidUsage } else { Code::RemoteError };
+        Error::new(
+            code,
+            match why {
+                Some(why) => format!("rank {rank} (PID {pid}) gave up while joining: {}", why.message),
+                None if self.complete() => format!("rank {rank} (PID {pid}) died or gave up while joining"),
+                None => format!(
+                    "rank {rank} (PID {pid}) died or gave up before all {nranks} ranks had come ({came} had)"
+                ),
+            },
+        )
+    }
+}
+
+/// "rank 3" or "ranks 1-4, 9": runs are folded so that a thousand missing ranks still make a sentence.
+fn runs_of(ranks: &[u32]) -> String {
+    let runs: Vec<String> = ranks
+        .chunk_by(|a, b| a + 1 == *b)
+        .flat_map(|run| match run {
+            [first, _, .., last] => vec![format!("{first}-{last}")],
+            short => short.iter().map(u32::to_string).collect(),
+        })
+        .collect();
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, runs.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bootstrap::frame::Secret;
+    use crate::bootstrap::rendezvous::*;
+    use std::time::Duration;
+
+    fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> HelloFrame<'static> {
+        let patience =
+            wait.map(|s| TimeLimit { total: Duration::from_secs(s), left: Duration::from_secs(s) });
+        let secret = Secret([0; 16]);
+        HelloFrame {
+            serial: 0,
+            secret,
+            version: VERSION,
+            abi: ABI,
+            rank,
+            nranks,
+            nfds: 0,
+            patience,
+            info: b"",
+        }
+    }
+
+    fn gathering(ranks: &[u32], nranks: u32, waits: &[Option<u64>], now: Instant) -> Rendezvous {
+        let mut meeting = Rendezvous::default();
+        for (rank, wait) in ranks.iter().zip(waits) {
+            meeting.join(&hello(*rank, nranks, *wait), 100 + *rank as i32, vec![], now).unwrap();
+        }
+        meeting
+    }
+
+    #[test]
+    fn missing_ranks_are_named_in_runs() {
+        assert_eq!(runs_of(&[5]), "rank 5");
+        assert_eq!(runs_of(&[2, 5]), "ranks 2, 5");
+        assert_eq!(runs_of(&[1, 2, 3, 7, 8]), "ranks 1-3, 7, 8");
+    }
+
+    #[test]
+    fn the_shortest_wait_ends_the_meeting_and_names_who_is_missing() {
+        let now = Instant::now();
+        let meeting = gathering(&[0, 3], 6, &[Some(30), Some(10)], now);
+        assert_eq!(meeting.deadline(), Some(now + Duration::from_secs(10)));
+        assert_eq!(meeting.overdue(now + Duration::from_secs(9)), None);
+        let error = meeting.overdue(now + Duration::from_secs(10)).unwrap();
+        assert_eq!(error.code, Code::Timeout);
+        let start = "ranks 1, 2, 4, 5 of 6 have not come after 10 s (the timeout of rank 3, PID 103)";
+        assert!(error.message.starts_with(start), "{}", error.message);
+    }
+
+    #[test]
+    fn once_all_have_come_the_longest_wait_counts() {
+        let now = Instant::now();
+        let meeting = gathering(&[1, 0], 2, &[Some(30), Some(10)], now);
+        assert_eq!(meeting.deadline(), Some(now + Duration::from_secs(30)));
+        assert_eq!(meeting.overdue(now + Duration::from_secs(60)), None);
+        assert_eq!(gathering(&[1, 0], 2, &[None, Some(10)], now).deadline(), None);
+    }
+
+    #[test]
+    fn disagreement_names_both_sides() {
+        let now = Instant::now();
+        let mut meeting = gathering(&[0], 4, &[None], now);
+        let error = meeting.join(&hello(2, 8, None), 102, vec![], now).unwrap_err();
+        assert_eq!(error.code, Code::InvalidUsage);
+        assert!(error.message.contains("rank 2 (PID 102) says nranks 8, rank 0 (PID 100) says 4"), "{error}");
+        let error = meeting.join(&hello(0, 4, None), 107, vec![], now).unwrap_err();
+        assert!(error.message.contains("rank 0 of 4: PID 100 and PID 107"), "{error}");
+        let error = meeting.join(&hello(4, 4, None), 104, vec![], now).unwrap_err();
+        assert_eq!(error.code, Code::InvalidArgument);
+        assert!(error.message.contains("rank 4 (PID 104) is out of range: nranks is 4"), "{error}");
+        let error = Rendezvous::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();
+        assert!(error.message.contains("says nranks 1025"), "{error}");
+    }
+
+    #[test]
+    fn another_version_or_build_is_refused_and_both_are_named() {
+        let other =
+            HelloFrame { version: *b"9.8.7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ..hello(1, 2, None) };
+        let error = same_build(&other.encode(), 55).unwrap_err();
+        assert!(error.message.contains("PID 55 uses Penny 9.8.7"), "{error}");
+        assert!(error.message.contains(concat!("uses Penny ", env!("CARGO_PKG_VERSION"))), "{error}");
+        let other = HelloFrame { abi: !ABI, ..hello(1, 2, None) };
+        assert!(same_build(&other.encode(), 55).unwrap_err().message.contains("different builds"));
+        assert_eq!(same_build(&hello(1, 2, None).encode(), 55), Ok(()));
+    }
+}

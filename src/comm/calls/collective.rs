@@ -1,0 +1,153 @@
+//! One collective call as the caller made it, and the checks it must pass before anything moves.
+
+use crate::error::{Error, Result};
+use crate::memory::view::{Address, Payload};
+use crate::types::{Collective, DataType, Rank, RedOp};
+
+/// No machine's addresses reach further, so no buffer is larger.
+pub(in crate::comm) const MOST_BYTES: usize = 1 << 56;
+
+/// One collective call as the caller made it, not checked yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Which collective.
+    pub collective: Collective,
+    /// The input.
+    pub send: Address<'a>,
+    /// The output.
+    pub recv: Address<'a>,
+    /// Elements a block: what NCCL calls count, sendcount or recvcount. For `padded`: elements of the whole input.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction; `Sum` where the collective has none.
+    pub op: RedOp,
+    /// Root; 0 where the collective has none.
+    pub root: i32,
+    /// ReduceScatter only: `count` is the whole input's; each rank gets `ceil(count / nranks)`, the tail zero.
+    pub padded: bool,
+}
+
+/// A call whose arguments are right by themselves.
+pub(in crate::comm) struct Checked<'a> {
+    pub input: Payload<'a>,
+    pub output: Payload<'a>,
+    /// Elements a block.
+    pub count: usize,
+    /// Elements of the whole input where it may end within a block, else `usize::MAX`.
+    pub limit: usize,
+    pub root: Rank,
+    pub in_place: bool,
+    /// Bytes of the whole vector, by which methods are chosen.
+    pub bytes: u64,
+}
+
+impl<'a> Call<'a> {
+    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
+        let (c, n) = (self.collective, nranks as usize);
+        if c.reduces() && !self.op.serves(self.dtype) {
+            return Err(Error::argument(format!(
+                "op {} does not exist for datatype {}; include/README.md has the table of operations and types",
+                self.op, self.dtype
+            )));
+        }
+        if c.rooted() && !(0..nranks as i32).contains(&self.root) {
+            return Err(Error::argument(format!("root {} is not in 0..{nranks}", self.root)));
+        }
+        let root = if c.rooted() { self.root as Rank } else { 0 };
+        let count = if self.padded { self.count.div_ceil(n) } else { self.count };
+        let size = self.dtype.size();
+        let block = count.checked_mul(size).filter(|b| b.checked_mul(n).is_some_and(|all| all <= MOST_BYTES));
+        let Some(block) = block else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            )));
+        };
+        if c == Collective::Barrier {
+            let (input, output) = (Payload::EMPTY, Payload::EMPTY);
+            return Ok(Some(Checked {
+                input,
+                output,
+                count: 0,
+                limit: usize::MAX,
+                root,
+                in_place: false,
+                bytes: 0,
+            }));
+        }
+        if self.count == 0 {
+            return Ok(None);
+        }
+        let limit = if self.padded { self.count } else { usize::MAX };
+        let in_bytes = match c.blocks_in(rank, nranks, root) as usize {
+            _ if self.padded => self.count * size,
+            blocks => blocks * block,
+        };
+        let out_bytes = c.blocks_out(rank, nranks, root) as usize * block;
+        let input = buffer("sendbuff", self.send, in_bytes, rank)?;
+        let output = buffer("recvbuff", self.recv, out_bytes, rank)?;
+        let (input, output, in_place) = self.in_place(input, output, block, rank, root)?;
+        let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) {
+            1
+        } else {
+            n
+        };
+        Ok(Some(Checked { input, output, count, limit, root, in_place, bytes: (blocks * block) as u64 }))
+    }
+
+    /// The two buffers, and is the call in place? An error if they overlap in any other way. From here on buffers that
+    /// share memory have their addresses in common, so that what follows may compare those.
+    fn in_place(
+        &self,
+        input: Payload<'a>,
+        output: Payload<'a>,
+        block: usize,
+        rank: Rank,
+        root: Rank,
+    ) -> Result<(Payload<'a>, Payload<'a>, bool)> {
+        if !input.overlaps(output) {
+            return Ok((input, output, false));
+        }
+        let (input, output) = input.in_one_mapping(output);
+        let (from, to) = (input.addr() as usize, output.addr() as usize);
+        let own = rank as usize * block;
+        let (right, rule) = match self.collective {
+            Collective::ReduceScatter => (to == from + own, "recvbuff == sendbuff + rank*recvcount"),
+            Collective::AllGather => (from == to + own, "sendbuff == recvbuff + rank*sendcount"),
+            Collective::Gather => (from == to + root as usize * block, "sendbuff == recvbuff + root*count"),
+            Collective::Scatter => (to == from + root as usize * block, "recvbuff == sendbuff + root*count"),
+            _ => (from == to, "sendbuff == recvbuff"),
+        };
+        if right {
+            return Ok((input, output, true));
+        }
+        Err(Error::argument(format!(
+            "sendbuff {:#x} ({} bytes) and recvbuff {:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \
+             place: {rule}",
+            self.send.get(),
+            input.bytes(),
+            self.recv.get(),
+            output.bytes()
+        )))
+    }
+}
+
+/// The buffer, if the rank needs one.
+fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<Payload<'a>> {
+    if bytes == 0 {
+        return Ok(Payload::EMPTY);
+    }
+    if address.is_null() {
+        return Err(Error::argument(format!(
+            "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+        )));
+    }
+    if address.get().checked_add(bytes).is_none() {
+        return Err(Error::argument(format!(
+            "{name} and its {bytes} bytes reach past the end of memory on rank {rank}"
+        )));
+    }
+    Ok(address.view(bytes))
+}

@@ -1,0 +1,180 @@
+//! Permute: each rank sends one block to one rank, as JAX's `lax.ppermute` does.
+//!
+//! ```text
+//!     perm = 1 2 3 0      0 --> 1 --> 2 --> 3 --> 0          the table says where each rank's block goes
+//!     perm = 2 -1 0 -1    0 <--> 2,  1 and 3 get zeros       -1: nowhere; whom nobody sends to gets zeros
+//! ```
+//!
+//! A rank knows from the table whom it sends to and whom it receives from, so the blocks travel as transfers do. But
+//! tables that differ would leave one rank waiting for another that does not send, or take a block for the wrong one;
+//! hence the ranks tell each other a digest of their arguments before anything moves.
+
+use super::collective::MOST_BYTES;
+use super::point_to_point::{self, Transfer};
+use crate::comm::communicator::CommCore;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::view::{Address, Payload};
+use crate::types::{DataType, Rank};
+
+/// One permutation as the caller made it.
+#[derive(Clone, Debug)]
+pub struct Permute<'a> {
+    /// The block to be sent; not looked at where this rank sends to nobody.
+    pub send: Address<'a>,
+    /// Where the block that comes is put.
+    pub recv: Address<'a>,
+    /// Elements of a block.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// By rank: whom it sends to, -1 for nobody. Alike on all ranks.
+    pub perm: Vec<i32>,
+}
+
+/// A permutation whose arguments are right by themselves.
+struct Checked<'a> {
+    /// Whom this rank sends to and receives from.
+    to: Option<i32>,
+    from: Option<i32>,
+    output: Payload<'a>,
+}
+
+impl<'a> Permute<'a> {
+    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    fn checked(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
+        if self.perm.len() != nranks as usize {
+            return Err(Error::argument(format!(
+                "perm has {} entries, and comm {nranks} ranks; pass one for each",
+                self.perm.len()
+            )));
+        }
+        let mut sender = vec![None; nranks as usize];
+        for (from, &to) in (0..).zip(&self.perm).filter(|&(_, &to)| to != -1) {
+            let place = usize::try_from(to).ok().and_then(|to| sender.get_mut(to)).ok_or_else(|| {
+                Error::argument(format!(
+                    "perm[{from}] is {to}; it is a rank in 0..{nranks}, or -1 for nobody"
+                ))
+            })?;
+            if let Some(other) = place.replace(from) {
+                return Err(Error::argument(format!(
+                    "perm[{other}] and perm[{from}] are both {to}; a rank can receive from one only"
+                )));
+            }
+        }
+        let to = Some(self.perm[rank as usize]).filter(|&to| to != -1);
+        let from = sender[rank as usize];
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&bytes| bytes <= MOST_BYTES);
+        let Some(bytes) = bytes else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            )));
+        };
+        if bytes == 0 {
+            return Ok(None);
+        }
+        for (name, buffer, used) in [("sendbuff", self.send, to.is_some()), ("recvbuff", self.recv, true)] {
+            if used && buffer.get().checked_add(bytes).is_none_or(|_| buffer.is_null()) {
+                return Err(Error::argument(format!(
+                    "{name} is {} on rank {rank}, which needs {bytes} bytes there",
+                    if buffer.is_null() { "NULL" } else { "at the end of memory" }
+                )));
+            }
+        }
+        let output = self.recv.view(bytes);
+        let same = to == Some(rank as i32) && self.send == self.recv;
+        if to.is_some() && !same && self.send.view(bytes).overlaps(output) {
+            return Err(Error::argument(format!(
+                "sendbuff and recvbuff overlap on rank {rank}; a permutation is not done in place, pass buffers that are apart"
+            )));
+        }
+        Ok(Some(Checked { to, from, output }))
+    }
+
+    /// Check the arguments for a rank of a communicator.
+    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<()> {
+        self.checked(rank, nranks).map(drop)
+    }
+
+    /// Who sends to whom, apart from those who keep their own.
+    pub(in crate::comm) fn sends(&self) -> impl Iterator<Item = (Rank, Rank)> + '_ {
+        let sends = (0..).zip(&self.perm).filter(|&(from, &to)| to >= 0 && to as Rank != from);
+        sends.map(|(from, &to)| (from, to as Rank))
+    }
+
+    /// What all ranks must pass alike, and where this rank's block goes.
+    fn words(&self, rank: Rank) -> [u64; WORDS] {
+        // FNV-1a; tables that differ by accident have the same digest once in 2^64.
+        let step = |hash: u64, &to: &i32| {
+            to.to_le_bytes().iter().fold(hash, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+        };
+        let digest = self.perm.iter().fold(0xcbf2_9ce4_8422_2325, step);
+        [self.count as u64, self.dtype as u64, digest, self.perm[rank as usize] as u32 as u64]
+    }
+
+    /// The two ends as transfers.
+    fn transfers(&self, checked: &Checked<'_>) -> Vec<Transfer<'a>> {
+        let half = |send, buffer, peer| Transfer {
+            send,
+            buffer,
+            count: self.count,
+            dtype: self.dtype,
+            peer,
+            of_permute: true,
+        };
+        let out = checked.to.map(|peer| half(true, self.send, peer));
+        out.into_iter().chain(checked.from.map(|peer| half(false, self.recv, peer))).collect()
+    }
+}
+
+/// Words that a rank tells: count, type, digest of the table, its own entry.
+const WORDS: usize = 4;
+
+impl CommCore {
+    /// Run a permutation from check to return.
+    pub(in crate::comm) fn permute(&mut self, permute: &Permute<'_>) -> Result<()> {
+        let ended = self.exchange_blocks(permute);
+        self.with_news(ended)
+    }
+
+    fn exchange_blocks(&mut self, permute: &Permute<'_>) -> Result<()> {
+        self.usable()?;
+        let Some(checked) = permute.checked(self.rank(), self.nranks())? else { return Ok(()) };
+        let mine = permute.words(self.rank());
+        let all = self.tell_all(&mine)?;
+        self.agree(permute, &mine, &all)?;
+        if checked.from.is_none() {
+            kernels::zero(checked.output);
+        }
+        point_to_point::run(self, &permute.transfers(&checked), true)
+    }
+
+    /// Do all ranks mean the same permutation?
+    fn agree(&self, permute: &Permute<'_>, mine: &[u64; WORDS], all: &[u64]) -> Result<()> {
+        let theirs = || (0..self.nranks()).zip(all.chunks_exact(WORDS));
+        let Some((rank, other)) = theirs().find(|(_, theirs)| theirs[..3] != mine[..3]) else {
+            return Ok(());
+        };
+        let me = self.rank();
+        let text = |words: &[u64]| {
+            let name = DataType::from_c(words[1] as i32).map_or("unknown", DataType::name);
+            format!("count {}, type {name}", words[0])
+        };
+        let what = match mine[..2] == other[..2] {
+            false => format!("rank {me} passed ({}), rank {rank} ({})", text(mine), text(other)),
+            true => {
+                // An entry that the owner has otherwise than we do; if there is none, they differ about third ranks.
+                let odd = theirs().find(|(r, theirs)| theirs[3] != permute.perm[*r as usize] as u32 as u64);
+                let odd = odd.map_or(String::new(), |(r, theirs)| {
+                    let (ours, own) = (permute.perm[r as usize], theirs[3] as u32 as i32);
+                    format!(": perm[{r}] is {ours} here and {own} on rank {r}")
+                });
+                format!("perm of rank {me} and of rank {rank} are not the same{odd}")
+            }
+        };
+        Err(Error::usage(format!(
+            "ranks disagree in a permutation: {what}; all must pass the same count, type and perm"
+        )))
+    }
+}

@@ -1,0 +1,121 @@
+//! Point-to-point calls: checks, transfers to oneself, and the run of a batch.
+
+use super::collective::MOST_BYTES;
+use crate::comm::communicator::CommCore;
+use crate::comm::onesided::registered::Registrations;
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::view::Address;
+use crate::transport::pair;
+use crate::types::{DataType, Rank};
+
+/// One half of a point-to-point transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer<'a> {
+    /// `true`: send.
+    pub send: bool,
+    /// The buffer.
+    pub buffer: Address<'a>,
+    /// Elements.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// The other rank.
+    pub peer: i32,
+    /// A permutation's block: its other half is one as well, and never a call of the user's own.
+    pub of_permute: bool,
+}
+
+impl<'a> Transfer<'a> {
+    /// Check the arguments for a rank of a communicator.
+    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
+        self.checked(rank, nranks, &Registrations::of(rank))
+    }
+
+    /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
+    fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
+        if !(0..nranks as i32).contains(&self.peer) {
+            return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
+        }
+        let name = if self.send { "sendbuff" } else { "recvbuff" };
+        let bytes = self.count.checked_mul(self.dtype.size()).filter(|&b| b <= MOST_BYTES);
+        let Some(bytes) = bytes else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                self.count, self.dtype
+            )));
+        };
+        if self.buffer.is_null() && bytes > 0 {
+            return Err(Error::argument(format!(
+                "{name} is NULL on rank {rank}, which needs {bytes} bytes there"
+            )));
+        }
+        let data = self.buffer.view(bytes);
+        // Only the receiver reads what is sent from where it lies.
+        let shared = if self.send { registered.reach(data, true).0 } else { None };
+        let transfer =
+            pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
+        Ok(if self.of_permute { transfer.of_permute() } else { transfer })
+    }
+}
+
+/// Run transfers side by side. `grouped`: they belong to one group, so both halves of one to oneself may be there.
+pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bool) -> Result<()> {
+    if transfers.is_empty() {
+        return Ok(());
+    }
+    c.usable()?;
+    c.broken()?;
+    let (rank, nranks) = (c.rank(), c.nranks());
+    if let [single] = transfers
+        && single.peer != rank as i32
+    {
+        let single = [single.checked(rank, nranks, &c.registered)?];
+        return exchange(c, single);
+    }
+    let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
+    let mut batch = checked.collect::<Result<Vec<_>>>()?;
+    let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
+    to_oneself(rank, &own, grouped)?;
+    exchange(c, batch)
+}
+
+/// Move the bytes; on a declared machine, in its time.
+fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]>) -> Result<()> {
+    let batch = batch.as_mut();
+    let posts = c.transfer_posts(batch);
+    c.in_time(&posts, |c| {
+        let ended = pair::run(&c.transport, &mut c.pairs, batch);
+        ended.inspect_err(|e| c.break_with(e))?;
+        let mut received = batch.iter().filter(|x| !x.send);
+        c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
+    })
+}
+
+/// The k-th send to oneself meets the k-th receive from oneself.
+fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
+    let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
+    let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
+    if sends.len() != receives.len() {
+        return Err(Error::usage(format!(
+            "rank {rank} has {} sends to itself and {} receives from itself in this {}; both halves must be in one group",
+            sends.len(),
+            receives.len(),
+            if grouped { "group" } else { "call" }
+        )));
+    }
+    for (from, to) in sends.iter().zip(&receives) {
+        if !from.fits(to) {
+            return Err(Error::usage(format!(
+                "rank {rank} sends itself ({}) and receives ({}); both ends must pass the same count and type",
+                from.text(),
+                to.text()
+            )));
+        }
+        if from.data().overlaps(to.data()) && from.data().addr() != to.data().addr() {
+            return Err(Error::argument(format!("rank {rank} sends itself overlapping buffers")));
+        }
+        kernels::copy(to.data(), from.data(), false);
+    }
+    Ok(())
+}

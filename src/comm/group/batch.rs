@@ -1,0 +1,246 @@
+//! Calls that run together: those of one group, or one call that a stream has kept.
+//!
+//! A communicator's puts and signals are made first, then all its transfers run side by side, then its collectives in their
+//! order, then it waits for the signals that it was to wait for: the same order on every rank, whatever order the calls were
+//! made in; and nobody waits for a signal before it has given its own. A batch that spans several communicators of this
+//! process (its ranks are threads to each other) runs each on a thread of its own, because they wait for one another.
+
+use crate::comm::calls::collective::Call;
+use crate::comm::calls::point_to_point;
+use crate::comm::onesided::signals::{AwaitedSignals, Signal};
+use crate::comm::registry::{self, CommHandle, Entry};
+use crate::comm::{Permute, Transfer};
+use crate::error::{Error, Result};
+use crate::fabric::live::{Activity, Participant};
+use crate::sys::background;
+use std::sync::Arc;
+
+/// A call on a communicator that is to be made later; its arguments are right by themselves.
+pub enum Queued {
+    /// A collective.
+    Collective(CommHandle, Call<'static>),
+    /// A permutation.
+    Permute(CommHandle, Permute<'static>),
+    /// One half of a transfer.
+    Transfer(CommHandle, Transfer<'static>),
+    /// A signal, with or without a put.
+    Signal(CommHandle, Signal),
+    /// A wait for signals.
+    Awaited(CommHandle, Vec<AwaitedSignals>),
+}
+
+impl Queued {
+    /// Its communicator.
+    pub fn comm(&self) -> CommHandle {
+        match self {
+            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
+            Queued::Signal(h, _) | Queued::Awaited(h, _) => *h,
+        }
+    }
+
+    /// What it is, for sentences.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Queued::Collective(_, call) => call.collective.name(),
+            Queued::Permute(..) => "permute",
+            Queued::Transfer(_, transfer) if transfer.send => "send",
+            Queued::Transfer(..) => "recv",
+            Queued::Signal(_, Signal { put: None, .. }) => "signal",
+            Queued::Signal(..) => "put with signal",
+            Queued::Awaited(..) => "wait for signals",
+        }
+    }
+
+    /// Make it alone.
+    fn run(&self, entry: Entry) -> Result<()> {
+        registry::enter_as(self.comm(), entry, |c| match self {
+            Queued::Collective(_, call) => c.collective(call),
+            Queued::Permute(_, permute) => c.permute(permute),
+            Queued::Transfer(_, transfer) => point_to_point::run(c, std::slice::from_ref(transfer), false),
+            Queued::Signal(_, signal) => c.signal(signal),
+            Queued::Awaited(_, awaited) => c.await_signals(awaited),
+        })
+    }
+}
+
+/// A call that all ranks make in the same order.
+pub(in crate::comm) enum Joint {
+    Collective(Call<'static>),
+    Permute(Permute<'static>),
+}
+
+/// Make calls together, or one alone.
+pub(in crate::comm) struct Batch {
+    pub calls: Vec<Queued>,
+    /// They belong to a group, even if there is only one.
+    pub grouped: bool,
+}
+
+impl Batch {
+    /// What it is, for sentences.
+    pub fn name(&self) -> &'static str {
+        match &self.calls[..] {
+            [call] if !self.grouped => call.name(),
+            _ => "group of calls",
+        }
+    }
+
+    /// Make them.
+    pub fn run(self, entry: Entry) -> Result<()> {
+        match &self.calls[..] {
+            [call] if !self.grouped => call.run(entry),
+            _ => run(self.calls, entry),
+        }
+    }
+}
+
+/// What the calls of a group would take on the declared machine. Shares run side by side, so it is as long as the longest.
+pub(in crate::comm) fn estimate(queue: Vec<Queued>) -> Result<u64> {
+    divide(queue).iter().try_fold(0, |longest: u64, share| Ok(longest.max(share.estimate()?)))
+}
+
+/// Do the same for each, all at once because they wait for one another; the first failure counts.
+pub(in crate::comm) fn side_by_side<T: Send>(
+    all: &mut [T],
+    work: impl Fn(&mut T) -> Result<()> + Sync,
+) -> Result<()> {
+    let panicked = |_| Err(Error::internal("a call of the group panicked"));
+    let ended = background::at_once("penny-group", all, work).map_err(|e| {
+        Error::system(format!(
+            "no thread for a part of the group: {e}; check `ulimit -u` or divide the group"
+        ))
+    })?;
+    // The last is the caller's own, and its failure comes first.
+    ended.into_iter().rev().fold(Ok(()), |first, one| first.and(one.unwrap_or_else(panicked)))
+}
+
+/// One communicator's share of a group.
+struct Share {
+    handle: CommHandle,
+    signals: Vec<Signal>,
+    transfers: Vec<Transfer<'static>>,
+    joint: Vec<Joint>,
+    awaited: Vec<AwaitedSignals>,
+    /// Its rank's clock on a declared machine, where the rank has other shares in the group.
+    clock_ps: Option<u64>,
+    activity: Option<Activity>,
+}
+
+/// One share for each communicator.
+fn divide(queue: Vec<Queued>) -> Vec<Share> {
+    let mut shares: Vec<Share> = Vec::new();
+    for queued in queue {
+        let handle = queued.comm();
+        let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
+            shares.push(Share {
+                handle,
+                signals: Vec::new(),
+                transfers: Vec::new(),
+                joint: Vec::new(),
+                awaited: Vec::new(),
+                clock_ps: None,
+                activity: None,
+            });
+            shares.len() - 1
+        });
+        match queued {
+            Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
+            Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
+            Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
+            Queued::Signal(_, signal) => shares[at].signals.push(signal),
+            Queued::Awaited(_, awaited) => shares[at].awaited.extend(awaited),
+        }
+    }
+    shares
+}
+
+fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
+    let mut shares = divide(queue);
+    // One communicator alone is the caller's own activity; the common case.
+    if shares.len() > 1 {
+        if entry == Entry::Caller {
+            // Their clocks are looked at when nothing is queued before.
+            shares.iter().try_for_each(|share| registry::shared(share.handle)?.turns.await_all())?;
+        }
+        share_seats(&mut shares)?;
+    }
+    side_by_side(&mut shares, |share| {
+        let activity = share.activity.take();
+        acting(activity.as_ref(), || share.run(entry))
+    })
+}
+
+/// Do the part of an activity on this thread.
+pub(in crate::comm) fn acting<T>(activity: Option<&Activity>, work: impl FnOnce() -> T) -> T {
+    match activity {
+        Some(activity) => activity.act(work),
+        None => work(),
+    }
+}
+
+/// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
+fn share_seats(shares: &mut [Share]) -> Result<()> {
+    let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
+    let seats: Vec<Option<Arc<Participant>>> = shares.iter().map(seat_of).collect();
+    for (share, (activity, alone)) in shares.iter_mut().zip(activities(&seats)?) {
+        share.clock_ps = activity.as_ref().filter(|_| !alone).map(|activity| activity.clock_ps());
+        share.activity = activity;
+    }
+    Ok(())
+}
+
+/// The presence with which each of several parts of the calling thread's work stands on its machine, if it does; and is it
+/// the only part there?
+pub(in crate::comm) fn activities(
+    seats: &[Option<Arc<Participant>>],
+) -> Result<Vec<(Option<Activity>, bool)>> {
+    let mut all: Vec<(Option<Activity>, bool)> = seats.iter().map(|_| (None, true)).collect();
+    for (at, seat) in seats.iter().enumerate() {
+        let Some(seat) = seat else { continue };
+        let is_same =
+            |other: &Option<Arc<Participant>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
+        let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
+        if of_seat[0] != at {
+            continue;
+        }
+        let alone = of_seat.len() == 1;
+        for (&i, activity) in of_seat.iter().zip(Activity::several(seat, of_seat.len() as u32)?) {
+            all[i] = (Some(activity), alone);
+        }
+    }
+    Ok(all)
+}
+
+impl Share {
+    /// What it would take on the declared machine, if all ranks entered it together. Signals that are waited for have come
+    /// by then, if the others give as many as this rank.
+    fn estimate(&self) -> Result<u64> {
+        registry::enter(self.handle, |communicator| {
+            let other_ps = communicator.estimate(&self.transfers, &self.joint)?;
+            Ok(other_ps.saturating_add(communicator.estimate_signals(&self.signals)?))
+        })
+    }
+
+    fn run(&self, entry: Entry) -> Result<()> {
+        registry::enter_as(self.handle, entry, |communicator| {
+            communicator.group_clock = self.clock_ps;
+            let mut ended = Ok(());
+            for signal in &self.signals {
+                // A later one would say that those before it have come.
+                ended = ended.and_then(|()| communicator.signal(signal));
+            }
+            ended = ended.and(point_to_point::run(communicator, &self.transfers, true));
+            for call in &self.joint {
+                ended = ended.and(match call {
+                    Joint::Collective(call) => communicator.collective(call),
+                    Joint::Permute(permute) => communicator.permute(permute),
+                });
+            }
+            if !self.awaited.is_empty() {
+                ended = ended.and(communicator.await_signals(&self.awaited));
+            }
+            communicator.group_clock = None;
+            ended
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Groups of calls: queued on this thread between start and end, then run together (`batch.rs`), here or on a stream.
+
+use super::join::pending::{self, Joining};
+use super::registry::{CommHandle, Entry};
+use super::stream::{self, StreamHandle};
+use crate::bootstrap::UniqueId;
+use crate::error::{Error, Result};
+use batch::{Batch, Queued};
+use std::cell::RefCell;
+
+/// A call, and the stream that it is to be made on.
+type Placed = (Queued, Option<StreamHandle>);
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    joining: Vec<Joining>,
+    queue: Vec<Placed>,
+    failure: Option<Error>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Is a group open on this thread?
+#[inline]
+pub(super) fn is_open() -> bool {
+    GROUP.with_borrow(|g| g.depth > 0)
+}
+
+pub(super) fn start() -> Result<()> {
+    GROUP.with_borrow_mut(|g| g.depth += 1);
+    Ok(())
+}
+
+pub(super) fn fail(error: &Error) {
+    GROUP.with_borrow_mut(|g| {
+        if g.depth > 0 {
+            g.failure.get_or_insert_with(|| error.clone());
+        }
+    });
+}
+
+/// Join at the end of the group: several ranks of one thread can only join together.
+pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
+    let handle = joining.handle();
+    GROUP.with_borrow_mut(|g| g.joining.push(joining));
+    handle
+}
+
+/// Make a call at the end of the group, on a stream if one is given.
+pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
+    GROUP.with_borrow_mut(|g| g.queue.push((queued, stream)));
+}
+
+pub(super) fn end() -> Result<()> {
+    let (joining, queue) = close()?;
+    pending::join_all(joining)?;
+    if queue.is_empty() {
+        return Ok(());
+    }
+    let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
+    let batch = Batch { calls, grouped: true };
+    match streams.iter().all(Option::is_none) {
+        true => batch.run(Entry::Caller),
+        false => stream::queue(batch, &streams),
+    }
+}
+
+/// Close the group; tell what the outermost would take, instead of running it.
+pub(super) fn simulate_end() -> Result<u64> {
+    let (joining, queue) = close()?;
+    if !joining.is_empty() {
+        let e =
+            Error::usage("a group that makes communicators cannot be simulated; close it with pennyGroupEnd");
+        joining.iter().for_each(|joining| joining.give_up(&e));
+        return Err(e);
+    }
+    batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
+}
+
+/// What the outermost group holds, when it ends.
+fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
+    let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
+        if g.depth == 0 {
+            return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
+        }
+        g.depth -= 1;
+        if g.depth > 0 {
+            return Ok((Vec::new(), Vec::new(), None));
+        }
+        Ok((std::mem::take(&mut g.joining), std::mem::take(&mut g.queue), g.failure.take()))
+    })?;
+    if let Some(e) = failure {
+        let e = Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}"));
+        joining.iter().for_each(|joining| joining.give_up(&e));
+        return Err(e);
+    }
+    Ok((joining, queue))
+}
+
+/// An id is all zeros before `pennyGetUniqueId` has filled it.
+pub(super) fn is_blank(id: &UniqueId) -> bool {
+    id.0.iter().all(|&b| b == 0)
+}
+pub(in crate::comm) mod batch;

@@ -1,0 +1,72 @@
+//! A communicator's ranks find their places on the declared machine.
+
+use crate::error::{Error, Result};
+use crate::fabric::live::{CallSpec, Machine, Participant, Placement};
+use crate::memory::clock_segment::ClockSegment;
+use crate::planner::{self, Planner};
+use crate::transport::Transport;
+use crate::types::Rank;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Rank 0's seat, and with it the board for all; an error if the ranks do not fit the machine.
+pub(in crate::comm) fn found(
+    machine: Option<&Machine>,
+    rank: Rank,
+    nranks: u32,
+) -> Result<Option<Participant>> {
+    let Some(machine) = machine else { return Ok(None) };
+    machine.network.places(nranks).map_err(|e| Error::argument(format!("PENNY_FABRIC: {e}")))?;
+    (rank == 0).then(|| Participant::found(machine.clone(), nranks, planner::programs)).transpose()
+}
+
+/// The ranks that do not share a parent on a machine: rank 0 at the board that it founded, the others at the same.
+pub(in crate::comm) fn stand(
+    founded: Option<Participant>,
+    machine: Option<Machine>,
+    board: Option<File>,
+    rank: Rank,
+    nranks: u32,
+) -> Result<Option<Placement>> {
+    let seat = match (founded, machine) {
+        (Some(seat), _) => seat,
+        (None, None) => return Ok(None),
+        (None, Some(machine)) => {
+            let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
+            let board = ClockSegment::open(file, nranks, machine.network.ports.len() as u32)?;
+            Participant::join(board, machine, rank, planner::programs)?
+        }
+    };
+    Placement::root(Arc::new(seat), nranks).map(Some)
+}
+
+/// Two ranks do not declare the same.
+pub(in crate::comm) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank) -> Error {
+    let declared =
+        machine.map_or("no machine".to_owned(), |machine| format!("{} ({})", machine.spec, machine.clock));
+    Error::usage(format!(
+        "rank {rank} declares {declared}, rank {peer} something else; PENNY_FABRIC must be the same on all ranks, and \
+         PENNY_FABRIC_CLOCK too"
+    ))
+}
+
+/// On a machine, the planner prices methods on it, and waits end when nothing can end there any more.
+pub(in crate::comm) fn planner(
+    planner: Planner,
+    transport: &Transport,
+    party: Option<&Placement>,
+) -> Planner {
+    let Some(party) = party else { return planner };
+    let (seat, places) = (party.seat().clone(), party.places().clone());
+    let alarmed = seat.clone();
+    transport.set_alarm(Box::new(move || {
+        alarmed.watch_own();
+        alarmed.check()
+    }));
+    planner.on_machine(
+        party.shape(),
+        Box::new(move |view, method, block| {
+            seat.estimate(&[(CallSpec::of(view, method as u8, block), places.to_vec())])
+        }),
+    )
+}

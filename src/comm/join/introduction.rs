@@ -1,0 +1,64 @@
+//! What a rank tells all others when they meet.
+
+use crate::memory::heap::HeapId;
+use crate::sys::process::Card;
+
+/// What a rank tells all others when they meet, besides descriptors.
+#[derive(Clone, Copy)]
+pub(in crate::comm) struct Introduction {
+    /// Its heap.
+    pub heap: HeapId,
+    /// That heap's size.
+    pub heap_bytes: u64,
+    /// Its process.
+    pub card: Card,
+    /// Rank 0's word counts for all.
+    pub staging: u64,
+    /// The declared machine's hash, the same on all ranks; 0: none.
+    pub machine: u64,
+}
+
+impl Introduction {
+    /// As it goes through the meeting.
+    pub fn encode(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        bytes[..16].copy_from_slice(&self.heap);
+        let card = self.card;
+        let words =
+            [self.heap_bytes, card.start, self.staging, u64::from(card.pid), card.namespace, self.machine];
+        for (to, word) in bytes[16..].chunks_exact_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+    /// `None`: it is none.
+    pub fn decode(bytes: &[u8]) -> Option<Introduction> {
+        let word = |i: usize| {
+            let at = 16 + 8 * i;
+            Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+        };
+        Some(Introduction {
+            heap: bytes.get(..16)?.try_into().ok()?,
+            heap_bytes: word(0)?,
+            card: Card { start: word(1)?, pid: u32::try_from(word(3)?).ok()?, namespace: word(4)? },
+            staging: word(2)?,
+            machine: word(5)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comm::join::introduction::*;
+
+    #[test]
+    fn an_introduction_is_read_as_it_was_written_and_half_of_one_is_none() {
+        let card = Card { pid: 7, start: 8, namespace: 9 };
+        let told = Introduction { heap: [3; 16], heap_bytes: 4, card, staging: 5, machine: 6 };
+        let bytes = told.encode();
+        let read = Introduction::decode(&bytes).unwrap();
+        assert_eq!((read.heap, read.heap_bytes, read.card), (told.heap, 4, card));
+        assert_eq!((read.staging, read.machine), (5, 6));
+        assert!(Introduction::decode(&bytes[..63]).is_none());
+    }
+}

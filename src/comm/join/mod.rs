@@ -1,0 +1,369 @@
+//! How a communicator begins and ends.
+
+use super::communicator::CommCore;
+use super::config::{Config, Settings};
+
+use super::mailbox;
+use super::onesided::deferred_free::DeferredFree;
+use super::onesided::shmem;
+use super::registry::{self, CommHandle};
+use super::shared::Origin;
+use crate::bootstrap::{self, Attendance, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
+use crate::error::{Error, Result};
+use crate::fabric::live::{Machine, Participant, Placement};
+use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
+use crate::memory::heap::{self, PeerHeap};
+use crate::planner::Planner;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::Backoff;
+use crate::sys::process::{self, Card};
+use crate::sys::{background, interrupt, keeper};
+use crate::transport::identity::{Cause, Identity};
+use crate::transport::{JOINING, Transport};
+use crate::types::Rank;
+use introduction::Introduction;
+use std::cell::Cell;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Join the communicator that `id` names.
+pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
+    let (rank, nranks) = check_ranks(rank, nranks)?;
+    registered(&Entrance::of(MeetingPlace::Id(*id), rank, nranks, config))
+}
+
+/// Make a communicator and its handle.
+fn registered(entrance: &Entrance<'_>) -> Result<CommHandle> {
+    let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
+    let handle = registry::reserve().inspect_err(refuse)?;
+    settle(handle, entrance).map(|()| handle)
+}
+
+/// Join, and put the communicator behind its reserved handle.
+pub(super) fn settle(handle: CommHandle, entrance: &Entrance<'_>) -> Result<()> {
+    join(handle, entrance).map(registry::fill).inspect_err(|_| registry::release(handle))
+}
+
+/// Join the communicator of all processes of this launch.
+pub(super) fn init_from_env(config: &Config) -> Result<CommHandle> {
+    let launched = launcher::from_env()?;
+    let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
+    let device = launched.local_rank.unwrap_or(rank);
+    registered(&Entrance { device, ..Entrance::of(launched.place, rank, nranks, config) })
+}
+
+/// `n` ranks in this process.
+pub(super) fn init_all(n: i32) -> Result<Vec<CommHandle>> {
+    if n < 1 || n as u32 > MAX_RANKS {
+        return Err(Error::argument(format!("ndev is {n}; it must be in 1..={MAX_RANKS}")));
+    }
+    let id = bootstrap::create_id()?;
+    let mut ranks: Vec<i32> = (0..n).collect();
+    let joined = background::at_once("penny-init", &mut ranks, |r| init_rank(n, &id, *r, &Config::default()));
+    let joined = joined.map_err(|e| {
+        Error::system(format!("no thread for one of {n} ranks: {e}; check `ulimit -u`, or make fewer ranks"))
+    })?;
+    let joined: Vec<Result<CommHandle>> =
+        joined.into_iter().map(|r| r.unwrap_or_else(|_| Err(Error::internal("a rank panicked")))).collect();
+    if let Some(Err(e)) = joined.iter().find(|j| j.is_err()) {
+        let e = e.clone();
+        joined.into_iter().flatten().for_each(|h| drop(destroy(h)));
+        return Err(e);
+    }
+    joined.into_iter().collect()
+}
+
+pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
+    if nranks < 1 || nranks as u32 > MAX_RANKS {
+        return Err(Error::argument(format!("nranks is {nranks}; it must be in 1..={MAX_RANKS}")));
+    }
+    if rank < 0 || rank >= nranks {
+        return Err(Error::argument(format!("rank {rank} is not in 0..{nranks}")));
+    }
+    Ok((rank as Rank, nranks as u32))
+}
+
+/// Methods for declared machines have a channel for every NIC, and slots for each.
+fn default_staging(nranks: u32, on_machine: bool) -> usize {
+    let least = if on_machine { 256 << 10 } else { 0 };
+    Layout::default_staging(nranks).max(least)
+}
+
+/// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
+const MOST_STAGING: u64 = 1 << 32;
+
+/// Where a rank joins, and as what.
+pub(super) struct Entrance<'a> {
+    pub place: MeetingPlace,
+    pub rank: Rank,
+    pub nranks: u32,
+    /// The caller's index on its machine.
+    pub device: u32,
+    pub config: &'a Config,
+    /// The members' ranks in the parent, if there is one.
+    pub parent_ranks: Option<Vec<Rank>>,
+    /// Where its ancestry begins, and its members' ranks there; `None`: here.
+    pub world: Option<(CommHandle, Vec<Rank>)>,
+    /// Asked while the others are awaited.
+    pub watch: StopCheck<'a>,
+    /// Because of whom the watch fails.
+    pub cause: &'a dyn Fn() -> Option<Cause>,
+    /// Where the members stand on the declared machine, if their parent stands on one.
+    pub party: Cell<Option<Placement>>,
+}
+
+impl<'a> Entrance<'a> {
+    /// The machine on which the parent stands.
+    fn machine(&self) -> Option<Machine> {
+        let party = self.party.take();
+        let machine = party.as_ref().map(|party| party.seat().machine().clone());
+        self.party.set(party);
+        machine
+    }
+
+    /// In a communicator without a parent.
+    pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
+        Entrance {
+            place,
+            rank,
+            nranks,
+            device: rank,
+            config,
+            parent_ranks: None,
+            world: None,
+            watch: &|| Ok(()),
+            cause: &|| None,
+            party: Cell::new(None),
+        }
+    }
+}
+
+/// Meet the others and be one of them. Whatever keeps this rank from it, the others are told.
+pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
+    let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
+    let prepared = Prepared::new(entrance).inspect_err(refuse)?;
+    prepared.enter(handle, entrance)
+}
+
+/// What a rank needs before it meets the others.
+struct Prepared {
+    settings: Settings,
+    machine: Option<Machine>,
+    heap: &'static heap::Heap,
+    /// Rank 0's.
+    control: Option<Control>,
+    founded: Option<Participant>,
+    introduction: Introduction,
+}
+
+impl Prepared {
+    fn new(entrance: &Entrance<'_>) -> Result<Prepared> {
+        let &Entrance { rank, nranks, config, .. } = entrance;
+        // A child stands where its parent stands.
+        let parent = entrance.machine();
+        let settings = Settings::read(config, parent.is_some())?;
+        let machine = parent.or(settings.machine.clone());
+        let heap = heap::mine()?;
+        keeper::prepare()?;
+        let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
+        let layout = || Layout::new(nranks, staging.min(MOST_STAGING) as usize);
+        let control = (rank == 0).then(|| Control::create(layout())).transpose()?;
+        let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
+        let introduction = Introduction {
+            heap: heap.id(),
+            heap_bytes: heap.bytes() as u64,
+            card: process::card(),
+            staging,
+            machine: machine.as_ref().map_or(0, Machine::word),
+        };
+        Ok(Prepared { settings, machine, heap, control, founded, introduction })
+    }
+
+    fn enter(self, handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
+        let Prepared { settings, machine, heap: own_heap, control, founded, introduction } = self;
+        let &Entrance { rank, nranks, .. } = entrance;
+        let info = introduction.encode();
+        let mut fds = vec![own_heap.file().as_fd()];
+        fds.extend(control.as_ref().map(|c| c.file().as_fd()));
+        fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
+        let hello = Hello { rank, nranks, info: &info, fds: &fds };
+        let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
+        let mut opened: Option<Control> = None;
+        let mut board: Option<File> = None;
+        let (own_machine, mut unlike) = (introduction.machine, None);
+        let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
+        let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
+            let faulty = || {
+                Error::remote(format!(
+                    "rank {peer} introduced itself wrongly; are all ranks using one libpenny?"
+                ))
+            };
+            let faulty_memory = |e: Error| {
+                Error::new(e.code, format!("what rank {peer} shares cannot be mapped: {}", e.message))
+            };
+            let introduction = Introduction::decode(info).ok_or_else(faulty)?;
+            if introduction.machine != own_machine {
+                unlike.get_or_insert(peer);
+            }
+            let mut fds = fds.into_iter().map(File::from);
+            let heap_file = fds.next().ok_or_else(faulty)?;
+            if peer == 0 && rank != 0 {
+                let file = fds.next().ok_or_else(faulty)?;
+                let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
+                opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
+                board = fds.next();
+            }
+            let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
+            let heap =
+                heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
+            *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
+            Ok(())
+        };
+        let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
+        let begun = move || {
+            if let Some(peer) = unlike {
+                return Err(declared::unlike(rank, machine.as_ref(), peer));
+            }
+            let control = control
+                .or(opened)
+                .ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
+            if peers[rank as usize].is_none() {
+                peers[rank as usize] = Some((heap::own()?, introduction));
+            }
+            let mut heaps = Vec::with_capacity(nranks as usize);
+            let mut identities = Vec::with_capacity(nranks as usize);
+            for (r, peer) in peers.into_iter().enumerate() {
+                let (heap, who) =
+                    peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
+                heaps.push(heap);
+                identities.push(Identity::new(who.card, introduction.card));
+            }
+            let control = Arc::new(control);
+            let patience = Backoff::for_ranks(nranks as usize, settings.spins);
+            let transport =
+                Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
+            transport.introduce(identities);
+            let membership = control.keep(rank);
+            Ok((transport, membership, board))
+        };
+        // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
+        let (transport, membership, board) = match begun() {
+            Ok(begun) => begun,
+            Err(e) => {
+                attendance.give_up(&e);
+                return Err(e);
+            }
+        };
+        let joined = membership.and_then(|membership| {
+            attach(&transport, introduction.card, &attendance, entrance.watch)?;
+            let party = match entrance.party.take() {
+                Some(party) => Some(party),
+                None => declared::stand(founded, settings.machine, board, rank, nranks)?,
+            };
+            Ok((membership, party))
+        });
+        let (membership, party) = match joined {
+            Ok(joined) => {
+                attendance.joined();
+                joined
+            }
+            Err(e) => {
+                // First why, for those who are still here, then that, for those who went on.
+                attendance.give_up(&e);
+                if let Some(cause) = (entrance.cause)() {
+                    transport.publish_cause(cause);
+                }
+                transport.fail(JOINING);
+                return Err(e);
+            }
+        };
+        let planner =
+            declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
+        let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
+        let parent_ranks = entrance.parent_ranks.clone();
+        let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
+        Ok(CommCore::new(handle, transport, membership, planner, entrance.device, party, origin))
+    }
+}
+
+/// Announce this rank and wait until all are there.
+fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
+    let (rank, header) = (t.rank(), t.control().header());
+    let life = t.control().life(rank);
+    life.pid.store(card.pid, Ordering::Relaxed);
+    life.start.store(card.start, Ordering::Relaxed);
+    life.state.store(ALIVE, Ordering::Release);
+    if rank == 0 {
+        header.magic.store(MAGIC, Ordering::Relaxed);
+    }
+    header.attached.fetch_add(1, Ordering::AcqRel);
+    t.after_post();
+    let others = || (0..t.nranks()).filter(|&r| r != rank);
+    let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
+    t.wait_watching(
+        t.deadline(),
+        all_there,
+        || {
+            let well = watch().and_then(|()| attendance.news()).and_then(|()| t.watch_ranks(others()));
+            // Whoever has seen that all are there may leave at once.
+            if all_there() {
+                return Ok(());
+            }
+            // The server may know why a rank gave up that has only said that it did.
+            well.map_err(
+                |e| if t.has_given_up(others()) { attendance.last_news().err().unwrap_or(e) } else { e },
+            )
+        },
+        || {
+            let missing: Vec<Rank> = others().filter(|&r| !t.joined(r)).collect();
+            Error::timeout(format!("ranks did not finish joining: {}", t.who(&missing)))
+        },
+    )
+}
+
+/// Free a communicator: others learn that this rank has left.
+pub(super) fn destroy(handle: CommHandle) -> Result<()> {
+    // It waits for what was queued on streams.
+    registry::enter(handle, |c| c.shared.refuse_forked())?;
+    let (mut communicator, told) = part(handle)?;
+    if communicator.broken().is_err() {
+        communicator.registered.forsake(communicator.transport.clone());
+    }
+    told
+}
+
+/// Make all ranks' calls fail, get our own thread out of its call, and free the communicator; in a thread's interrupt check
+/// it is not freed.
+pub(super) fn abort(handle: CommHandle) -> Result<()> {
+    let shared = registry::shared(handle)?;
+    shared.refuse_forked()?;
+    shared.abort();
+    if interrupt::is_asking() {
+        // This thread may be inside a call on the communicator, and would wait for itself.
+        return Ok(());
+    }
+    let (mut communicator, _) = part(handle)?;
+    communicator.registered.forsake(communicator.transport.clone());
+    Ok(())
+}
+
+/// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
+/// disagreed on.
+fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
+    let mut communicator = registry::remove(handle)?;
+    mailbox::forget(handle);
+    shmem::forget();
+    let semaphores = communicator.semaphores_left();
+    let told = communicator.last_news(semaphores);
+    communicator.semaphores_close().into_iter().for_each(DeferredFree::keep);
+    communicator.symmetric_close();
+    communicator.transport.leave();
+    Ok((communicator, told))
+}
+pub(in crate::comm) mod declared;
+pub(in crate::comm) mod introduction;
+pub(in crate::comm) mod pending;
+pub(in crate::comm) mod split;
+pub(in crate::comm) mod team;

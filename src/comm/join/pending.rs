@@ -1,0 +1,189 @@
+//! What joins a communicator at the end of the open group: several ranks of one thread can only join together.
+
+use super::Entrance;
+use super::split::PendingSplit;
+use crate::bootstrap::{self, MeetingPlace, UniqueId};
+use crate::comm::config::Config;
+use crate::comm::group::batch;
+use crate::comm::join;
+use crate::comm::registry::{self, CommHandle};
+use crate::error::{Error, Result};
+use crate::types::Rank;
+use std::sync::Arc;
+
+/// A communicator that begins at the end of the group; its handle is valid from then on.
+pub(in crate::comm) enum Joining {
+    /// By an id.
+    Newcomer(PendingInit),
+    /// From a parent.
+    Birth(PendingSplit),
+}
+
+/// A rank that joins the communicator that an id names.
+pub(in crate::comm) struct PendingInit {
+    handle: CommHandle,
+    id: UniqueId,
+    rank: Rank,
+    nranks: u32,
+    config: Config,
+}
+
+impl PendingInit {
+    pub(in crate::comm) fn new(
+        nranks: i32,
+        id: &UniqueId,
+        rank: i32,
+        config: &Config,
+    ) -> Result<PendingInit> {
+        let (rank, nranks) = join::check_ranks(rank, nranks)?;
+        Ok(PendingInit { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
+    }
+    pub(in crate::comm) fn handle(&self) -> CommHandle {
+        self.handle
+    }
+    fn join(&self) -> Result<()> {
+        join::settle(
+            self.handle,
+            &Entrance::of(MeetingPlace::Id(self.id), self.rank, self.nranks, &self.config),
+        )
+    }
+}
+
+impl Joining {
+    /// `None`: a child that the rank is not in.
+    pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
+        match self {
+            Joining::Newcomer(newcomer) => Some(newcomer.handle),
+            Joining::Birth(birth) => birth.handle(),
+        }
+    }
+    fn join(&self) -> Result<()> {
+        match self {
+            Joining::Newcomer(newcomer) => newcomer.join(),
+            Joining::Birth(birth) => birth.join(),
+        }
+    }
+    /// It will not be. The ranks that wait for this one where an id leads are told why; those of a parent hear of its next call.
+    pub(in crate::comm) fn give_up(&self, why: &Error) {
+        if let Joining::Newcomer(newcomer) = self {
+            bootstrap::refuse(&MeetingPlace::Id(newcomer.id), newcomer.rank, newcomer.nranks, why);
+        }
+        self.handle().into_iter().for_each(registry::release);
+    }
+}
+
+/// Those that can join side by side; the children of one parent, or of one rank on a declared machine, come one after
+/// another.
+fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
+    let parent = |joining: &Joining| match joining {
+        Joining::Newcomer(_) => None,
+        Joining::Birth(birth) => {
+            let seat = registry::shared(birth.parent).ok().and_then(|shared| shared.seat.clone());
+            Some(seat.map_or((birth.parent.bits(), 0), |seat| (0, Arc::as_ptr(&seat).addr())))
+        }
+    };
+    let mut rows: Vec<Vec<Joining>> = Vec::new();
+    for joining in all {
+        let of = parent(&joining);
+        match rows.iter_mut().find(|row| of.is_some() && parent(&row[0]) == of) {
+            Some(row) => row.push(joining),
+            None => rows.push(vec![joining]),
+        }
+    }
+    rows
+}
+
+/// Join: rows side by side, those of a row one after another; all of them whatever becomes of the first. The first failure
+/// counts.
+pub(in crate::comm) fn join_all(all: Vec<Joining>) -> Result<()> {
+    let rows = side_by_side(all);
+    let parent = |row: &Vec<Joining>| match row.first() {
+        Some(Joining::Birth(birth)) if rows.len() > 1 => registry::shared(birth.parent).ok()?.seat.clone(),
+        _ => None,
+    };
+    let activities = batch::activities(&rows.iter().map(parent).collect::<Vec<_>>())?;
+    let mut rows: Vec<_> = rows.iter().zip(activities).collect();
+    batch::side_by_side(&mut rows, |(row, (activity, _))| {
+        let activity = activity.take();
+        batch::acting(activity.as_ref(), || row.iter().map(Joining::join).fold(Ok(()), Result::and))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bootstrap::{Attendance, Hello};
+    use crate::comm::join::introduction::Introduction;
+    use crate::comm::join::pending::*;
+    use crate::error::Code;
+    use crate::memory::heap;
+    use crate::sys::process;
+    use std::os::fd::AsFd;
+
+    /// Ranks 0 and 1 of three join; rank 2 meets them, and then `ends` instead of joining.
+    fn half_joined(ends: impl FnOnce(Attendance) + Send, told: &str) {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let e = join::init_rank(3, &id, rank, &Config::default()).unwrap_err();
+                    assert_eq!(e.code, Code::RemoteError, "{e}");
+                    assert!(e.message.starts_with("rank 2 (PID ") && e.message.contains(told), "{e}");
+                });
+            }
+            scope.spawn(move || {
+                let own = heap::mine().unwrap();
+                let info = Introduction {
+                    heap: own.id(),
+                    heap_bytes: own.bytes() as u64,
+                    card: process::card(),
+                    staging: 4096,
+                    machine: 0,
+                }
+                .encode();
+                let hello = Hello { rank: 2, nranks: 3, info: &info, fds: &[own.file().as_fd()] };
+                let each = &mut |_, _: &[u8], _| Ok(());
+                ends(bootstrap::meet(&MeetingPlace::Id(id), &hello, None, each, &|| Ok(())).unwrap());
+            });
+        });
+    }
+
+    #[test]
+    fn a_rank_that_gives_up_after_the_meeting_is_named_to_all_with_its_reason() {
+        half_joined(|there| there.give_up(&Error::system("no thread is left")), "no thread is left");
+    }
+
+    #[test]
+    fn a_rank_that_is_lost_after_the_meeting_is_named_to_all() {
+        half_joined(drop, "died or gave up while joining");
+    }
+
+    #[test]
+    fn a_rank_whose_group_fails_is_named_to_those_who_wait_for_it() {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let e = join::init_rank(2, &id, 0, &Config::default()).unwrap_err();
+                assert!(e.message.contains("rank 1 (PID ") && e.message.contains("rank 9 is not in"), "{e}");
+            });
+            crate::comm::group_start().unwrap();
+            crate::comm::init_rank(2, &id, 1, &Config::default()).unwrap();
+            crate::comm::init_rank(2, &id, 9, &Config::default()).unwrap_err();
+            crate::comm::group_end().unwrap_err();
+        });
+    }
+
+    #[test]
+    fn a_rank_that_cannot_come_is_named_to_all_with_its_reason() {
+        let id = bootstrap::create_id().unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let e = join::init_rank(3, &id, rank, &Config::default()).unwrap_err();
+                    assert!(e.message.contains("rank 2 (PID "), "{e}");
+                    assert!(e.message.contains("cannot join: PENNY_HEAP_SIZE is no number"), "{e}");
+                });
+            }
+            bootstrap::refuse(&MeetingPlace::Id(id), 2, 3, &Error::argument("PENNY_HEAP_SIZE is no number"));
+        });
+    }
+}

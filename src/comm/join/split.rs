@@ -1,0 +1,323 @@
+//! Communicators made from others: groups of ranks, and splits by colour.
+//!
+//! ```text
+//!     16 ranks, groups of 4    CONSECUTIVE   {0 1 2 3} {4 5 6 7} {8 9 10 11} {12 13 14 15}
+//!                              ORTHOGONAL    {0 4 8 12} {1 5 9 13} {2 6 10 14} {3 7 11 15}
+//!
+//!     parent   --- all tell all: colour, key ---> everybody knows its group
+//!              --- all tell all: the id that a group's first rank has made --->
+//!     child    the members meet by that id, as strangers would
+//! ```
+//!
+//! A group is a split whose colours are computed. The kinds are those of GCL's CommGroup. While the members meet, each
+//! watches the parent: a death or an abort there ends the meeting.
+
+use super::Entrance;
+use crate::bootstrap::{self, MeetingPlace, UniqueId};
+use crate::comm::communicator::CommCore;
+use crate::comm::config::Config;
+use crate::comm::join;
+use crate::comm::registry::{self, CommHandle};
+use crate::error::{Error, Result};
+use crate::transport::identity::Cause;
+use crate::types::Rank;
+use std::cell::Cell;
+
+/// How the ranks of a communicator are divided into groups of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// One group of all.
+    All = 0,
+    /// Size k: {0 .. k-1}, {k .. 2k-1}, ...
+    Consecutive = 1,
+    /// Size k of N ranks, m = N/k groups: {0, m, 2m, ...}, {1, m+1, 2m+1, ...}, ...
+    Orthogonal = 2,
+}
+
+impl Grouping {
+    /// Every kind, in the order of its number.
+    pub const ALL: [Grouping; 3] = [Grouping::All, Grouping::Consecutive, Grouping::Orthogonal];
+
+    /// The group of a rank, counted from 0. `size` divides `nranks`.
+    fn group_of(self, rank: Rank, nranks: u32, size: u32) -> u32 {
+        match self {
+            Grouping::All => 0,
+            Grouping::Consecutive => rank / size,
+            Grouping::Orthogonal => rank % (nranks / size),
+        }
+    }
+}
+
+/// What a rank asks for.
+#[derive(Clone, Debug)]
+pub(in crate::comm) struct SplitArgs {
+    /// Those of one colour become a communicator; `None`: this rank joins none.
+    colour: Option<i32>,
+    /// They are ordered by it, then by their rank in the parent.
+    key: i32,
+    /// For groups, whose colours are computed: kind and size, which all must pass alike.
+    group: Option<(Grouping, u32)>,
+    /// `None`: the parent's.
+    config: Option<Config>,
+}
+
+impl SplitArgs {
+    /// The group of this kind and size that the rank is in.
+    pub(in crate::comm) fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<SplitArgs> {
+        let shared = registry::shared(parent)?;
+        let (rank, nranks) = (shared.transport.rank(), shared.transport.nranks());
+        let size = match kind {
+            Grouping::All if size == 0 || size == nranks as i32 => nranks,
+            Grouping::All => {
+                return Err(Error::argument(format!(
+                    "size is {size}, and the one group of all has {nranks} ranks; pass 0 or {nranks}"
+                )));
+            }
+            _ if size >= 1 && nranks.is_multiple_of(size as u32) => size as u32,
+            _ => {
+                return Err(Error::argument(format!(
+                    "size is {size}, which does not divide the {nranks} ranks of comm into groups; pass a divisor"
+                )));
+            }
+        };
+        let colour = kind.group_of(rank, nranks, size) as i32;
+        Ok(SplitArgs { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
+    }
+
+    /// The communicator of those with this colour.
+    pub(in crate::comm) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
+        SplitArgs { colour, key, group: None, config }
+    }
+
+    /// As the ranks tell each other.
+    fn encode(&self, able: bool) -> [u64; WORDS] {
+        let word = |number: i32| number as u32 as u64;
+        let (kind, size) = self.group.map_or((0, 0), |(kind, size)| (1 + kind as u64, size as u64));
+        [
+            kind | u64::from(self.colour.is_some()) << 8 | u64::from(able) << 9,
+            size,
+            word(self.colour.unwrap_or(0)),
+            word(self.key),
+        ]
+    }
+}
+
+/// Words that a rank tells of its wish.
+const WORDS: usize = 4;
+
+/// What another rank wishes.
+struct Theirs<'a>(&'a [u64]);
+
+impl Theirs<'_> {
+    /// What was called, with which arguments.
+    fn call(&self) -> String {
+        let size = self.0[1];
+        match self.0[0] & 0xff {
+            0 => "a split".into(),
+            1 => "the group of all".into(),
+            2 => format!("consecutive groups of {size}"),
+            _ => format!("orthogonal groups of {size}"),
+        }
+    }
+    fn colour(&self) -> Option<i32> {
+        (self.0[0] >> 8 & 1 == 1).then_some(self.0[2] as u32 as i32)
+    }
+    fn key(&self) -> i32 {
+        self.0[3] as u32 as i32
+    }
+    fn able(&self) -> bool {
+        self.0[0] >> 9 & 1 == 1
+    }
+}
+
+/// A child that is to be made, and its handle, which is good from then on.
+pub(in crate::comm) struct PendingSplit {
+    pub parent: CommHandle,
+    handle: Option<CommHandle>,
+    wish: SplitArgs,
+}
+
+impl PendingSplit {
+    pub(in crate::comm) fn new(parent: CommHandle, wish: SplitArgs) -> Result<PendingSplit> {
+        registry::shared(parent)?;
+        let handle = wish.colour.map(|_| registry::reserve()).transpose()?;
+        Ok(PendingSplit { parent, handle, wish })
+    }
+    /// `None`: the rank joins no child.
+    pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
+        self.handle
+    }
+    pub(in crate::comm) fn join(&self) -> Result<()> {
+        registry::enter(self.parent, |c| c.child(self.handle, &self.wish)).inspect_err(|_| self.give_up())
+    }
+    pub(in crate::comm) fn give_up(&self) {
+        self.handle.into_iter().for_each(registry::release);
+    }
+}
+
+/// Make the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
+pub(in crate::comm) fn child(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
+    match PendingSplit::new(parent, wish.clone()) {
+        Ok(birth) => birth.join().map(|()| birth.handle()),
+        Err(e) => {
+            // The others count on this rank, and learn why there will be no child.
+            let _ = registry::enter(parent, |c| c.members(&wish, false));
+            Err(e)
+        }
+    }
+}
+
+impl CommCore {
+    fn child(&mut self, handle: Option<CommHandle>, wish: &SplitArgs) -> Result<()> {
+        self.usable()?;
+        let members = self.members(wish, true)?;
+        let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
+        if rank.is_none() && wish.colour.is_some() {
+            return Err(Error::remote(
+                "what this rank told the others of its wish came back changed: the communicator's shared memory was \
+                 overwritten; destroy it",
+            ));
+        }
+        let party = self.party.as_mut().and_then(|party| party.child(rank, &members));
+        let id = self.meeting_of(&members)?;
+        let (Some(handle), Some(rank)) = (handle, rank) else {
+            return Ok(());
+        };
+        let id = id.ok_or_else(|| {
+            Error::system(format!(
+                "rank {} could not open the meeting of its group of {} ranks; its own error says why",
+                members[0],
+                members.len()
+            ))
+        })?;
+        let (parent, me) = (self.transport.clone(), self.rank());
+        let shared = self.shared.clone();
+        let origin = &shared.origin;
+        let watch = || {
+            parent.check_abort()?;
+            parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
+        };
+        let entrance = Entrance {
+            place: MeetingPlace::Id(id),
+            rank,
+            nranks: members.len() as u32,
+            device: self.shared.device,
+            config: wish.config.as_ref().unwrap_or(&origin.config),
+            parent_ranks: Some(members.clone()),
+            world: Some((origin.root, members.iter().map(|&r| origin.world[r as usize]).collect())),
+            watch: &watch,
+            cause: &|| watch().err().and_then(|_| parent.cause()).map(Cause::abroad),
+            party: Cell::new(party),
+        };
+        // A rank that cannot join says so through the parent, or the others would wait for it.
+        let joined = join::join(handle, &entrance).map(registry::fill);
+        // The parent knows who died; whom the meeting misses is only what came of it.
+        joined.map_err(|e| watch().err().unwrap_or(e)).inspect_err(|e| self.break_with(e))
+    }
+
+    /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
+    fn members(&mut self, wish: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
+        let all = self.tell_all(&wish.encode(able))?;
+        let theirs = || (0..).zip(all.chunks_exact(WORDS).map(Theirs));
+        let first = Theirs(&all[..WORDS]).call();
+        if let Some((rank, other)) = theirs().find(|(_, other)| other.call() != first) {
+            return Err(Error::usage(format!(
+                "ranks disagree on the communicators to make: rank 0 asks for {first}, rank {rank} for {}; all ranks of \
+                 comm must pass the same",
+                other.call()
+            )));
+        }
+        if let Some((rank, _)) = theirs().find(|(_, other)| !other.able()) {
+            return Err(Error::system(format!(
+                "rank {rank} has no room for another communicator, so none was made; its own error says why"
+            )));
+        }
+        let Some(colour) = wish.colour else { return Ok(Vec::new()) };
+        let mut members: Vec<(i32, Rank)> = theirs()
+            .filter(|(_, other)| other.colour() == Some(colour))
+            .map(|(rank, other)| (other.key(), rank))
+            .collect();
+        members.sort_unstable();
+        Ok(members.into_iter().map(|(_, rank)| rank).collect())
+    }
+
+    /// The id that the first of the members has made; `None` if it could not.
+    fn meeting_of(&mut self, members: &[Rank]) -> Result<Option<UniqueId>> {
+        let made = match members.first() == Some(&self.rank()) {
+            true => bootstrap::create_id(),
+            false => Ok(UniqueId([0; 128])),
+        };
+        let mine = made.as_ref().map_or([0; 128], |id| id.0);
+        let words: Vec<u64> =
+            mine.as_chunks::<8>().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
+        let all = self.tell_all(&words)?;
+        made?;
+        let Some(&first) = members.first() else { return Ok(None) };
+        let told = &all[first as usize * words.len()..][..words.len()];
+        let mut id = [0; 128];
+        for (bytes, word) in id.chunks_exact_mut(8).zip(told) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Ok((id != [0; 128]).then_some(UniqueId(id)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comm;
+    use crate::comm::join::split::*;
+    use crate::error::Code;
+
+    /// Ranks 0 and 1 of three make a child of all; rank 2 goes through both exchanges, and then `ends` instead of joining.
+    fn half_born(ends: fn(CommHandle) -> Result<()>) {
+        let ranks = comm::init_all(3).unwrap();
+        let wish = |comm| SplitArgs::group(comm, Grouping::All, 3).unwrap();
+        std::thread::scope(|scope| {
+            for &comm in &ranks[..2] {
+                scope.spawn(move || {
+                    let e = child(comm, wish(comm)).unwrap_err();
+                    assert_eq!(e.code, Code::RemoteError, "{e}");
+                    assert!(e.message.contains("rank "), "{e}");
+                    // The parent has lost a member: it says so and is of no further use.
+                    assert_eq!(comm::split(comm, Some(0), 0, None).unwrap_err().code, Code::RemoteError);
+                    comm::destroy(comm).unwrap();
+                });
+            }
+            let gone = ranks[2];
+            registry::enter(gone, |c| {
+                let members = c.members(&wish(gone), true)?;
+                assert_eq!(members, [0, 1, 2]);
+                c.meeting_of(&members).map(|id| assert!(id.is_some()))
+            })
+            .unwrap();
+            ends(gone).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_rank_that_leaves_or_aborts_while_the_members_meet_fails_the_others_at_once() {
+        half_born(comm::destroy);
+        half_born(comm::abort);
+    }
+
+    #[test]
+    fn a_rank_without_room_for_a_communicator_is_named_to_all_and_the_parent_lives_on() {
+        let ranks = comm::init_all(2).unwrap();
+        let wish = |comm| SplitArgs::group(comm, Grouping::All, 2).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let e = child(ranks[0], wish(ranks[0])).unwrap_err();
+                assert_eq!(e.code, Code::SystemError);
+                assert!(e.message.contains("rank 1 has no room"), "{e}");
+            });
+            let told = registry::enter(ranks[1], |c| c.members(&wish(ranks[1]), false));
+            assert_eq!(told.unwrap_err().code, Code::SystemError);
+        });
+        std::thread::scope(|scope| {
+            for &comm in &ranks {
+                scope.spawn(move || comm::destroy(child(comm, wish(comm)).unwrap().unwrap()).unwrap());
+            }
+        });
+        ranks.into_iter().for_each(|comm| comm::destroy(comm).unwrap());
+    }
+}

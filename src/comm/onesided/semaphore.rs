@@ -1,0 +1,320 @@
+//! Semaphores and the mesh, by communicator: what all ranks make together, and the handles of it.
+//!
+//! ```text
+//!     rank 0   zeroed lines of its heap -> tell all "DMA, 3 of them, `recv`, at offset 4096"  -> the same? -> region, handle
+//!     rank 1   zeroed lines of its heap -> tell all "DMA, 3 of them, `recv`, at offset 512"   -> the same? -> region, handle
+//! ```
+
+use super::deferred_free::DeferredFree;
+use super::symmetric;
+use crate::comm::communicator::CommCore;
+use crate::comm::registry::{self, CommHandle};
+use crate::env;
+use crate::error::{Error, Result};
+use crate::handle::{self, Objects, Remembered, SemaphoreKind};
+use crate::kernels;
+use crate::memory::control::{FAILED, LEFT};
+use crate::memory::heap;
+use crate::onesided::semaphore::{self, BARRIERS, Making, SemaphoreMemory, SemaphoreUnit, Semaphores};
+use crate::onesided::{Mesh, Races, Region, SymmetricMemory};
+use crate::sync::prim::Ordering;
+use crate::sys::fork;
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Bytes of a name: it must fit what the ranks tell each other.
+const NAME: usize = 8 * (WORDS - 4);
+
+thread_local! {
+    static LAST: Remembered<SemaphoreKind, Held> = const { RefCell::new(None) };
+}
+static TABLE: Objects<SemaphoreKind, Held> = Objects::new(&LAST);
+
+/// Names semaphores of this process.
+pub type SemaphoreHandle = handle::Handle<SemaphoreKind>;
+
+/// What a handle stands for.
+struct Held {
+    comm: CommHandle,
+    semaphores: Semaphores,
+    /// The process that made them.
+    generation: u32,
+    /// `None`: their memory is the communicator's.
+    lease: Mutex<Option<DeferredFree>>,
+}
+
+/// A communicator's home of semaphores and the handles in it, for any thread.
+pub(in crate::comm) struct SemaphoreHome {
+    home: Arc<SemaphoreMemory>,
+    lease: DeferredFree,
+    barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
+}
+
+/// What the ranks tell each other: what it is about, an offset, three numbers; or a name in the place of the last ones.
+const WORDS: usize = 8;
+
+#[derive(Clone, Copy)]
+enum Ask {
+    Home = 0x5e00,
+    Create,
+    Destroy,
+    Mesh,
+}
+
+fn text(words: &[u64]) -> String {
+    let name = || {
+        let bytes: Vec<u8> = words[4..].iter().flat_map(|word| word.to_le_bytes()).collect();
+        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+    };
+    match words[0] {
+        w if w == Ask::Home as u64 => match words[2] {
+            0 => "pennyShmemInit without PENNY_CHECK".into(),
+            1 => "pennyShmemInit with PENNY_CHECK=race".into(),
+            _ => "pennyShmemInit with a PENNY_CHECK that there is not".into(),
+        },
+        w if w == Ask::Create as u64 => {
+            let kind = if words[2] == SemaphoreUnit::Dma as u64 { "DMA" } else { "regular" };
+            format!("pennySemaphoreCreate of {} {kind} semaphores `{}`", words[3], name())
+        }
+        w if w == Ask::Destroy as u64 => format!("pennySemaphoreDestroy of `{}`", name()),
+        w if w == Ask::Mesh as u64 && words[2] == u64::MAX => "pennyMesh with sides that are none".into(),
+        w if w == Ask::Mesh as u64 => format!("pennyMesh with {}", Mesh::of_word(words[2])),
+        _ => "something that is no call on semaphores".into(),
+    }
+}
+
+impl CommCore {
+    /// Tell all what is asked for, which must be the same but for the second word; every rank's second word.
+    fn ask(&mut self, ask: Ask, own: u64, numbers: [u64; 2], name: &str) -> Result<Vec<u64>> {
+        let mut words = [ask as u64, own, numbers[0], numbers[1], 0, 0, 0, 0];
+        for (word, bytes) in words[4..].iter_mut().zip(name.as_bytes().chunks(8)) {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(padded);
+        }
+        let all = self.tell_all(&words)?;
+        let agreed = |theirs: &[u64]| theirs[0] == all[0] && theirs[2..] == all[2..WORDS];
+        if let Some((rank, theirs)) = (0..).zip(all.chunks_exact(WORDS)).find(|(_, theirs)| !agreed(theirs)) {
+            return Err(Error::usage(format!(
+                "ranks disagree on semaphores: rank 0 calls {}, rank {rank} {}; all ranks must make the same calls",
+                text(&all[..WORDS]),
+                text(theirs)
+            )));
+        }
+        Ok(all.chunks_exact(WORDS).map(|theirs| theirs[1]).collect())
+    }
+
+    /// So many zeroed bytes on every rank, in agreement on what they are for.
+    fn lines(
+        &mut self,
+        ask: Ask,
+        bytes: usize,
+        numbers: [u64; 2],
+        name: &str,
+    ) -> Result<(Region, DeferredFree)> {
+        let own = heap::mine()?;
+        let base = own.alloc(bytes);
+        let offset = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
+        if let Some(view) = offset.and_then(|offset| own.view(offset, bytes)) {
+            kernels::zero(view);
+        }
+        // Nobody uses it before all have come here, and so have zeroed it.
+        self.range_of_all(base, bytes, |c, begin| c.ask(ask, begin, numbers, name))?
+    }
+
+    /// With the symmetric heap come its barrier semaphores.
+    pub(in crate::comm) fn semaphores_init(&mut self, domain: Arc<SymmetricMemory>) -> Result<()> {
+        let check = race_check();
+        let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
+        let own = SemaphoreMemory::bytes(n);
+        let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
+        let (region, lease) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
+        let check = match check {
+            Ok(check) => check,
+            Err(e) => {
+                // The same on all ranks, or they would disagree.
+                lease.free()?;
+                return Err(e);
+            }
+        };
+        if check {
+            domain.check_races(Races::new(self.transport.clone(), region.clone(), own));
+        }
+        let barriers = [const { OnceLock::new() }; BARRIERS];
+        let shelf = SemaphoreHome { home: SemaphoreMemory::new(domain, region), lease, barriers };
+        *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(shelf);
+        Ok(())
+    }
+
+    fn home(&self) -> Result<Arc<SemaphoreMemory>> {
+        let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+        shelf.as_ref().map(|shelf| shelf.home.clone()).ok_or_else(symmetric::absent)
+    }
+
+    fn semaphore_create(&mut self, kind: SemaphoreUnit, name: &str, count: i32) -> Result<SemaphoreHandle> {
+        self.usable()?;
+        self.broken()?;
+        let home = self.home()?;
+        if name.is_empty() || name.len() >= NAME {
+            return Err(Error::argument(format!(
+                "name is `{name}`, of {} bytes; it takes 1 to {} bytes",
+                name.len(),
+                NAME - 1
+            )));
+        }
+        let count = usize::try_from(count).ok().filter(|count| (1..=semaphore::MOST).contains(count));
+        let count = count.ok_or_else(|| {
+            Error::argument(format!("count is not in 1..={}, semaphores a call", semaphore::MOST))
+        })?;
+        let bytes = semaphore::bytes(count, self.nranks());
+        let (region, lease) = self.lines(Ask::Create, bytes, [kind as u64, count as u64], name)?;
+        let semaphores = Semaphores::new(home, region, Making { name: name.into(), kind, count });
+        insert(self.handle(), semaphores, Some(lease))
+    }
+
+    fn semaphore_destroy(&mut self, handle: SemaphoreHandle) -> Result<()> {
+        self.usable()?;
+        self.broken()?;
+        let held = TABLE.get(handle).ok_or_else(|| stale("sem", handle))?;
+        let id = u64::from(held.semaphores.id());
+        if id == 0 {
+            return Err(Error::usage(
+                "sem is a barrier semaphore, which is there for as long as the symmetric heap; leave it alone",
+            ));
+        }
+        self.ask(Ask::Destroy, 0, [id, 0], held.semaphores.name())?;
+        // All have come: nobody signals any more.
+        TABLE.remove(handle);
+        let left = held.semaphores.retire();
+        let lease = held.lease.lock().unwrap_or_else(|e| e.into_inner()).take();
+        lease.map_or(Ok(()), DeferredFree::free)?;
+        left
+    }
+
+    fn mesh(&mut self, dims: &[i32]) -> Result<()> {
+        self.usable()?;
+        self.broken()?;
+        let home = self.home()?;
+        let mesh = Mesh::new(dims, self.nranks());
+        // A rank whose sides are wrong says so: the others count on it.
+        let word = mesh.as_ref().map_or(u64::MAX, |mesh| mesh.word());
+        let told = self.ask(Ask::Mesh, 0, [word, 0], "");
+        let mesh = mesh?;
+        told?;
+        home.declare(mesh);
+        Ok(())
+    }
+
+    /// Semaphores that are not 0 on this rank, unless they are only what came of a failure. They are reported once.
+    pub(in crate::comm) fn semaphores_left(&self) -> Result<()> {
+        let t = &self.transport;
+        let failed = |r| {
+            let life = t.control().life(r);
+            let state = life.state.load(Ordering::Acquire);
+            state == FAILED || (state < LEFT && life.node.died())
+        };
+        let harmed = t.check_abort().is_err() || self.broken().is_err() || (0..t.nranks()).any(failed);
+        if harmed { Ok(()) } else { self.home().map_or(Ok(()), |home| home.retire()) }
+    }
+
+    /// Take all handles out; what peers may still write to.
+    pub(in crate::comm) fn semaphores_close(&self) -> Vec<DeferredFree> {
+        let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let Some(shelf) = shelf else { return Vec::new() };
+        let mut leases = vec![shelf.lease];
+        for (handle, held) in TABLE.all() {
+            if held.comm == self.handle() {
+                TABLE.remove(handle);
+                leases.extend(held.lease.lock().unwrap_or_else(|e| e.into_inner()).take());
+            }
+        }
+        leases
+    }
+}
+
+/// Are writers without order looked for?
+fn race_check() -> Result<bool> {
+    match env::get("PENNY_CHECK").as_deref() {
+        None => Ok(false),
+        Some("race") => Ok(true),
+        Some(other) => Err(Error::argument(format!("PENNY_CHECK is `{other}`; it takes `race`"))),
+    }
+}
+
+fn insert(comm: CommHandle, semaphores: Semaphores, lease: Option<DeferredFree>) -> Result<SemaphoreHandle> {
+    let held = Held { comm, semaphores, generation: fork::generation(), lease: Mutex::new(lease) };
+    TABLE.insert(Arc::new(held)).ok_or_else(|| {
+        Error::system(
+            "this process has as many semaphores as there can be; make arrays of them, or destroy some",
+        )
+    })
+}
+
+#[cold]
+fn stale(what: &str, handle: SemaphoreHandle) -> Error {
+    handle.refusal(
+        what,
+        format_args!(
+            "{what} is no live semaphore: it was destroyed, its symmetric heap was finalized, or Penny never made it"
+        ),
+    )
+}
+
+/// Use semaphores; `what` names the argument. Of one communicator if `comm` is given.
+#[inline]
+pub(in crate::comm) fn with<T>(
+    what: &str,
+    handle: SemaphoreHandle,
+    comm: Option<CommHandle>,
+    body: impl FnOnce(&Semaphores) -> Result<T>,
+) -> Result<T> {
+    let used = TABLE.with(handle, |held| {
+        if comm.is_some_and(|comm| comm != held.comm) {
+            return Err(Error::argument(format!("{what} is of another communicator than comm")));
+        }
+        if held.generation != fork::generation() {
+            return Err(Error::usage(
+                "this process was forked from a rank; only the parent may use its semaphores",
+            ));
+        }
+        body(&held.semaphores)
+    });
+    used.unwrap_or_else(|| Err(stale(what, handle)))
+}
+
+/// Make semaphores of one name, `count` on every rank. All ranks call with the same arguments.
+pub fn semaphore_create(
+    comm: CommHandle,
+    kind: SemaphoreUnit,
+    name: &str,
+    count: i32,
+) -> Result<SemaphoreHandle> {
+    registry::enter(comm, |c| c.semaphore_create(kind, name, count))
+}
+/// Give them up. All ranks call. An error lists those that are not 0 here.
+pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
+    let comm = TABLE.get(sem).ok_or_else(|| stale("sem", sem))?.comm;
+    registry::enter(comm, |c| c.semaphore_destroy(sem))
+}
+/// A barrier semaphore of the communicator.
+pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandle> {
+    let shared = registry::shared(comm)?;
+    shared.refuse_forked()?;
+    let shelf = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+    let shelf = shelf.as_ref().ok_or_else(symmetric::absent)?;
+    let semaphores = shelf.home.barrier(number)?;
+    let known = &shelf.barriers[number as usize];
+    match known.get() {
+        Some(&handle) => Ok(handle),
+        None => insert(comm, semaphores, None).map(|handle| *known.get_or_init(|| handle)),
+    }
+}
+/// Use semaphores from any thread.
+#[inline]
+pub fn semaphore<T>(sem: SemaphoreHandle, body: impl FnOnce(&Semaphores) -> Result<T>) -> Result<T> {
+    with("sem", sem, None, body)
+}
+/// Declare how the ranks lie, the slowest dimension first; no sides take it back. All ranks call with the same.
+pub fn mesh(comm: CommHandle, dims: &[i32]) -> Result<()> {
+    registry::enter(comm, |c| c.mesh(dims))
+}

@@ -1,0 +1,127 @@
+//! The symmetric heap's interface, by communicator: what all ranks call together, and the heap for what each calls alone.
+
+use super::symmetric;
+use crate::comm::registry::{self, CommHandle};
+use crate::error::{Error, Result};
+use crate::memory::view::Address;
+use crate::onesided::SymmetricMemory;
+use crate::sys::fork;
+use crate::types::Rank;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+pub use crate::memory::arena::ArenaStats as HeapStats;
+
+/// Make the communicator's symmetric heap. All ranks call.
+pub fn shmem_init(comm: CommHandle) -> Result<()> {
+    registry::enter(comm, |c| c.symmetric_init())
+}
+/// Give it up with all that is in it. All ranks call; none may be inside one of its calls.
+pub fn shmem_finalize(comm: CommHandle) -> Result<()> {
+    forget();
+    registry::enter(comm, |c| c.symmetric_finalize())
+}
+/// `bytes` bytes at the same offset on all ranks, aligned to a power of two, at most a page; their address here. All ranks
+/// call with the same arguments; 0 bytes give 0, without meeting anybody.
+pub fn shmem_alloc(comm: CommHandle, bytes: usize, align: usize, zeroed: bool) -> Result<usize> {
+    registry::enter(comm, |c| c.symmetric_alloc(bytes, align, zeroed))
+}
+/// Give memory of [`shmem_alloc`] back. All ranks call, each with its own address of it; 0 does nothing.
+pub fn shmem_free(comm: CommHandle, addr: usize) -> Result<()> {
+    registry::enter(comm, |c| c.symmetric_free(addr))
+}
+/// The heap's books, and its number of segments.
+pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
+    registry::enter(comm, |c| c.symmetric_stats())
+}
+/// All ranks have come. `quiet`: and what they have put is done.
+pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
+    registry::enter(comm, |c| {
+        if quiet {
+            c.symmetric.as_ref().ok_or_else(symmetric::absent)?.domain().quiet()?;
+        }
+        c.barrier()
+    })
+}
+/// Register `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](crate::comm::register).
+pub fn shmem_register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Result<()> {
+    registry::enter(comm, |c| {
+        c.symmetric.as_ref().ok_or_else(symmetric::absent)?.refuse_second(buffer)?;
+        let registration = c.register(buffer, bytes)?;
+        c.symmetric.as_mut().ok_or_else(symmetric::absent)?.buffers.insert(buffer.get(), registration);
+        Ok(())
+    })
+}
+/// End it.
+pub fn shmem_unregister(comm: CommHandle, buffer: Address) -> Result<()> {
+    registry::enter(comm, |c| {
+        let heap = c.symmetric.as_mut().ok_or_else(symmetric::absent)?;
+        let registration = heap.buffers.remove(&buffer.get()).ok_or_else(|| {
+            Error::argument(format!(
+                "addr {:#x} is not the start of a buffer that pennyShmemBufferRegister registered, or it was unregistered \
+                 already",
+                buffer.get()
+            ))
+        })?;
+        c.deregister(registration)
+    })
+}
+/// Use the heap from any thread.
+#[inline]
+pub fn shmem<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
+    with_domain(comm, body)
+}
+/// This rank's number in the heap and how many ranks there are.
+pub fn shmem_members(comm: CommHandle) -> Result<(Rank, u32)> {
+    members(comm)
+}
+
+thread_local! {
+    /// The heap that this thread used last.
+    static LAST: RefCell<Option<(CommHandle, u32, Arc<SymmetricMemory>)>> = const { RefCell::new(None) };
+}
+
+/// Use a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
+#[inline]
+fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
+    LAST.with(|last| {
+        if let Ok(last) = last.try_borrow()
+            && let Some((of, generation, domain)) = &*last
+            && *of == comm
+            && registry::is_live(comm)
+            && !domain.is_closed()
+            && *generation == fork::generation()
+        {
+            return body(domain);
+        }
+        let domain = domain(comm)?;
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = Some((comm, fork::generation(), domain.clone()));
+        }
+        body(&domain)
+    })
+}
+
+/// The heap itself, for longer than a call.
+#[cold]
+pub(in crate::comm) fn domain(comm: CommHandle) -> Result<Arc<SymmetricMemory>> {
+    let shared = registry::shared(comm)?;
+    shared.refuse_forked()?;
+    let domain = shared.domain.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    domain.ok_or_else(symmetric::absent)
+}
+
+/// Forget what this thread used last: the communicator is going away.
+pub(in crate::comm) fn forget() {
+    LAST.with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            last.take();
+        }
+    });
+}
+
+/// This rank's number and how many there are.
+fn members(comm: CommHandle) -> Result<(Rank, u32)> {
+    let domain = domain(comm)?;
+    Ok((domain.my_pe(), domain.transport().nranks()))
+}

@@ -1,0 +1,390 @@
+//! Signals, and puts that end with one: a rank writes into another's window and counts up there; the other waits for so
+//! many counts.
+//!
+//! ```text
+//!     rank 0   put_signal(data, window, 1): data -----> rank 1's window, then counter[0 -> 1, ctx, sigIdx] += 1
+//!     rank 1   wait_signals(2 of rank 0):   until the counter is 2 above what rank 1 has taken, then 2 more are taken
+//! ```
+//!
+//! A counter says of each signal that everything which its sender did before has come: the sender's own core stores the
+//! data, then adds with Release. So the order that NCCL promises within a context holds across them, too; what contexts
+//! keep apart is the counting.
+
+use super::window::{self, WindowHandle};
+use crate::comm::calls::collective::MOST_BYTES;
+use crate::comm::communicator::CommCore;
+use crate::comm::group::batch::Queued;
+use crate::comm::registry::{self, CommHandle};
+use crate::comm::stream::StreamHandle;
+use crate::error::{Error, Result};
+use crate::fabric::live::{CallSpec, What};
+pub use crate::memory::control::signals::{CONTEXTS, SIGNALS};
+use crate::memory::view::{Address, Payload};
+use crate::onesided::copy_across;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::eagerly;
+use crate::transport::Transport;
+use crate::transport::watch::seconds;
+use crate::types::{DataType, Rank};
+use std::collections::BTreeMap;
+
+/// Names a counter: of this rank's signals to a peer, or of the peer's to this rank.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter {
+    /// The other rank; one's own will do.
+    pub peer: i32,
+    /// Which signal of the context: `sigIdx`.
+    pub index: i32,
+    /// Which context: `ctx`.
+    pub context: i32,
+}
+
+/// A signal, perhaps with data that comes before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// What is counted up.
+    pub counter: Counter,
+    /// Of no use yet: 0.
+    pub flags: u32,
+    /// The data.
+    pub put: Option<Put>,
+}
+
+/// Elements for a peer's window.
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    /// Any memory of this rank.
+    pub source: Address<'static>,
+    /// Elements.
+    pub count: usize,
+    /// Element type.
+    pub dtype: DataType,
+    /// The window.
+    pub window: WindowHandle,
+    /// Where in the peer's part of it, in bytes.
+    pub offset: usize,
+}
+
+/// Signals to be waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct AwaitedSignals {
+    /// How many.
+    pub count: i32,
+    /// Of which.
+    pub counter: Counter,
+}
+
+/// A counter that there is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    peer: Rank,
+    context: usize,
+    index: usize,
+}
+
+impl Counter {
+    /// `within`: what stands before the arguments' names.
+    fn check(&self, within: &str, nranks: u32) -> Result<Place> {
+        let held = |what: &str, value: i32, limit: usize| match usize::try_from(value) {
+            Ok(value) if value < limit => Ok(value),
+            _ => Err(Error::argument(format!("{within}{what} is {value}; it must be in 0..{limit}"))),
+        };
+        Ok(Place {
+            peer: held("peer", self.peer, nranks as usize)? as Rank,
+            context: held("ctx", self.context, CONTEXTS)?,
+            index: held("sigIdx", self.index, SIGNALS)?,
+        })
+    }
+}
+
+impl Signal {
+    /// Check the arguments for a rank of a communicator; the counter, and the data where there is some.
+    fn check(&self, comm: CommHandle, rank: Rank, nranks: u32) -> Result<(Place, Payload<'static>)> {
+        let place = self.counter.check("", nranks)?;
+        if self.flags != 0 {
+            return Err(Error::argument(format!(
+                "flags is {}; nothing is defined for it yet, pass 0",
+                self.flags
+            )));
+        }
+        let Some(put) = &self.put else { return Ok((place, Payload::EMPTY)) };
+        let bytes = put.count.checked_mul(put.dtype.size()).filter(|&bytes| bytes <= MOST_BYTES);
+        let Some(bytes) = bytes else {
+            return Err(Error::argument(format!(
+                "count {} of {} is more than memory can hold; is it a negative number?",
+                put.count, put.dtype
+            )));
+        };
+        if put.source.is_null() && bytes > 0 {
+            return Err(Error::argument(format!(
+                "localbuff is NULL on rank {rank}, which is to put {bytes} bytes from there"
+            )));
+        }
+        window::with(comm, put.window, "peerWin", |window| window.holds(place.peer, put.offset, bytes))?;
+        Ok((place, put.source.view(bytes)))
+    }
+}
+
+/// Check what is to be waited for; how many of each.
+fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
+    if awaited.is_empty() {
+        return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
+    }
+    let mut of_each = BTreeMap::new();
+    for (i, AwaitedSignals { count, counter }) in awaited.iter().enumerate() {
+        let within = format!("signalDescs[{i}].");
+        let place = counter.check(&within, nranks)?;
+        let count = u64::try_from(*count)
+            .ok()
+            .filter(|&count| count > 0)
+            .ok_or_else(|| Error::argument(format!("{within}opCnt is {count}; it must be at least 1")))?;
+        *of_each.entry(place).or_insert(0) += count;
+    }
+    Ok(of_each)
+}
+
+/// What a rank remembers of the counters that it shares with each of its peers.
+pub(in crate::comm) struct SignalCounters {
+    peers: Vec<Peer>,
+}
+
+#[derive(Clone, Default)]
+struct Peer {
+    /// Space of the counters is reserved: towards the peer, from the peer.
+    reserved: [bool; 2],
+    /// Signals of the peer that have been waited for, by context and index; empty before the first.
+    taken: Vec<u64>,
+}
+
+impl SignalCounters {
+    /// For a communicator of so many ranks.
+    pub fn new(nranks: u32) -> SignalCounters {
+        SignalCounters { peers: vec![Peer::default(); nranks as usize] }
+    }
+
+    /// Before the counters towards a peer, or from it, are touched.
+    #[inline]
+    fn reserve(&mut self, t: &Transport, peer: Rank, towards: bool) -> Result<()> {
+        let reserved = &mut self.peers[peer as usize].reserved[!towards as usize];
+        if !*reserved {
+            let (from, to) = if towards { (t.rank(), peer) } else { (peer, t.rank()) };
+            t.control().reserve_signals(from, to)?;
+            *reserved = true;
+        }
+        Ok(())
+    }
+
+    fn taken(&mut self, place: &Place) -> &mut u64 {
+        let taken = &mut self.peers[place.peer as usize].taken;
+        taken.resize(CONTEXTS * SIGNALS, 0);
+        &mut taken[place.context * SIGNALS + place.index]
+    }
+}
+
+/// Signals that are waited for.
+struct Pending {
+    place: Place,
+    /// Taken before.
+    taken: u64,
+    wanted: u64,
+}
+
+impl Pending {
+    /// How many have come.
+    fn came(&self, t: &Transport) -> u64 {
+        let Place { peer, context, index } = self.place;
+        // ORDER: partner of the addition in `deliver`.
+        let now = t.control().signal(peer, t.rank(), context, index).load(Ordering::Acquire);
+        now.saturating_sub(self.taken)
+    }
+    fn is_there(&self, t: &Transport) -> bool {
+        self.came(t) >= self.wanted
+    }
+    fn text(&self, t: &Transport) -> String {
+        let Place { peer, context, index } = self.place;
+        format!(
+            "{} signals from rank {peer} with sigIdx {index} and ctx {context}, of which {} came",
+            self.wanted,
+            self.came(t)
+        )
+    }
+}
+
+/// Bytes of a signal on the declared machine.
+const WORD: u64 = 8;
+
+impl CommCore {
+    /// Give a signal, after its data.
+    pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
+        self.usable()?;
+        let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
+        self.broken()?;
+        self.counters.reserve(&self.transport, place.peer, true)?;
+        let delivered = match &signal.put {
+            None => self.deliver(place, Payload::EMPTY, Payload::EMPTY),
+            Some(put) => window::with(self.handle(), put.window, "peerWin", |window| {
+                let target = window.place(&self.transport, place.peer, put.offset, data.bytes())?;
+                self.deliver(place, target, data)
+            }),
+        };
+        let at_ps = delivered.inspect_err(|e| self.one_sided_failure(e))?;
+        if let Some(clock) = &mut self.group_clock {
+            *clock = at_ps.unwrap_or(*clock);
+        }
+        Ok(())
+    }
+
+    /// Store the data, then the signal, when the declared machine would; tells when that is.
+    fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
+        let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
+        t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
+        let mut arrival = None;
+        if let Some(party) = &self.party {
+            let (seat, ends) = (party.seat(), [me, peer].map(|rank| party.places()[rank as usize]));
+            let watch = || t.check_abort().and_then(|()| t.check_alarm());
+            seat.serve_exactly();
+            let bytes = data.bytes() as u64 + WORD;
+            let expired = || seat.clock_stood(t.timeout_ns());
+            arrival = Some(seat.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
+        }
+        copy_across(target, data)?;
+        // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
+        t.control().signal(me, peer, context, index).fetch_add(1, Ordering::Release);
+        t.after_post_to(peer);
+        if let Some(party) = &self.party {
+            party.seat().stored(self.shared.origin.world[peer as usize]);
+        }
+        Ok(arrival.map(|arrival| arrival.at_ps))
+    }
+
+    /// Wait for signals and take them off: all or none.
+    pub(in crate::comm) fn await_signals(&mut self, awaited: &[AwaitedSignals]) -> Result<()> {
+        self.usable()?;
+        let of_each = check_all(awaited, self.nranks())?;
+        self.broken()?;
+        let mut pending = Vec::with_capacity(of_each.len());
+        for (place, wanted) in of_each {
+            self.counters.reserve(&self.transport, place.peer, false)?;
+            pending.push(Pending { place, taken: *self.counters.taken(&place), wanted });
+        }
+        let t = &*self.transport;
+        let own = |p: &&Pending| p.place.peer == t.rank() && !p.is_there(t);
+        if let Some(own) = pending.iter().find(own) {
+            return Err(Error::usage(format!(
+                "rank {} waits for its own signals and cannot give them meanwhile: {}; signal first, or in the same group",
+                t.rank(),
+                own.text(t)
+            )));
+        }
+        self.await_pending(&pending).inspect_err(|e| self.one_sided_failure(e))?;
+        self.ordering(|races, _| pending.iter().try_for_each(|p| races.hear(p.place.peer)))?;
+        for Pending { place, wanted, .. } in &pending {
+            *self.counters.taken(place) += wanted;
+        }
+        Ok(())
+    }
+
+    fn await_pending(&self, pending: &[Pending]) -> Result<()> {
+        let t = &*self.transport;
+        let mut there = 0;
+        // Counters only grow: what has come once need not be looked at again.
+        let mut ready = || {
+            there += pending[there..].iter().take_while(|p| p.is_there(t)).count();
+            there == pending.len()
+        };
+        // Who has given its signals may be gone; so their lives come first, then their signals.
+        let watch = || {
+            t.check_abort()?;
+            t.check_alarm()?;
+            pending.iter().try_for_each(|p| {
+                let well = t.watch_ranks(std::iter::once(p.place.peer).filter(|&peer| peer != t.rank()));
+                well.or_else(|gone| if p.is_there(t) { Ok(()) } else { Err(gone) })
+            })
+        };
+        let expired = || {
+            let short: Vec<&Pending> = pending.iter().filter(|p| !p.is_there(t)).collect();
+            let mut late: Vec<Rank> = short.iter().map(|p| p.place.peer).collect();
+            late.dedup();
+            let more = match short.len() {
+                0 | 1 => String::new(),
+                several => format!(", and for those of {} further descriptors", several - 1),
+            };
+            Error::timeout(format!(
+                "rank {} waited {} for {}{more}; {}; if they are only slow, raise PENNY_TIMEOUT or timeoutMs",
+                t.rank(),
+                seconds(t.timeout_ns()),
+                short.first().map_or_else(String::new, |p| p.text(t)),
+                t.who(&late)
+            ))
+        };
+        match &self.party {
+            None if eagerly(&mut ready) => Ok(()),
+            None => t.wait_watching(t.deadline(), ready, watch, expired),
+            Some(party) => {
+                party.seat().serve_exactly();
+                party.seat().await_store(ready, t.deadline(), watch, expired)
+            }
+        }
+    }
+
+    /// What a failure leaves of the communicator: after the declared machine's, nothing.
+    fn one_sided_failure(&mut self, error: &Error) {
+        match &self.party {
+            Some(party) if party.seat().check().is_err() => self.end_with(error),
+            _ => self.break_with(error),
+        }
+    }
+
+    /// What puts and signals one after the other would take on the idle machine.
+    pub(in crate::comm) fn estimate_signals(&self, signals: &[Signal]) -> Result<u64> {
+        let Some(party) = &self.party else { return Ok(0) };
+        let mut total_ps = 0u64;
+        for signal in signals {
+            let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
+            if place.peer != self.rank() {
+                let what = What::Transfer { from: 0, to: 1 };
+                let spec = CallSpec { what, count: data.bytes() as u64 + WORD, size: 1, kind: 0 };
+                let ends = [self.rank(), place.peer].map(|rank| party.places()[rank as usize]);
+                total_ps = total_ps.saturating_add(party.seat().estimate(&[(spec, ends.to_vec())])?);
+            }
+        }
+        Ok(total_ps)
+    }
+}
+
+/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
+/// thread. The peer need not be in any call.
+pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
+    if crate::comm::is_for_later(stream) {
+        signal.check(comm, crate::comm::user_rank(comm)?, crate::comm::count(comm)?)?;
+        return crate::comm::later(stream, Queued::Signal(comm, *signal));
+    }
+    registry::enter(comm, |c| c.signal(signal))
+}
+
+/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
+pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
+    let most = crate::comm::count(comm)? as usize * CONTEXTS * SIGNALS;
+    match usize::try_from(descriptors) {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        Ok(0) | Err(_) => {
+            Err(Error::argument(format!("nDesc is {descriptors}; pass at least one descriptor")))
+        }
+        Ok(_) => Err(Error::argument(format!(
+            "nDesc is {descriptors}, but there are {most} signals to wait for; pass one descriptor for each, with a count"
+        ))),
+    }
+}
+
+/// Wait for signals and take them off, or queue that as [`signal`] does.
+pub fn wait_signals(
+    comm: CommHandle,
+    awaited: Vec<AwaitedSignals>,
+    stream: Option<StreamHandle>,
+) -> Result<()> {
+    if crate::comm::is_for_later(stream) {
+        check_all(&awaited, crate::comm::count(comm)?)?;
+        return crate::comm::later(stream, Queued::Awaited(comm, awaited));
+    }
+    registry::enter(comm, |c| c.await_signals(&awaited))
+}

@@ -1,0 +1,249 @@
+//! The general engine: an event queue over ports.
+//!
+//! ```text
+//!     a message of b bytes, ready at r, on ports p1..pk                 hold = gap + serialisation of b
+//!       s1 = max(r + post, free[p1])        free[p1] = s1 + hold(p1)
+//!       head reaches p(i+1) at  s(i) + gap + one packet + latency       cut-through
+//!                          or   free[p(i)] + latency                    where p(i+1) is store-and-forward
+//!       s(i) = max(head, free[p(i)])        free[p(i)] = max(s(i) + hold(p(i)), free[p(i-1)] + latency(p(i-1)))
+//!       arrival = free[pk] + latency(pk)
+//! ```
+//!
+//! - A slice of a step is ready when its rank has entered, the slice of every operand that arrives is there, and the
+//!   slice before it was handed on. Steps of a rank do not otherwise wait for each other.
+//! - A step with several readers sends one message to each; a network that copies on the way is not modelled.
+//! - Folds and copies within a rank take no time.
+//! - A port serves messages first come, first served, by when their heads reach it; ties by call, rank, lane, step,
+//!   slice, reader. What arrives at a moment is there before any head is served at it. Ports have room for all that
+//!   waits: nothing presses back but credits.
+//! - The credits of a connection are the fewest that a class on its way has. A message that finds none waits in the
+//!   order of readiness, and is posted when an earlier one arrives. Each call has connections of its own.
+//! - A fair network's ports serve packets in turns instead: see `running/fair.rs`.
+//! - A port with declared faults holds messages longer: see `faults.rs`.
+//! - A rank is done when what it sends has left its first port, and what it takes has arrived.
+//!
+//! Cost: one event a port that a message passes, one for its arrival, one for a rank's entry. Times past u64 are an
+//! error.
+
+use super::trace::Span;
+use super::{CallTimes, Finished, PortState, PricedCall};
+use crate::error::{Error, Result};
+use crate::topology::Network;
+use faults::Faults;
+use port::PortQueue;
+use queue::{HEAD, Queue};
+use running::fair::{TURN, Turns};
+use running::{NONE, RunContext, Running, too_long};
+use std::collections::VecDeque;
+
+/// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
+pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<CallTimes> {
+    Engine::new(network).run(network, call, entry_ps, &mut |_| {})
+}
+
+/// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+pub fn price_traced(
+    network: &Network,
+    call: &PricedCall<'_>,
+    entry_ps: &[u64],
+    mut sink: &mut dyn FnMut(Span),
+) -> Result<CallTimes> {
+    Engine::new(network).run(network, call, entry_ps, &mut sink)
+}
+
+/// Calls under way, without the network that they were admitted to.
+pub struct Engine {
+    queue: Queue,
+    ports: Vec<PortQueue>,
+    faults: Faults,
+    /// By port, where ports serve connections in turns.
+    turns: Vec<Turns>,
+    /// By number, from `front` on. Those that are finished leave when they are at the front.
+    calls: VecDeque<Option<Box<Running>>>,
+    /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
+    front: u32,
+    /// Calls ever admitted.
+    admitted: u64,
+    unfinished: usize,
+    events: u64,
+}
+
+impl Engine {
+    /// Nothing is under way, and nothing ever was.
+    fn new(network: &Network) -> Engine {
+        Engine::resume(network, network.ports.iter().map(|_| PortState::default()))
+    }
+
+    /// Nothing is under way.
+    pub fn resume(network: &Network, ports: impl Iterator<Item = PortState>) -> Engine {
+        Engine {
+            faults: Faults::of(network),
+            turns: network.ports.iter().filter(|_| network.fair).map(|_| Turns::default()).collect(),
+            queue: Queue::new(),
+            ports: ports.map(PortQueue::new).collect(),
+            calls: VecDeque::new(),
+            front: 0,
+            admitted: 0,
+            unfinished: 0,
+            events: 0,
+        }
+    }
+
+    /// How the ports are left.
+    pub fn ports(&self) -> impl Iterator<Item = PortState> {
+        (0..).zip(&self.ports).map(|(id, port)| {
+            let mut state = port.state();
+            state.counters.down_ps = self.faults.down_ps(id, state.free_ps);
+            state
+        })
+    }
+
+    /// Is no call under way?
+    pub fn is_idle(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// Calls of which some member is not finished.
+    #[cfg(test)]
+    pub fn under_way(&self) -> usize {
+        self.unfinished
+    }
+
+    /// The time of the latest event; 0 where nothing is under way.
+    pub fn boundary_ps(&self) -> u64 {
+        // A port that had its turn at that time does not see who comes then.
+        let turn = u64::from(!self.turns.is_empty() && self.events > 0);
+        if self.is_idle() { 0 } else { self.queue.now_ps() + turn }
+    }
+
+    /// One more call, and its number among all.
+    pub fn admit(&mut self, network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<u64> {
+        let (ranks, places) = (call.plans.len(), network.shape.nranks());
+        if ranks == 0 || call.places.len() != ranks || entry_ps.len() != ranks {
+            return Err(Error::argument(format!(
+                "{ranks} programs, {} places and {} entries are no call; give one of each for every rank",
+                call.places.len(),
+                entry_ps.len()
+            )));
+        }
+        if let Some(place) = call.places.iter().find(|&&place| place >= places) {
+            return Err(Error::argument(format!(
+                "there is no place {place} among the {places} of {}; give it more nodes, or fewer ranks",
+                network.name
+            )));
+        }
+        if entry_ps.contains(&u64::MAX) {
+            return Err(too_long());
+        }
+        let boundary_ps = self.boundary_ps();
+        let entry_ps: Vec<u64> = entry_ps.iter().map(|&at_ps| at_ps.max(boundary_ps)).collect();
+        let number = if self.is_idle() { 0 } else { u64::from(self.front) + self.calls.len() as u64 };
+        let number = u32::try_from(number).ok().filter(|&number| number < HEAD);
+        let number =
+            number.ok_or_else(|| Error::usage("a call was overtaken by 2^31 later ones; let it finish"))?;
+        let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
+        if self.is_idle() {
+            self.restart(entry_ps.iter().copied().min().unwrap_or(0));
+        }
+        running.begin(&mut self.queue);
+        self.calls.push_back(Some(Box::new(running)));
+        self.unfinished += 1;
+        self.admitted += 1;
+        Ok(self.admitted - 1)
+    }
+
+    /// Nothing is under way: time begins anew, perhaps before what was handled.
+    fn restart(&mut self, first_ps: u64) {
+        if first_ps < self.queue.now_ps() {
+            self.ports.iter_mut().for_each(PortQueue::forget_waiting);
+        }
+        self.queue.restart();
+        self.calls.clear();
+        self.front = 0;
+    }
+
+    /// Handle what happens before a time, until a rank is finished.
+    #[inline]
+    pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
+        let faults = &self.faults;
+        let turns = &mut self.turns;
+        let mut shared = RunContext { queue: &mut self.queue, ports: &mut self.ports, faults, turns, sink };
+        let mut next = shared.queue.pop_before(until_ps);
+        while let Some(mut event) = next {
+            let mut port = None;
+            if event.call == TURN {
+                port = Some(event.who);
+                (event.call, event.who) =
+                    shared.turns[event.who as usize].next().expect("a turn is due where somebody waits");
+            }
+            let number = event.call & !HEAD;
+            let call = &mut self.calls[(number - self.front) as usize];
+            let running = call.as_mut().expect("events are of calls under way");
+            // Most events are of the call of the event before.
+            loop {
+                self.events += 1;
+                let rank = match port.take() {
+                    None => running.handle(event, &mut shared)?,
+                    Some(port) => running.transmit(event.who, port, event.at_ps, &mut shared)?,
+                };
+                if rank != NONE {
+                    let exit_ps = running.exit_ps(rank);
+                    let finished = Finished { call: running.id(), member: rank, exit_ps };
+                    if running.unfinished() == 0 {
+                        *call = None;
+                        self.unfinished -= 1;
+                        self.leave();
+                    }
+                    return Ok(Some(finished));
+                }
+                next = shared.queue.pop_before(until_ps);
+                match next {
+                    Some(same) if same.call & !HEAD == number => event = same,
+                    _ => break,
+                }
+            }
+        }
+        self.deadlock().map_or(Ok(None), Err)
+    }
+
+    /// Forget the finished calls at the front.
+    fn leave(&mut self) {
+        while self.calls.front().is_some_and(Option::is_none) {
+            self.calls.pop_front();
+            self.front += 1;
+        }
+    }
+
+    /// Who waits for whom, if nothing is under way and yet not every call is finished.
+    pub fn deadlock(&self) -> Option<Error> {
+        if self.unfinished == 0 || !self.queue.is_empty() {
+            return None;
+        }
+        let waits = self.calls.iter().flatten().map(|call| call.waits()).next()?;
+        let waits: Vec<String> =
+            waits.iter().map(|(rank, from)| format!("rank {rank} waits for rank {from}")).collect();
+        Some(Error::usage(format!("deadlock: {}, and nothing is under way", waits.join(", "))))
+    }
+
+    /// One call from beginning to end.
+    pub fn run<S: FnMut(Span)>(
+        &mut self,
+        network: &Network,
+        call: &PricedCall<'_>,
+        entry_ps: &[u64],
+        sink: &mut S,
+    ) -> Result<CallTimes> {
+        self.admit(network, call, entry_ps)?;
+        let mut exit_ps = vec![0; entry_ps.len()];
+        while let Some(finished) = self.advance(u64::MAX, sink)? {
+            exit_ps[finished.member as usize] = finished.exit_ps;
+        }
+        let counters = self.ports().map(|port| port.counters).collect();
+        Ok(CallTimes { exit_ps, counters, events: self.events })
+    }
+}
+pub(in crate::fabric) mod faults;
+pub(in crate::fabric) mod port;
+pub(in crate::fabric) mod program;
+pub(in crate::fabric) mod queue;
+pub(in crate::fabric) mod running;

@@ -1,0 +1,97 @@
+//! A port at work: when it is free, what passed it, who waits, and what a message costs there.
+
+use crate::fabric::{PortCounters, PortState};
+use crate::topology::Class;
+use std::collections::VecDeque;
+
+/// A port.
+pub struct PortQueue {
+    pub free_ps: u64,
+    pub counters: PortCounters,
+    waiting: Backlog,
+}
+
+/// When those started, or will, who waited last: as many as ever waited at once, for if the first of them has started
+/// when another comes to wait, there are no more now.
+#[derive(Default)]
+pub struct Backlog(VecDeque<u64>);
+
+/// What a message of one size costs at ports of one class.
+#[derive(Clone, Copy)]
+pub struct MessageCost {
+    /// The port is taken.
+    pub hold_ps: u64,
+    /// From the start until the head is at the next port.
+    pub lead_ps: u64,
+    pub latency_ps: u64,
+    /// Of the time that the port is taken, this is not for bytes.
+    pub gap_ps: u64,
+}
+
+impl MessageCost {
+    /// Of a message of so many bytes.
+    pub fn of(class: &Class, bytes: u64) -> MessageCost {
+        MessageCost {
+            hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
+            lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
+            latency_ps: class.latency_ps,
+            gap_ps: class.gap_ps,
+        }
+    }
+}
+
+impl PortQueue {
+    /// As it was left.
+    pub fn new(state: PortState) -> PortQueue {
+        PortQueue { free_ps: state.free_ps, counters: state.counters, waiting: Backlog::default() }
+    }
+
+    /// As it is left.
+    pub fn state(&self) -> PortState {
+        PortState { free_ps: self.free_ps, counters: self.counters }
+    }
+
+    /// Nobody waits, at any time that is to come.
+    pub fn forget_waiting(&mut self) {
+        self.waiting = Backlog::default();
+    }
+
+    /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
+    #[inline]
+    pub fn count(&mut self, now_ps: u64, start_ps: u64, busy_ps: u64, bytes: u64) {
+        let counters = &mut self.counters;
+        if start_ps > now_ps {
+            self.waiting.join(now_ps, start_ps);
+            counters.queue_high = counters.queue_high.max(self.waiting.most());
+        }
+        counters.bytes = counters.bytes.saturating_add(bytes);
+        counters.messages += 1;
+        counters.busy_ps = counters.busy_ps.saturating_add(busy_ps);
+    }
+}
+
+impl Backlog {
+    /// A message came that has to wait. Those before it start no later than it does.
+    #[inline]
+    pub fn join(&mut self, now_ps: u64, start_ps: u64) {
+        if self.0.front().is_some_and(|&start| start <= now_ps) {
+            self.0.pop_front();
+        }
+        self.0.push_back(start_ps);
+    }
+
+    /// How many waited at once, at most.
+    pub fn most(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    /// When those start that still wait.
+    pub fn starts(&self, now_ps: u64) -> impl Iterator<Item = u64> + Clone {
+        self.0.iter().copied().filter(move |&start| start > now_ps)
+    }
+
+    /// All start later.
+    pub fn shift(&mut self, ps: u64) {
+        self.0.iter_mut().for_each(|start| *start = start.saturating_add(ps));
+    }
+}

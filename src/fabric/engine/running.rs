@@ -1,0 +1,382 @@
+//! One call under way: its messages, and how far its ranks are.
+//!
+//! ```text
+//!     entry ---> step ready ---> posted ---> port ---> port ---> arrival ---> step ready ---> ...
+//!                    |             ^                                |
+//!                    +-- waits for credits                          +-- returns a credit
+//! ```
+//!
+//! A rank has so many things to do, counted when the call is admitted: to enter, to get each message through its first
+//! port, and to take each that is for it. With the last of them it is finished, and known to be so.
+
+pub mod fair;
+
+use super::faults::{Faults, Served};
+use super::port::{MessageCost, PortQueue};
+use super::program::{ArrivingOperand, Program, ProgramStep};
+use super::queue::{HEAD, Queue, TimedEvent};
+use crate::error::{Error, Result};
+use crate::fabric::PricedCall;
+use crate::fabric::trace::Span;
+use crate::topology::Network;
+use crate::types::Rank;
+use fair::{Packets, Turns};
+
+/// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
+const ENTRY: u32 = 1 << 31;
+/// No message, and no rank.
+pub const NONE: u32 = u32::MAX;
+
+/// A message under way, or a place for one.
+#[derive(Clone, Copy)]
+struct Message {
+    /// By whom ties are decided: step, slice, reader.
+    order: u64,
+    /// Before this time its last byte cannot have left the port that it is at.
+    tail_ps: u64,
+    step: u32,
+    send: u32,
+    slice: u32,
+    size: u32,
+    /// The ports that it passed.
+    passed: u32,
+    /// The next of those that wait for credits, or of the free places.
+    next: u32,
+}
+
+/// What a connection has under way.
+#[derive(Clone, Copy)]
+struct Flow {
+    under_way: u32,
+    /// The messages that wait for credits.
+    first: u32,
+    last: u32,
+}
+
+/// How far a rank is.
+struct Member {
+    exit_ps: u64,
+    /// Things that it has to do.
+    left: u64,
+}
+
+/// What all calls share.
+pub struct RunContext<'a, S> {
+    pub queue: &'a mut Queue,
+    pub ports: &'a mut [PortQueue],
+    pub faults: &'a Faults,
+    /// By port; empty where ports serve whoever comes first.
+    pub turns: &'a mut [Turns],
+    pub sink: &'a mut S,
+}
+
+/// A call under way.
+pub struct Running {
+    /// Among those under way; the lowest was admitted first.
+    number: u32,
+    /// As the caller knows it.
+    id: u64,
+    program: Program,
+    places: Vec<Rank>,
+    /// By class, then size.
+    costs: Vec<MessageCost>,
+    flows: Vec<Flow>,
+    messages: Vec<Message>,
+    vacant: u32,
+    /// `order` is step, slice, reader from the highest bit down; these are the places of the first two.
+    step_shift: u32,
+    slice_shift: u32,
+    members: Vec<Member>,
+    unfinished: u32,
+    packets: Option<Packets>,
+}
+
+impl Running {
+    /// Of which nothing has happened. Entries are earlier than `u64::MAX`.
+    pub fn new(
+        network: &Network,
+        call: &PricedCall<'_>,
+        entry_ps: &[u64],
+        number: u32,
+        id: u64,
+    ) -> Result<Running> {
+        let program = Program::of(network, call)?;
+        let bits = |most: u32| u32::BITS - most.leading_zeros();
+        let slice_shift = bits(program.steps.iter().map(|s| s.sends).max().unwrap_or(0));
+        let step_shift = slice_shift + bits(program.steps.iter().map(|s| s.slices).max().unwrap_or(0));
+        if step_shift + bits(program.steps.len() as u32) > u64::BITS {
+            return Err(Error::argument("there are too many steps, slices and readers to be priced"));
+        }
+        let costs =
+            network.classes.iter().flat_map(|class| program.sizes.iter().map(|&b| MessageCost::of(class, b)));
+        let members = program.ranks.windows(2).zip(entry_ps).map(|(steps, &exit_ps)| {
+            let steps = &program.steps[steps[0] as usize..steps[1] as usize];
+            let things = |step: &ProgramStep| {
+                u64::from(step.slices) * (u64::from(step.sends) + u64::from(step.operands))
+            };
+            Member { exit_ps, left: 1 + steps.iter().map(things).sum::<u64>() }
+        });
+        Ok(Running {
+            number,
+            id,
+            places: call.places.to_vec(),
+            costs: costs.collect(),
+            flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
+            messages: Vec::new(),
+            vacant: NONE,
+            step_shift,
+            slice_shift,
+            members: members.collect(),
+            unfinished: entry_ps.len() as u32,
+            packets: network.fair.then(|| Packets::of(network, &program)),
+            program,
+        })
+    }
+
+    /// Let the ranks come when they said they would.
+    pub fn begin(&self, queue: &mut Queue) {
+        for (rank, member) in (0..).zip(&self.members) {
+            let order = u64::from(self.program.ranks[rank as usize]) << self.step_shift;
+            queue.push(TimedEvent { at_ps: member.exit_ps, call: self.number, order, who: ENTRY | rank });
+        }
+    }
+
+    /// As the caller knows it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ranks that are not finished.
+    pub fn unfinished(&self) -> u32 {
+        self.unfinished
+    }
+
+    /// When a rank that is finished is done.
+    pub fn exit_ps(&self, rank: Rank) -> u64 {
+        self.members[rank as usize].exit_ps
+    }
+
+    /// Something happens. The rank that is finished by it, or `NONE`.
+    #[inline]
+    pub fn handle<S: FnMut(Span)>(
+        &mut self,
+        event: TimedEvent,
+        shared: &mut RunContext<'_, S>,
+    ) -> Result<u32> {
+        let TimedEvent { at_ps, who, .. } = event;
+        if who & ENTRY != 0 {
+            return self.enter(who & !ENTRY, at_ps, shared.queue);
+        }
+        let message = &self.messages[who as usize];
+        let connection = self.program.sends[message.send as usize].connection;
+        if message.passed < self.program.connections[connection as usize].hops {
+            match shared.turns.is_empty() {
+                true => self.pass(who, connection, at_ps, shared),
+                false => self.join(who, connection, at_ps, shared),
+            }
+        } else if !shared.turns.is_empty() && !self.is_last(who, connection) {
+            Ok(NONE)
+        } else {
+            self.arrive(who, connection, at_ps, shared.queue)
+        }
+    }
+
+    fn enter(&mut self, rank: Rank, now_ps: u64, queue: &mut Queue) -> Result<u32> {
+        for step in self.program.ranks[rank as usize]..self.program.ranks[rank as usize + 1] {
+            self.program.steps[step as usize].missing -= 1;
+            self.advance(step, now_ps, queue)?;
+        }
+        Ok(self.did(rank, now_ps))
+    }
+
+    /// A rank did one of its things, and is not done before a time.
+    #[inline]
+    fn did(&mut self, rank: Rank, until_ps: u64) -> u32 {
+        let member = &mut self.members[rank as usize];
+        member.exit_ps = until_ps.max(member.exit_ps);
+        member.left -= 1;
+        if member.left > 0 {
+            return NONE;
+        }
+        self.unfinished -= 1;
+        rank
+    }
+
+    /// A message's head is at its next port.
+    #[inline]
+    fn pass<S: FnMut(Span)>(
+        &mut self,
+        who: u32,
+        connection: u32,
+        now_ps: u64,
+        shared: &mut RunContext<'_, S>,
+    ) -> Result<u32> {
+        let program = &self.program;
+        let message = &mut self.messages[who as usize];
+        let hop =
+            &program.hops[(program.connections[connection as usize].first_hop + message.passed) as usize];
+        let port = &mut shared.ports[hop.port as usize];
+        let cost = self.costs[hop.class as usize * program.sizes.len() + message.size as usize];
+        let bytes = program.sizes[message.size as usize];
+
+        let step = &program.steps[message.step as usize];
+        let (id, place) = (self.id, self.places[step.rank as usize]);
+        let mut stay = |start_ps, end_ps, bytes| {
+            let (port, slice) = (hop.port, message.slice);
+            (shared.sink)(Span { call: id, place, port, step: step.index, slice, start_ps, end_ps, bytes });
+        };
+        let ready_ps = now_ps.max(port.free_ps);
+        let served = if hop.faulty {
+            let number = port.counters.messages;
+            let served =
+                shared.faults.serve(hop.port, number, ready_ps, message.tail_ps, cost, |from, until| {
+                    stay(from, until, 0);
+                })?;
+            port.counters.errors += served.errors;
+            port.counters.resends += served.resends;
+            served
+        } else {
+            Served::sound(ready_ps, message.tail_ps, cost)
+        };
+        let Served { first_ps, start_ps, end_ps, head_ps, busy_ps, .. } = served;
+        port.free_ps = end_ps;
+        port.count(now_ps, first_ps, busy_ps, bytes);
+        stay(start_ps, end_ps, bytes);
+        let first = message.passed == 0;
+        message.tail_ps = end_ps.saturating_add(cost.latency_ps);
+        message.passed += 1;
+        let at_ps = if hop.whole { message.tail_ps } else { head_ps };
+        let (order, rank) = (message.order, step.rank);
+        let arrives = message.passed == program.connections[connection as usize].hops;
+        let call = self.number | if arrives { 0 } else { HEAD };
+        schedule(shared.queue, TimedEvent { at_ps, call, order, who })?;
+        Ok(if first { self.did(rank, end_ps) } else { NONE })
+    }
+
+    fn arrive(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<u32> {
+        let message = &mut self.messages[who as usize];
+        let operand = self.program.sends[message.send as usize].operand;
+        message.next = std::mem::replace(&mut self.vacant, who);
+
+        let flow = &mut self.flows[connection as usize];
+        flow.under_way -= 1;
+        let waiting = flow.first;
+        if waiting != NONE {
+            flow.first = self.messages[waiting as usize].next;
+            self.post(waiting, connection, now_ps, queue)?;
+        }
+
+        let operand = &mut self.program.operands[operand as usize];
+        operand.arrived += 1;
+        let id = operand.step;
+        let step = &mut self.program.steps[id as usize];
+        let rank = step.rank;
+        if operand.arrived == step.next + 1 {
+            step.missing -= 1;
+            self.advance(id, now_ps, queue)?;
+        }
+        Ok(self.did(rank, now_ps))
+    }
+
+    /// Hand on the slices of a step that are ready.
+    fn advance(&mut self, id: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
+        loop {
+            let step = &self.program.steps[id as usize];
+            if step.missing > 0 || step.next == step.slices {
+                return Ok(());
+            }
+            self.send(id, step.next, now_ps, queue)?;
+            let arrivals = self.program.arrivals(id);
+            let step = &mut self.program.steps[id as usize];
+            step.next += 1;
+            let lacking = |operand: &&ArrivingOperand| operand.arrived <= step.next;
+            step.missing = self.program.operands[arrivals].iter().filter(lacking).count() as u32;
+        }
+    }
+
+    fn send(&mut self, step: u32, slice: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
+        let ProgramStep { first_send, sends, slices, size, last_size, .. } =
+            self.program.steps[step as usize];
+        for reader in 0..sends {
+            let order = (step as u64) << self.step_shift | (slice as u64) << self.slice_shift | reader as u64;
+            let send = first_send + reader;
+            let size = if slice + 1 == slices { last_size } else { size };
+            let who =
+                self.place(Message { order, tail_ps: 0, step, send, slice, size, passed: 0, next: NONE })?;
+            let connection = self.program.sends[send as usize].connection;
+            let flow = &mut self.flows[connection as usize];
+            if flow.under_way < self.program.connections[connection as usize].credits {
+                self.post(who, connection, now_ps, queue)?;
+            } else {
+                match flow.first {
+                    NONE => flow.first = who,
+                    _ => self.messages[flow.last as usize].next = who,
+                }
+                flow.last = who;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message sets out.
+    fn post(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
+        self.flows[connection as usize].under_way += 1;
+        let at_ps = now_ps.saturating_add(self.program.connections[connection as usize].post_ps);
+        let order = self.messages[who as usize].order;
+        schedule(queue, TimedEvent { at_ps, call: self.number | HEAD, order, who })
+    }
+
+    /// Find room for a message.
+    fn place(&mut self, message: Message) -> Result<u32> {
+        let who = self.vacant;
+        if who != NONE {
+            self.vacant = std::mem::replace(&mut self.messages[who as usize], message).next;
+            return Ok(who);
+        }
+        if self.messages.len() >= ENTRY as usize {
+            return Err(Error::argument("there are too many messages under way to be priced"));
+        }
+        self.messages.push(message);
+        Ok(self.messages.len() as u32 - 1)
+    }
+
+    /// Two ranks that wait, and for whom.
+    pub fn waits(&self) -> Vec<(Rank, Rank)> {
+        let mut waits: Vec<(Rank, Rank)> = Vec::new();
+        for (id, step) in (0..).zip(&self.program.steps) {
+            if step.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
+                continue;
+            }
+            let arrivals = &self.program.operands[self.program.arrivals(id)];
+            let Some(lacking) = arrivals.iter().find(|o| o.arrived <= step.next) else { continue };
+            waits.push((step.rank, lacking.from));
+            if waits.len() == 2 {
+                break;
+            }
+        }
+        waits
+    }
+}
+
+impl Program {
+    /// The operands of a step that arrive.
+    fn arrivals(&self, step: u32) -> std::ops::Range<usize> {
+        let step = &self.steps[step as usize];
+        step.first_operand as usize..(step.first_operand + step.operands) as usize
+    }
+}
+
+/// Sums of times saturate; whatever does not fit ends here.
+#[inline]
+fn schedule(queue: &mut Queue, event: TimedEvent) -> Result<()> {
+    if event.at_ps == u64::MAX {
+        return Err(too_long());
+    }
+    queue.push(event);
+    Ok(())
+}
+
+/// Times are u64.
+pub fn too_long() -> Error {
+    Error::argument("the call takes longer than 2^64 picoseconds")
+}

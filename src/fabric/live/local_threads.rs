@@ -1,0 +1,117 @@
+//! What a rank's own threads share: which tickets are free, and how many calls each thread has open.
+
+use super::pace::{Clock, Pacer};
+use super::participant::{Participant, lock};
+use crate::error::{Error, Result};
+use crate::memory::clock_segment::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
+use crate::sync::prim::Ordering;
+
+/// What only this rank's own threads use.
+pub struct LocalThreads {
+    pub taken: [bool; TICKETS],
+    /// Taken, and left to the engine, which gives them back.
+    pub left: [bool; TICKETS],
+    /// Withdrawn during this run of the engine, which may still write to them.
+    retired: [Option<u64>; TICKETS],
+    /// Posts whose space is reserved, by ticket.
+    pub reserved: [usize; TICKETS],
+    /// Calls that each thread has open.
+    depth: [u32; THREADS],
+    pub pacer: Pacer,
+}
+
+impl Default for LocalThreads {
+    fn default() -> LocalThreads {
+        LocalThreads {
+            taken: [false; TICKETS],
+            left: [false; TICKETS],
+            retired: [None; TICKETS],
+            reserved: [0; TICKETS],
+            depth: [0; THREADS],
+            pacer: Pacer::default(),
+        }
+    }
+}
+
+impl Participant {
+    /// Take a free ticket that has room for so many posts.
+    pub(super) fn take_ticket(&self, desk: &mut LocalThreads, posts: usize) -> Result<usize> {
+        let (tickets, header) = (self.board().tickets(self.place()), self.board().header());
+        let untouched = |run: u64| {
+            header.runner.load(Ordering::Acquire) == 0 || header.runs.load(Ordering::Acquire) != run
+        };
+        let is_free = |i: &usize| {
+            let given_back = || desk.left[*i] && tickets[*i].state.load(Ordering::Acquire) == FREE;
+            (!desk.taken[*i] || given_back()) && desk.retired[*i].is_none_or(untouched)
+        };
+        let fits = |i: &usize| posts <= ClockSegment::room(*i);
+        // The first is for the only thread of most ranks. Others with much room are for calls that need it.
+        let found = (0..1).chain(WIDE..TICKETS).chain(1..WIDE).filter(fits).find(is_free);
+        let number = match found {
+            Some(number) => number,
+            // It says why not.
+            None if posts > POSTS => 0,
+            None => {
+                return Err(Error::usage(format!(
+                    "more than {TICKETS} calls of one rank at once, by its threads or by a group over as many communicators; \
+                     let fewer call, or divide the group"
+                )));
+            }
+        };
+        if desk.reserved[number] < posts {
+            self.board().reserve_posts(self.place(), number, posts)?;
+            desk.reserved[number] = posts;
+        }
+        (desk.taken[number], desk.left[number], desk.retired[number]) = (true, false, None);
+        self.board().place(self.place()).tickets_used.fetch_max(number as u32 + 1, Ordering::AcqRel);
+        Ok(number)
+    }
+
+    /// Give back a ticket whose call has failed. Whoever runs the engine now may still write to it; later runs see that it
+    /// is free. A rank that has stopped in the middle of a run keeps one ticket from being used again, and nobody waiting.
+    pub(super) fn retire_ticket(&self, ticket: usize) {
+        let header = self.board().header();
+        let run = header.runs.load(Ordering::Acquire);
+        let mut desk = lock(&self.desk);
+        desk.retired[ticket] = (header.runner.load(Ordering::Acquire) != 0).then_some(run);
+        desk.taken[ticket] = false;
+    }
+
+    /// The calling thread goes into a call: with which presence, and when.
+    pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> Result<(u32, u64)> {
+        self.looked_anew();
+        let line = self.presence()?;
+        Ok((line, self.inside(&mut lock(&self.desk), line, wall_ns, at_ps)))
+    }
+
+    /// The same with the desk in hand.
+    pub(super) fn inside(&self, desk: &mut LocalThreads, line: u32, wall_ns: u64, at_ps: Option<u64>) -> u64 {
+        desk.depth[line as usize] += 1;
+        let entry_ps = if desk.depth[line as usize] == 1 {
+            self.go_in(line, at_ps)
+        } else {
+            // A second call of a thread whose first is open counts by itself.
+            self.board().header().running.fetch_add(1, Ordering::AcqRel);
+            at_ps.unwrap_or_else(|| self.clock_ps())
+        };
+        if let Clock::Paced(dilation) = self.machine().clock {
+            desk.pacer.enter(wall_ns, entry_ps, dilation);
+        }
+        entry_ps
+    }
+
+    /// A call of a thread is over. By now its presence is counted again.
+    pub(super) fn come_out(&self, line: u32) {
+        let last = {
+            let mut desk = lock(&self.desk);
+            let depth = &mut desk.depth[line as usize];
+            *depth = depth.saturating_sub(1);
+            *depth == 0
+        };
+        if last {
+            self.go_out(line);
+        } else {
+            self.rest();
+        }
+    }
+}

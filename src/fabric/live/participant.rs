@@ -1,0 +1,362 @@
+//! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
+
+use super::Machine;
+use super::local_threads::LocalThreads;
+use super::pace::Clock;
+use super::presence::Watchdog;
+use super::runner::Runner;
+use super::sentence::write_text;
+use super::spec::{CallSpec, Post};
+use super::threads;
+use super::verdict::Notes;
+use crate::error::{Error, Result};
+use crate::memory::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
+use crate::plan::{Plan, RankView};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::wait::{Backoff, Waiter};
+use crate::sys::{clock, interrupt, process};
+use crate::topology::Network;
+use crate::types::Rank;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Gives all ranks' programs of a posted collective.
+pub type Programs = fn(method: u8, view: &RankView) -> Result<Vec<Plan>>;
+
+/// One rank of the job, shared by all its communicators.
+pub struct Participant {
+    board: Arc<ClockSegment>,
+    /// No other seat of this process has it.
+    pub(super) number: u64,
+    machine: Machine,
+    place: Rank,
+    pub(super) runner: Mutex<Runner>,
+    pub(super) desk: Mutex<LocalThreads>,
+    patience: Backoff,
+    /// Looks at the clock since the last call.
+    looks: AtomicU32,
+    /// Puts so far.
+    puts: AtomicU64,
+    /// When a waiting thread looks after the others of this rank again, and how often.
+    pub(super) next_look_ns: AtomicU64,
+    pub(super) look_every_ns: AtomicU64,
+    pub(super) notes: Mutex<Notes>,
+}
+
+/// A rank's part in a call that it has posted.
+#[must_use]
+pub struct PendingCall {
+    ticket: usize,
+    entry_ps: u64,
+    wall_ns: u64,
+    /// The presence of the thread that has posted.
+    line: u32,
+    /// Whoever posted stays inside for something more.
+    held: bool,
+}
+
+/// Looks at the clock with nothing between that cost no time.
+const FREE_LOOKS: u32 = 16;
+/// What the next look costs.
+const LOOK_PS: u64 = 50_000;
+/// A paced call looks this often whether it still makes sense to wait.
+const A_LOOK_NS: u64 = 10_000_000;
+/// What a look costs at most.
+const DEAR_LOOK_PS: u64 = 1_000_000;
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Participant {
+    /// A new board for a job of so many ranks; the caller is rank 0 of it.
+    pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Participant> {
+        let board = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
+        let header = board.header();
+        header.network.store(machine.network.hash(), Ordering::Relaxed);
+        header.places.store(ranks, Ordering::Relaxed);
+        header.ports.store(machine.network.ports.len() as u32, Ordering::Relaxed);
+        // Each rank is there from now on, by a presence that its first thread takes.
+        header.running.store(ranks, Ordering::Relaxed);
+        for place in 0..ranks {
+            board.all_threads(place)[0].presence.store(PRESENT, Ordering::Relaxed);
+            board.place(place).threads_used.store(1, Ordering::Relaxed);
+        }
+        write_text(&header.spec, &machine.spec);
+        header.magic.store(MAGIC, Ordering::Release);
+        Participant::at(board, machine, 0, programs)
+    }
+
+    /// A seat at the board that rank 0 has founded, for the same machine.
+    pub fn join(
+        board: ClockSegment,
+        machine: Machine,
+        place: Rank,
+        programs: Programs,
+    ) -> Result<Participant> {
+        Participant::at(board, machine, place, programs)
+    }
+
+    fn at(board: ClockSegment, machine: Machine, place: Rank, programs: Programs) -> Result<Participant> {
+        let places = machine.network.places(board.places())?;
+        board.keep(place)?;
+        board.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
+        board.place(place).pid.store(process::pid(), Ordering::Release);
+        let runner = Runner::new(machine.network.clone(), places, programs);
+        let patience = Backoff::for_ranks(board.places() as usize, None);
+        Ok(Participant {
+            board: Arc::new(board),
+            number: threads::next_number(),
+            machine,
+            place,
+            runner: Mutex::new(runner),
+            desk: Mutex::default(),
+            patience,
+            looks: AtomicU32::new(0),
+            puts: AtomicU64::new(0),
+            next_look_ns: AtomicU64::new(0),
+            look_every_ns: AtomicU64::new(0),
+            notes: Mutex::default(),
+        })
+    }
+
+    /// The board.
+    pub fn board(&self) -> &ClockSegment {
+        &self.board
+    }
+    pub(super) fn shared_board(&self) -> &Arc<ClockSegment> {
+        &self.board
+    }
+    /// Which rank of the job.
+    pub fn place(&self) -> Rank {
+        self.place
+    }
+    /// The machine.
+    pub fn network(&self) -> &Network {
+        &self.machine.network
+    }
+    /// The machine as it was declared.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The number of this rank's next put.
+    pub(super) fn next_put(&self) -> u64 {
+        self.puts.fetch_add(1, Ordering::Relaxed)
+    }
+    /// The next look at the clock costs nothing again.
+    pub(super) fn looked_anew(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+    }
+    /// How to wait.
+    pub(super) fn patience(&self) -> &Backoff {
+        &self.patience
+    }
+
+    /// This rank's clock.
+    pub fn clock_ps(&self) -> u64 {
+        self.board.place(self.place).clock_ps.load(Ordering::Acquire)
+    }
+
+    /// The clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
+    /// loop that waits for a time would never end: after 16 looks each costs 50 ns, then twice as much, up to 1 us.
+    pub fn look(&self) -> u64 {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        match looks.checked_sub(FREE_LOOKS) {
+            None => self.clock_ps(),
+            Some(more) => {
+                let cost = LOOK_PS.checked_shl(more.min(8)).unwrap_or(u64::MAX).min(DEAR_LOOK_PS);
+                let dearer = |now_ps: u64| now_ps.saturating_add(cost);
+                let clock = &self.board.place(self.place).clock_ps;
+                let before = clock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| Some(dearer(now)));
+                dearer(before.unwrap_or_else(|now_ps| now_ps))
+            }
+        }
+    }
+
+    /// Move the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
+    /// clock then.
+    pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
+        self.looked_anew();
+        let line = self.presence()?;
+        let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
+        if let Clock::Paced(dilation) = self.machine.clock
+            && at_ps > before
+        {
+            let due = {
+                let mut desk = lock(&self.desk);
+                desk.pacer.enter(clock::now_ns(), before, dilation);
+                desk.pacer.due(at_ps, dilation)
+            };
+            // It has declared how long it computes, so it is not away.
+            self.go_in(line, None);
+            let ended = sleep_until(due.unwrap_or(0), watch);
+            self.go_out(line);
+            ended?;
+        }
+        Ok(at_ps.max(before))
+    }
+
+    /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
+    pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<PendingCall> {
+        self.post(posts, at_ps, None)
+    }
+
+    /// The same; `held`: of a thread that is inside already by this presence, and stays there when the engine has answered.
+    pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<PendingCall> {
+        self.check()?;
+        self.looked_anew();
+        let wall_ns = clock::now_ns();
+        let line = held.map_or_else(|| self.presence(), Ok)?;
+        let (number, entry_ps) = {
+            let mut desk = lock(&self.desk);
+            let number = self.take_ticket(&mut desk, posts.len())?;
+            let entry_ps = match (held, at_ps) {
+                (Some(_), Some(at_ps)) => at_ps,
+                _ => self.inside(&mut desk, line, wall_ns, at_ps),
+            };
+            (number, entry_ps)
+        };
+        for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
+            post.write(line, entry_ps);
+        }
+        let ticket = &self.board.tickets(self.place)[number];
+        ticket.turn.fetch_add(1, Ordering::Relaxed);
+        ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
+        ticket.done.store(0, Ordering::Relaxed);
+        ticket.exit_ps.store(entry_ps, Ordering::Relaxed);
+        ticket.thread.store(line, Ordering::Relaxed);
+        // ORDER: publishes the posts; partner: the collection in `Runner`.
+        ticket.state.store(POSTED, Ordering::Release);
+        if held.is_none() {
+            self.look_at_woken();
+        }
+        self.rest();
+        Ok(PendingCall { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
+    }
+
+    /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
+    /// else ends the wait. Returns the rank's exit.
+    pub fn leave(
+        &self,
+        waiting: PendingCall,
+        deadline_ns: u64,
+        mut watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<u64> {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        // ORDER: partner of the store in `Runner::serve`.
+        let served = || ticket.state.load(Ordering::Acquire) == SERVED;
+        if !served() {
+            let waiter = Waiter {
+                patience: &self.patience,
+                bell: &self.board.place(self.place).bell,
+                sleepers: &self.board.header().sleepers,
+                deadline_ns,
+            };
+            let mut lookout = Watchdog::new();
+            let look = || {
+                self.look_out(&mut lookout);
+                self.check().and_then(|()| watch())
+            };
+            let ended = waiter.until(served, look, expired);
+            if let Err(error) = ended {
+                let error = self.blame(error);
+                self.withdraw(waiting);
+                return Err(error);
+            }
+        }
+        let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
+        ticket.state.store(FREE, Ordering::Release);
+        lock(&self.desk).taken[waiting.ticket] = false;
+        let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
+        self.over(&waiting);
+        ended.map(|()| exit_ps)
+    }
+
+    /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
+    /// left waiting for them.
+    pub fn abandon(&self, waiting: PendingCall) {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        let header = self.board.header();
+        header.running.fetch_add(1, Ordering::AcqRel);
+        let stands =
+            ticket.state.compare_exchange(POSTED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if stands {
+            lock(&self.desk).left[waiting.ticket] = true;
+        } else {
+            header.running.fetch_sub(1, Ordering::AcqRel);
+            ticket.state.store(FREE, Ordering::Release);
+            lock(&self.desk).taken[waiting.ticket] = false;
+        }
+        self.come_out(waiting.line);
+    }
+
+    /// The engine has spoken: a paced call lasts until its exit is due.
+    pub(super) fn pace(
+        &self,
+        entry_ps: u64,
+        wall_ns: u64,
+        exit_ps: u64,
+        watch: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let mut desk = lock(&self.desk);
+        let worked_ns = clock::now_ns().saturating_sub(wall_ns);
+        let mut late_ns = 0;
+        let mut dilation = 0.0;
+        if let Clock::Paced(times) = self.machine.clock {
+            dilation = times;
+            let due = desk.pacer.due(exit_ps, dilation).unwrap_or(0);
+            drop(desk);
+            sleep_until(due, watch)?;
+            desk = lock(&self.desk);
+            late_ns = clock::now_ns().saturating_sub(due);
+        }
+        desk.pacer.leave(entry_ps, exit_ps, worked_ns, late_ns, dilation);
+        Ok(())
+    }
+
+    /// The call failed: take the posts back, if the engine has not answered them.
+    pub fn withdraw(&self, waiting: PendingCall) {
+        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        let header = self.board.header();
+        // It runs before its posts are gone, or the engine could find that nobody does, and see a deadlock.
+        header.running.fetch_add(1, Ordering::AcqRel);
+        if ticket.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            ticket.state.store(FREE, Ordering::Release);
+            // The engine has counted it already, so this is not the last that runs.
+            header.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.retire_ticket(waiting.ticket);
+        self.over(&waiting);
+    }
+
+    fn over(&self, waiting: &PendingCall) {
+        if !waiting.held {
+            self.come_out(waiting.line);
+        }
+    }
+
+    /// What calls that begin together would take on the idle machine: when their last member is done. With each, where
+    /// its members stand.
+    pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
+        lock(&self.runner).estimate(calls)
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        // Even where nobody was counted: that it will not come back may leave the others without hope.
+        self.rest_of(self.go_away());
+    }
+}
+
+/// Sleep, and look every now and then whether it still makes sense.
+fn sleep_until(due_ns: u64, mut watch: impl FnMut() -> Result<()>) -> Result<()> {
+    // BOUND: `due_ns` comes, or the watch ends it.
+    while clock::now_ns() < due_ns {
+        clock::sleep_until(due_ns.min(clock::now_ns() + A_LOOK_NS));
+        watch()?;
+        interrupt::look_now()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A communicator as the declared machine sees it: who stands where, and which call is which.
+
+use super::participant::Participant;
+use super::spec::{CallSpec, Post, What};
+use crate::error::Result;
+use crate::plan::Shape;
+use crate::types::Rank;
+use std::sync::Arc;
+
+/// One rank's view of its communicator's places.
+pub struct Placement {
+    seat: Arc<Participant>,
+    /// Names the communicator among all of the job; the same at all members.
+    comm: u64,
+    rank: Rank,
+    /// Where each rank stands.
+    places: Arc<[Rank]>,
+    shape: Shape,
+    /// Transfers so far, by peer: sent, received.
+    transfers: Vec<[u32; 2]>,
+    /// Communicators made of this one.
+    children: u64,
+}
+
+/// Where the ranks of a communicator stand, as far as they reach each other's memory without being in a call.
+pub struct PlacementView {
+    /// This rank's clock.
+    pub seat: Arc<Participant>,
+    /// Each rank's place on the machine.
+    pub places: Arc<[Rank]>,
+    /// Each rank's number in the job.
+    pub job: Vec<Rank>,
+}
+
+impl Placement {
+    /// The same for access without calls; `job`: each rank's number in the job.
+    pub fn standing(&self, job: &[Rank]) -> PlacementView {
+        PlacementView { seat: self.seat.clone(), places: self.places.clone(), job: job.to_vec() }
+    }
+
+    /// The job's first communicator, whose ranks stand where the machine says.
+    pub fn root(seat: Arc<Participant>, nranks: u32) -> Result<Placement> {
+        let rank = seat.place();
+        let places = seat.network().places(nranks)?.into();
+        Ok(Placement::new(seat, 0, rank, places))
+    }
+
+    fn new(seat: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
+        let shape = seat.network().shape_of(&places);
+        let transfers = vec![[0; 2]; places.len()];
+        Placement { seat, comm, rank, places, shape, transfers, children: 0 }
+    }
+
+    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
+    /// in it. All members of this communicator call it, in the same order.
+    pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
+        self.children += 1;
+        let rank = rank?;
+        let first = members.first().copied().unwrap_or(0);
+        let comm =
+            [self.children, first as u64 + 1].iter().fold(self.comm ^ 0x9e37_79b9_7f4a_7c15, |h, &word| {
+                (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
+            });
+        let places = members.iter().map(|&r| self.places[r as usize]).collect();
+        Some(Placement::new(self.seat.clone(), comm, rank, places))
+    }
+
+    /// Whose clock it is.
+    pub fn seat(&self) -> &Arc<Participant> {
+        &self.seat
+    }
+
+    /// How the ranks are arranged.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Where each rank stands.
+    pub fn places(&self) -> &Arc<[Rank]> {
+        &self.places
+    }
+
+    /// This rank's part in a collective call, by the call's number.
+    pub fn collective(&self, number: u64, spec: CallSpec) -> Post {
+        Post { comm: self.comm, key: number, spec, member: self.rank, members: self.places.len() as u32 }
+    }
+
+    /// This rank's half of the next transfer with a peer.
+    pub fn transfer(&mut self, send: bool, peer: Rank, count: u64, size: u64, kind: u64) -> Post {
+        let number = &mut self.transfers[peer as usize][!send as usize];
+        *number += 1;
+        let (from, to) = if send { (self.rank, peer) } else { (peer, self.rank) };
+        let key = 1 << 63 | (from as u64) << 47 | (to as u64) << 31 | (*number as u64 & 0x7fff_ffff);
+        let spec = CallSpec { what: What::Transfer { from, to }, count, size, kind };
+        Post { comm: self.comm, key, spec, member: !send as u32, members: 2 }
+    }
+}

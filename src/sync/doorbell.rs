@@ -1,0 +1,113 @@
+//! Waking a rank that sleeps.
+//!
+//! Posting must stay cheap when nobody sleeps, which is nearly always: one fence and one load of a line that
+//! everybody only reads. The two sides meet like this:
+//!
+//! ```text
+//!     poster                           sleeper
+//!     store data (Release)             sleepers += 1; asleep += 1; ticket = rings
+//!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
+//!     sleepers == 0 ? done             data there ? do not sleep
+//!     asleep ? rings += 1, wake        futex_wait(rings == ticket)
+//! ```
+//!
+//! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the poster sees the sleeper or the
+//! sleeper sees the data: no wake is lost. A sleeper also looks up by itself every few milliseconds, because a peer
+//! that was killed rings nobody.
+
+use super::prim::model::{AtomicU32, Ordering, fence};
+
+/// One rank's bell.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Doorbell {
+    /// Bumped by whoever rings; the futex word.
+    rings: AtomicU32,
+    /// How many of the owner's threads sleep or are about to.
+    asleep: AtomicU32,
+}
+
+/// How many ranks sleep: the one word that a poster looks at.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub struct Sleepers(AtomicU32);
+
+impl Sleepers {
+    /// Call after the store that others may be waiting for. True if some rank has to be rung.
+    #[inline]
+    pub fn after_post(&self) -> bool {
+        // ORDER: fence (A) of the module's drawing; partner: `Doorbell::prepare`.
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Doorbell {
+    /// Announce sleep. Afterwards look at the data once more; sleep only if it is still not there.
+    pub fn prepare(&self, sleepers: &Sleepers) -> u32 {
+        sleepers.0.fetch_add(1, Ordering::Relaxed);
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.rings.load(Ordering::Relaxed);
+        // ORDER: fence (B) of the module's drawing; partner: `Sleepers::after_post`.
+        fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Take the announcement back.
+    pub fn finish(&self, sleepers: &Sleepers) {
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
+        sleepers.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Bump the word if the owner sleeps. True if the futex has to be woken.
+    pub fn strike(&self) -> bool {
+        let asleep = self.asleep.load(Ordering::Relaxed) != 0;
+        if asleep {
+            self.rings.fetch_add(1, Ordering::Release);
+        }
+        asleep
+    }
+
+    /// The word to sleep on.
+    #[cfg(not(loom))]
+    pub(super) fn word(&self) -> &AtomicU32 {
+        &self.rings
+    }
+
+    /// Wake the owner if it sleeps.
+    #[cfg(not(loom))]
+    pub fn ring(&self) {
+        if self.strike() {
+            crate::sys::futex::wake_all(&self.rings);
+        }
+    }
+}
+
+#[cfg(all(loom, test))]
+mod model {
+    use crate::sync::doorbell::*;
+    use crate::sync::prim::model::AtomicU64;
+    use loom::sync::Arc;
+
+    /// Either the sleeper sees the post or the poster sees the sleeper.
+    #[test]
+    fn no_wake_is_lost() {
+        loom::model(|| {
+            let shared = Arc::new((Doorbell::default(), Sleepers::default(), AtomicU64::new(0)));
+            let theirs = shared.clone();
+            let poster = loom::thread::spawn(move || {
+                let (bell, sleepers, data) = &*theirs;
+                data.store(1, Ordering::Release);
+                sleepers.after_post() && bell.strike()
+            });
+            let (bell, sleepers, data) = &*shared;
+            let ticket = bell.prepare(sleepers);
+            let sees_data = data.load(Ordering::Acquire) == 1;
+            let would_sleep = !sees_data;
+            let rung = poster.join().unwrap();
+            let woken = bell.rings.load(Ordering::Relaxed) != ticket;
+            assert!(!would_sleep || (rung && woken), "a sleeper that nobody rings");
+            bell.finish(sleepers);
+        });
+    }
+}

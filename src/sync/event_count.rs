@@ -1,0 +1,162 @@
+//! A number that only goes up, and threads of one process that wait for it.
+//!
+//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `bell.rs` do:
+//!
+//! ```text
+//!     raise                            reach
+//!     value = max(value, to) (Release) waiting += 1
+//!     fence(SeqCst)            (A)     fence(SeqCst)                       (B)
+//!     waiting == 0 ? done              under the lock: value there ? done, else sleep
+//!     wake all, under the lock
+//! ```
+//!
+//! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
+//! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
+
+use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
+#[cfg(not(loom))]
+use crate::sys::{
+    cpu,
+    interrupt::{self, Interrupted},
+};
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct EventCount {
+    value: AtomicU64,
+    waiting: AtomicU32,
+    lock: Mutex<()>,
+    raised: Condvar,
+}
+
+/// Looks before sleeping, with a yield after each: the thread that raises it may need this core.
+#[cfg(not(loom))]
+const YIELDS: u32 = 64;
+
+impl EventCount {
+    /// What it is now; what was done before it was raised so far is visible.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        // ORDER: partner of the exchange in `raise`.
+        self.value.load(Ordering::Acquire)
+    }
+
+    /// Raise it, unless it is that much already.
+    pub fn raise(&self, to: u64) {
+        // ORDER: publishes what was done before; partner: `get`.
+        self.value.fetch_max(to, Ordering::Release);
+        // ORDER: fence (A) of the file's drawing; partner: `sleep`.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            // Who was seen and does not sleep yet holds the lock until it does.
+            drop(self.lock.lock());
+            self.raised.notify_all();
+        }
+    }
+
+    /// Wait until it is at least so much. What it counts must be bounded: nothing else ends the wait.
+    pub fn reach(&self, value: u64) {
+        #[cfg(not(loom))]
+        if self.comes_soon(value) {
+            return;
+        }
+        self.sleep(value);
+    }
+
+    #[cfg(not(loom))]
+    fn comes_soon(&self, value: u64) -> bool {
+        // BOUND: `YIELDS` looks.
+        (0..YIELDS).any(|_| {
+            let is_there = self.get() >= value;
+            if !is_there {
+                cpu::yield_now();
+            }
+            is_there
+        })
+    }
+
+    /// The same, but the calling thread's interrupt check may end the wait.
+    #[cfg(not(loom))]
+    pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
+        if !interrupt::is_possible() {
+            self.reach(value);
+            return Ok(());
+        }
+        if self.comes_soon(value) {
+            return Ok(());
+        }
+        // BOUND: the count is raised, or the check ends it. A wake that comes while nobody sleeps here is not needed: a
+        // sleep ends by itself.
+        while self.get() < value {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+            let slept = (self.get() < value).then(|| self.raised.wait_timeout(held, interrupt::PERIOD));
+            let is_over = slept.is_none_or(|slept| !slept.unwrap_or_else(|e| e.into_inner()).1.timed_out());
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            // Without the lock: the check is the program's.
+            if !is_over {
+                interrupt::ask()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sleep(&self, value: u64) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // ORDER: fence (B) of the file's drawing; partner: `raise`.
+        fence(Ordering::SeqCst);
+        let mut held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        // BOUND: the count is raised.
+        while self.get() < value {
+            held = self.raised.wait(held).unwrap_or_else(|e| e.into_inner());
+        }
+        drop(held);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(loom, test))]
+mod model {
+    use crate::sync::event_count::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn who_waits_for_a_count_is_woken_by_it() {
+        loom::model(|| {
+            let count = Arc::new(EventCount::default());
+            let theirs = count.clone();
+            let waiter = loom::thread::spawn(move || {
+                theirs.reach(2);
+                theirs.get()
+            });
+            count.raise(1);
+            count.raise(2);
+            assert_eq!(waiter.join().unwrap(), 2);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::sync::event_count::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn threads_that_follow_each_other_all_come_through() {
+        let counts: Arc<[EventCount; 3]> = Arc::default();
+        let threads: Vec<_> = (0..3)
+            .map(|me| {
+                let counts = counts.clone();
+                std::thread::spawn(move || {
+                    for round in 1..=2000 {
+                        counts[me].raise(round);
+                        counts[(me + 1) % 3].reach(round);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("it came through"));
+        assert!(counts.iter().all(|count| count.get() == 2000));
+    }
+}
