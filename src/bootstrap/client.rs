@@ -216,7 +216,7 @@ fn packet<'a>(ticket: &Invitation, hello: &Hello<'a>, clock: Clock) -> frame::He
         rank: hello.rank,
         nranks: hello.nranks,
         nfds: hello.fds.len() as u32,
-        patience: clock.timeout.map(|total| TimeLimit { total, left: clock.left().unwrap_or_default() }),
+        time_limit: clock.timeout.map(|total| TimeLimit { total, left: clock.left().unwrap_or_default() }),
         info: hello.info,
     }
 }

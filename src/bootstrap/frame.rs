@@ -86,7 +86,7 @@ pub struct HelloFrame<'a> {
     /// Descriptors that come with the packet.
     pub nfds: u32,
     /// How long it would wait in all, and how long from now; `None`: for ever.
-    pub patience: Option<TimeLimit>,
+    pub time_limit: Option<TimeLimit>,
     /// What it says to the others.
     pub info: &'a [u8],
 }
@@ -153,8 +153,8 @@ impl<'a> HelloFrame<'a> {
         out.extend(self.abi.to_le_bytes());
         out.extend(self.rank.to_le_bytes());
         out.extend(self.nranks.to_le_bytes());
-        out.extend(self.patience.map_or(0, |p| nanoseconds(p.total)).to_le_bytes());
-        out.extend(self.patience.map_or(0, |p| nanoseconds(p.left)).to_le_bytes());
+        out.extend(self.time_limit.map_or(0, |p| nanoseconds(p.total)).to_le_bytes());
+        out.extend(self.time_limit.map_or(0, |p| nanoseconds(p.left)).to_le_bytes());
         out.extend(self.nfds.to_le_bytes());
         out.extend((self.info.len() as u32).to_le_bytes());
         out.extend(self.info);
@@ -193,11 +193,11 @@ impl<'a> HelloFrame<'a> {
         let mut c = Cursor(packet.get(64..)?);
         let (rank, nranks) = (c.u32()?, c.u32()?);
         let (total, left) = (c.u64()?, c.u64()?);
-        let patience = (total != 0)
+        let time_limit = (total != 0)
             .then_some(TimeLimit { total: Duration::from_nanos(total), left: Duration::from_nanos(left) });
         let (nfds, len) = (c.u32()?, c.u32()?);
         let info = c.rest(len, if HelloFrame::refuses(packet) { MAX_SENTENCE } else { MAX_INFO })?;
-        Some(HelloFrame { serial, secret, version, abi, rank, nranks, nfds, patience, info })
+        Some(HelloFrame { serial, secret, version, abi, rank, nranks, nfds, time_limit, info })
     }
 }
 
@@ -292,7 +292,10 @@ mod tests {
             rank: 2,
             nranks: 5,
             nfds: 1,
-            patience: Some(TimeLimit { total: Duration::from_secs(30), left: Duration::from_millis(29_999) }),
+            time_limit: Some(TimeLimit {
+                total: Duration::from_secs(30),
+                left: Duration::from_millis(29_999),
+            }),
             info,
         }
     }
@@ -332,7 +335,7 @@ mod tests {
             let packet = hello(&info).encode();
             let got = HelloFrame::decode(&packet).unwrap();
             prop_assert_eq!((got.serial, got.rank, got.nranks, got.nfds, got.info), (7, 2, 5, 1, &info[..]));
-            prop_assert_eq!(got.patience, hello(&info).patience);
+            prop_assert_eq!(got.time_limit, hello(&info).time_limit);
         }
 
         #[test]

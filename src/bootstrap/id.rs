@@ -21,7 +21,7 @@ const MAGIC: [u8; 8] = *b"PENNYid\x01";
 struct Door {
     pid: u32,
     key: [u8; 16],
-    book: Arc<Mutex<ExpectedRanks>>,
+    expected_ranks: Arc<Mutex<ExpectedRanks>>,
 }
 
 static DOOR: Mutex<Option<Door>> = Mutex::new(None);
@@ -37,15 +37,18 @@ pub fn create_id() -> Result<UniqueId> {
     let mut door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);
     // The thread of a door that was open before a fork serves the parent only.
     if let Some(open) = door.as_ref().filter(|d| d.pid == std::process::id())
-        && let Some(serial) =
-            open.book.lock().unwrap_or_else(PoisonError::into_inner).expect(secret, None, MOST_OUTSTANDING)
+        && let Some(serial) = open.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner).expect(
+            secret,
+            None,
+            MOST_OUTSTANDING,
+        )
     {
         return Ok(encode(open, serial, &secret));
     }
     let key = random();
-    let book = server::start(&name(&key), secret, None)
+    let expected_ranks = server::start(&name(&key), secret, None)
         .map_err(|e| Error::system(format!("a unique id needs a listening socket and a thread: {e}")))?;
-    let opened = door.insert(Door { pid: std::process::id(), key, book });
+    let opened = door.insert(Door { pid: std::process::id(), key, expected_ranks });
     Ok(encode(opened, 0, &secret))
 }
 

@@ -16,7 +16,7 @@
 //! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
 //! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
 //!
-//! `client` knocks, `server` serves its `guest`s, `meeting` decides, `frame` is what they say; `door` makes ids and
+//! `client` knocks, `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `door` makes ids and
 //! [`launcher`] finds out from the environment who we are and where to meet.
 
 #![forbid(unsafe_code)]

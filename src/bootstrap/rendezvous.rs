@@ -25,7 +25,7 @@ pub struct Member {
 struct Deadline {
     at: Instant,
     rank: u32,
-    patience: TimeLimit,
+    time_limit: TimeLimit,
 }
 
 /// A meeting. Its first member says how many ranks it is for.
@@ -116,11 +116,11 @@ impl Rendezvous {
         }
         self.members[rank as usize] = Some(Member { pid, info: hello.info.to_vec(), fds });
         self.came += 1;
-        let end = hello.patience.and_then(|p| now.checked_add(p.left));
-        if let (Some(at), Some(patience)) = (end, hello.patience)
+        let end = hello.time_limit.and_then(|p| now.checked_add(p.left));
+        if let (Some(at), Some(time_limit)) = (end, hello.time_limit)
             && self.earliest.is_none_or(|d| at < d.at)
         {
-            self.earliest = Some(Deadline { at, rank, patience });
+            self.earliest = Some(Deadline { at, rank, time_limit });
         }
         self.latest = self.latest.max(end);
         self.endless |= end.is_none();
@@ -160,7 +160,7 @@ impl Rendezvous {
             runs_of(&missing),
             self.nranks(),
             if missing.len() == 1 { "has" } else { "have" },
-            deadline.patience.total.as_secs_f64(),
+            deadline.time_limit.total.as_secs_f64(),
             deadline.rank,
             self.pid(deadline.rank)
         )))
@@ -204,7 +204,7 @@ mod tests {
     use std::time::Duration;
 
     fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> HelloFrame<'static> {
-        let patience =
+        let time_limit =
             wait.map(|s| TimeLimit { total: Duration::from_secs(s), left: Duration::from_secs(s) });
         let secret = Secret([0; 16]);
         HelloFrame {
@@ -215,17 +215,17 @@ mod tests {
             rank,
             nranks,
             nfds: 0,
-            patience,
+            time_limit,
             info: b"",
         }
     }
 
     fn gathering(ranks: &[u32], nranks: u32, waits: &[Option<u64>], now: Instant) -> Rendezvous {
-        let mut meeting = Rendezvous::default();
+        let mut rendezvous = Rendezvous::default();
         for (rank, wait) in ranks.iter().zip(waits) {
-            meeting.join(&hello(*rank, nranks, *wait), 100 + *rank as i32, vec![], now).unwrap();
+            rendezvous.join(&hello(*rank, nranks, *wait), 100 + *rank as i32, vec![], now).unwrap();
         }
-        meeting
+        rendezvous
     }
 
     #[test]
@@ -238,10 +238,10 @@ mod tests {
     #[test]
     fn the_shortest_wait_ends_the_meeting_and_names_who_is_missing() {
         let now = Instant::now();
-        let meeting = gathering(&[0, 3], 6, &[Some(30), Some(10)], now);
-        assert_eq!(meeting.deadline(), Some(now + Duration::from_secs(10)));
-        assert_eq!(meeting.overdue(now + Duration::from_secs(9)), None);
-        let error = meeting.overdue(now + Duration::from_secs(10)).unwrap();
+        let rendezvous = gathering(&[0, 3], 6, &[Some(30), Some(10)], now);
+        assert_eq!(rendezvous.deadline(), Some(now + Duration::from_secs(10)));
+        assert_eq!(rendezvous.overdue(now + Duration::from_secs(9)), None);
+        let error = rendezvous.overdue(now + Duration::from_secs(10)).unwrap();
         assert_eq!(error.code, Code::Timeout);
         let start = "ranks 1, 2, 4, 5 of 6 have not come after 10 s (the timeout of rank 3, PID 103)";
         assert!(error.message.starts_with(start), "{}", error.message);
@@ -250,22 +250,22 @@ mod tests {
     #[test]
     fn once_all_have_come_the_longest_wait_counts() {
         let now = Instant::now();
-        let meeting = gathering(&[1, 0], 2, &[Some(30), Some(10)], now);
-        assert_eq!(meeting.deadline(), Some(now + Duration::from_secs(30)));
-        assert_eq!(meeting.overdue(now + Duration::from_secs(60)), None);
+        let rendezvous = gathering(&[1, 0], 2, &[Some(30), Some(10)], now);
+        assert_eq!(rendezvous.deadline(), Some(now + Duration::from_secs(30)));
+        assert_eq!(rendezvous.overdue(now + Duration::from_secs(60)), None);
         assert_eq!(gathering(&[1, 0], 2, &[None, Some(10)], now).deadline(), None);
     }
 
     #[test]
     fn disagreement_names_both_sides() {
         let now = Instant::now();
-        let mut meeting = gathering(&[0], 4, &[None], now);
-        let error = meeting.join(&hello(2, 8, None), 102, vec![], now).unwrap_err();
+        let mut rendezvous = gathering(&[0], 4, &[None], now);
+        let error = rendezvous.join(&hello(2, 8, None), 102, vec![], now).unwrap_err();
         assert_eq!(error.code, Code::InvalidUsage);
         assert!(error.message.contains("rank 2 (PID 102) says nranks 8, rank 0 (PID 100) says 4"), "{error}");
-        let error = meeting.join(&hello(0, 4, None), 107, vec![], now).unwrap_err();
+        let error = rendezvous.join(&hello(0, 4, None), 107, vec![], now).unwrap_err();
         assert!(error.message.contains("rank 0 of 4: PID 100 and PID 107"), "{error}");
-        let error = meeting.join(&hello(4, 4, None), 104, vec![], now).unwrap_err();
+        let error = rendezvous.join(&hello(4, 4, None), 104, vec![], now).unwrap_err();
         assert_eq!(error.code, Code::InvalidArgument);
         assert!(error.message.contains("rank 4 (PID 104) is out of range: nranks is 4"), "{error}");
         let error = Rendezvous::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();

@@ -84,9 +84,9 @@ enum State {
 struct Server {
     pid: i32,
     listener: OwnedFd,
-    book: Arc<Mutex<ExpectedRanks>>,
+    expected_ranks: Arc<Mutex<ExpectedRanks>>,
     tables: BTreeMap<u64, Table>,
-    guests: Vec<RankConnection>,
+    rank_connections: Vec<RankConnection>,
     most_strangers: usize,
     no_accept_before: Option<Instant>,
     /// Ranks that were told the verdict when they came.
@@ -97,10 +97,10 @@ struct Server {
 /// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedRanks>>> {
     let server = Server::new(socket::listen(name)?);
-    let book = server.book.clone();
-    book.lock().unwrap_or_else(PoisonError::into_inner).expect(first, until, 1);
+    let expected_ranks = server.expected_ranks.clone();
+    expected_ranks.lock().unwrap_or_else(PoisonError::into_inner).expect(first, until, 1);
     background::spawn("penny-meet", move || server.run(&|_| false))?;
-    Ok(book)
+    Ok(expected_ranks)
 }
 
 /// Listen under `name` on this thread until `ranks` ranks have come and been told `verdict`, or `limit` is over: for rank 0,
@@ -118,9 +118,9 @@ impl Server {
         Server {
             pid: std::process::id() as i32,
             listener,
-            book: Arc::default(),
+            expected_ranks: Arc::default(),
             tables: BTreeMap::new(),
-            guests: Vec::new(),
+            rank_connections: Vec::new(),
             most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
             told: 0,
@@ -142,7 +142,7 @@ impl Server {
             };
             let now = Instant::now();
             for at in ready {
-                match self.guests[at].stage {
+                match self.rank_connections[at].stage {
                     Stage::Stranger | Stage::Waiting { .. } | Stage::Attaching { .. } => {
                         self.hear(at, &mut buffer, now);
                     }
@@ -150,7 +150,7 @@ impl Server {
                     Stage::Gone => {}
                 }
             }
-            self.guests.retain(|g| !matches!(g.stage, Stage::Gone));
+            self.rank_connections.retain(|g| !matches!(g.stage, Stage::Gone));
             if newcomers {
                 self.accept(&mut buffer, now);
             }
@@ -159,9 +159,9 @@ impl Server {
 
     /// Nothing expected and nobody here: closes the book, so that its owner starts another server.
     fn finished(&mut self) -> bool {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        book.closed = book.expected.is_empty() && self.tables.is_empty();
-        book.closed
+        let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        expected_ranks.closed = expected_ranks.expected.is_empty() && self.tables.is_empty();
+        expected_ranks.closed
     }
 
     /// Sleep until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
@@ -169,22 +169,22 @@ impl Server {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
         // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
         // are told last: what the others have been sent reaches them whatever happens here.
-        let ours = |guest: &RankConnection| guest.pid == self.pid;
+        let ours = |rank_connection: &RankConnection| rank_connection.pid == self.pid;
         let others: BTreeSet<u64> =
-            self.guests.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
-        let mut watches = Vec::with_capacity(self.guests.len() + 1);
-        let mut who = Vec::with_capacity(self.guests.len());
+            self.rank_connections.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
+        let mut watches = Vec::with_capacity(self.rank_connections.len() + 1);
+        let mut who = Vec::with_capacity(self.rank_connections.len());
         let mut next = self.next_deadline();
         let mut sooner = |t: Instant| next = Some(next.map_or(t, |n| n.min(t)));
-        for (at, guest) in self.guests.iter().enumerate() {
-            match guest.stage {
-                Stage::Fed { serial, .. } if ours(guest) && others.contains(&serial) => continue,
+        for (at, rank_connection) in self.rank_connections.iter().enumerate() {
+            match rank_connection.stage {
+                Stage::Fed { serial, .. } if ours(rank_connection) && others.contains(&serial) => continue,
                 Stage::Fed { pause: Some(until), .. } if until > now => {
                     sooner(until);
                     continue;
                 }
-                Stage::Fed { .. } => watches.push(socket::PollEntry::writable(&guest.connection)),
-                _ => watches.push(socket::PollEntry::readable(&guest.connection)),
+                Stage::Fed { .. } => watches.push(socket::PollEntry::writable(&rank_connection.connection)),
+                _ => watches.push(socket::PollEntry::readable(&rank_connection.connection)),
             }
             who.push(at);
         }
@@ -200,10 +200,10 @@ impl Server {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let expected = book.expected.values().filter_map(|e| e.until);
+        let expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = expected_ranks.expected.values().filter_map(|e| e.until);
         let tables = self.tables.values().filter_map(|t| match &t.state {
-            State::Open(meeting) => meeting.deadline(),
+            State::Open(rendezvous) => rendezvous.deadline(),
             State::Failed { until, .. } => Some(*until),
         });
         expected.chain(tables).min()
@@ -213,26 +213,26 @@ impl Server {
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
         {
-            let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-            book.expected.retain(|_, e| !over(e.until));
+            let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+            expected_ranks.expected.retain(|_, e| !over(e.until));
         }
         let overdue: Vec<(u64, Error)> = self
             .tables
             .iter()
             .filter_map(|(serial, table)| match &table.state {
-                State::Open(meeting) => Some((*serial, meeting.overdue(now)?)),
+                State::Open(rendezvous) => Some((*serial, rendezvous.overdue(now)?)),
                 State::Failed { .. } => None,
             })
             .collect();
         for (serial, error) in overdue {
             self.fail(serial, error, now);
         }
-        let guests = &mut self.guests;
+        let rank_connections = &mut self.rank_connections;
         self.tables.retain(|serial, table| match &table.state {
             State::Failed { until, .. } => now < *until,
-            State::Open(meeting) if meeting.complete() => {
-                let mut here = guests.iter_mut().filter(|g| g.is_in() == Some(*serial));
-                if over(meeting.deadline()) {
+            State::Open(rendezvous) if rendezvous.complete() => {
+                let mut here = rank_connections.iter_mut().filter(|g| g.is_in() == Some(*serial));
+                if over(rendezvous.deadline()) {
                     here.for_each(RankConnection::give_up);
                     return false;
                 }
@@ -240,7 +240,7 @@ impl Server {
             }
             State::Open(_) => true,
         });
-        guests.retain(|g| !matches!(g.stage, Stage::Gone));
+        rank_connections.retain(|g| !matches!(g.stage, Stage::Gone));
     }
 
     /// Take who has come, and read at once what they bring.
@@ -264,10 +264,11 @@ impl Server {
             };
             // Another user gets no answer at all.
             let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
-            self.guests.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
-            self.hear(self.guests.len() - 1, buffer, now);
-            self.guests.pop_if(|g| matches!(g.stage, Stage::Gone));
-            let strangers = self.guests.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
+            self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
+            self.hear(self.rank_connections.len() - 1, buffer, now);
+            self.rank_connections.pop_if(|g| matches!(g.stage, Stage::Gone));
+            let strangers =
+                self.rank_connections.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
             if strangers > self.most_strangers {
                 self.turn_the_eldest_stranger_away();
             }
@@ -276,39 +277,39 @@ impl Server {
 
     /// Close the connection of the stranger who has been silent longest; `false` if there is none.
     fn turn_the_eldest_stranger_away(&mut self) -> bool {
-        let Some(at) = self.guests.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
+        let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
             return false;
         };
-        self.guests.remove(at);
+        self.rank_connections.remove(at);
         true
     }
 
     /// Read what a guest has to say.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
-        let guest = &mut self.guests[at];
-        let packet = match guest.receive(buffer) {
+        let rank_connection = &mut self.rank_connections[at];
+        let packet = match rank_connection.receive(buffer) {
             Ok(packet) => Some(packet),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
             Err(_) => None,
         };
-        match guest.stage {
+        match rank_connection.stage {
             // After its hello a rank says that it has joined, or why it gives up. Else it has died or gone mad.
             Stage::Waiting { serial, rank } | Stage::Attaching { serial, rank } => {
-                let attaching = matches!(guest.stage, Stage::Attaching { .. });
-                guest.stage = Stage::Gone;
+                let attaching = matches!(rank_connection.stage, Stage::Attaching { .. });
+                rank_connection.stage = Stage::Gone;
                 let said = packet.as_ref().and_then(|p| decode_farewell(&buffer[..p.len]));
                 if attaching && matches!(said, Some(None)) {
                     return;
                 }
-                if let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) {
+                if let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) {
                     // A rank that leaves because the time is over is not the one that is missing.
-                    let overdue = meeting.overdue(Instant::now());
-                    let error = overdue.unwrap_or_else(|| meeting.deserted_by(rank, said.flatten()));
+                    let overdue = rendezvous.overdue(Instant::now());
+                    let error = overdue.unwrap_or_else(|| rendezvous.deserted_by(rank, said.flatten()));
                     self.fail(serial, error, now);
                 }
             }
             Stage::Stranger => {
-                guest.stage = Stage::Gone;
+                rank_connection.stage = Stage::Gone;
                 if let Some(packet) = packet.filter(|p| p.len > 0 && !p.cut) {
                     self.welcome(at, &buffer[..packet.len], packet.fds, packet.fds_lost, now);
                 }
@@ -321,38 +322,38 @@ impl Server {
     fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
         let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
         let Some(table) = self.table(serial, &secret) else {
-            return self.guests[at].tell(&unknown_ticket());
+            return self.rank_connections[at].tell(&unknown_ticket());
         };
         if let State::Failed { error, .. } = &table.state {
             let error = error.clone();
             self.told += 1;
-            return self.guests[at].tell(&error);
+            return self.rank_connections[at].tell(&error);
         }
         if HelloFrame::refuses(packet) {
-            let pid = self.guests[at].pid;
+            let pid = self.rank_connections[at].pid;
             let refusal = same_build(packet, pid).and_then(|()| {
                 let hello = HelloFrame::decode(packet);
                 hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
             });
             return self.fail(serial, refusal.unwrap_or_else(|e| e), now);
         }
-        match self.seat(serial, packet, self.guests[at].pid, fds, fds_lost, now) {
+        match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
             Ok(rank) => {
-                self.guests[at].stage = Stage::Waiting { serial, rank };
+                self.rank_connections[at].stage = Stage::Waiting { serial, rank };
                 self.begin_if_complete(serial);
             }
             Err(error) => {
                 self.fail(serial, error.clone(), now);
-                self.guests[at].tell(&error);
+                self.rank_connections[at].tell(&error);
             }
         }
     }
 
     /// The table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
     fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        if book.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
-            let expected = book.expected.remove(&serial)?;
+        let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        if expected_ranks.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
+            let expected = expected_ranks.expected.remove(&serial)?;
             self.tables
                 .insert(serial, Table { secret: expected.secret, state: State::Open(Rendezvous::default()) });
         }
@@ -369,7 +370,7 @@ impl Server {
         fds_lost: bool,
         now: Instant,
     ) -> Result<u32> {
-        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get_mut(&serial) else {
+        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get_mut(&serial) else {
             return Err(unknown_ticket());
         };
         same_build(packet, pid)?;
@@ -379,73 +380,78 @@ impl Server {
         if fds_lost || fds.len() != hello.nfds as usize {
             return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
         }
-        meeting.join(&hello, pid, fds, now)?;
+        rendezvous.join(&hello, pid, fds, now)?;
         Ok(hello.rank)
     }
 
     /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
     fn begin_if_complete(&mut self, serial: u64) {
-        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
-        if !meeting.complete() {
+        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) else { return };
+        if !rendezvous.complete() {
             return;
         }
-        for guest in &mut self.guests {
-            if let Stage::Waiting { serial: s, rank } = guest.stage
+        for rank_connection in &mut self.rank_connections {
+            if let Stage::Waiting { serial: s, rank } = rank_connection.stage
                 && s == serial
             {
-                guest.stage = Stage::Fed { serial, rank, next: 0, pause: None };
+                rank_connection.stage = Stage::Fed { serial, rank, next: 0, pause: None };
             }
         }
     }
 
     /// Send as many members as the guest's socket takes now.
     fn feed(&mut self, at: usize, now: Instant) {
-        let guest = &mut self.guests[at];
-        let Stage::Fed { serial, rank, mut next, .. } = guest.stage else { return };
-        let Some(Table { state: State::Open(meeting), .. }) = self.tables.get(&serial) else { return };
-        while let Some(member) = meeting.member(next) {
+        let rank_connection = &mut self.rank_connections[at];
+        let Stage::Fed { serial, rank, mut next, .. } = rank_connection.stage else { return };
+        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) else { return };
+        while let Some(member) = rendezvous.member(next) {
             let fds: Vec<BorrowedFd<'_>> = member.fds.iter().map(AsFd::as_fd).collect();
             let answer = Answer::Member { rank: next, nfds: fds.len() as u32, info: &member.info };
-            match socket::send(&guest.connection, &answer.encode(), &fds) {
+            match socket::send(&rank_connection.connection, &answer.encode(), &fds) {
                 Ok(()) => next += 1,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    guest.stage = Stage::Fed { serial, rank, next, pause: None };
+                    rank_connection.stage = Stage::Fed { serial, rank, next, pause: None };
                     return;
                 }
                 Err(e) if socket::too_many_in_flight(&e) => {
-                    guest.stage = Stage::Fed { serial, rank, next, pause: Some(now + PAUSE) };
+                    rank_connection.stage = Stage::Fed { serial, rank, next, pause: Some(now + PAUSE) };
                     return;
                 }
                 Err(_) => {
-                    guest.stage = Stage::Gone;
+                    rank_connection.stage = Stage::Gone;
                     let mut buffer = [0; MAX_BYTES];
-                    let said =
-                        guest.receive(&mut buffer).ok().and_then(|p| decode_farewell(&buffer[..p.len]));
-                    let error = meeting.deserted_by(rank, said.flatten());
+                    let said = rank_connection
+                        .receive(&mut buffer)
+                        .ok()
+                        .and_then(|p| decode_farewell(&buffer[..p.len]));
+                    let error = rendezvous.deserted_by(rank, said.flatten());
                     return self.fail(serial, error, now);
                 }
             }
         }
-        guest.stage = Stage::Attaching { serial, rank };
+        rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
     /// Give the verdict to everybody who is in this meeting, and keep it for those who come later. A program may end as soon as
     /// one of its ranks has heard it, and this thread with it: the ranks of this process hear it last.
     fn fail(&mut self, serial: u64, error: Error, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
-        let State::Open(meeting) = &table.state else { return };
+        let State::Open(rendezvous) = &table.state else { return };
         // Where all have come, nobody comes later.
-        let linger = if meeting.complete() { Duration::ZERO } else { LINGER };
+        let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
         for ours in [false, true] {
             let pid = self.pid;
             let here = |g: &&mut RankConnection| g.is_in() == Some(serial) && (g.pid == pid) == ours;
-            self.guests.iter_mut().filter(here).for_each(|guest| guest.tell(&error));
+            self.rank_connections
+                .iter_mut()
+                .filter(here)
+                .for_each(|rank_connection| rank_connection.tell(&error));
         }
         table.state = State::Failed { error, until: now + linger };
     }
 
     fn fail_all_open(&mut self, error: &Error, now: Instant) {
-        let open = |t: &Table| matches!(&t.state, State::Open(meeting) if !meeting.complete());
+        let open = |t: &Table| matches!(&t.state, State::Open(rendezvous) if !rendezvous.complete());
         let serials: Vec<u64> = self.tables.iter().filter(|(_, t)| open(t)).map(|(s, _)| *s).collect();
         for serial in serials {
             self.fail(serial, error.clone(), now);

@@ -33,7 +33,7 @@ pub struct CommCore {
     pub(super) transport: Arc<Transport>,
     pub(super) pairs: Pairs,
     pub(super) planner: Planner,
-    ledger: PeerProgress,
+    peers: PeerProgress,
     /// Collective calls made.
     pub(super) seq: u64,
     /// Whether the others make the same calls.
@@ -45,7 +45,7 @@ pub struct CommCore {
     /// The buffers that its calls need not copy.
     pub(super) registered: Registrations,
     /// Its ranks on the declared machine, if there is one.
-    pub(super) party: Option<Placement>,
+    pub(super) placement: Option<Placement>,
     /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
     /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
     pub(super) news: Option<Error>,
@@ -71,11 +71,11 @@ impl CommCore {
         membership: Membership,
         planner: Planner,
         device: u32,
-        party: Option<Placement>,
+        placement: Option<Placement>,
         origin: Origin,
     ) -> CommCore {
-        let seat = party.as_ref().map(|party| party.seat().clone());
-        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, seat, origin));
+        let participant = placement.as_ref().map(|placement| placement.participant().clone());
+        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, participant, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());
@@ -85,14 +85,14 @@ impl CommCore {
             transport,
             pairs,
             planner,
-            ledger: PeerProgress::default(),
+            peers: PeerProgress::default(),
             seq: 0,
             agreement: Agreement::default(),
             fold: None,
             finalized: false,
             shared_from: shared_from(nranks),
             registered,
-            party,
+            placement,
             news: None,
             group_clock: None,
             symmetric: None,
@@ -166,7 +166,7 @@ impl CommCore {
         self.broken()?;
         let block = [checked.count as u64, call.dtype.size() as u64];
         let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-        let ended = match self.party.is_some() {
+        let ended = match self.placement.is_some() {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
@@ -179,7 +179,7 @@ impl CommCore {
         &mut self,
         call: &Call,
         checked: &Checked<'_>,
-        (method, why): (usize, Why),
+        (algorithm, why): (usize, Why),
     ) -> Result<()> {
         self.seq += 1;
         let mine = Fingerprint {
@@ -187,7 +187,7 @@ impl CommCore {
             dtype: call.dtype,
             op: call.op,
             root: checked.root,
-            method: method as u8,
+            algorithm: algorithm as u8,
             padded: call.padded,
             count: call.count as u64,
         };
@@ -199,12 +199,12 @@ impl CommCore {
             deadline_ns: 0,
             arrival_is_all: false,
         };
-        let small = self.planner.is_one_shot(method)
+        let small = self.planner.is_one_shot(algorithm)
             && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
         let job = self.job(call, checked, small)?;
-        let shared_method = self.planner.shared_method(call.collective, method, why);
+        let shared_method = self.planner.shared_method(call.collective, algorithm, why);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
-        let ended = self.run(&mut scope, &job, small, method, shared_method);
+        let ended = self.run(&mut scope, &job, small, algorithm, shared_method);
         self.agreement.add(&scope);
         if let Some(news) = self.agreement.news(&self.transport, &scope, &ended) {
             self.keep_news(news);
@@ -215,14 +215,14 @@ impl CommCore {
     }
 
     /// Where the ranks stand on the declared machine, if there is one.
-    pub(super) fn standing(&self) -> Option<PlacementView> {
-        self.party.as_ref().map(|party| party.standing(&self.shared.origin.world))
+    pub(super) fn placement_view(&self) -> Option<PlacementView> {
+        self.placement.as_ref().map(|placement| placement.placement_view(&self.shared.origin.world))
     }
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.
     #[inline]
     pub(super) fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
-        let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.domain().races());
+        let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.symmetric().races());
         races.map_or(Ok(()), |races| does(races, self.seq))
     }
 
@@ -231,25 +231,25 @@ impl CommCore {
         scope: &mut Scope,
         job: &PreparedCall<'_>,
         small: bool,
-        method: usize,
+        algorithm: usize,
         shared_method: usize,
     ) -> Result<()> {
         let t = &*self.transport;
-        self.ledger.begin(t.nranks());
-        self.ledger.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
-        let mut method = method;
+        self.peers.begin(t.nranks());
+        self.peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
+        let mut algorithm = algorithm;
         if small {
             direct::pack(t, scope.seq, job);
         }
         t.arrive(scope, &job.offer);
         if small {
-            match direct::run(t, scope, &mut self.ledger, job)? {
+            match direct::run(t, scope, &mut self.peers, job)? {
                 direct::DirectOutcome::Done => return Ok(()),
-                direct::DirectOutcome::NeedsProgram => method = shared_method,
+                direct::DirectOutcome::NeedsProgram => algorithm = shared_method,
             }
         }
-        let plan = self.planner.plan(method, job.collective, job.root)?;
-        exec::run(t, scope, &mut self.ledger, job, &plan)
+        let plan = self.planner.plan(algorithm, job.collective, job.root)?;
+        exec::run(t, scope, &mut self.peers, job, &plan)
     }
 
     fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<PreparedCall<'a>> {

@@ -33,8 +33,8 @@ impl CommCore {
             root: 0,
             in_place: false,
         };
-        let method = self.planner.plainest();
-        self.untimed(|c| c.carry_out(&call, &checked, method)).map(|()| all)
+        let algorithm = self.planner.plainest();
+        self.untimed(|c| c.carry_out(&call, &checked, algorithm)).map(|()| all)
     }
 
     /// Disagreements have come up.

@@ -32,7 +32,7 @@ struct OpenMailbox {
     comm: CommHandle,
     /// The communicator's call that made it: the same on all ranks.
     number: u64,
-    lease: Mutex<Option<DeferredFree>>,
+    deferred: Mutex<Option<DeferredFree>>,
 }
 
 thread_local! {
@@ -49,8 +49,8 @@ const END: u64 = 0x6d62_6f78_0002;
 const WORDS: usize = 6;
 
 impl OpenMailbox {
-    fn lease(&self) -> Option<DeferredFree> {
-        self.lease.lock().unwrap_or_else(|e| e.into_inner()).take()
+    fn deferred(&self) -> Option<DeferredFree> {
+        self.deferred.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
 }
 
@@ -70,36 +70,36 @@ impl CommCore {
             Ok(told) => told,
             Err(e) => {
                 // Some rank may have heard of this one's.
-                made.into_iter().for_each(|(lease, _)| lease.keep());
+                made.into_iter().for_each(|(deferred, _)| deferred.keep());
                 return Err(e);
             }
         };
-        let (lease, _) = made?;
+        let (deferred, _) = made?;
         match self.mailbox_agreed(&told) {
             Ok(told) => {
                 let boxes = Mailboxes::new(self.transport.clone(), &told).map(|boxes| self.in_place(boxes));
-                let office = boxes.map(|boxes| OpenMailbox {
+                let open_mailbox = boxes.map(|boxes| OpenMailbox {
                     boxes,
                     comm: self.handle(),
                     number: self.seq,
-                    lease: Mutex::new(None),
+                    deferred: Mutex::new(None),
                 });
-                let office = match office {
-                    Ok(office) => Arc::new(office),
+                let open_mailbox = match open_mailbox {
+                    Ok(open_mailbox) => Arc::new(open_mailbox),
                     Err(e) => {
-                        lease.keep();
+                        deferred.keep();
                         return Err(e);
                     }
                 };
-                *office.lease.lock().unwrap_or_else(|e| e.into_inner()) = Some(lease);
-                TABLE.insert(office.clone()).ok_or_else(|| {
-                    office.lease().into_iter().for_each(DeferredFree::keep);
+                *open_mailbox.deferred.lock().unwrap_or_else(|e| e.into_inner()) = Some(deferred);
+                TABLE.insert(open_mailbox.clone()).ok_or_else(|| {
+                    open_mailbox.deferred().into_iter().for_each(DeferredFree::keep);
                     Error::system("this process has as many mailboxes as it can have; destroy some")
                 })
             }
             Err(e) => {
                 // All ranks know that there is none.
-                lease.free()?;
+                deferred.free()?;
                 Err(e)
             }
         }
@@ -107,15 +107,15 @@ impl CommCore {
 
     /// On a declared machine, mailboxes take their time.
     fn in_place(&self, boxes: Mailboxes) -> Mailboxes {
-        match self.standing() {
+        match self.placement_view() {
             None => boxes,
-            Some(standing) => boxes.on_machine(standing),
+            Some(placement_view) => boxes.on_machine(placement_view),
         }
     }
 
     /// A machine whose places are mailboxes has so many threads in each and no more.
     fn mailbox_fits(&self, shape: &MailboxShape) -> Result<()> {
-        let network = self.party.as_ref().map(|party| party.seat().network());
+        let network = self.placement.as_ref().map(|placement| placement.participant().network());
         match network.and_then(|network| Some((network, network.mailbox?))) {
             Some((network, mailbox)) if shape.threads > mailbox.threads => Err(Error::argument(format!(
                 "threads is {} on rank {}; a mailbox of the declared machine {} has {}",
@@ -133,11 +133,11 @@ impl CommCore {
         shape.check()?;
         self.mailbox_fits(shape)?;
         let addr = heap::mine()?.alloc(shape.bytes())?;
-        let lease = DeferredFree::new(addr, self.transport.clone());
+        let deferred = DeferredFree::new(addr, self.transport.clone());
         match mailbox::prepare(addr, shape, self.rank()) {
-            Ok(offset) => Ok((lease, offset)),
+            Ok(offset) => Ok((deferred, offset)),
             Err(e) => {
-                lease.free()?;
+                deferred.free()?;
                 Err(e)
             }
         }
@@ -174,33 +174,33 @@ impl CommCore {
         Ok(each().map(|(_, words): (Rank, _)| (words[2], shape(words))).collect())
     }
 
-    fn mailbox_destroy(&mut self, handle: MailboxHandle, office: &OpenMailbox) -> Result<()> {
+    fn mailbox_destroy(&mut self, handle: MailboxHandle, open_mailbox: &OpenMailbox) -> Result<()> {
         self.usable()?;
-        office.boxes.close();
-        let told = self.tell_all(&[END, office.number, 0, 0, 0, 0]).and_then(|told| {
+        open_mailbox.boxes.close();
+        let told = self.tell_all(&[END, open_mailbox.number, 0, 0, 0, 0]).and_then(|told| {
             let others = (0..).zip(told.chunks_exact(WORDS));
-            match others.into_iter().find(|(_, words)| words[..2] != [END, office.number]) {
+            match others.into_iter().find(|(_, words)| words[..2] != [END, open_mailbox.number]) {
                 None => Ok(()),
                 Some((rank, _)) => Err(Error::usage(format!(
                     "ranks disagree: rank {} destroys the mailbox of call #{}, rank {rank} does something else",
                     self.rank(),
-                    office.number
+                    open_mailbox.number
                 ))),
             }
         });
         match told {
             Err(e) if e.code == Code::InvalidUsage => {
-                office.boxes.reopen();
+                open_mailbox.boxes.reopen();
                 Err(e)
             }
             told => {
                 TABLE.remove(handle);
-                let lease = office.lease();
+                let deferred = open_mailbox.deferred();
                 match told {
                     // Nobody's threads are inside a call any more.
-                    Ok(()) => lease.map_or(Ok(()), DeferredFree::free),
+                    Ok(()) => deferred.map_or(Ok(()), DeferredFree::free),
                     Err(e) => {
-                        lease.into_iter().for_each(DeferredFree::keep);
+                        deferred.into_iter().for_each(DeferredFree::keep);
                         Err(e)
                     }
                 }
@@ -211,10 +211,12 @@ impl CommCore {
 
 /// The communicator ends: so do its mailboxes, and the waits of its threads.
 pub(super) fn forget(comm: CommHandle) {
-    for (handle, office) in TABLE.all().into_iter().filter(|(_, office)| office.comm == comm) {
+    for (handle, open_mailbox) in
+        TABLE.all().into_iter().filter(|(_, open_mailbox)| open_mailbox.comm == comm)
+    {
         TABLE.remove(handle);
-        office.boxes.close();
-        office.lease().into_iter().for_each(DeferredFree::keep);
+        open_mailbox.boxes.close();
+        open_mailbox.deferred().into_iter().for_each(DeferredFree::keep);
     }
 }
 
@@ -234,11 +236,11 @@ pub fn mailbox_create(comm: CommHandle, config: &MailboxConfig) -> Result<Mailbo
 }
 /// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
 pub fn mailbox_destroy(mailbox: MailboxHandle) -> Result<()> {
-    let office = TABLE.get(mailbox).ok_or_else(|| stale(mailbox))?;
-    registry::enter(office.comm, |c| c.mailbox_destroy(mailbox, &office))
+    let open_mailbox = TABLE.get(mailbox).ok_or_else(|| stale(mailbox))?;
+    registry::enter(open_mailbox.comm, |c| c.mailbox_destroy(mailbox, &open_mailbox))
 }
 /// Use it, from any thread.
 #[inline]
 pub fn mailbox<T>(mailbox: MailboxHandle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
-    TABLE.with(mailbox, |office| body(&office.boxes)).unwrap_or_else(|| Err(stale(mailbox)))
+    TABLE.with(mailbox, |open_mailbox| body(&open_mailbox.boxes)).unwrap_or_else(|| Err(stale(mailbox)))
 }

@@ -71,9 +71,9 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
         ));
     }
     if group::is_open() {
-        let newcomer = PendingInit::new(nranks, id, rank, config).inspect_err(group::fail)?;
-        let handle = newcomer.handle();
-        group::add_joining(Joining::Newcomer(newcomer));
+        let pending = PendingInit::new(nranks, id, rank, config).inspect_err(group::fail)?;
+        let handle = pending.handle();
+        group::add_joining(Joining::Newcomer(pending));
         return Ok(handle);
     }
     join::init_rank(nranks, id, rank, config)
@@ -83,8 +83,9 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
 /// hold. Every rank of the parent calls, with the same kind and size; in an open group the outermost [`group_end`] does
 /// the work, and the handle is valid after it.
 pub fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle> {
-    let handle =
-        SplitArgs::group(parent, kind, size).inspect_err(group::fail).and_then(|w| bear(parent, w))?;
+    let handle = SplitArgs::group(parent, kind, size)
+        .inspect_err(group::fail)
+        .and_then(|w| split_or_queue(parent, w))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))
 }
 /// The communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
@@ -96,14 +97,14 @@ pub fn split(
     key: i32,
     config: Option<Config>,
 ) -> Result<Option<CommHandle>> {
-    bear(parent, SplitArgs::split(colour, key, config))
+    split_or_queue(parent, SplitArgs::split(colour, key, config))
 }
-fn bear(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
+fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
     if group::is_open() {
-        let birth = PendingSplit::new(parent, wish).inspect_err(group::fail)?;
-        return Ok(group::add_joining(Joining::Birth(birth)));
+        let pending = PendingSplit::new(parent, args).inspect_err(group::fail)?;
+        return Ok(group::add_joining(Joining::Birth(pending)));
     }
-    join::split::child(parent, wish)
+    join::split::child(parent, args)
 }
 /// The members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
 /// was not made from another.

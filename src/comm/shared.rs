@@ -31,11 +31,11 @@ pub struct CommShared {
     /// The caller's index on its machine.
     pub(super) device: u32,
     /// This rank's clock on the declared machine.
-    pub(super) seat: Option<Arc<Participant>>,
+    pub(super) participant: Option<Arc<Participant>>,
     /// How it came to be.
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
-    pub(super) domain: Mutex<Option<Arc<SymmetricMemory>>>,
+    pub(super) symmetric: Mutex<Option<Arc<SymmetricMemory>>>,
     /// Its semaphores, as long as there is a symmetric heap.
     pub(super) semaphores: Mutex<Option<SemaphoreHome>>,
     /// The order of its calls on streams.
@@ -51,16 +51,16 @@ impl CommShared {
         handle: CommHandle,
         transport: Arc<Transport>,
         device: u32,
-        seat: Option<Arc<Participant>>,
+        participant: Option<Arc<Participant>>,
         origin: Origin,
     ) -> CommShared {
         CommShared {
             handle,
             transport,
             device,
-            seat,
+            participant,
             origin,
-            domain: Mutex::new(None),
+            symmetric: Mutex::new(None),
             semaphores: Mutex::new(None),
             turns: CallTurns::default(),
             broken: OnceLock::new(),

@@ -18,11 +18,11 @@ impl CommCore {
     #[cold]
     pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: (usize, Why)) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
-        let method = self.priced_method(call, chosen.0)?;
-        let what = What::Collective { collective: call.collective, root: checked.root, method };
+        let algorithm = self.priced_method(call, chosen.0)?;
+        let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
         let spec = CallSpec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
         let number = self.seq + 1;
-        let post = self.party.as_ref().map(|party| party.collective(number, spec));
+        let post = self.placement.as_ref().map(|placement| placement.collective(number, spec));
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
     }
 
@@ -30,26 +30,26 @@ impl CommCore {
     pub(super) fn untimed(&mut self, work: impl FnOnce(&mut CommCore) -> Result<()>) -> Result<()> {
         let spec = CallSpec { what: What::Meeting, count: 0, size: 0, kind: 0 };
         let number = self.seq + 1;
-        let post = self.party.as_ref().map(|party| party.collective(number, spec));
+        let post = self.placement.as_ref().map(|placement| placement.collective(number, spec));
         self.in_time(post.as_slice(), work)
     }
 
     /// A barrier moves nothing here, and on the machine what a reduction of nothing moves.
-    fn priced_method(&mut self, call: &Call, method: usize) -> Result<u8> {
+    fn priced_method(&mut self, call: &Call, algorithm: usize) -> Result<u8> {
         if call.collective != Collective::Barrier {
-            return Ok(method as u8);
+            return Ok(algorithm as u8);
         }
         // What PENNY_ALGO asks for may be of no use for a reduction.
         let chosen = self.planner.choose(Collective::AllReduce, 0, 0, [0, 1]);
-        Ok(chosen.map_or(method, |(method, _)| method) as u8)
+        Ok(chosen.map_or(algorithm, |(algorithm, _)| algorithm) as u8)
     }
 
     /// The posts of transfers, in their order.
     pub(super) fn transfer_posts(&mut self, batch: &[pair::PairTransfer]) -> Vec<Post> {
-        let Some(party) = &mut self.party else { return Vec::new() };
+        let Some(placement) = &mut self.placement else { return Vec::new() };
         let mut post = |x: &pair::PairTransfer| {
             let (count, size, kind) = x.amount();
-            party.transfer(x.send, x.peer, count, size, kind)
+            placement.transfer(x.send, x.peer, count, size, kind)
         };
         batch.iter().map(&mut post).collect()
     }
@@ -60,26 +60,29 @@ impl CommCore {
         posts: &[Post],
         work: impl FnOnce(&mut CommCore) -> Result<()>,
     ) -> Result<()> {
-        let Some(seat) = self.shared.seat.clone().filter(|_| !posts.is_empty()) else { return work(self) };
-        let waiting = seat.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
-        if let Err(error) = work(self).map_err(|e| seat.blame(e)) {
+        let Some(participant) = self.shared.participant.clone().filter(|_| !posts.is_empty()) else {
+            return work(self);
+        };
+        let waiting = participant.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
+        if let Err(error) = work(self).map_err(|e| participant.blame(e)) {
             // After a disagreement the communicator goes on; otherwise nobody needs these posts any more.
             match error.code {
-                Code::InvalidUsage if self.shared.broken.get().is_none() => seat.abandon(waiting),
-                _ => seat.withdraw(waiting),
+                Code::InvalidUsage if self.shared.broken.get().is_none() => participant.abandon(waiting),
+                _ => participant.withdraw(waiting),
             }
-            if seat.check().is_err() {
+            if participant.check().is_err() {
                 self.end_with(&error);
             }
             return Err(error);
         }
         let t = self.transport.clone();
-        let expired = || seat.clock_stood(t.timeout_ns());
+        let expired = || participant.clock_stood(t.timeout_ns());
         let watch = || {
             t.check_abort()?;
             t.check_alarm()
         };
-        let exit_ps = seat.leave(waiting, t.deadline(), watch, expired).inspect_err(|e| self.end_with(e))?;
+        let exit_ps =
+            participant.leave(waiting, t.deadline(), watch, expired).inspect_err(|e| self.end_with(e))?;
         if let Some(clock) = &mut self.group_clock {
             *clock = exit_ps;
         }
@@ -91,8 +94,8 @@ impl CommCore {
     /// What transfers side by side, then collectives one after the other, would take on the idle machine.
     pub(super) fn estimate(&mut self, transfers: &[Transfer], joint: &[Joint]) -> Result<u64> {
         self.usable()?;
-        let Some(party) = &self.party else { return Err(undeclared()) };
-        let (seat, places) = (party.seat().clone(), party.places().clone());
+        let Some(placement) = &self.placement else { return Err(undeclared()) };
+        let (participant, places) = (placement.participant().clone(), placement.places().clone());
         let mut total_ps = 0u64;
         let mut own = Vec::new();
         for x in transfers.iter().filter(|x| x.peer != self.rank() as i32) {
@@ -106,7 +109,7 @@ impl CommCore {
             ));
         }
         if !own.is_empty() {
-            total_ps = seat.estimate(&own)?;
+            total_ps = participant.estimate(&own)?;
         }
         for call in joint {
             let call = match call {
@@ -121,17 +124,17 @@ impl CommCore {
                         )
                     });
                     let sends: Vec<_> = sends.collect();
-                    total_ps = total_ps.saturating_add(seat.estimate(&sends)?);
+                    total_ps = total_ps.saturating_add(participant.estimate(&sends)?);
                     continue;
                 }
             };
             let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
             let block = [checked.count as u64, call.dtype.size() as u64];
-            let (method, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-            let method = self.priced_method(call, method)?;
-            let what = What::Collective { collective: call.collective, root: checked.root, method };
+            let (algorithm, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+            let algorithm = self.priced_method(call, algorithm)?;
+            let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
             let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
-            total_ps = total_ps.saturating_add(seat.estimate(&[(spec, places.to_vec())])?);
+            total_ps = total_ps.saturating_add(participant.estimate(&[(spec, places.to_vec())])?);
         }
         Ok(total_ps)
     }
@@ -144,20 +147,20 @@ fn undeclared() -> Error {
 }
 
 /// The rank's seat; an error that tells how to get one where no machine is declared.
-fn seat(comm: CommHandle) -> Result<Arc<Participant>> {
+fn participant(comm: CommHandle) -> Result<Arc<Participant>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    shared.seat.clone().ok_or_else(undeclared)
+    shared.participant.clone().ok_or_else(undeclared)
 }
 
 /// This rank's clock on the declared machine, in picoseconds.
 pub fn fabric_now(comm: CommHandle) -> Result<u64> {
-    Ok(seat(comm)?.look())
+    Ok(participant(comm)?.look())
 }
 
 /// Declare that this rank computes: its clock moves on by so many picoseconds.
 pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
-    let to_ps = seat(comm)?.clock_ps().checked_add(ps);
+    let to_ps = participant(comm)?.clock_ps().checked_add(ps);
     let to_ps = to_ps.ok_or_else(|| {
         Error::argument(format!("{ps} ps more would take the clock past 2^64 picoseconds; pass less"))
     })?;
@@ -167,20 +170,20 @@ pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
 /// Let this rank's clock move on to a time, if it is not past it.
 pub fn fabric_advance_to(comm: CommHandle, at_ps: u64) -> Result<u64> {
     let shared = registry::shared(comm)?;
-    let seat = shared.seat.as_ref().ok_or_else(undeclared)?;
-    seat.advance_to(at_ps, || shared.transport.check_abort())
+    let participant = shared.participant.as_ref().ok_or_else(undeclared)?;
+    participant.advance_to(at_ps, || shared.transport.check_abort())
 }
 
 /// The declared machine, and how its time stands.
 pub fn fabric_account(comm: CommHandle) -> Result<(Arc<Participant>, ClockStats)> {
-    let seat = seat(comm)?;
-    let account = seat.account();
-    Ok((seat, account))
+    let participant = participant(comm)?;
+    let clock_stats = participant.clock_stats();
+    Ok((participant, clock_stats))
 }
 
 /// What passed each port of the declared machine.
 pub fn fabric_counters(comm: CommHandle) -> Result<(Arc<Participant>, Vec<PortCounters>)> {
-    let seat = seat(comm)?;
-    let counters = seat.counters();
-    Ok((seat, counters))
+    let participant = participant(comm)?;
+    let counters = participant.counters();
+    Ok((participant, counters))
 }

@@ -46,7 +46,7 @@ pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
 pub fn run(
     t: &Transport,
     scope: &mut Scope,
-    ledger: &mut PeerProgress,
+    peers: &mut PeerProgress,
     job: &PreparedCall<'_>,
 ) -> Result<DirectOutcome> {
     let (me, n) = (t.rank(), t.nranks());
@@ -55,7 +55,7 @@ pub fn run(
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
-            all_packed &= ledger.offer(r, t, scope)?.payload;
+            all_packed &= peers.offer(r, t, scope)?.payload;
         }
         if !all_packed && needs_all {
             return Ok(DirectOutcome::NeedsProgram);
@@ -87,12 +87,12 @@ pub fn run(
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
-            ledger.offer(job.root, t, scope)?;
+            peers.offer(job.root, t, scope)?;
             kernels::copy(job.output, t.payload_of(job.root, scope.seq, block), false);
         }
         Collective::Scatter => {
             if me != job.root {
-                ledger.offer(job.root, t, scope)?;
+                peers.offer(job.root, t, scope)?;
             }
             let all = if me == job.root {
                 job.input
@@ -104,7 +104,7 @@ pub fn run(
         Collective::Reduce | Collective::Gather => {}
     }
     if needs_all {
-        ledger.done = scope.seq - 1;
+        peers.done = scope.seq - 1;
     }
     Ok(DirectOutcome::Done)
 }

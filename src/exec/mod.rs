@@ -60,7 +60,7 @@ impl Collective {
 struct Run<'a, 'b> {
     t: &'a Transport,
     scope: &'b mut Scope,
-    ledger: &'b mut PeerProgress,
+    peers: &'b mut PeerProgress,
     job: &'b PreparedCall<'a>,
     linked: &'b Linked,
     cut: Cut,
@@ -79,7 +79,7 @@ struct Run<'a, 'b> {
 pub fn run<'a>(
     t: &'a Transport,
     scope: &mut Scope,
-    ledger: &mut PeerProgress,
+    peers: &mut PeerProgress,
     job: &PreparedCall<'a>,
     linked: &Linked,
 ) -> Result<()> {
@@ -91,7 +91,7 @@ pub fn run<'a>(
         let mut in_place = mine.in_place;
         staged = false;
         for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
-            let theirs = buffers(&ledger.offer(r, t, scope)?);
+            let theirs = buffers(&peers.offer(r, t, scope)?);
             staged |= !(theirs.input_shared && theirs.output_shared);
             in_place |= theirs.in_place;
         }
@@ -106,7 +106,7 @@ pub fn run<'a>(
     let mut run = Run {
         t,
         scope,
-        ledger,
+        peers,
         job,
         linked,
         cut,
@@ -126,7 +126,7 @@ pub fn run<'a>(
     let all_met = run.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
     if job.collective.everybody() && all_met {
-        ledger.done = ledger.done.max(seq - 1);
+        peers.done = peers.done.max(seq - 1);
     }
     if job.limit != usize::MAX {
         zero_tail(t.rank(), job);
@@ -168,7 +168,7 @@ impl<'a> Run<'a, '_> {
         if waves * steps + 1 >= 1 << STEP_BITS {
             // One rank alone with such a count: that is why.
             for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
-                self.ledger.offer(r, self.t, self.scope)?;
+                self.peers.offer(r, self.t, self.scope)?;
             }
             return Err(Error::argument(format!(
                 "count {} is too large for this communicator: it takes {waves} rounds of {steps} steps; raise \
@@ -261,7 +261,7 @@ impl<'a> Run<'a, '_> {
         let reduces_here = self.job.collective.reduces() && !self.job.output.is_empty();
         if self.job.collective.everybody() || reduces_here {
             for r in (0..self.t.nranks()).filter(|&r| r != self.t.rank()) {
-                self.ledger.offer(r, self.t, self.scope)?;
+                self.peers.offer(r, self.t, self.scope)?;
             }
         }
         self.all_checked = true;
@@ -279,7 +279,7 @@ impl<'a> Run<'a, '_> {
             return Err(Error::internal("an own operand has no sender"));
         };
         let t = self.t;
-        let offer = self.ledger.offer(place.rank, t, self.scope)?;
+        let offer = self.peers.offer(place.rank, t, self.scope)?;
         let reader = self.job.collective.everybody().then_some(self.mine);
         let route = link::route(*egress, *push, buffers(&offer), reader);
         if route != Route::Input {
@@ -320,7 +320,7 @@ impl<'a> Run<'a, '_> {
         let t = self.t;
         if let Some(block) = step.keep {
             let (at, bytes) = self.bytes_at(block, extent);
-            dests.push(Dest { view: part(self.job.output, at, bytes), around: self.stream });
+            dests.push(Dest { view: part(self.job.output, at, bytes), non_temporal: self.stream });
         }
         let mut staged = false;
         let mut read = false;
@@ -337,7 +337,7 @@ impl<'a> Run<'a, '_> {
                     // The reader leaves when it hears that anybody disagrees, and its output is its own again.
                     self.check_everybody()?;
                     t.check_borrowed()?;
-                    let offer = self.ledger.offer(reader.place.rank, t, self.scope)?;
+                    let offer = self.peers.offer(reader.place.rank, t, self.scope)?;
                     let (at, bytes) = self.bytes_at(reader.output.unwrap_or(0), extent);
                     let start = offer.output.unwrap_or(u64::MAX).saturating_add(at as u64);
                     dests.push(Dest::cached(t.heap(reader.place.rank, start, bytes)?));
@@ -349,12 +349,12 @@ impl<'a> Run<'a, '_> {
         }
         if staged {
             if !self.staging_free {
-                self.ledger.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
+                self.peers.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
                 self.staging_free = true;
             }
             let bytes = extent.count * self.job.size;
             let view = t.control().staging(t.rank(), self.slot_at(step.slot, slice), bytes);
-            dests.push(Dest { view, around: self.ledger.pace.around(view) });
+            dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(view) });
         }
         Ok(read)
     }
@@ -365,7 +365,7 @@ impl<'a> Run<'a, '_> {
         let mut theirs = None;
         if self.job.collective.everybody() {
             theirs = Some(if reader.push.allowed {
-                buffers(&self.ledger.offer(reader.place.rank, self.t, self.scope)?)
+                buffers(&self.peers.offer(reader.place.rank, self.t, self.scope)?)
             } else {
                 Buffers::default()
             });
@@ -380,7 +380,7 @@ impl<'a> Run<'a, '_> {
             }
             _ => {
                 for dest in dests {
-                    kernels::copy(dest.view, sources[0].view, dest.around);
+                    kernels::copy(dest.view, sources[0].view, dest.non_temporal);
                 }
             }
         }

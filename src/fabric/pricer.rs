@@ -163,19 +163,19 @@ impl Pricer {
         call: &SharedCall,
         places: &[Rank],
         entry_ps: &[u64],
-        ledger: &mut LazyPorts,
+        lazy_ports: &mut LazyPorts,
     ) -> Result<Priced> {
-        assert_eq!(ledger.ports.len(), self.network.ports.len(), "one state for each port");
+        assert_eq!(lazy_ports.ports.len(), self.network.ports.len(), "one state for each port");
         if self.network.faults.is_empty()
             && let Some(known) = self.known.get(&Key::of(call, places))
             && let Some((price, base_ps)) =
-                known.find(places, entry_ps, |price, base_ps| ledger.fits(price, base_ps))
+                known.find(places, entry_ps, |price, base_ps| lazy_ports.fits(price, base_ps))
         {
-            return ledger.pay(price, base_ps);
+            return lazy_ports.pay(price, base_ps);
         }
-        ledger.settle();
-        let priced = self.price(call, places, entry_ps, &mut ledger.ports)?;
-        ledger.free_ps = ledger.ports.iter().map(|port| port.free_ps).max().unwrap_or(0);
+        lazy_ports.settle();
+        let priced = self.price(call, places, entry_ps, &mut lazy_ports.ports)?;
+        lazy_ports.free_ps = lazy_ports.ports.iter().map(|port| port.free_ps).max().unwrap_or(0);
         Ok(priced)
     }
 

@@ -129,7 +129,7 @@ c_api! {
     ///
     /// info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
     fn pennyFabricInfo(comm: pennyComm_t, #[out] info: *mut pennyFabricInfo_t) {
-        let (seat, account) = comm::fabric_account(comm)?;
+        let (seat, clock_stats) = comm::fabric_account(comm)?;
         let (machine, network) = (seat.machine(), seat.network());
         let ours = pennyFabricInfo_t {
             size: 0,
@@ -139,18 +139,18 @@ c_api! {
             hash: network.hash(),
             places: network.shape.nranks(),
             ports: network.ports.len() as c_uint,
-            nowPs: account.now_ps,
-            calls: account.calls,
-            trace: account.trace,
-            late: account.late,
-            dilation: account.dilation,
-            slip: account.slip,
-            neededDilation: account.needed,
-            valid: account.valid() as c_int,
-            lateNs: account.sums[0],
-            askedNs: account.sums[1],
-            workedNs: account.sums[2],
-            fabricPs: account.sums[3],
+            nowPs: clock_stats.now_ps,
+            calls: clock_stats.calls,
+            trace: clock_stats.trace,
+            late: clock_stats.late,
+            dilation: clock_stats.dilation,
+            slip: clock_stats.slip,
+            neededDilation: clock_stats.needed,
+            valid: clock_stats.valid() as c_int,
+            lateNs: clock_stats.sums[0],
+            askedNs: clock_stats.sums[1],
+            workedNs: clock_stats.sums[2],
+            fabricPs: clock_stats.sums[3],
         };
         // SAFETY: the caller's promise: `info` is a pennyFabricInfo_t of some version, as its size says.
         unsafe { fill(info, &ours, PENNY_FABRIC_INFO_MAGIC, "pennyFabricInfo_t", "PENNY_FABRIC_INFO_INITIALIZER") }

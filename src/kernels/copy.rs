@@ -7,9 +7,9 @@ pub(super) const LINE: usize = 64;
 
 /// Copy `src` to `dst`. They are equally long, and are the same bytes at one address (then nothing is done) or share none.
 ///
-/// `around` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
+/// `non_temporal` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.
-pub fn copy(dst: Payload<'_>, src: Payload<'_>, around: bool) {
+pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
     assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
     if dst.addr() == src.addr() {
         return;
@@ -18,7 +18,7 @@ pub fn copy(dst: Payload<'_>, src: Payload<'_>, around: bool) {
     let (to, from, bytes) = (dst.addr(), src.addr().cast_const(), dst.bytes());
     // SAFETY: both ranges hold `bytes` bytes and do not overlap; head, body and tail lie within them.
     unsafe {
-        if !around {
+        if !non_temporal {
             return to.copy_from_nonoverlapping(from, bytes);
         }
         let head = to.align_offset(LINE).min(bytes);
@@ -68,15 +68,15 @@ pub fn claim(dst: Payload<'_>, lines: usize) {
     }
 }
 
-/// One block of a fold's result to its place; `around` only if `to` is aligned to a line.
+/// One block of a fold's result to its place; `non_temporal` only if `to` is aligned to a line.
 ///
 /// # Safety
 /// Both are valid for `bytes` and do not overlap.
-pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, around: bool) {
-    let body = if around { bytes / LINE * LINE } else { 0 };
+pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, non_temporal: bool) {
+    let body = if non_temporal { bytes / LINE * LINE } else { 0 };
     // SAFETY: the caller's promise; `body` <= `bytes`.
     unsafe {
-        if around {
+        if non_temporal {
             stream_lines(to, from, body);
         }
         to.add(body).copy_from_nonoverlapping(from.add(body), bytes - body);

@@ -70,13 +70,13 @@ pub struct Dest<'a> {
     /// Where its elements go; they need not be aligned.
     pub view: Payload<'a>,
     /// Write around the caches, if the place is aligned to 64 bytes: for what this core does not read again soon.
-    pub around: bool,
+    pub non_temporal: bool,
 }
 
 impl<'a> Dest<'a> {
     /// Through the caches.
     pub const fn cached(view: Payload<'a>) -> Dest<'a> {
-        Dest { view, around: false }
+        Dest { view, non_temporal: false }
     }
 }
 
@@ -117,8 +117,11 @@ impl Fold {
     #[inline]
     pub fn fold(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
-        if let (&[a, b], &[Dest { view: dest, around: false }], Stages::Plain { map, pair, onto, divide }) =
-            (sources, dests, self.stages)
+        if let (
+            &[a, b],
+            &[Dest { view: dest, non_temporal: false }],
+            Stages::Plain { map, pair, onto, divide },
+        ) = (sources, dests, self.stages)
             && !(finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
             && count <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()) / self.size
         {
@@ -145,14 +148,14 @@ impl Fold {
         match (self.stages, sources, dests) {
             (_, [only], _) if unmapped && !divide => {
                 for dest in dests {
-                    copy(dest.view.part(0, bytes), only.view.part(0, bytes), dest.around);
+                    copy(dest.view.part(0, bytes), only.view.part(0, bytes), dest.non_temporal);
                 }
             }
             // Short, and the destination is not read after it is first written: it is its own block.
             (Stages::Plain { pair, onto, divide: divider, .. }, [a, b, rest @ ..], [dest])
                 if bytes <= BLOCK
                     && unmapped
-                    && !dest.around
+                    && !dest.non_temporal
                     && rest.iter().all(|s| s.view.addr() != dest.view.addr()) =>
             {
                 let out = dest.view.addr();
@@ -167,7 +170,7 @@ impl Fold {
                     }
                 }
             }
-            (Stages::Small { fold, .. }, _, [dest]) if !dest.around => {
+            (Stages::Small { fold, .. }, _, [dest]) if !dest.non_temporal => {
                 // SAFETY: as above.
                 unsafe { fold(dest.view.addr(), sources, 0, count, divide.then_some(self.nranks)) }
             }
@@ -185,9 +188,11 @@ impl Fold {
         let (mut first, mut second) =
             (Block([MaybeUninit::uninit(); BLOCK]), Block([MaybeUninit::uninit(); BLOCK]));
         let (acc, room) = (first.0.as_mut_ptr().cast::<u8>(), second.0.as_mut_ptr().cast::<u8>());
-        let around = |d: &Dest<'_>| d.around && (d.view.addr() as usize).is_multiple_of(copy::LINE);
+        let non_temporal =
+            |d: &Dest<'_>| d.non_temporal && (d.view.addr() as usize).is_multiple_of(copy::LINE);
         // One destination is written by the last combine itself; the others are copied from it while it is in the cache.
-        let first = if divide { None } else { dests.iter().find(|d| !around(d)).map(|d| d.view.addr()) };
+        let first =
+            if divide { None } else { dests.iter().find(|d| !non_temporal(d)).map(|d| d.view.addr()) };
 
         let step = BLOCK / self.size;
         for at in (0..count).step_by(step) {
@@ -228,12 +233,12 @@ impl Fold {
                 for dest in dests {
                     let to = dest.view.addr().add(offset);
                     if to != value {
-                        copy::block(to, value, n * self.size, around(dest));
+                        copy::block(to, value, n * self.size, non_temporal(dest));
                     }
                 }
             }
         }
-        if dests.iter().any(around) {
+        if dests.iter().any(non_temporal) {
             copy::fence();
         }
     }

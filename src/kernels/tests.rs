@@ -88,8 +88,8 @@ impl Room {
                 expected[at]
             );
         }
-        let around = self.bytes[..self.start].iter().chain(&self.bytes[end..]);
-        assert!(around.copied().all(|b| b == Room::GUARD), "{what}: wrote outside of the destination");
+        let non_temporal = self.bytes[..self.start].iter().chain(&self.bytes[end..]);
+        assert!(non_temporal.copied().all(|b| b == Room::GUARD), "{what}: wrote outside of the destination");
     }
 }
 
@@ -123,7 +123,7 @@ fn check(
         .map(|(room, input)| FoldSource { view: room.view(), raw: input.1 })
         .collect();
     let mut targets: Vec<Dest<'_>> =
-        apart.iter_mut().map(|room| Dest { view: room.view(), around: noise.flip() }).collect();
+        apart.iter_mut().map(|room| Dest { view: room.view(), non_temporal: noise.flip() }).collect();
     if let Some(i) = in_place {
         targets[0].view = operands[i].view;
     }
@@ -135,7 +135,7 @@ fn check(
     let what = format!(
         "{isa:?} {dtype} {op}: {count} elements, {k} sources, {dests} dests, in place {in_place:?}, \
          nranks {nranks}, finish {finish}, around {:?}",
-        targets.iter().map(|t| t.around).collect::<Vec<_>>()
+        targets.iter().map(|t| t.non_temporal).collect::<Vec<_>>()
     );
     for (i, room) in apart.iter().enumerate() {
         let untouched = i == 0 && in_place.is_some();

@@ -34,8 +34,8 @@ impl Mailboxes {
                 "flags is 0; wait for PENNY_MAILBOX_CAN_SEND, PENNY_MAILBOX_CAN_RECV or both",
             ));
         }
-        let (thread, sitting) = self.sit(thread)?;
-        let (words, position) = (self.mine().words(), sitting.position());
+        let (thread, guard) = self.sit(thread)?;
+        let (words, position) = (self.mine().words(), guard.position());
         let mut is = (false, false);
         let mut ready = || {
             is.0 = dest.is_some_and(|dest| self.words(dest).has_free());
@@ -66,20 +66,20 @@ impl Mailboxes {
     /// Be idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
     /// way or unfreed. Who is idle has freed what it received.
     pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
-        let (thread, sitting) = self.sit(thread)?;
-        let holding = sitting.holding();
+        let (thread, guard) = self.sit(thread)?;
+        let holding = guard.holding();
         if holding > 0 {
             return Err(Error::usage(format!(
                 "thread {thread} of rank {} still holds {holding} messages; free them before being idle",
                 self.rank()
             )));
         }
-        let (words, position) = (self.mine().words(), sitting.position());
+        let (words, position) = (self.mine().words(), guard.position());
         let has_message = || words.head(thread, position).is_some();
         if has_message() {
             return Ok(Rest::Message);
         }
-        let (counts, round) = (self.words(0).head, sitting.round());
+        let (counts, round) = (self.words(0).head, guard.round());
         let entered = counts.enter(vote);
         if counts.conclude(entered, self.threads, round, || self.all_free(), || self.latest_ps()) {
             self.ring_everybody();
@@ -111,7 +111,7 @@ impl Mailboxes {
                 || AwaitedRanks::of_all("the verdict of the rank that ended a round"),
             )?;
         }
-        sitting.end_round();
+        guard.end_round();
         self.come_to(counts.ended_ps.load(Ordering::Relaxed))?;
         Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
     }

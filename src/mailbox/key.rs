@@ -109,8 +109,8 @@ impl Mailboxes {
     /// full; then nobody has it yet.
     pub fn key_send(&self, key: KeyId, send_slot: usize) -> Result<()> {
         let route = self.keys.get(key)?;
-        let (thread, sitting) = self.sit(self.sender(send_slot)?)?;
-        let letter = Letter { thread, flits: sitting.flits() };
+        let (thread, guard) = self.sit(self.sender(send_slot)?)?;
+        let letter = Letter { thread, flits: guard.flits() };
         let slots = self.claim_all(thread, &route)?;
         for ((dest, entry), &slot) in route.iter().zip(&slots) {
             self.fill(letter, *dest, slot, entry.local_key);
@@ -121,7 +121,7 @@ impl Mailboxes {
             let rest = |_: &Error| self.give_all_back(&route[i + 1..], &slots[i + 1..]);
             self.deliver(letter, *dest, slot, entry.mask).inspect_err(rest)?;
         }
-        sitting.count_sent();
+        guard.count_sent();
         Ok(())
     }
 

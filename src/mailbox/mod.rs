@@ -16,7 +16,7 @@
 //! - `slots.rs`: the life of a slot; free slots; the commit by which a message comes to all its receivers or to none yet.
 //! - `queues.rs`: who receives what, in which order.
 //! - `idle.rs`: has everybody run out of work?
-//! - `seat.rs`: what one thread knows: its position, what it holds. One operating system thread at a time sits there.
+//! - `thread_state.rs`: what one thread knows: its position, what it holds. One operating system thread at a time sits there.
 //! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `rest.rs` are what its threads
 //!   do: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed key.
 //! - `timed.rs`: the same on a declared machine, where all of it takes time.

@@ -28,8 +28,8 @@ impl Mailboxes {
     /// The oldest message for a thread. Waits until there is one.
     #[inline]
     pub fn recv(&self, thread: i32) -> Result<Message> {
-        let (thread, sitting) = self.sit(thread)?;
-        let (words, position) = (self.mine().words(), sitting.position());
+        let (thread, guard) = self.sit(thread)?;
+        let (words, position) = (self.mine().words(), guard.position());
         let mut head = words.head(thread, position);
         if head.is_none() {
             let ready = || {
@@ -39,40 +39,40 @@ impl Mailboxes {
             self.wait(thread, ready, || self.hope(), || AwaitedRanks::of_all("a message"))?;
         }
         let slot = head.ok_or_else(|| Error::internal("a wait for a message ended without one"))?;
-        self.open_letter(&sitting, slot)
+        self.open_letter(&guard, slot)
     }
 
     /// The oldest message for a thread, if there is one.
     #[inline]
     pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
-        let (thread, sitting) = self.sit(thread)?;
-        match self.mine().words().head(thread, sitting.position()) {
-            Some(slot) => self.open_letter(&sitting, slot).map(Some),
-            None => self.nothing(&sitting).map(|()| None),
+        let (thread, guard) = self.sit(thread)?;
+        match self.mine().words().head(thread, guard.position()) {
+            Some(slot) => self.open_letter(&guard, slot).map(Some),
+            None => self.nothing(&guard).map(|()| None),
         }
     }
 
     /// Is there a message for a thread?
     #[inline]
     pub fn can_recv(&self, thread: i32) -> Result<bool> {
-        let (thread, sitting) = self.sit(thread)?;
-        let there = self.mine().words().head(thread, sitting.position()).is_some();
+        let (thread, guard) = self.sit(thread)?;
+        let there = self.mine().words().head(thread, guard.position()).is_some();
         if !there {
-            self.nothing(&sitting)?;
+            self.nothing(&guard)?;
         }
         Ok(there)
     }
 
     /// A program that polls has to learn, too, that nothing can come any more.
     #[inline]
-    fn nothing(&self, sitting: &ThreadGuard<'_>) -> Result<()> {
-        if sitting.in_vain() { self.looked_in_vain() } else { Ok(()) }
+    fn nothing(&self, guard: &ThreadGuard<'_>) -> Result<()> {
+        if guard.in_vain() { self.looked_in_vain() } else { Ok(()) }
     }
 
     #[inline]
-    fn open_letter(&self, sitting: &ThreadGuard<'_>, slot: u32) -> Result<Message> {
+    fn open_letter(&self, guard: &ThreadGuard<'_>, slot: u32) -> Result<Message> {
         let (block, line) = (self.mine(), &self.mine().words().slots[slot as usize]);
-        sitting.hold(slot);
+        guard.hold(slot);
         let (source, flits) = (line.source.load(Ordering::Relaxed), line.flits.load(Ordering::Relaxed));
         let most = block.shape().slot_bytes / FLIT as u32;
         if flits == 0 || flits > most {
@@ -103,12 +103,12 @@ impl Mailboxes {
     /// A thread is done with a message that it has received. The slot is free when all its receivers are.
     #[inline]
     pub fn free(&self, thread: i32, data: usize) -> Result<()> {
-        let (thread, sitting) = self.sit(thread)?;
+        let (thread, guard) = self.sit(thread)?;
         let slot = self.mine().slot_at(data).ok_or_else(|| {
             Error::argument(format!("data {data:#x} is no message in rank {}'s mailbox", self.rank()))
         })?;
         self.in_turn()?;
-        if !sitting.let_go(slot) {
+        if !guard.let_go(slot) {
             return Err(Error::usage(format!(
                 "thread {thread} of rank {} does not hold the message at {data:#x}: it freed it already, or never received it",
                 self.rank()

@@ -22,13 +22,13 @@ impl Mailboxes {
         let thread = self.sender(send_slot)?;
         let (dest, block) = self.dest(dest)?;
         check_mask(dest, block, mask)?;
-        let (thread, sitting) = self.sit(thread)?;
-        let letter = Letter { thread, flits: sitting.flits() };
+        let (thread, guard) = self.sit(thread)?;
+        let letter = Letter { thread, flits: guard.flits() };
         let slot = self.claim(thread, dest)?;
         self.fill(letter, dest, slot, 0);
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
-        sitting.count_sent();
+        guard.count_sent();
         Ok(())
     }
 
@@ -39,10 +39,10 @@ impl Mailboxes {
         let thread = self.sender(send_slot)?;
         let (dest, block) = self.dest(dest)?;
         check_mask(dest, block, mask)?;
-        let (thread, sitting) = self.sit(thread)?;
-        let letter = Letter { thread, flits: sitting.flits() };
+        let (thread, guard) = self.sit(thread)?;
+        let letter = Letter { thread, flits: guard.flits() };
         let Some(slot) = block.words().claim() else {
-            if sitting.in_vain() {
+            if guard.in_vain() {
                 self.looked_in_vain()?;
             }
             return Ok(false);
@@ -50,16 +50,16 @@ impl Mailboxes {
         self.fill(letter, dest, slot, 0);
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
-        sitting.count_sent();
+        guard.count_sent();
         Ok(true)
     }
 
     /// Could a message to `dest` be sent without waiting? For a moment: others send there as well.
     pub fn can_send(&self, thread: i32, dest: i32) -> Result<bool> {
         let (_, block) = self.dest(dest)?;
-        let (_, sitting) = self.sit(thread)?;
+        let (_, guard) = self.sit(thread)?;
         let free = block.words().has_free();
-        if !free && sitting.in_vain() {
+        if !free && guard.in_vain() {
             self.looked_in_vain()?;
         }
         Ok(free)
@@ -177,7 +177,7 @@ impl Mailboxes {
         let block = &self.blocks()[rank as usize];
         for thread in (0..block.shape().threads).filter(|thread| mask >> thread & 1 == 1) {
             #[cfg(not(loom))]
-            block.bell(thread).ring();
+            block.doorbell(thread).ring();
             #[cfg(loom)]
             let _ = thread;
         }

@@ -20,9 +20,9 @@ use std::sync::Arc;
 pub struct Mailboxes {
     pub(super) transport: Arc<Transport>,
     blocks: Box<[MailboxMemory]>,
-    seats: Box<[ThreadState]>,
+    thread_states: Box<[ThreadState]>,
     pub(super) keys: Keys,
-    patience: Backoff,
+    backoff: Backoff,
     /// Threads of all mailboxes.
     pub(super) threads: u32,
     closed: AtomicBool,
@@ -94,9 +94,9 @@ impl Mailboxes {
         let flits = mine.slot_bytes / FLIT as u32;
         Ok(Mailboxes {
             blocks,
-            seats: (0..mine.threads).map(|_| ThreadState::new(mine.slots, flits)).collect(),
+            thread_states: (0..mine.threads).map(|_| ThreadState::new(mine.slots, flits)).collect(),
             keys: Keys::default(),
-            patience: Backoff::for_ranks(threads as usize, None),
+            backoff: Backoff::for_ranks(threads as usize, None),
             threads,
             closed: AtomicBool::new(false),
             timed: None,
@@ -135,12 +135,12 @@ impl Mailboxes {
     /// Sit down as a thread of this mailbox.
     #[inline]
     pub(super) fn sit(&self, thread: i32) -> Result<(u32, ThreadGuard<'_>)> {
-        let seat = usize::try_from(thread).ok().and_then(|thread| self.seats.get(thread));
-        let seat = seat.ok_or_else(|| {
+        let thread_state = usize::try_from(thread).ok().and_then(|thread| self.thread_states.get(thread));
+        let thread_state = thread_state.ok_or_else(|| {
             Error::argument(format!(
                 "thread {thread} is not of this mailbox; rank {} has threads 0..{}",
                 self.rank(),
-                self.seats.len()
+                self.thread_states.len()
             ))
         })?;
         if self.generation != fork::generation() {
@@ -148,8 +148,8 @@ impl Mailboxes {
                 "this process was forked from a rank; only the parent may use its mailboxes: make a communicator here",
             ));
         }
-        match seat.take() {
-            Ok(sitting) => Ok((thread as u32, sitting)),
+        match thread_state.take() {
+            Ok(guard) => Ok((thread as u32, guard)),
             Err(Refusal::Closed) => Err(closed()),
             Err(Refusal::Taken) if self.closed.load(Ordering::Acquire) => Err(closed()),
             Err(Refusal::Taken) => Err(Error::usage(format!(
@@ -167,7 +167,7 @@ impl Mailboxes {
 
     /// Writes the beginning of a thread's next message, and sets its length to the flits that hold it.
     pub fn write(&self, thread: i32, message: Payload<'_>) -> Result<usize> {
-        let (thread, sitting) = self.sit(thread)?;
+        let (thread, guard) = self.sit(thread)?;
         let most = self.mine().shape().slot_bytes as usize;
         if message.is_empty() || message.bytes() > most {
             return Err(Error::argument(format!(
@@ -177,16 +177,16 @@ impl Mailboxes {
         }
         let slot = self.mine().send_slot(thread, message.bytes());
         kernels::copy(slot, message, false);
-        sitting.set_flits(message.bytes().div_ceil(FLIT) as u32);
+        guard.set_flits(message.bytes().div_ceil(FLIT) as u32);
         Ok(slot.addr() as usize)
     }
 
     /// The length of a thread's messages from the next on.
     pub fn set_len(&self, thread: i32, flits: i32) -> Result<()> {
-        let (_, sitting) = self.sit(thread)?;
+        let (_, guard) = self.sit(thread)?;
         let most = self.mine().shape().slot_bytes / FLIT as u32;
         match u32::try_from(flits) {
-            Ok(flits) if (1..=most).contains(&flits) => sitting.set_flits(flits),
+            Ok(flits) if (1..=most).contains(&flits) => guard.set_flits(flits),
             _ => {
                 return Err(Error::argument(format!(
                     "flits is {flits}; a message has 1..={most} flits of {FLIT} bytes in this mailbox"
@@ -202,8 +202,8 @@ impl Mailboxes {
         Ok(MailboxStats {
             slots: shape.slots,
             slots_free: words.free_slots(),
-            sent: self.seats.iter().map(ThreadState::sent).sum(),
-            received: self.seats.iter().map(ThreadState::received).sum(),
+            sent: self.thread_states.iter().map(ThreadState::sent).sum(),
+            received: self.thread_states.iter().map(ThreadState::received).sum(),
             written: words.head.messages.load(Ordering::Relaxed),
             delivered: words.head.deliveries.load(Ordering::Relaxed),
             bytes_written: words.head.bytes.load(Ordering::Relaxed),
@@ -239,8 +239,8 @@ impl Mailboxes {
         }
         let t = &*self.transport;
         let waiter = Waiter {
-            patience: &self.patience,
-            bell: self.mine().bell(thread),
+            backoff: &self.backoff,
+            doorbell: self.mine().doorbell(thread),
             sleepers: &self.mine().words().head.sleepers,
             deadline_ns: t.deadline(),
         };
@@ -277,11 +277,11 @@ impl Mailboxes {
     /// End this rank's waits and let no call in any more; returns when none is under way.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for (thread, seat) in (0..).zip(&self.seats) {
+        for (thread, thread_state) in (0..).zip(&self.thread_states) {
             // BOUND: calls that wait look at `closed`; others end by themselves.
-            while !seat.close() {
+            while !thread_state.close() {
                 #[cfg(not(loom))]
-                self.mine().bell(thread).ring();
+                self.mine().doorbell(thread).ring();
                 let _: u32 = thread;
                 crate::sys::cpu::yield_now();
             }
@@ -291,7 +291,7 @@ impl Mailboxes {
     /// Take [`close`](Self::close) back: the others do not agree.
     pub fn reopen(&self) {
         self.closed.store(false, Ordering::Release);
-        self.seats.iter().for_each(ThreadState::reopen);
+        self.thread_states.iter().for_each(ThreadState::reopen);
     }
 }
 

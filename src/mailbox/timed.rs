@@ -31,8 +31,8 @@ const VAIN_LOOKS_PS: u64 = 1_000_000;
 impl Mailboxes {
     /// The same for ranks that stand on a declared machine.
     pub fn on_machine(mut self, timed: PlacementView) -> Mailboxes {
-        timed.seat.serve_exactly();
-        timed.seat.expect_threads(self.mine().shape().threads, 0);
+        timed.participant.serve_exactly();
+        timed.participant.expect_threads(self.mine().shape().threads, 0);
         self.timed = Some(timed);
         self
     }
@@ -63,10 +63,10 @@ impl Mailboxes {
             copies.clone().map(|(dest, _)| [from, timed.places[dest as usize]]).collect();
         let bytes = letter.flits as u64 * FLIT as u64;
         let t = &*self.transport;
-        let expired = || timed.seat.clock_stood(t.timeout_ns());
+        let expired = || timed.participant.clock_stood(t.timeout_ns());
         let arrived_ps =
-            timed.seat.put_all(&ways, bytes, None, t.deadline(), || self.alive(), expired)?.at_ps;
-        match delivery_ps(&timed.seat, copies) {
+            timed.participant.put_all(&ways, bytes, None, t.deadline(), || self.alive(), expired)?.at_ps;
+        match delivery_ps(&timed.participant, copies) {
             0 => Ok(()),
             delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),
         }
@@ -78,15 +78,15 @@ impl Mailboxes {
     pub(super) fn in_turn(&self) -> Result<()> {
         match &self.timed {
             None => Ok(()),
-            Some(timed) => self.pause_until(timed, timed.seat.clock_ps()),
+            Some(timed) => self.pause_until(timed, timed.participant.clock_ps()),
         }
     }
 
     #[cold]
     fn pause_until(&self, timed: &PlacementView, until_ps: u64) -> Result<()> {
         let t = &*self.transport;
-        let expired = || timed.seat.clock_stood(t.timeout_ns());
-        timed.seat.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
+        let expired = || timed.participant.clock_stood(t.timeout_ns());
+        timed.participant.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
     }
 
     fn alive(&self) -> Result<()> {
@@ -99,7 +99,7 @@ impl Mailboxes {
     #[inline]
     pub(super) fn stored(&self, rank: Rank) {
         if let Some(timed) = &self.timed {
-            timed.seat.stored(timed.job[rank as usize]);
+            timed.participant.stored(timed.job[rank as usize]);
         }
     }
 
@@ -116,10 +116,11 @@ impl Mailboxes {
         // ORDER: what tells others of this wait comes before the first look; partner: the fence in `slot_freed`.
         fence(Ordering::SeqCst);
         let watch = || self.open().and_then(|()| watch());
-        timed.seat.expect_threads(0, 1);
-        let ended =
-            timed.seat.await_store(ready, self.transport.deadline(), watch, || self.waited(thread, &what));
-        timed.seat.expect_threads(1, 0);
+        timed.participant.expect_threads(0, 1);
+        let ended = timed
+            .participant
+            .await_store(ready, self.transport.deadline(), watch, || self.waited(thread, &what));
+        timed.participant.expect_threads(1, 0);
         ended
     }
 
@@ -129,13 +130,15 @@ impl Mailboxes {
         self.hope()?;
         match &self.timed {
             None => Ok(()),
-            Some(timed) => self.pause_until(timed, timed.seat.clock_ps().saturating_add(VAIN_LOOKS_PS)),
+            Some(timed) => {
+                self.pause_until(timed, timed.participant.clock_ps().saturating_add(VAIN_LOOKS_PS))
+            }
         }
     }
 
     /// The latest clock of all ranks, who are idle.
     pub(super) fn latest_ps(&self) -> u64 {
-        self.timed.as_ref().map_or(0, |timed| timed.seat.latest_ps(&timed.job))
+        self.timed.as_ref().map_or(0, |timed| timed.participant.latest_ps(&timed.job))
     }
 
     /// All were idle at that time.
@@ -143,7 +146,7 @@ impl Mailboxes {
     pub(super) fn come_to(&self, at_ps: u64) -> Result<()> {
         match &self.timed {
             None => Ok(()),
-            Some(timed) => timed.seat.advance_to(at_ps, || self.alive()).map(drop),
+            Some(timed) => timed.participant.advance_to(at_ps, || self.alive()).map(drop),
         }
     }
 }
@@ -151,14 +154,14 @@ impl Mailboxes {
 impl Drop for Mailboxes {
     fn drop(&mut self) {
         if let Some(timed) = &self.timed {
-            timed.seat.expect_threads(0, self.mine().shape().threads);
+            timed.participant.expect_threads(0, self.mine().shape().threads);
         }
     }
 }
 
 /// From the arrival of all copies until all threads have theirs.
-fn delivery_ps(seat: &Participant, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
-    let Some(mailbox) = seat.network().mailbox else { return 0 };
+fn delivery_ps(participant: &Participant, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
+    let Some(mailbox) = participant.network().mailbox else { return 0 };
     let (mut longest_ps, mut last) = (0, None);
     for (dest, mask) in copies {
         let before_ps = last.filter(|(rank, _)| *rank == dest).map_or(0, |(_, ps)| ps);

@@ -107,7 +107,7 @@ pub struct PlaceLine {
     /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
     pub certificate: AtomicU64,
     /// Rung when a ticket of this rank is served.
-    pub bell: Doorbell,
+    pub doorbell: Doorbell,
 }
 
 /// One thread's presence at its rank's clock.

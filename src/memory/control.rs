@@ -184,7 +184,7 @@ pub struct Layout {
     life: usize,
     record: usize,
     progress: usize,
-    bell: usize,
+    doorbell: usize,
     arrival: usize,
     pair: usize,
     staging_at: usize,
@@ -207,7 +207,7 @@ impl Layout {
         let life = take(n * size_of::<Life>(), 64);
         let record = take(n * RECORDS * size_of::<Record>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
-        let bell = take(n * size_of::<Doorbell>(), 64);
+        let doorbell = take(n * size_of::<Doorbell>(), 64);
         let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
         let pair = take(n * n * size_of::<Pair>(), 64);
         let staging_at = take(n * staging, 4096);
@@ -219,7 +219,7 @@ impl Layout {
             life,
             record,
             progress,
-            bell,
+            doorbell,
             arrival,
             pair,
             staging_at,
@@ -313,8 +313,8 @@ impl Control {
     }
     /// A rank's bell.
     #[inline]
-    pub fn bell(&self, rank: u32) -> &Doorbell {
-        self.nth(self.layout.bell, rank as usize, self.layout.nranks)
+    pub fn doorbell(&self, rank: u32) -> &Doorbell {
+        self.nth(self.layout.doorbell, rank as usize, self.layout.nranks)
     }
     #[inline]
     fn arrival_at(&self, rank: u32, seq: u64) -> usize {
@@ -390,7 +390,7 @@ mod tests {
                 (control.life(r) as *const _ as usize, 64),
                 (control.record(r, 0) as *const _ as usize, RECORDS * 32),
                 (control.progress(r) as *const _ as usize, 128),
-                (control.bell(r) as *const _ as usize, 64),
+                (control.doorbell(r) as *const _ as usize, 64),
                 (control.staging(r, 0, 4096).addr() as usize, 4096),
             ] {
                 ranges.push((at, bytes));

@@ -126,7 +126,7 @@ pub struct MailboxMemory {
     layout: Layout,
     /// Into `heap`, which this block keeps; handed out for as long as the block is there.
     words: MailboxWords<'static>,
-    bells: &'static [Doorbell],
+    doorbells: &'static [Doorbell],
     waiting: &'static [AtomicU64],
     /// Of its rank's heap, as far as the block reaches.
     heap: Segment,
@@ -135,7 +135,7 @@ pub struct MailboxMemory {
 /// Offsets in the heap.
 #[derive(Clone, Copy)]
 struct Layout {
-    bells: usize,
+    doorbells: usize,
     waiting: usize,
     tails: usize,
     entries: usize,
@@ -191,14 +191,14 @@ impl MailboxShape {
             here
         };
         take(size_of::<MailboxHeader>());
-        let bells = take(threads * size_of::<Doorbell>());
+        let doorbells = take(threads * size_of::<Doorbell>());
         let waiting = take(self.ranks as usize * 8);
         let tails = take(threads * 4);
         let entries = take(self.capacity() as usize * self.stride() as usize * 4);
         let slots_at = take(slots * size_of::<Slot>());
         let payload = take(slots * self.pitch());
         let send = take(threads * self.pitch());
-        Layout { bells, waiting, tails, entries, slots: slots_at, payload, send, end }
+        Layout { doorbells, waiting, tails, entries, slots: slots_at, payload, send, end }
     }
 }
 
@@ -232,9 +232,9 @@ impl MailboxMemory {
             capacity: shape.capacity(),
             stride: shape.stride(),
         };
-        let bells = stay(heap.structs(layout.bells, shape.threads as usize));
+        let doorbells = stay(heap.structs(layout.doorbells, shape.threads as usize));
         let waiting = stay(heap.structs(layout.waiting, shape.ranks as usize));
-        Ok(MailboxMemory { shape, layout, words, bells, waiting, heap })
+        Ok(MailboxMemory { shape, layout, words, doorbells, waiting, heap })
     }
 
     /// How large it is.
@@ -249,8 +249,8 @@ impl MailboxMemory {
     }
     /// Rung for a thread of it: a message has come, or what it waits for elsewhere.
     #[inline]
-    pub fn bell(&self, thread: u32) -> &Doorbell {
-        &self.bells[thread as usize]
+    pub fn doorbell(&self, thread: u32) -> &Doorbell {
+        &self.doorbells[thread as usize]
     }
     /// A word for each rank: its threads that wait for a slot, a bit each.
     #[inline]
@@ -311,7 +311,7 @@ mod tests {
         let block = MailboxMemory::new(&heap(), 4096, shape, 0).unwrap();
         let place = |addr: *const u8, bytes: usize| (addr as usize, bytes);
         let mut ranges = vec![place((&raw const *block.words.head).cast(), size_of::<MailboxHeader>())];
-        ranges.push(place(block.bells.as_ptr().cast(), size_of_val(block.bells)));
+        ranges.push(place(block.doorbells.as_ptr().cast(), size_of_val(block.doorbells)));
         ranges.push(place(block.waiting.as_ptr().cast(), size_of_val(block.waiting)));
         ranges.push(place(block.words.tails.as_ptr().cast(), size_of_val(block.words.tails)));
         ranges.push(place(block.words.entries.as_ptr().cast(), size_of_val(block.words.entries)));

@@ -47,7 +47,7 @@ pub struct RemoteCopy<'a> {
 impl RemoteCopy<'_> {
     /// Both semaphores: do they count bytes, and of the same communicator?
     fn check(&self) -> Result<()> {
-        self.recv.of.home().domain().usable()?;
+        self.recv.of.home().symmetric().usable()?;
         self.recv.check("recvSem", "recvIndex")?;
         let Some(send) = self.send else { return Ok(()) };
         send.check("sendSem", "sendIndex")?;
@@ -61,9 +61,9 @@ impl RemoteCopy<'_> {
     pub fn start(&self) -> Result<()> {
         self.check()?;
         let home = self.recv.of.home();
-        let domain = home.domain();
+        let symmetric = home.symmetric();
         let rank = home.rank_of(self.device)?;
-        let own = rank == domain.my_pe();
+        let own = rank == symmetric.my_pe();
         if self.send.is_none() && !own {
             return Err(Error::argument(format!(
                 "sendSem is NULL for a copy to rank {rank}; only a copy to this rank itself does without"
@@ -75,21 +75,23 @@ impl RemoteCopy<'_> {
                     return Err(Error::argument(format!("{what} is NULL; pass {} bytes", self.bytes)));
                 }
             }
-            let place = domain.place("dst", self.dst.get(), self.bytes);
+            let place = symmetric.place("dst", self.dst.get(), self.bytes);
             let dst = match place {
-                Err(_) if own && domain.place("dst", self.dst.get(), 1).is_err() => self.dst.view(self.bytes),
+                Err(_) if own && symmetric.place("dst", self.dst.get(), 1).is_err() => {
+                    self.dst.view(self.bytes)
+                }
                 place => {
                     let place = place?;
-                    domain.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
-                    place.region.view(domain.transport(), rank, place.offset, self.bytes)?
+                    symmetric.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
+                    place.region.view(symmetric.transport(), rank, place.offset, self.bytes)?
                 }
             };
-            let _carried = domain.carry(domain.my_pe(), rank, self.bytes.saturating_add(WORD))?;
+            let _carried = symmetric.carry(symmetric.my_pe(), rank, self.bytes.saturating_add(WORD))?;
             copy_across(dst, self.src.view(self.bytes))?;
         }
         let bytes = self.bytes as u64;
         if let Some(send) = self.send {
-            send.of.add_at(send.index, bytes, domain.my_pe())?;
+            send.of.add_at(send.index, bytes, symmetric.my_pe())?;
         }
         self.recv.of.add_at(self.recv.index, bytes, rank)
     }

@@ -39,7 +39,7 @@ impl SymmetricMemory {
     /// Empty. `timed`: the ranks stand on a declared machine.
     pub fn new(transport: Arc<Transport>, timed: Option<PlacementView>) -> SymmetricMemory {
         if let Some(timed) = &timed {
-            timed.seat.serve_exactly();
+            timed.participant.serve_exactly();
         }
         let segments = [const { OnceLock::new() }; SEGMENTS];
         SymmetricMemory { transport, segments, timed, races: OnceLock::new(), closed: AtomicBool::new(false) }
@@ -192,7 +192,7 @@ impl SymmetricMemory {
         let watch = || self.usable().and_then(|()| t.watch_hope());
         match &self.timed {
             None => t.wait_watching(t.deadline(), ready, watch, expired),
-            Some(timed) => timed.seat.await_store(ready, t.deadline(), watch, expired),
+            Some(timed) => timed.participant.await_store(ready, t.deadline(), watch, expired),
         }
     }
 }

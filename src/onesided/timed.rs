@@ -46,8 +46,8 @@ impl SymmetricMemory {
         let t = &*self.transport;
         let ends = [from, to].map(|rank| timed.places[rank as usize]);
         let watch = || t.check_abort().and_then(|()| t.check_alarm());
-        let expired = || timed.seat.clock_stood(t.timeout_ns());
-        let arrival = timed.seat.put(ends, bytes as u64, None, t.deadline(), watch, expired)?;
+        let expired = || timed.participant.clock_stood(t.timeout_ns());
+        let arrival = timed.participant.put(ends, bytes as u64, None, t.deadline(), watch, expired)?;
         Ok(Carried { _arrival: Some(arrival) })
     }
 
@@ -56,7 +56,7 @@ impl SymmetricMemory {
     pub(super) fn stored(&self, rank: Rank) {
         self.transport.after_post_to(rank);
         if let Some(timed) = &self.timed {
-            timed.seat.stored(timed.job[rank as usize]);
+            timed.participant.stored(timed.job[rank as usize]);
         }
     }
 }

@@ -81,7 +81,7 @@ pub enum Several {
 
 /// Words of one's own symmetric memory and what they are compared with.
 pub struct WordRange<'a> {
-    domain: &'a SymmetricMemory,
+    symmetric: &'a SymmetricMemory,
     first: usize,
     count: usize,
     /// 0 where a word counts; `None`: all do.
@@ -113,7 +113,7 @@ impl SymmetricMemory {
             return Err(Error::argument("value is NULL; pass the value to compare with"));
         }
         let value = kernels::bits(value.view(dtype.size()));
-        let words = WordRange { domain: self, first: ivars.get(), count, left_out, cmp, dtype, value };
+        let words = WordRange { symmetric: self, first: ivars.get(), count, left_out, cmp, dtype, value };
         let bytes = count.checked_mul(dtype.size()).ok_or_else(|| Error::argument("nelems is too large"))?;
         if count > 0 {
             self.place("ivar", ivars.get(), bytes)?;
@@ -125,13 +125,13 @@ impl SymmetricMemory {
 
 impl WordRange<'_> {
     fn now(&self, index: usize) -> Result<u64> {
-        let (domain, size) = (self.domain, self.dtype.size());
+        let (symmetric, size) = (self.symmetric, self.dtype.size());
         let addr = self.first.wrapping_add(index * size);
         // ORDER: partner of whatever release store another rank made; see `put.rs`.
         Ok(if size == 8 {
-            domain.word64("ivar", addr, domain.my_pe())?.load(Ordering::Acquire)
+            symmetric.word64("ivar", addr, symmetric.my_pe())?.load(Ordering::Acquire)
         } else {
-            domain.word32("ivar", addr, domain.my_pe())?.load(Ordering::Acquire) as u64
+            symmetric.word32("ivar", addr, symmetric.my_pe())?.load(Ordering::Acquire) as u64
         })
     }
 
@@ -157,7 +157,7 @@ impl WordRange<'_> {
         for &index in &found {
             let addr = self.first.wrapping_add(index * self.dtype.size());
             // Whoever holds the ledger is gone: the next call says so.
-            let _ = self.domain.has_seen(addr, self.domain.my_pe());
+            let _ = self.symmetric.has_seen(addr, self.symmetric.my_pe());
         }
         Some(found)
     }
@@ -201,7 +201,7 @@ impl WordRange<'_> {
                 self.now(short).map_or_else(|e| e.message, |now| self.text(now))
             )
         };
-        self.domain.wait(ready, what)?;
+        self.symmetric.wait(ready, what)?;
         Ok(found.unwrap_or_default())
     }
 

@@ -96,18 +96,18 @@ mod model {
             let shared = Arc::new((Doorbell::default(), Sleepers::default(), AtomicU64::new(0)));
             let theirs = shared.clone();
             let poster = loom::thread::spawn(move || {
-                let (bell, sleepers, data) = &*theirs;
+                let (doorbell, sleepers, data) = &*theirs;
                 data.store(1, Ordering::Release);
-                sleepers.after_post() && bell.strike()
+                sleepers.after_post() && doorbell.strike()
             });
-            let (bell, sleepers, data) = &*shared;
-            let ticket = bell.prepare(sleepers);
+            let (doorbell, sleepers, data) = &*shared;
+            let ticket = doorbell.prepare(sleepers);
             let sees_data = data.load(Ordering::Acquire) == 1;
             let would_sleep = !sees_data;
             let rung = poster.join().unwrap();
-            let woken = bell.rings.load(Ordering::Relaxed) != ticket;
+            let woken = doorbell.rings.load(Ordering::Relaxed) != ticket;
             assert!(!would_sleep || (rung && woken), "a sleeper that nobody rings");
-            bell.finish(sleepers);
+            doorbell.finish(sleepers);
         });
     }
 }

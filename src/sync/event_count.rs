@@ -1,6 +1,6 @@
 //! A number that only goes up, and threads of one process that wait for it.
 //!
-//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `bell.rs` do:
+//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `doorbell.rs` do:
 //!
 //! ```text
 //!     raise                            reach

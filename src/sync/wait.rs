@@ -74,9 +74,9 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
 /// What a wait needs to know of its surroundings.
 pub struct Waiter<'a> {
     /// When to yield and when to sleep.
-    pub patience: &'a Backoff,
+    pub backoff: &'a Backoff,
     /// The bell of the rank that waits.
-    pub bell: &'a Doorbell,
+    pub doorbell: &'a Doorbell,
     /// The communicator's count of sleeping ranks.
     pub sleepers: &'a Sleepers,
     /// The clock's value at which to give up; `u64::MAX`: never.
@@ -96,12 +96,12 @@ impl Waiter<'_> {
         expired: impl FnOnce() -> E,
     ) -> Result<(), E> {
         let beside = BESIDE.get();
-        let spins = if beside { 0 } else { self.patience.spins.load(Ordering::Relaxed) };
-        let most_yields = if beside { YIELDS_BESIDE } else { self.patience.yields };
+        let spins = if beside { 0 } else { self.backoff.spins.load(Ordering::Relaxed) };
+        let most_yields = if beside { YIELDS_BESIDE } else { self.backoff.yields };
         // BOUND: `spins` polls.
         for _ in 0..spins {
             if ready() {
-                self.patience.spinning_paid(spins);
+                self.backoff.spinning_paid(spins);
                 return Ok(());
             }
             pause();
@@ -111,7 +111,7 @@ impl Waiter<'_> {
         loop {
             if ready() {
                 if yields <= PROMPT && !beside {
-                    self.patience.yielding_paid(spins);
+                    self.backoff.yielding_paid(spins);
                 }
                 return Ok(());
             }
@@ -141,15 +141,15 @@ impl Waiter<'_> {
     /// Sleep until the bell rings or it is time to look up. True if it came to be ready before: that may have changed
     /// something, as where an amount is taken, so it must not be asked again.
     fn nap(&self, ready: &mut impl FnMut() -> bool) -> bool {
-        let ticket = self.bell.prepare(self.sleepers);
+        let ticket = self.doorbell.prepare(self.sleepers);
         let is_ready = ready();
         if !is_ready {
             #[cfg(not(loom))]
-            futex::wait(self.bell.word(), ticket, NAP);
+            futex::wait(self.doorbell.word(), ticket, NAP);
             #[cfg(loom)]
             let _ = (ticket, NAP, futex::wake_all);
         }
-        self.bell.finish(self.sleepers);
+        self.doorbell.finish(self.sleepers);
         is_ready
     }
 }
@@ -174,26 +174,26 @@ mod tests {
     }
 
     fn waiter<'a>(
-        patience: &'a Backoff,
-        bell: &'a Doorbell,
+        backoff: &'a Backoff,
+        doorbell: &'a Doorbell,
         sleepers: &'a Sleepers,
         deadline_ns: u64,
     ) -> Waiter<'a> {
-        Waiter { patience, bell, sleepers, deadline_ns }
+        Waiter { backoff, doorbell, sleepers, deadline_ns }
     }
 
     #[test]
     fn a_late_post_wakes_the_waiter() {
-        let (bell, sleepers, word) = (Doorbell::default(), Sleepers::default(), AtomicU64::new(0));
+        let (doorbell, sleepers, word) = (Doorbell::default(), Sleepers::default(), AtomicU64::new(0));
         std::thread::scope(|s| {
             s.spawn(|| {
                 std::thread::sleep(Duration::from_millis(30));
                 word.store(1, Ordering::Release);
                 if sleepers.after_post() {
-                    bell.ring();
+                    doorbell.ring();
                 }
             });
-            waiter(&hasty(), &bell, &sleepers, u64::MAX)
+            waiter(&hasty(), &doorbell, &sleepers, u64::MAX)
                 .until(|| word.load(Ordering::Acquire) == 1, || Ok::<(), ()>(()), || ())
                 .unwrap();
         });
@@ -201,16 +201,16 @@ mod tests {
 
     #[test]
     fn the_deadline_ends_a_wait() {
-        let (bell, sleepers) = (Doorbell::default(), Sleepers::default());
+        let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
         let soon = clock::now_ns() + 5_000_000;
         let ended =
-            waiter(&hasty(), &bell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
+            waiter(&hasty(), &doorbell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
         assert_eq!(ended, Err("late"));
     }
 
     #[test]
     fn a_wait_is_over_the_first_time_that_it_is_ready() {
-        let (bell, sleepers, patience) = (Doorbell::default(), Sleepers::default(), hasty());
+        let (doorbell, sleepers, backoff) = (Doorbell::default(), Sleepers::default(), hasty());
         // Polls: spins, then yields, then naps; each must end the wait.
         for ready_at in 1..60 {
             let mut polls = 0;
@@ -219,16 +219,18 @@ mod tests {
                 polls == ready_at
             };
             let late = clock::now_ns() + 10_000_000_000;
-            waiter(&patience, &bell, &sleepers, late).until(ready, || Ok::<(), &str>(()), || "late").unwrap();
+            waiter(&backoff, &doorbell, &sleepers, late)
+                .until(ready, || Ok::<(), &str>(()), || "late")
+                .unwrap();
             assert_eq!(polls, ready_at);
         }
     }
 
     #[test]
     fn bad_news_end_a_wait_unless_the_data_came_first() {
-        let (bell, sleepers) = (Doorbell::default(), Sleepers::default());
-        let patience = hasty();
-        let w = waiter(&patience, &bell, &sleepers, u64::MAX);
+        let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
+        let backoff = hasty();
+        let w = waiter(&backoff, &doorbell, &sleepers, u64::MAX);
         assert_eq!(w.until(|| false, || Err("dead"), || "late"), Err("dead"));
         let mut news = false;
         let mut polls = 0;

@@ -36,7 +36,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),
-    ("fabric", &["plan", "topology", "memory::board", "sync", "sys"]),
+    ("fabric", &["plan", "topology", "memory::clock_segment", "sync", "sys"]),
     ("onesided", &["transport", "fabric::live", "kernels", "memory", "sync"]),
     ("mailbox", &["transport", "fabric::live", "kernels", "memory", "sync", "sys", "handle"]),
     ("exec", &["plan", "transport", "kernels", "memory"]),

@@ -17,7 +17,7 @@ pub struct Fingerprint {
     /// Root.
     pub root: u32,
     /// Index of the method in the registry.
-    pub method: u8,
+    pub algorithm: u8,
     /// See `comm::Call::padded`.
     pub padded: bool,
     /// Elements.
@@ -52,7 +52,7 @@ impl Fingerprint {
             | (self.dtype as u64) << 8
             | (self.op as u64) << 16
             | (self.root as u64 & 0xffff) << 24
-            | (self.method as u64) << 40
+            | (self.algorithm as u64) << 40
             | (self.padded as u64) << 48
     }
 
@@ -63,7 +63,7 @@ impl Fingerprint {
             dtype: DataType::from_c((args >> 8 & 0xff) as i32)?,
             op: RedOp::from_c((args >> 16 & 0xff) as i32)?,
             root: (args >> 24 & 0xffff) as u32,
-            method: (args >> 40 & 0xff) as u8,
+            algorithm: (args >> 40 & 0xff) as u8,
             padded: args >> 48 & 1 == 1,
             count,
         })
@@ -101,8 +101,15 @@ mod tests {
         for &collective in Collective::ALL {
             for &dtype in DataType::ALL {
                 for &op in RedOp::ALL {
-                    let f =
-                        Fingerprint { collective, dtype, op, root: 1023, method: 9, padded: true, count: 77 };
+                    let f = Fingerprint {
+                        collective,
+                        dtype,
+                        op,
+                        root: 1023,
+                        algorithm: 9,
+                        padded: true,
+                        count: 77,
+                    };
                     let offer = Offer { payload: false, input: Some(64), output: None, in_place: true };
                     let args = f.pack() | offer.pack();
                     assert_eq!(args & AGREED, f.pack());

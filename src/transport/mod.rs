@@ -25,7 +25,7 @@ pub struct Transport {
     rank: Rank,
     nranks: u32,
     heaps: Vec<Arc<PeerHeap>>,
-    patience: Backoff,
+    backoff: Backoff,
     timeout_ns: u64,
     alarm: OnceLock<Alarm>,
     identities: identity::Identities,
@@ -69,7 +69,7 @@ impl Transport {
         control: Arc<Control>,
         rank: Rank,
         heaps: Vec<Arc<PeerHeap>>,
-        patience: Backoff,
+        backoff: Backoff,
         timeout_ns: u64,
     ) -> Transport {
         Transport {
@@ -77,7 +77,7 @@ impl Transport {
             rank,
             nranks: heaps.len() as u32,
             heaps,
-            patience,
+            backoff,
             timeout_ns,
             alarm: OnceLock::new(),
             identities: identity::Identities::default(),
@@ -133,7 +133,7 @@ impl Transport {
     pub fn after_post_to(&self, peer: Rank) {
         if self.control.header().sleepers.after_post() {
             #[cfg(not(loom))]
-            self.control.bell(peer).ring();
+            self.control.doorbell(peer).ring();
             #[cfg(loom)]
             let _ = peer;
         }
@@ -143,7 +143,7 @@ impl Transport {
     fn ring_all(&self) {
         for r in (0..self.nranks).filter(|&r| r != self.rank) {
             #[cfg(not(loom))]
-            self.control.bell(r).ring();
+            self.control.doorbell(r).ring();
             #[cfg(loom)]
             let _ = r;
         }
@@ -254,8 +254,8 @@ impl Transport {
     ) -> Result<()> {
         let header = self.control.header();
         let waiter = Waiter {
-            patience: &self.patience,
-            bell: self.control.bell(self.rank),
+            backoff: &self.backoff,
+            doorbell: self.control.doorbell(self.rank),
             sleepers: &header.sleepers,
             deadline_ns,
         };
@@ -323,7 +323,7 @@ impl Transport {
         self.ring_all();
         // The rank that sleeps inside a call may be this very one.
         #[cfg(not(loom))]
-        self.control.bell(self.rank).ring();
+        self.control.doorbell(self.rank).ring();
     }
 }
 

@@ -21,8 +21,8 @@ const FAR_NS: u64 = 9;
 /// What the last probes of one rank said.
 #[derive(Default)]
 pub struct Pace {
-    around: bool,
-    /// The last probe spoke against `around`: the next one decides.
+    non_temporal: bool,
+    /// The last probe spoke against `non_temporal`: the next one decides.
     doubted: bool,
     copies: u32,
 }
@@ -30,7 +30,7 @@ pub struct Pace {
 impl Pace {
     /// Write a copy to this staging memory, which is free to be overwritten, around the caches?
     #[inline]
-    pub fn around(&mut self, staging: Payload<'_>) -> bool {
+    pub fn non_temporal(&mut self, staging: Payload<'_>) -> bool {
         if staging.bytes() < AROUND_FROM {
             return false;
         }
@@ -38,7 +38,7 @@ impl Pace {
         if self.doubted || self.copies >= EVERY {
             self.probe(staging);
         }
-        self.around
+        self.non_temporal
     }
 
     #[cold]
@@ -51,9 +51,9 @@ impl Pace {
     /// One probe may have been interrupted; two in a row are believed.
     fn said(&mut self, far: bool) {
         self.copies = 0;
-        self.doubted = far != self.around && !self.doubted;
+        self.doubted = far != self.non_temporal && !self.doubted;
         if !self.doubted {
-            self.around = far;
+            self.non_temporal = far;
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
         let mut pace = Pace::default();
         let mut after = |far| {
             pace.said(far);
-            pace.around
+            pace.non_temporal
         };
         assert_eq!([true, false, false].map(&mut after), [false; 3], "an interrupted probe");
         assert_eq!([true, true, true].map(&mut after), [false, true, true]);

@@ -44,7 +44,7 @@ fn hello_packet(ticket: &client::Invitation, secret: Secret, version: [u8; 24]) 
         rank: 1,
         nranks: 2,
         nfds: 0,
-        patience: None,
+        time_limit: None,
         info: b"",
     }
     .encode()

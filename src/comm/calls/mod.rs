@@ -1,4 +1,4 @@
-//! TODO doc
+//! Calls as programs make them: their arguments, the checks that these must pass, and what one call does.
 
 pub(in crate::comm) mod collective;
 pub(in crate::comm) mod immediate;

@@ -180,9 +180,10 @@ pub(in crate::comm) fn acting<T>(activity: Option<&Activity>, work: impl FnOnce(
 
 /// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
 fn share_seats(shares: &mut [Share]) -> Result<()> {
-    let seat_of = |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.seat.clone());
-    let seats: Vec<Option<Arc<Participant>>> = shares.iter().map(seat_of).collect();
-    for (share, (activity, alone)) in shares.iter_mut().zip(activities(&seats)?) {
+    let seat_of =
+        |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.participant.clone());
+    let participants: Vec<Option<Arc<Participant>>> = shares.iter().map(seat_of).collect();
+    for (share, (activity, alone)) in shares.iter_mut().zip(activities(&participants)?) {
         share.clock_ps = activity.as_ref().filter(|_| !alone).map(|activity| activity.clock_ps());
         share.activity = activity;
     }
@@ -192,19 +193,20 @@ fn share_seats(shares: &mut [Share]) -> Result<()> {
 /// The presence with which each of several parts of the calling thread's work stands on its machine, if it does; and is it
 /// the only part there?
 pub(in crate::comm) fn activities(
-    seats: &[Option<Arc<Participant>>],
+    participants: &[Option<Arc<Participant>>],
 ) -> Result<Vec<(Option<Activity>, bool)>> {
-    let mut all: Vec<(Option<Activity>, bool)> = seats.iter().map(|_| (None, true)).collect();
-    for (at, seat) in seats.iter().enumerate() {
-        let Some(seat) = seat else { continue };
-        let is_same =
-            |other: &Option<Arc<Participant>>| other.as_ref().is_some_and(|other| Arc::ptr_eq(other, seat));
-        let of_seat: Vec<usize> = (0..seats.len()).filter(|&i| is_same(&seats[i])).collect();
+    let mut all: Vec<(Option<Activity>, bool)> = participants.iter().map(|_| (None, true)).collect();
+    for (at, participant) in participants.iter().enumerate() {
+        let Some(participant) = participant else { continue };
+        let is_same = |other: &Option<Arc<Participant>>| {
+            other.as_ref().is_some_and(|other| Arc::ptr_eq(other, participant))
+        };
+        let of_seat: Vec<usize> = (0..participants.len()).filter(|&i| is_same(&participants[i])).collect();
         if of_seat[0] != at {
             continue;
         }
         let alone = of_seat.len() == 1;
-        for (&i, activity) in of_seat.iter().zip(Activity::several(seat, of_seat.len() as u32)?) {
+        for (&i, activity) in of_seat.iter().zip(Activity::several(participant, of_seat.len() as u32)?) {
             all[i] = (Some(activity), alone);
         }
     }

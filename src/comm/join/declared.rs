@@ -24,20 +24,21 @@ pub(in crate::comm) fn found(
 pub(in crate::comm) fn stand(
     founded: Option<Participant>,
     machine: Option<Machine>,
-    board: Option<File>,
+    clock_segment: Option<File>,
     rank: Rank,
     nranks: u32,
 ) -> Result<Option<Placement>> {
-    let seat = match (founded, machine) {
-        (Some(seat), _) => seat,
+    let participant = match (founded, machine) {
+        (Some(participant), _) => participant,
         (None, None) => return Ok(None),
         (None, Some(machine)) => {
-            let file = board.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
-            let board = ClockSegment::open(file, nranks, machine.network.ports.len() as u32)?;
-            Participant::join(board, machine, rank, planner::programs)?
+            let file =
+                clock_segment.ok_or_else(|| Error::internal("the meeting ended without rank 0's board"))?;
+            let clock_segment = ClockSegment::open(file, nranks, machine.network.ports.len() as u32)?;
+            Participant::join(clock_segment, machine, rank, planner::programs)?
         }
     };
-    Placement::root(Arc::new(seat), nranks).map(Some)
+    Placement::root(Arc::new(participant), nranks).map(Some)
 }
 
 /// Two ranks do not declare the same.
@@ -54,19 +55,19 @@ pub(in crate::comm) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank)
 pub(in crate::comm) fn planner(
     planner: Planner,
     transport: &Transport,
-    party: Option<&Placement>,
+    placement: Option<&Placement>,
 ) -> Planner {
-    let Some(party) = party else { return planner };
-    let (seat, places) = (party.seat().clone(), party.places().clone());
-    let alarmed = seat.clone();
+    let Some(placement) = placement else { return planner };
+    let (participant, places) = (placement.participant().clone(), placement.places().clone());
+    let alarmed = participant.clone();
     transport.set_alarm(Box::new(move || {
         alarmed.watch_own();
         alarmed.check()
     }));
     planner.on_machine(
-        party.shape(),
-        Box::new(move |view, method, block| {
-            seat.estimate(&[(CallSpec::of(view, method as u8, block), places.to_vec())])
+        placement.shape(),
+        Box::new(move |view, algorithm, block| {
+            participant.estimate(&[(CallSpec::of(view, algorithm as u8, block), places.to_vec())])
         }),
     )
 }

@@ -2,7 +2,6 @@
 
 use super::communicator::CommCore;
 use super::config::{Config, Settings};
-
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
 use super::onesided::shmem;
@@ -111,15 +110,15 @@ pub(super) struct Entrance<'a> {
     /// Because of whom the watch fails.
     pub cause: &'a dyn Fn() -> Option<Cause>,
     /// Where the members stand on the declared machine, if their parent stands on one.
-    pub party: Cell<Option<Placement>>,
+    pub placement: Cell<Option<Placement>>,
 }
 
 impl<'a> Entrance<'a> {
     /// The machine on which the parent stands.
     fn machine(&self) -> Option<Machine> {
-        let party = self.party.take();
-        let machine = party.as_ref().map(|party| party.seat().machine().clone());
-        self.party.set(party);
+        let placement = self.placement.take();
+        let machine = placement.as_ref().map(|placement| placement.participant().machine().clone());
+        self.placement.set(placement);
         machine
     }
 
@@ -135,7 +134,7 @@ impl<'a> Entrance<'a> {
             world: None,
             watch: &|| Ok(()),
             cause: &|| None,
-            party: Cell::new(None),
+            placement: Cell::new(None),
         }
     }
 }
@@ -187,11 +186,11 @@ impl Prepared {
         let info = introduction.encode();
         let mut fds = vec![own_heap.file().as_fd()];
         fds.extend(control.as_ref().map(|c| c.file().as_fd()));
-        fds.extend(founded.as_ref().map(|seat| seat.board().file().as_fd()));
+        fds.extend(founded.as_ref().map(|participant| participant.clock_segment().file().as_fd()));
         let hello = Hello { rank, nranks, info: &info, fds: &fds };
         let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
         let mut opened: Option<Control> = None;
-        let mut board: Option<File> = None;
+        let mut clock_segment: Option<File> = None;
         let (own_machine, mut unlike) = (introduction.machine, None);
         let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
         let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
@@ -213,7 +212,7 @@ impl Prepared {
                 let file = fds.next().ok_or_else(faulty)?;
                 let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
                 opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
-                board = fds.next();
+                clock_segment = fds.next();
             }
             let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
             let heap =
@@ -241,15 +240,15 @@ impl Prepared {
                 identities.push(Identity::new(who.card, introduction.card));
             }
             let control = Arc::new(control);
-            let patience = Backoff::for_ranks(nranks as usize, settings.spins);
+            let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
             let transport =
-                Arc::new(Transport::new(control.clone(), rank, heaps, patience, settings.timeout_ns));
+                Arc::new(Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns));
             transport.introduce(identities);
             let membership = control.keep(rank);
-            Ok((transport, membership, board))
+            Ok((transport, membership, clock_segment))
         };
         // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
-        let (transport, membership, board) = match begun() {
+        let (transport, membership, clock_segment) = match begun() {
             Ok(begun) => begun,
             Err(e) => {
                 attendance.give_up(&e);
@@ -258,13 +257,13 @@ impl Prepared {
         };
         let joined = membership.and_then(|membership| {
             attach(&transport, introduction.card, &attendance, entrance.watch)?;
-            let party = match entrance.party.take() {
-                Some(party) => Some(party),
-                None => declared::stand(founded, settings.machine, board, rank, nranks)?,
+            let placement = match entrance.placement.take() {
+                Some(placement) => Some(placement),
+                None => declared::stand(founded, settings.machine, clock_segment, rank, nranks)?,
             };
-            Ok((membership, party))
+            Ok((membership, placement))
         });
-        let (membership, party) = match joined {
+        let (membership, placement) = match joined {
             Ok(joined) => {
                 attendance.joined();
                 joined
@@ -280,11 +279,11 @@ impl Prepared {
             }
         };
         let planner =
-            declared::planner(Planner::new(rank, nranks, settings.selection), &transport, party.as_ref());
+            declared::planner(Planner::new(rank, nranks, settings.selection), &transport, placement.as_ref());
         let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
         let parent_ranks = entrance.parent_ranks.clone();
         let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
-        Ok(CommCore::new(handle, transport, membership, planner, entrance.device, party, origin))
+        Ok(CommCore::new(handle, transport, membership, planner, entrance.device, placement, origin))
     }
 }
 
@@ -329,7 +328,7 @@ pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let (mut communicator, told) = part(handle)?;
     if communicator.broken().is_err() {
-        communicator.registered.forsake(communicator.transport.clone());
+        communicator.registered.keep_mapped(communicator.transport.clone());
     }
     told
 }
@@ -345,7 +344,7 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
         return Ok(());
     }
     let (mut communicator, _) = part(handle)?;
-    communicator.registered.forsake(communicator.transport.clone());
+    communicator.registered.keep_mapped(communicator.transport.clone());
     Ok(())
 }
 

@@ -53,20 +53,20 @@ impl Joining {
     /// `None`: a child that the rank is not in.
     pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
         match self {
-            Joining::Newcomer(newcomer) => Some(newcomer.handle),
-            Joining::Birth(birth) => birth.handle(),
+            Joining::Newcomer(pending) => Some(pending.handle),
+            Joining::Birth(pending) => pending.handle(),
         }
     }
     fn join(&self) -> Result<()> {
         match self {
-            Joining::Newcomer(newcomer) => newcomer.join(),
-            Joining::Birth(birth) => birth.join(),
+            Joining::Newcomer(pending) => pending.join(),
+            Joining::Birth(pending) => pending.join(),
         }
     }
     /// It will not be. The ranks that wait for this one where an id leads are told why; those of a parent hear of its next call.
     pub(in crate::comm) fn give_up(&self, why: &Error) {
-        if let Joining::Newcomer(newcomer) = self {
-            bootstrap::refuse(&MeetingPlace::Id(newcomer.id), newcomer.rank, newcomer.nranks, why);
+        if let Joining::Newcomer(pending) = self {
+            bootstrap::refuse(&MeetingPlace::Id(pending.id), pending.rank, pending.nranks, why);
         }
         self.handle().into_iter().for_each(registry::release);
     }
@@ -77,9 +77,13 @@ impl Joining {
 fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
         Joining::Newcomer(_) => None,
-        Joining::Birth(birth) => {
-            let seat = registry::shared(birth.parent).ok().and_then(|shared| shared.seat.clone());
-            Some(seat.map_or((birth.parent.bits(), 0), |seat| (0, Arc::as_ptr(&seat).addr())))
+        Joining::Birth(pending) => {
+            let participant =
+                registry::shared(pending.parent).ok().and_then(|shared| shared.participant.clone());
+            Some(
+                participant
+                    .map_or((pending.parent.bits(), 0), |participant| (0, Arc::as_ptr(&participant).addr())),
+            )
         }
     };
     let mut rows: Vec<Vec<Joining>> = Vec::new();
@@ -98,7 +102,9 @@ fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
 pub(in crate::comm) fn join_all(all: Vec<Joining>) -> Result<()> {
     let rows = side_by_side(all);
     let parent = |row: &Vec<Joining>| match row.first() {
-        Some(Joining::Birth(birth)) if rows.len() > 1 => registry::shared(birth.parent).ok()?.seat.clone(),
+        Some(Joining::Birth(pending)) if rows.len() > 1 => {
+            registry::shared(pending.parent).ok()?.participant.clone()
+        }
         _ => None,
     };
     let activities = batch::activities(&rows.iter().map(parent).collect::<Vec<_>>())?;

@@ -134,21 +134,21 @@ impl Theirs<'_> {
 pub(in crate::comm) struct PendingSplit {
     pub parent: CommHandle,
     handle: Option<CommHandle>,
-    wish: SplitArgs,
+    args: SplitArgs,
 }
 
 impl PendingSplit {
-    pub(in crate::comm) fn new(parent: CommHandle, wish: SplitArgs) -> Result<PendingSplit> {
+    pub(in crate::comm) fn new(parent: CommHandle, args: SplitArgs) -> Result<PendingSplit> {
         registry::shared(parent)?;
-        let handle = wish.colour.map(|_| registry::reserve()).transpose()?;
-        Ok(PendingSplit { parent, handle, wish })
+        let handle = args.colour.map(|_| registry::reserve()).transpose()?;
+        Ok(PendingSplit { parent, handle, args })
     }
     /// `None`: the rank joins no child.
     pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
         self.handle
     }
     pub(in crate::comm) fn join(&self) -> Result<()> {
-        registry::enter(self.parent, |c| c.child(self.handle, &self.wish)).inspect_err(|_| self.give_up())
+        registry::enter(self.parent, |c| c.child(self.handle, &self.args)).inspect_err(|_| self.give_up())
     }
     pub(in crate::comm) fn give_up(&self) {
         self.handle.into_iter().for_each(registry::release);
@@ -156,29 +156,29 @@ impl PendingSplit {
 }
 
 /// Make the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
-pub(in crate::comm) fn child(parent: CommHandle, wish: SplitArgs) -> Result<Option<CommHandle>> {
-    match PendingSplit::new(parent, wish.clone()) {
-        Ok(birth) => birth.join().map(|()| birth.handle()),
+pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
+    match PendingSplit::new(parent, args.clone()) {
+        Ok(pending) => pending.join().map(|()| pending.handle()),
         Err(e) => {
             // The others count on this rank, and learn why there will be no child.
-            let _ = registry::enter(parent, |c| c.members(&wish, false));
+            let _ = registry::enter(parent, |c| c.members(&args, false));
             Err(e)
         }
     }
 }
 
 impl CommCore {
-    fn child(&mut self, handle: Option<CommHandle>, wish: &SplitArgs) -> Result<()> {
+    fn child(&mut self, handle: Option<CommHandle>, args: &SplitArgs) -> Result<()> {
         self.usable()?;
-        let members = self.members(wish, true)?;
+        let members = self.members(args, true)?;
         let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
-        if rank.is_none() && wish.colour.is_some() {
+        if rank.is_none() && args.colour.is_some() {
             return Err(Error::remote(
                 "what this rank told the others of its wish came back changed: the communicator's shared memory was \
                  overwritten; destroy it",
             ));
         }
-        let party = self.party.as_mut().and_then(|party| party.child(rank, &members));
+        let placement = self.placement.as_mut().and_then(|placement| placement.child(rank, &members));
         let id = self.meeting_of(&members)?;
         let (Some(handle), Some(rank)) = (handle, rank) else {
             return Ok(());
@@ -202,12 +202,12 @@ impl CommCore {
             rank,
             nranks: members.len() as u32,
             device: self.shared.device,
-            config: wish.config.as_ref().unwrap_or(&origin.config),
+            config: args.config.as_ref().unwrap_or(&origin.config),
             parent_ranks: Some(members.clone()),
             world: Some((origin.root, members.iter().map(|&r| origin.world[r as usize]).collect())),
             watch: &watch,
             cause: &|| watch().err().and_then(|_| parent.cause()).map(Cause::abroad),
-            party: Cell::new(party),
+            placement: Cell::new(placement),
         };
         // A rank that cannot join says so through the parent, or the others would wait for it.
         let joined = join::join(handle, &entrance).map(registry::fill);
@@ -216,8 +216,8 @@ impl CommCore {
     }
 
     /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
-    fn members(&mut self, wish: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
-        let all = self.tell_all(&wish.encode(able))?;
+    fn members(&mut self, args: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
+        let all = self.tell_all(&args.encode(able))?;
         let theirs = || (0..).zip(all.chunks_exact(WORDS).map(Theirs));
         let first = Theirs(&all[..WORDS]).call();
         if let Some((rank, other)) = theirs().find(|(_, other)| other.call() != first) {
@@ -232,7 +232,7 @@ impl CommCore {
                 "rank {rank} has no room for another communicator, so none was made; its own error says why"
             )));
         }
-        let Some(colour) = wish.colour else { return Ok(Vec::new()) };
+        let Some(colour) = args.colour else { return Ok(Vec::new()) };
         let mut members: Vec<(i32, Rank)> = theirs()
             .filter(|(_, other)| other.colour() == Some(colour))
             .map(|(rank, other)| (other.key(), rank))
@@ -271,11 +271,11 @@ mod tests {
     /// Ranks 0 and 1 of three make a child of all; rank 2 goes through both exchanges, and then `ends` instead of joining.
     fn half_born(ends: fn(CommHandle) -> Result<()>) {
         let ranks = comm::init_all(3).unwrap();
-        let wish = |comm| SplitArgs::group(comm, Grouping::All, 3).unwrap();
+        let args = |comm| SplitArgs::group(comm, Grouping::All, 3).unwrap();
         std::thread::scope(|scope| {
             for &comm in &ranks[..2] {
                 scope.spawn(move || {
-                    let e = child(comm, wish(comm)).unwrap_err();
+                    let e = child(comm, args(comm)).unwrap_err();
                     assert_eq!(e.code, Code::RemoteError, "{e}");
                     assert!(e.message.contains("rank "), "{e}");
                     // The parent has lost a member: it says so and is of no further use.
@@ -285,7 +285,7 @@ mod tests {
             }
             let gone = ranks[2];
             registry::enter(gone, |c| {
-                let members = c.members(&wish(gone), true)?;
+                let members = c.members(&args(gone), true)?;
                 assert_eq!(members, [0, 1, 2]);
                 c.meeting_of(&members).map(|id| assert!(id.is_some()))
             })
@@ -303,19 +303,19 @@ mod tests {
     #[test]
     fn a_rank_without_room_for_a_communicator_is_named_to_all_and_the_parent_lives_on() {
         let ranks = comm::init_all(2).unwrap();
-        let wish = |comm| SplitArgs::group(comm, Grouping::All, 2).unwrap();
+        let args = |comm| SplitArgs::group(comm, Grouping::All, 2).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let e = child(ranks[0], wish(ranks[0])).unwrap_err();
+                let e = child(ranks[0], args(ranks[0])).unwrap_err();
                 assert_eq!(e.code, Code::SystemError);
                 assert!(e.message.contains("rank 1 has no room"), "{e}");
             });
-            let told = registry::enter(ranks[1], |c| c.members(&wish(ranks[1]), false));
+            let told = registry::enter(ranks[1], |c| c.members(&args(ranks[1]), false));
             assert_eq!(told.unwrap_err().code, Code::SystemError);
         });
         std::thread::scope(|scope| {
             for &comm in &ranks {
-                scope.spawn(move || comm::destroy(child(comm, wish(comm)).unwrap().unwrap()).unwrap());
+                scope.spawn(move || comm::destroy(child(comm, args(comm)).unwrap().unwrap()).unwrap());
             }
         });
         ranks.into_iter().for_each(|comm| comm::destroy(comm).unwrap());

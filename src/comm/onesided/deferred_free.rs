@@ -82,19 +82,19 @@ impl CommCore {
     ) -> Result<Result<(Region, DeferredFree)>> {
         let own = heap::mine()?;
         let begin = base.as_ref().ok().and_then(|&base| own.offset_of(base, bytes));
-        let lease = base.clone().ok().map(|base| DeferredFree::new(base, self.transport.clone()));
+        let deferred = base.clone().ok().map(|base| DeferredFree::new(base, self.transport.clone()));
         let begins = match tell(self, begin.map_or(NOWHERE, |begin| begin as u64)) {
             Ok(begins) => begins,
             Err(e) => {
-                lease.into_iter().for_each(DeferredFree::keep);
+                deferred.into_iter().for_each(DeferredFree::keep);
                 return Err(e);
             }
         };
         let without = begins.iter().position(|&begin| begin == NOWHERE);
-        match (base, lease, without) {
-            (Ok(base), Some(lease), None) => Ok(Ok((Region::new(base, bytes, begins), lease))),
-            (base, lease, without) => {
-                lease.map_or(Ok(()), DeferredFree::free)?;
+        match (base, deferred, without) {
+            (Ok(base), Some(deferred), None) => Ok(Ok((Region::new(base, bytes, begins), deferred))),
+            (base, deferred, without) => {
+                deferred.map_or(Ok(()), DeferredFree::free)?;
                 Ok(Err(base.err().unwrap_or_else(|| {
                     Error::system(format!(
                         "rank {} has no {bytes} bytes left in its shareable heap, so no rank has them; free memory there, or \
@@ -110,12 +110,12 @@ impl CommCore {
 /// Free what nobody reaches any more.
 pub(in crate::comm) fn sweep() {
     let mut kept = KEPT.lock().unwrap_or_else(|e| e.into_inner());
-    for lease in std::mem::take(&mut *kept) {
-        if lease.within_reach() {
-            kept.push(lease);
+    for deferred in std::mem::take(&mut *kept) {
+        if deferred.within_reach() {
+            kept.push(deferred);
         } else {
             // The heap itself is there, or there would be no lease.
-            let _ = lease.free();
+            let _ = deferred.free();
         }
     }
 }

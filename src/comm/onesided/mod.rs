@@ -1,4 +1,4 @@
-//! TODO doc
+//! What a communicator makes for one-sided access: symmetric heap, windows, signals, semaphores, registered buffers.
 
 pub(in crate::comm) mod deferred_free;
 pub(in crate::comm) mod registered;

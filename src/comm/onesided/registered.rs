@@ -48,7 +48,7 @@ impl Registrations {
     }
 
     /// The communicator ends with a failure that peers may not have seen yet.
-    pub(in crate::comm) fn forsake(&mut self, transport: Arc<Transport>) {
+    pub(in crate::comm) fn keep_mapped(&mut self, transport: Arc<Transport>) {
         self.forsaken = Some(transport);
     }
 

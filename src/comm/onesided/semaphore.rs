@@ -40,13 +40,13 @@ struct Held {
     /// The process that made them.
     generation: u32,
     /// `None`: their memory is the communicator's.
-    lease: Mutex<Option<DeferredFree>>,
+    deferred: Mutex<Option<DeferredFree>>,
 }
 
 /// A communicator's home of semaphores and the handles in it, for any thread.
 pub(in crate::comm) struct SemaphoreHome {
     home: Arc<SemaphoreMemory>,
-    lease: DeferredFree,
+    deferred: DeferredFree,
     barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
@@ -123,32 +123,36 @@ impl CommCore {
     }
 
     /// With the symmetric heap come its barrier semaphores.
-    pub(in crate::comm) fn semaphores_init(&mut self, domain: Arc<SymmetricMemory>) -> Result<()> {
+    pub(in crate::comm) fn semaphores_init(&mut self, symmetric: Arc<SymmetricMemory>) -> Result<()> {
         let check = race_check();
         let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
         let own = SemaphoreMemory::bytes(n);
         let bytes = if checked == 1 { own + Races::bytes(n) } else { own };
-        let (region, lease) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
+        let (region, deferred) = self.lines(Ask::Home, bytes, [checked, 0], "")?;
         let check = match check {
             Ok(check) => check,
             Err(e) => {
                 // The same on all ranks, or they would disagree.
-                lease.free()?;
+                deferred.free()?;
                 return Err(e);
             }
         };
         if check {
-            domain.check_races(Races::new(self.transport.clone(), region.clone(), own));
+            symmetric.check_races(Races::new(self.transport.clone(), region.clone(), own));
         }
         let barriers = [const { OnceLock::new() }; BARRIERS];
-        let shelf = SemaphoreHome { home: SemaphoreMemory::new(domain, region), lease, barriers };
-        *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(shelf);
+        let semaphore_home =
+            SemaphoreHome { home: SemaphoreMemory::new(symmetric, region), deferred, barriers };
+        *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(semaphore_home);
         Ok(())
     }
 
     fn home(&self) -> Result<Arc<SemaphoreMemory>> {
-        let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
-        shelf.as_ref().map(|shelf| shelf.home.clone()).ok_or_else(symmetric::absent)
+        let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+        semaphore_home
+            .as_ref()
+            .map(|semaphore_home| semaphore_home.home.clone())
+            .ok_or_else(symmetric::absent)
     }
 
     fn semaphore_create(&mut self, kind: SemaphoreUnit, name: &str, count: i32) -> Result<SemaphoreHandle> {
@@ -167,9 +171,9 @@ impl CommCore {
             Error::argument(format!("count is not in 1..={}, semaphores a call", semaphore::MOST))
         })?;
         let bytes = semaphore::bytes(count, self.nranks());
-        let (region, lease) = self.lines(Ask::Create, bytes, [kind as u64, count as u64], name)?;
+        let (region, deferred) = self.lines(Ask::Create, bytes, [kind as u64, count as u64], name)?;
         let semaphores = Semaphores::new(home, region, Making { name: name.into(), kind, count });
-        insert(self.handle(), semaphores, Some(lease))
+        insert(self.handle(), semaphores, Some(deferred))
     }
 
     fn semaphore_destroy(&mut self, handle: SemaphoreHandle) -> Result<()> {
@@ -186,8 +190,8 @@ impl CommCore {
         // All have come: nobody signals any more.
         TABLE.remove(handle);
         let left = held.semaphores.retire();
-        let lease = held.lease.lock().unwrap_or_else(|e| e.into_inner()).take();
-        lease.map_or(Ok(()), DeferredFree::free)?;
+        let deferred = held.deferred.lock().unwrap_or_else(|e| e.into_inner()).take();
+        deferred.map_or(Ok(()), DeferredFree::free)?;
         left
     }
 
@@ -219,16 +223,16 @@ impl CommCore {
 
     /// Take all handles out; what peers may still write to.
     pub(in crate::comm) fn semaphores_close(&self) -> Vec<DeferredFree> {
-        let shelf = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
-        let Some(shelf) = shelf else { return Vec::new() };
-        let mut leases = vec![shelf.lease];
+        let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let Some(semaphore_home) = semaphore_home else { return Vec::new() };
+        let mut deferred = vec![semaphore_home.deferred];
         for (handle, held) in TABLE.all() {
             if held.comm == self.handle() {
                 TABLE.remove(handle);
-                leases.extend(held.lease.lock().unwrap_or_else(|e| e.into_inner()).take());
+                deferred.extend(held.deferred.lock().unwrap_or_else(|e| e.into_inner()).take());
             }
         }
-        leases
+        deferred
     }
 }
 
@@ -241,8 +245,12 @@ fn race_check() -> Result<bool> {
     }
 }
 
-fn insert(comm: CommHandle, semaphores: Semaphores, lease: Option<DeferredFree>) -> Result<SemaphoreHandle> {
-    let held = Held { comm, semaphores, generation: fork::generation(), lease: Mutex::new(lease) };
+fn insert(
+    comm: CommHandle,
+    semaphores: Semaphores,
+    deferred: Option<DeferredFree>,
+) -> Result<SemaphoreHandle> {
+    let held = Held { comm, semaphores, generation: fork::generation(), deferred: Mutex::new(deferred) };
     TABLE.insert(Arc::new(held)).ok_or_else(|| {
         Error::system(
             "this process has as many semaphores as there can be; make arrays of them, or destroy some",
@@ -300,10 +308,10 @@ pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
 pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandle> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    let shelf = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
-    let shelf = shelf.as_ref().ok_or_else(symmetric::absent)?;
-    let semaphores = shelf.home.barrier(number)?;
-    let known = &shelf.barriers[number as usize];
+    let semaphore_home = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+    let semaphore_home = semaphore_home.as_ref().ok_or_else(symmetric::absent)?;
+    let semaphores = semaphore_home.home.barrier(number)?;
+    let known = &semaphore_home.barriers[number as usize];
     match known.get() {
         Some(&handle) => Ok(handle),
         None => insert(comm, semaphores, None).map(|handle| *known.get_or_init(|| handle)),

@@ -38,7 +38,7 @@ pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
 pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
     registry::enter(comm, |c| {
         if quiet {
-            c.symmetric.as_ref().ok_or_else(symmetric::absent)?.domain().quiet()?;
+            c.symmetric.as_ref().ok_or_else(symmetric::absent)?.symmetric().quiet()?;
         }
         c.barrier()
     })
@@ -86,29 +86,29 @@ thread_local! {
 fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
     LAST.with(|last| {
         if let Ok(last) = last.try_borrow()
-            && let Some((of, generation, domain)) = &*last
+            && let Some((of, generation, symmetric)) = &*last
             && *of == comm
             && registry::is_live(comm)
-            && !domain.is_closed()
+            && !symmetric.is_closed()
             && *generation == fork::generation()
         {
-            return body(domain);
+            return body(symmetric);
         }
-        let domain = domain(comm)?;
+        let symmetric = symmetric(comm)?;
         if let Ok(mut last) = last.try_borrow_mut() {
-            *last = Some((comm, fork::generation(), domain.clone()));
+            *last = Some((comm, fork::generation(), symmetric.clone()));
         }
-        body(&domain)
+        body(&symmetric)
     })
 }
 
 /// The heap itself, for longer than a call.
 #[cold]
-pub(in crate::comm) fn domain(comm: CommHandle) -> Result<Arc<SymmetricMemory>> {
+pub(in crate::comm) fn symmetric(comm: CommHandle) -> Result<Arc<SymmetricMemory>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    let domain = shared.domain.lock().unwrap_or_else(|e| e.into_inner()).clone();
-    domain.ok_or_else(symmetric::absent)
+    let symmetric = shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    symmetric.ok_or_else(symmetric::absent)
 }
 
 /// Forget what this thread used last: the communicator is going away.
@@ -122,6 +122,6 @@ pub(in crate::comm) fn forget() {
 
 /// This rank's number and how many there are.
 fn members(comm: CommHandle) -> Result<(Rank, u32)> {
-    let domain = domain(comm)?;
-    Ok((domain.my_pe(), domain.transport().nranks()))
+    let symmetric = symmetric(comm)?;
+    Ok((symmetric.my_pe(), symmetric.transport().nranks()))
 }

@@ -239,20 +239,21 @@ impl CommCore {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
         let mut arrival = None;
-        if let Some(party) = &self.party {
-            let (seat, ends) = (party.seat(), [me, peer].map(|rank| party.places()[rank as usize]));
+        if let Some(placement) = &self.placement {
+            let (participant, ends) =
+                (placement.participant(), [me, peer].map(|rank| placement.places()[rank as usize]));
             let watch = || t.check_abort().and_then(|()| t.check_alarm());
-            seat.serve_exactly();
+            participant.serve_exactly();
             let bytes = data.bytes() as u64 + WORD;
-            let expired = || seat.clock_stood(t.timeout_ns());
-            arrival = Some(seat.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
+            let expired = || participant.clock_stood(t.timeout_ns());
+            arrival = Some(participant.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
         }
         copy_across(target, data)?;
         // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
         t.control().signal(me, peer, context, index).fetch_add(1, Ordering::Release);
         t.after_post_to(peer);
-        if let Some(party) = &self.party {
-            party.seat().stored(self.shared.origin.world[peer as usize]);
+        if let Some(placement) = &self.placement {
+            placement.participant().stored(self.shared.origin.world[peer as usize]);
         }
         Ok(arrival.map(|arrival| arrival.at_ps))
     }
@@ -317,35 +318,36 @@ impl CommCore {
                 t.who(&late)
             ))
         };
-        match &self.party {
+        match &self.placement {
             None if eagerly(&mut ready) => Ok(()),
             None => t.wait_watching(t.deadline(), ready, watch, expired),
-            Some(party) => {
-                party.seat().serve_exactly();
-                party.seat().await_store(ready, t.deadline(), watch, expired)
+            Some(placement) => {
+                placement.participant().serve_exactly();
+                placement.participant().await_store(ready, t.deadline(), watch, expired)
             }
         }
     }
 
     /// What a failure leaves of the communicator: after the declared machine's, nothing.
     fn one_sided_failure(&mut self, error: &Error) {
-        match &self.party {
-            Some(party) if party.seat().check().is_err() => self.end_with(error),
+        match &self.placement {
+            Some(placement) if placement.participant().check().is_err() => self.end_with(error),
             _ => self.break_with(error),
         }
     }
 
     /// What puts and signals one after the other would take on the idle machine.
     pub(in crate::comm) fn estimate_signals(&self, signals: &[Signal]) -> Result<u64> {
-        let Some(party) = &self.party else { return Ok(0) };
+        let Some(placement) = &self.placement else { return Ok(0) };
         let mut total_ps = 0u64;
         for signal in signals {
             let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
             if place.peer != self.rank() {
                 let what = What::Transfer { from: 0, to: 1 };
                 let spec = CallSpec { what, count: data.bytes() as u64 + WORD, size: 1, kind: 0 };
-                let ends = [self.rank(), place.peer].map(|rank| party.places()[rank as usize]);
-                total_ps = total_ps.saturating_add(party.seat().estimate(&[(spec, ends.to_vec())])?);
+                let ends = [self.rank(), place.peer].map(|rank| placement.places()[rank as usize]);
+                total_ps =
+                    total_ps.saturating_add(placement.participant().estimate(&[(spec, ends.to_vec())])?);
             }
         }
         Ok(total_ps)

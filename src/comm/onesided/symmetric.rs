@@ -35,7 +35,7 @@ const SEGMENT_SHIFT: u32 = 44;
 
 /// One rank's books of a symmetric heap.
 pub(in crate::comm) struct Symmetric {
-    domain: Arc<SymmetricMemory>,
+    symmetric: Arc<SymmetricMemory>,
     arena: Arena,
     segments: Vec<Segment>,
     /// Bytes of the first segment.
@@ -45,7 +45,7 @@ pub(in crate::comm) struct Symmetric {
 }
 
 struct Segment {
-    lease: Option<DeferredFree>,
+    deferred: Option<DeferredFree>,
     base: usize,
     bytes: usize,
     /// Everything below has its pages.
@@ -85,8 +85,8 @@ impl Ask {
 impl Drop for Symmetric {
     /// The communicator ends without a finalize, so others may not know yet.
     fn drop(&mut self) {
-        self.domain.close();
-        self.segments.iter_mut().filter_map(|s| s.lease.take()).for_each(DeferredFree::keep);
+        self.symmetric.close();
+        self.segments.iter_mut().filter_map(|s| s.deferred.take()).for_each(DeferredFree::keep);
     }
 }
 
@@ -133,19 +133,19 @@ impl CommCore {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let domain = Arc::new(SymmetricMemory::new(self.transport.clone(), self.standing()));
+        let symmetric = Arc::new(SymmetricMemory::new(self.transport.clone(), self.placement_view()));
         self.symmetric = Some(Symmetric {
-            domain: domain.clone(),
+            symmetric: symmetric.clone(),
             arena: Arena::new(),
             segments: Vec::new(),
             first,
             buffers: BTreeMap::new(),
         });
-        if let Err(e) = self.grow(first, first).and_then(|()| self.semaphores_init(domain.clone())) {
+        if let Err(e) = self.grow(first, first).and_then(|()| self.semaphores_init(symmetric.clone())) {
             self.symmetric = None;
             return Err(e);
         }
-        *self.shared.domain.lock().unwrap_or_else(|e| e.into_inner()) = Some(domain);
+        *self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()) = Some(symmetric);
         Ok(())
     }
 
@@ -155,16 +155,16 @@ impl CommCore {
         self.heap()?;
         self.same(Ask::Finalize, 0, 0)?;
         let mut symmetric = self.symmetric.take().ok_or_else(absent)?;
-        self.shared.domain.lock().unwrap_or_else(|e| e.into_inner()).take();
-        symmetric.domain.close();
+        self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take();
+        symmetric.symmetric.close();
         let left = self.semaphores_left();
-        let mut leases = self.semaphores_close();
-        leases.extend(symmetric.segments.iter_mut().filter_map(|s| s.lease.take()));
+        let mut deferred = self.semaphores_close();
+        deferred.extend(symmetric.segments.iter_mut().filter_map(|s| s.deferred.take()));
         // Nobody writes to it any more once all have come here.
         match self.same(Ask::Finalize, 1, 0) {
-            Ok(()) => leases.into_iter().try_for_each(DeferredFree::free).and(left),
+            Ok(()) => deferred.into_iter().try_for_each(DeferredFree::free).and(left),
             Err(e) => {
-                leases.into_iter().for_each(DeferredFree::keep);
+                deferred.into_iter().for_each(DeferredFree::keep);
                 Err(e)
             }
         }
@@ -233,8 +233,8 @@ impl CommCore {
 
     /// The communicator ends: threads of this rank that wait in the heap are told.
     pub(in crate::comm) fn symmetric_close(&mut self) {
-        if let Some(domain) = self.shared.domain.lock().unwrap_or_else(|e| e.into_inner()).take() {
-            domain.close();
+        if let Some(symmetric) = self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take() {
+            symmetric.close();
         }
     }
 
@@ -264,18 +264,18 @@ impl CommCore {
             let all = c.tell_all(&[begin, bytes as u64, 0, 0])?;
             Ok(all.chunks_exact(WORDS).map(|words| words[0]).collect())
         })?;
-        let (region, lease) = match made {
+        let (region, deferred) = match made {
             Ok(made) => made,
             Err(refused) => return Ok(Err(refused)),
         };
         let (base, heap) = (region.base(), self.heap()?);
         // Refused on all ranks alike, if at all: they have as many segments.
-        let added = heap.domain.add(region);
+        let added = heap.symmetric.add(region);
         if added.is_ok() {
             heap.arena.add_segment((heap.segments.len() as u64) << SEGMENT_SHIFT, bytes as u64);
-            heap.segments.push(Segment { lease: Some(lease), base, bytes, reserved: 0 });
+            heap.segments.push(Segment { deferred: Some(deferred), base, bytes, reserved: 0 });
         } else {
-            lease.keep();
+            deferred.keep();
         }
         added.map(Ok)
     }
@@ -291,8 +291,8 @@ impl Symmetric {
     }
 
     /// How to reach it.
-    pub fn domain(&self) -> &SymmetricMemory {
-        &self.domain
+    pub fn symmetric(&self) -> &SymmetricMemory {
+        &self.symmetric
     }
 
     /// Get the pages of a new block; its address.

@@ -53,7 +53,7 @@ impl Participant {
             return;
         }
         self.look_every_ns.store((every_ns * 2).clamp(FIRST_LOOK_NS, RARE_LOOK_NS), Ordering::Relaxed);
-        if self.board().header().running.load(Ordering::Acquire) > 0 {
+        if self.clock_segment().header().running.load(Ordering::Acquire) > 0 {
             self.look_at_threads();
         } else if every_ns >= RARE_LOOK_NS {
             self.consider_verdict(now_ns);
@@ -61,7 +61,7 @@ impl Participant {
     }
 
     fn look_at_threads(&self) {
-        let lines = self.board().threads(self.place());
+        let lines = self.clock_segment().threads(self.place());
         let mut ending = false;
         for line in lines.iter().filter(|line| line.now() == LEAVING && is_watched(line)) {
             let ended = process::has_ended(line.tid.load(Ordering::Acquire));
@@ -89,7 +89,7 @@ impl Participant {
 
     /// The calling thread has run and is about to wait: those that it may have woken count again.
     pub(super) fn look_at_woken(&self) {
-        let lines = self.board().threads(self.place());
+        let lines = self.clock_segment().threads(self.place());
         for line in lines.iter().filter(|line| line.now() == BLOCKED && is_watched(line)) {
             if doing(line) != Doing::Blocked {
                 self.count_unblocked(line);

@@ -36,9 +36,9 @@ impl ClockStats {
 
 impl Participant {
     /// How the job's time stands.
-    pub fn account(&self) -> ClockStats {
-        let header = self.board().header();
-        let pacer = lock(&self.desk).pacer;
+    pub fn clock_stats(&self) -> ClockStats {
+        let header = self.clock_segment().header();
+        let pacer = lock(&self.local_threads).pacer;
         ClockStats {
             now_ps: self.clock_ps(),
             calls: header.calls.load(Ordering::Acquire),
@@ -56,6 +56,6 @@ impl Participant {
 
     /// What passed each port so far.
     pub fn counters(&self) -> Vec<PortCounters> {
-        Journal::new(self.board()).ports().iter().map(|port| port.counters).collect()
+        Journal::new(self.clock_segment()).ports().iter().map(|port| port.counters).collect()
     }
 }

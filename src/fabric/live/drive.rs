@@ -27,14 +27,14 @@ impl Participant {
     /// So many wait or are over. Asks for the engine if nobody runs, even if that was so before.
     pub(super) fn rest_of(&self, presences: u32) {
         // ORDER: all posts of all ranks come before the last of these; partner: the load in `drive`.
-        if self.board().header().running.fetch_sub(presences, Ordering::AcqRel) == presences {
+        if self.clock_segment().header().running.fetch_sub(presences, Ordering::AcqRel) == presences {
             self.drive();
         }
     }
 
     /// Nobody is running: run the engine, unless somebody does.
     pub(super) fn drive(&self) {
-        let header = self.board().header();
+        let header = self.clock_segment().header();
         header.wanted.fetch_add(1, Ordering::AcqRel);
         // BOUND: as often as somebody wanted it in the meantime.
         self.as_runner(|| {
@@ -48,7 +48,7 @@ impl Participant {
     /// was wanted meanwhile. Nobody ever waits for this: a rank that is stopped here keeps the others from running the
     /// engine, not from looking at their deadlines.
     pub(super) fn as_runner(&self, work: impl FnOnce()) {
-        let header = self.board().header();
+        let header = self.clock_segment().header();
         let mut work = Some(work);
         // BOUND: as often as somebody wanted it in the meantime.
         loop {
@@ -78,20 +78,20 @@ impl Participant {
     }
 
     fn run(&self) {
-        let journal = Journal::new(self.board());
+        let journal = Journal::new(self.clock_segment());
         let ended = lock(&self.runner).run(&journal);
         if let Err(error) = ended {
             self.halt(&error);
         }
-        if self.board().header().sleepers.after_post() {
+        if self.clock_segment().header().sleepers.after_post() {
             self.ring_all();
         }
     }
 
     fn ring_all(&self) {
-        for place in 0..self.board().places() {
+        for place in 0..self.clock_segment().places() {
             #[cfg(not(loom))]
-            self.board().place(place).bell.ring();
+            self.clock_segment().place(place).doorbell.ring();
             #[cfg(loom)]
             let _ = place;
         }
@@ -99,7 +99,7 @@ impl Participant {
 
     /// No call on this machine can end any more. The first reason counts.
     pub(super) fn halt(&self, error: &Error) {
-        let header = self.board().header();
+        let header = self.clock_segment().header();
         let first = header.deadlock.compare_exchange(0, WRITING, Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
             return;
@@ -111,14 +111,14 @@ impl Participant {
 
     /// Can calls on this machine still end?
     pub fn check(&self) -> Result<()> {
-        match self.board().header().deadlock.load(Ordering::Acquire) {
+        match self.clock_segment().header().deadlock.load(Ordering::Acquire) {
             0 | WRITING => Ok(()),
             word => {
                 let codes = [Code::InvalidArgument, Code::InvalidUsage, Code::RemoteError, Code::SystemError];
                 let code = codes.into_iter().find(|&code| code as u32 == word >> 16);
                 Err(Error::new(
                     code.unwrap_or(Code::InternalError),
-                    read_text(&self.board().header().sentence),
+                    read_text(&self.clock_segment().header().sentence),
                 ))
             }
         }

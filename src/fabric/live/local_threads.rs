@@ -35,14 +35,14 @@ impl Default for LocalThreads {
 
 impl Participant {
     /// Take a free ticket that has room for so many posts.
-    pub(super) fn take_ticket(&self, desk: &mut LocalThreads, posts: usize) -> Result<usize> {
-        let (tickets, header) = (self.board().tickets(self.place()), self.board().header());
+    pub(super) fn take_ticket(&self, local_threads: &mut LocalThreads, posts: usize) -> Result<usize> {
+        let (tickets, header) = (self.clock_segment().tickets(self.place()), self.clock_segment().header());
         let untouched = |run: u64| {
             header.runner.load(Ordering::Acquire) == 0 || header.runs.load(Ordering::Acquire) != run
         };
         let is_free = |i: &usize| {
-            let given_back = || desk.left[*i] && tickets[*i].state.load(Ordering::Acquire) == FREE;
-            (!desk.taken[*i] || given_back()) && desk.retired[*i].is_none_or(untouched)
+            let given_back = || local_threads.left[*i] && tickets[*i].state.load(Ordering::Acquire) == FREE;
+            (!local_threads.taken[*i] || given_back()) && local_threads.retired[*i].is_none_or(untouched)
         };
         let fits = |i: &usize| posts <= ClockSegment::room(*i);
         // The first is for the only thread of most ranks. Others with much room are for calls that need it.
@@ -58,44 +58,51 @@ impl Participant {
                 )));
             }
         };
-        if desk.reserved[number] < posts {
-            self.board().reserve_posts(self.place(), number, posts)?;
-            desk.reserved[number] = posts;
+        if local_threads.reserved[number] < posts {
+            self.clock_segment().reserve_posts(self.place(), number, posts)?;
+            local_threads.reserved[number] = posts;
         }
-        (desk.taken[number], desk.left[number], desk.retired[number]) = (true, false, None);
-        self.board().place(self.place()).tickets_used.fetch_max(number as u32 + 1, Ordering::AcqRel);
+        (local_threads.taken[number], local_threads.left[number], local_threads.retired[number]) =
+            (true, false, None);
+        self.clock_segment().place(self.place()).tickets_used.fetch_max(number as u32 + 1, Ordering::AcqRel);
         Ok(number)
     }
 
     /// Give back a ticket whose call has failed. Whoever runs the engine now may still write to it; later runs see that it
     /// is free. A rank that has stopped in the middle of a run keeps one ticket from being used again, and nobody waiting.
     pub(super) fn retire_ticket(&self, ticket: usize) {
-        let header = self.board().header();
+        let header = self.clock_segment().header();
         let run = header.runs.load(Ordering::Acquire);
-        let mut desk = lock(&self.desk);
-        desk.retired[ticket] = (header.runner.load(Ordering::Acquire) != 0).then_some(run);
-        desk.taken[ticket] = false;
+        let mut local_threads = lock(&self.local_threads);
+        local_threads.retired[ticket] = (header.runner.load(Ordering::Acquire) != 0).then_some(run);
+        local_threads.taken[ticket] = false;
     }
 
     /// The calling thread goes into a call: with which presence, and when.
     pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> Result<(u32, u64)> {
         self.looked_anew();
         let line = self.presence()?;
-        Ok((line, self.inside(&mut lock(&self.desk), line, wall_ns, at_ps)))
+        Ok((line, self.inside(&mut lock(&self.local_threads), line, wall_ns, at_ps)))
     }
 
     /// The same with the desk in hand.
-    pub(super) fn inside(&self, desk: &mut LocalThreads, line: u32, wall_ns: u64, at_ps: Option<u64>) -> u64 {
-        desk.depth[line as usize] += 1;
-        let entry_ps = if desk.depth[line as usize] == 1 {
+    pub(super) fn inside(
+        &self,
+        local_threads: &mut LocalThreads,
+        line: u32,
+        wall_ns: u64,
+        at_ps: Option<u64>,
+    ) -> u64 {
+        local_threads.depth[line as usize] += 1;
+        let entry_ps = if local_threads.depth[line as usize] == 1 {
             self.go_in(line, at_ps)
         } else {
             // A second call of a thread whose first is open counts by itself.
-            self.board().header().running.fetch_add(1, Ordering::AcqRel);
+            self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
             at_ps.unwrap_or_else(|| self.clock_ps())
         };
         if let Clock::Paced(dilation) = self.machine().clock {
-            desk.pacer.enter(wall_ns, entry_ps, dilation);
+            local_threads.pacer.enter(wall_ns, entry_ps, dilation);
         }
         entry_ps
     }
@@ -103,8 +110,8 @@ impl Participant {
     /// A call of a thread is over. By now its presence is counted again.
     pub(super) fn come_out(&self, line: u32) {
         let last = {
-            let mut desk = lock(&self.desk);
-            let depth = &mut desk.depth[line as usize];
+            let mut local_threads = lock(&self.local_threads);
+            let depth = &mut local_threads.depth[line as usize];
             *depth = depth.saturating_sub(1);
             *depth == 0
         };

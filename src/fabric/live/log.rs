@@ -16,7 +16,7 @@ use crate::types::Rank;
 
 /// The board as its runner sees it.
 pub struct Journal<'a> {
-    pub board: &'a ClockSegment,
+    pub clock_segment: &'a ClockSegment,
 }
 
 /// A call in the log.
@@ -47,34 +47,34 @@ const CALL: usize = 5;
 const MEMBER: usize = 2;
 
 impl<'a> Journal<'a> {
-    pub fn new(board: &'a ClockSegment) -> Journal<'a> {
-        Journal { board }
+    pub fn new(clock_segment: &'a ClockSegment) -> Journal<'a> {
+        Journal { clock_segment }
     }
 
     fn word(&self, at: usize) -> u64 {
-        self.board.log()[at].load(Ordering::Relaxed)
+        self.clock_segment.log()[at].load(Ordering::Relaxed)
     }
 
     pub fn epoch(&self) -> u64 {
-        self.board.header().epoch.load(Ordering::Acquire)
+        self.clock_segment.header().epoch.load(Ordering::Acquire)
     }
 
     /// Words in use.
     pub fn len(&self) -> usize {
-        self.board.header().logged.load(Ordering::Acquire) as usize
+        self.clock_segment.header().logged.load(Ordering::Acquire) as usize
     }
 
     /// Do ranks see each other's stores, so that nobody may be ahead of whoever is done first?
     pub fn is_exact(&self) -> bool {
-        self.board.header().exact.load(Ordering::Relaxed) != 0
+        self.clock_segment.header().exact.load(Ordering::Relaxed) != 0
     }
 
     pub fn handled_ps(&self) -> u64 {
-        self.board.header().handled_ps.load(Ordering::Acquire)
+        self.clock_segment.header().handled_ps.load(Ordering::Acquire)
     }
 
     pub fn set_handled(&self, at_ps: u64) {
-        self.board.header().handled_ps.store(at_ps, Ordering::Release);
+        self.clock_segment.header().handled_ps.store(at_ps, Ordering::Release);
     }
 
     /// Is there room for calls of so many members each?
@@ -93,11 +93,11 @@ impl<'a> Journal<'a> {
             [who | (member.ticket as u64) << 12 | member.post as u64, member.entry_ps]
         });
         let mut end = at;
-        for (word, value) in self.board.log()[at..].iter().zip(head.chain(members)) {
+        for (word, value) in self.clock_segment.log()[at..].iter().zip(head.chain(members)) {
             word.store(value, Ordering::Relaxed);
             end += 1;
         }
-        self.board.header().logged.store(end as u64, Ordering::Release);
+        self.clock_segment.header().logged.store(end as u64, Ordering::Release);
         Ok(())
     }
 
@@ -127,12 +127,12 @@ impl<'a> Journal<'a> {
             let counters = PortCounters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps };
             PortState { free_ps, counters }
         };
-        self.board.ports().chunks_exact(PORT).map(port).collect()
+        self.clock_segment.ports().chunks_exact(PORT).map(port).collect()
     }
 
     /// Nothing is under way: the log begins anew at these ports.
     pub fn begin(&self, ports: &[PortState]) {
-        for (words, port) in self.board.ports().chunks_exact(PORT).zip(ports) {
+        for (words, port) in self.clock_segment.ports().chunks_exact(PORT).zip(ports) {
             let PortCounters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps } =
                 port.counters;
             let queue_high = queue_high as u64;
@@ -149,7 +149,7 @@ impl<'a> Journal<'a> {
                 word.store(value, Ordering::Relaxed);
             }
         }
-        let header = self.board.header();
+        let header = self.clock_segment.header();
         header.logged.store(0, Ordering::Relaxed);
         header.handled_ps.store(0, Ordering::Relaxed);
         header.epoch.fetch_add(1, Ordering::Release);

@@ -29,7 +29,7 @@ const TURN: u64 = 1 << 32;
 /// others of its rank wait.
 #[must_use = "what has arrived is stored before this is dropped"]
 pub struct Delivery<'a> {
-    seat: &'a Participant,
+    participant: &'a Participant,
     line: u32,
     /// When, by the machine's clock.
     pub at_ps: u64,
@@ -37,14 +37,14 @@ pub struct Delivery<'a> {
 
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
-        self.seat.come_out(self.line);
+        self.participant.come_out(self.line);
     }
 }
 
 impl Participant {
     /// From now on ranks of the job store to each other's memory.
     pub fn serve_exactly(&self) {
-        self.board().header().exact.store(1, Ordering::Release);
+        self.clock_segment().header().exact.store(1, Ordering::Release);
     }
 
     /// Send bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
@@ -75,7 +75,7 @@ impl Participant {
         };
         let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
         let (line, entry_ps) = self.go_inside(clock::now_ns(), at_ps)?;
-        let mut arrival = Delivery { seat: self, line, at_ps: entry_ps };
+        let mut arrival = Delivery { participant: self, line, at_ps: entry_ps };
         if !posts.is_empty() {
             self.look_at_woken();
             let waiting = self.post(&posts, Some(entry_ps), Some(line))?;
@@ -108,22 +108,22 @@ impl Participant {
     /// Places of a mailbox that threads of this rank are expected to take begin to wait, or do not any more: as long as one
     /// does not, a thread that nobody knows yet may still come (`verdict.rs`).
     pub fn expect_threads(&self, come: u32, gone: u32) {
-        let outside = &self.board().place(self.place()).outside;
+        let outside = &self.clock_segment().place(self.place()).outside;
         outside.fetch_add(come, Ordering::AcqRel);
         outside.fetch_sub(gone, Ordering::AcqRel);
     }
 
     /// The latest of some ranks' clocks.
     pub fn latest_ps(&self, ranks: &[Rank]) -> u64 {
-        let clock = |&rank: &Rank| self.board().place(rank).clock_ps.load(Ordering::Acquire);
+        let clock = |&rank: &Rank| self.clock_segment().place(rank).clock_ps.load(Ordering::Acquire);
         ranks.iter().map(clock).max().unwrap_or(0)
     }
 
     /// A store to the memory of a rank of the job has been made at this rank's clock: whoever waits there looks again.
     pub fn stored(&self, place: Rank) {
-        let line = self.board().place(place);
+        let line = self.clock_segment().place(place);
         line.stored_ps.fetch_max(self.clock_ps(), Ordering::AcqRel);
-        let running = &self.board().header().running;
+        let running = &self.clock_segment().header().running;
         // ORDER: not a load, which could come before the store that was made; partner: the addition in `await_store`.
         let mut before = line.awaiting.fetch_add(0, Ordering::AcqRel);
         // BOUND: each further turn means that another thread has come to wait or gone, or woken them.
@@ -144,9 +144,9 @@ impl Participant {
                 }
             }
         }
-        if self.board().header().sleepers.after_post() {
+        if self.clock_segment().header().sleepers.after_post() {
             #[cfg(not(loom))]
-            line.bell.ring();
+            line.doorbell.ring();
         }
     }
 
@@ -158,7 +158,7 @@ impl Participant {
         mut watch: impl FnMut() -> Result<()>,
         expired: impl Fn() -> Error,
     ) -> Result<()> {
-        let line = self.board().place(self.place());
+        let line = self.clock_segment().place(self.place());
         let wall_ns = clock::now_ns();
         // Once it has gone inside it stays there until it is done, however often it is woken.
         let mut inside = None;
@@ -184,7 +184,7 @@ impl Participant {
                 self.look_at_woken();
             }
             let (thread, _) = inside.unwrap_or_default();
-            let thread = &self.board().all_threads(self.place())[thread as usize];
+            let thread = &self.clock_segment().all_threads(self.place())[thread as usize];
             thread.awaits.store(1, Ordering::Relaxed);
             self.rest();
             let woken = self.woken(turn, deadline_ns, &mut watch, &expired);
@@ -192,7 +192,7 @@ impl Participant {
             if let Err(error) = woken {
                 let error = self.blame(error);
                 // It runs again, and says so before it is gone from those who wait.
-                self.board().header().running.fetch_add(1, Ordering::AcqRel);
+                self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
                 self.wait_no_more(turn);
                 break Err(error);
             }
@@ -211,16 +211,16 @@ impl Participant {
         watch: &mut impl FnMut() -> Result<()>,
         expired: &impl Fn() -> Error,
     ) -> Result<()> {
-        let line = self.board().place(self.place());
-        let mut lookout = Watchdog::new();
+        let line = self.clock_segment().place(self.place());
+        let mut watchdog = Watchdog::new();
         let look = || {
-            self.look_out(&mut lookout);
+            self.look_out(&mut watchdog);
             self.check().and_then(|()| watch())
         };
         let waiter = Waiter {
-            patience: self.patience(),
-            bell: &line.bell,
-            sleepers: &self.board().header().sleepers,
+            backoff: self.backoff(),
+            doorbell: &line.doorbell,
+            sleepers: &self.clock_segment().header().sleepers,
             deadline_ns,
         };
         waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
@@ -228,7 +228,7 @@ impl Participant {
 
     /// This thread is not to be woken any more. If it has been, it was counted as running once too often.
     fn wait_no_more(&self, turn: u64) {
-        let line = self.board().place(self.place());
+        let line = self.clock_segment().place(self.place());
         let leaves = |now: u64| (now >> 32 == turn).then(|| now - 1);
         let gone = line.awaiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, leaves);
         if gone.is_err() {

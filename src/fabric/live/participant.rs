@@ -20,18 +20,18 @@ use crate::types::Rank;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Gives all ranks' programs of a posted collective.
-pub type Programs = fn(method: u8, view: &RankView) -> Result<Vec<Plan>>;
+pub type Programs = fn(algorithm: u8, view: &RankView) -> Result<Vec<Plan>>;
 
 /// One rank of the job, shared by all its communicators.
 pub struct Participant {
-    board: Arc<ClockSegment>,
+    clock_segment: Arc<ClockSegment>,
     /// No other seat of this process has it.
     pub(super) number: u64,
     machine: Machine,
     place: Rank,
     pub(super) runner: Mutex<Runner>,
-    pub(super) desk: Mutex<LocalThreads>,
-    patience: Backoff,
+    pub(super) local_threads: Mutex<LocalThreads>,
+    backoff: Backoff,
     /// Looks at the clock since the last call.
     looks: AtomicU32,
     /// Puts so far.
@@ -70,47 +70,52 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Participant {
     /// A new board for a job of so many ranks; the caller is rank 0 of it.
     pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Participant> {
-        let board = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
-        let header = board.header();
+        let clock_segment = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
+        let header = clock_segment.header();
         header.network.store(machine.network.hash(), Ordering::Relaxed);
         header.places.store(ranks, Ordering::Relaxed);
         header.ports.store(machine.network.ports.len() as u32, Ordering::Relaxed);
         // Each rank is there from now on, by a presence that its first thread takes.
         header.running.store(ranks, Ordering::Relaxed);
         for place in 0..ranks {
-            board.all_threads(place)[0].presence.store(PRESENT, Ordering::Relaxed);
-            board.place(place).threads_used.store(1, Ordering::Relaxed);
+            clock_segment.all_threads(place)[0].presence.store(PRESENT, Ordering::Relaxed);
+            clock_segment.place(place).threads_used.store(1, Ordering::Relaxed);
         }
         write_text(&header.spec, &machine.spec);
         header.magic.store(MAGIC, Ordering::Release);
-        Participant::at(board, machine, 0, programs)
+        Participant::at(clock_segment, machine, 0, programs)
     }
 
     /// A seat at the board that rank 0 has founded, for the same machine.
     pub fn join(
-        board: ClockSegment,
+        clock_segment: ClockSegment,
         machine: Machine,
         place: Rank,
         programs: Programs,
     ) -> Result<Participant> {
-        Participant::at(board, machine, place, programs)
+        Participant::at(clock_segment, machine, place, programs)
     }
 
-    fn at(board: ClockSegment, machine: Machine, place: Rank, programs: Programs) -> Result<Participant> {
-        let places = machine.network.places(board.places())?;
-        board.keep(place)?;
-        board.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
-        board.place(place).pid.store(process::pid(), Ordering::Release);
+    fn at(
+        clock_segment: ClockSegment,
+        machine: Machine,
+        place: Rank,
+        programs: Programs,
+    ) -> Result<Participant> {
+        let places = machine.network.places(clock_segment.places())?;
+        clock_segment.keep(place)?;
+        clock_segment.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
+        clock_segment.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
-        let patience = Backoff::for_ranks(board.places() as usize, None);
+        let backoff = Backoff::for_ranks(clock_segment.places() as usize, None);
         Ok(Participant {
-            board: Arc::new(board),
+            clock_segment: Arc::new(clock_segment),
             number: threads::next_number(),
             machine,
             place,
             runner: Mutex::new(runner),
-            desk: Mutex::default(),
-            patience,
+            local_threads: Mutex::default(),
+            backoff,
             looks: AtomicU32::new(0),
             puts: AtomicU64::new(0),
             next_look_ns: AtomicU64::new(0),
@@ -120,11 +125,11 @@ impl Participant {
     }
 
     /// The board.
-    pub fn board(&self) -> &ClockSegment {
-        &self.board
+    pub fn clock_segment(&self) -> &ClockSegment {
+        &self.clock_segment
     }
     pub(super) fn shared_board(&self) -> &Arc<ClockSegment> {
-        &self.board
+        &self.clock_segment
     }
     /// Which rank of the job.
     pub fn place(&self) -> Rank {
@@ -148,13 +153,13 @@ impl Participant {
         self.looks.store(0, Ordering::Relaxed);
     }
     /// How to wait.
-    pub(super) fn patience(&self) -> &Backoff {
-        &self.patience
+    pub(super) fn backoff(&self) -> &Backoff {
+        &self.backoff
     }
 
     /// This rank's clock.
     pub fn clock_ps(&self) -> u64 {
-        self.board.place(self.place).clock_ps.load(Ordering::Acquire)
+        self.clock_segment.place(self.place).clock_ps.load(Ordering::Acquire)
     }
 
     /// The clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
@@ -166,7 +171,7 @@ impl Participant {
             Some(more) => {
                 let cost = LOOK_PS.checked_shl(more.min(8)).unwrap_or(u64::MAX).min(DEAR_LOOK_PS);
                 let dearer = |now_ps: u64| now_ps.saturating_add(cost);
-                let clock = &self.board.place(self.place).clock_ps;
+                let clock = &self.clock_segment.place(self.place).clock_ps;
                 let before = clock.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| Some(dearer(now)));
                 dearer(before.unwrap_or_else(|now_ps| now_ps))
             }
@@ -178,14 +183,14 @@ impl Participant {
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looked_anew();
         let line = self.presence()?;
-        let before = self.board.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
+        let before = self.clock_segment.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
         if let Clock::Paced(dilation) = self.machine.clock
             && at_ps > before
         {
             let due = {
-                let mut desk = lock(&self.desk);
-                desk.pacer.enter(clock::now_ns(), before, dilation);
-                desk.pacer.due(at_ps, dilation)
+                let mut local_threads = lock(&self.local_threads);
+                local_threads.pacer.enter(clock::now_ns(), before, dilation);
+                local_threads.pacer.due(at_ps, dilation)
             };
             // It has declared how long it computes, so it is not away.
             self.go_in(line, None);
@@ -208,18 +213,18 @@ impl Participant {
         let wall_ns = clock::now_ns();
         let line = held.map_or_else(|| self.presence(), Ok)?;
         let (number, entry_ps) = {
-            let mut desk = lock(&self.desk);
-            let number = self.take_ticket(&mut desk, posts.len())?;
+            let mut local_threads = lock(&self.local_threads);
+            let number = self.take_ticket(&mut local_threads, posts.len())?;
             let entry_ps = match (held, at_ps) {
                 (Some(_), Some(at_ps)) => at_ps,
-                _ => self.inside(&mut desk, line, wall_ns, at_ps),
+                _ => self.inside(&mut local_threads, line, wall_ns, at_ps),
             };
             (number, entry_ps)
         };
-        for (post, line) in posts.iter().zip(self.board.posts(self.place, number, posts.len())) {
+        for (post, line) in posts.iter().zip(self.clock_segment.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
         }
-        let ticket = &self.board.tickets(self.place)[number];
+        let ticket = &self.clock_segment.tickets(self.place)[number];
         ticket.turn.fetch_add(1, Ordering::Relaxed);
         ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
         ticket.done.store(0, Ordering::Relaxed);
@@ -243,19 +248,19 @@ impl Participant {
         mut watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<u64> {
-        let ticket = &self.board.tickets(self.place)[waiting.ticket];
+        let ticket = &self.clock_segment.tickets(self.place)[waiting.ticket];
         // ORDER: partner of the store in `Runner::serve`.
         let served = || ticket.state.load(Ordering::Acquire) == SERVED;
         if !served() {
             let waiter = Waiter {
-                patience: &self.patience,
-                bell: &self.board.place(self.place).bell,
-                sleepers: &self.board.header().sleepers,
+                backoff: &self.backoff,
+                doorbell: &self.clock_segment.place(self.place).doorbell,
+                sleepers: &self.clock_segment.header().sleepers,
                 deadline_ns,
             };
-            let mut lookout = Watchdog::new();
+            let mut watchdog = Watchdog::new();
             let look = || {
-                self.look_out(&mut lookout);
+                self.look_out(&mut watchdog);
                 self.check().and_then(|()| watch())
             };
             let ended = waiter.until(served, look, expired);
@@ -267,7 +272,7 @@ impl Participant {
         }
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
-        lock(&self.desk).taken[waiting.ticket] = false;
+        lock(&self.local_threads).taken[waiting.ticket] = false;
         let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
         self.over(&waiting);
         ended.map(|()| exit_ps)
@@ -276,17 +281,17 @@ impl Participant {
     /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
     /// left waiting for them.
     pub fn abandon(&self, waiting: PendingCall) {
-        let ticket = &self.board.tickets(self.place)[waiting.ticket];
-        let header = self.board.header();
+        let ticket = &self.clock_segment.tickets(self.place)[waiting.ticket];
+        let header = self.clock_segment.header();
         header.running.fetch_add(1, Ordering::AcqRel);
         let stands =
             ticket.state.compare_exchange(POSTED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if stands {
-            lock(&self.desk).left[waiting.ticket] = true;
+            lock(&self.local_threads).left[waiting.ticket] = true;
         } else {
             header.running.fetch_sub(1, Ordering::AcqRel);
             ticket.state.store(FREE, Ordering::Release);
-            lock(&self.desk).taken[waiting.ticket] = false;
+            lock(&self.local_threads).taken[waiting.ticket] = false;
         }
         self.come_out(waiting.line);
     }
@@ -299,26 +304,26 @@ impl Participant {
         exit_ps: u64,
         watch: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let mut desk = lock(&self.desk);
+        let mut local_threads = lock(&self.local_threads);
         let worked_ns = clock::now_ns().saturating_sub(wall_ns);
         let mut late_ns = 0;
         let mut dilation = 0.0;
         if let Clock::Paced(times) = self.machine.clock {
             dilation = times;
-            let due = desk.pacer.due(exit_ps, dilation).unwrap_or(0);
-            drop(desk);
+            let due = local_threads.pacer.due(exit_ps, dilation).unwrap_or(0);
+            drop(local_threads);
             sleep_until(due, watch)?;
-            desk = lock(&self.desk);
+            local_threads = lock(&self.local_threads);
             late_ns = clock::now_ns().saturating_sub(due);
         }
-        desk.pacer.leave(entry_ps, exit_ps, worked_ns, late_ns, dilation);
+        local_threads.pacer.leave(entry_ps, exit_ps, worked_ns, late_ns, dilation);
         Ok(())
     }
 
     /// The call failed: take the posts back, if the engine has not answered them.
     pub fn withdraw(&self, waiting: PendingCall) {
-        let ticket = &self.board.tickets(self.place)[waiting.ticket];
-        let header = self.board.header();
+        let ticket = &self.clock_segment.tickets(self.place)[waiting.ticket];
+        let header = self.clock_segment.header();
         // It runs before its posts are gone, or the engine could find that nobody does, and see a deadlock.
         header.running.fetch_add(1, Ordering::AcqRel);
         if ticket.state.compare_exchange(POSTED, FREE, Ordering::AcqRel, Ordering::Acquire).is_err() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// One rank's view of its communicator's places.
 pub struct Placement {
-    seat: Arc<Participant>,
+    participant: Arc<Participant>,
     /// Names the communicator among all of the job; the same at all members.
     comm: u64,
     rank: Rank,
@@ -25,7 +25,7 @@ pub struct Placement {
 /// Where the ranks of a communicator stand, as far as they reach each other's memory without being in a call.
 pub struct PlacementView {
     /// This rank's clock.
-    pub seat: Arc<Participant>,
+    pub participant: Arc<Participant>,
     /// Each rank's place on the machine.
     pub places: Arc<[Rank]>,
     /// Each rank's number in the job.
@@ -34,21 +34,25 @@ pub struct PlacementView {
 
 impl Placement {
     /// The same for access without calls; `job`: each rank's number in the job.
-    pub fn standing(&self, job: &[Rank]) -> PlacementView {
-        PlacementView { seat: self.seat.clone(), places: self.places.clone(), job: job.to_vec() }
+    pub fn placement_view(&self, job: &[Rank]) -> PlacementView {
+        PlacementView {
+            participant: self.participant.clone(),
+            places: self.places.clone(),
+            job: job.to_vec(),
+        }
     }
 
     /// The job's first communicator, whose ranks stand where the machine says.
-    pub fn root(seat: Arc<Participant>, nranks: u32) -> Result<Placement> {
-        let rank = seat.place();
-        let places = seat.network().places(nranks)?.into();
-        Ok(Placement::new(seat, 0, rank, places))
+    pub fn root(participant: Arc<Participant>, nranks: u32) -> Result<Placement> {
+        let rank = participant.place();
+        let places = participant.network().places(nranks)?.into();
+        Ok(Placement::new(participant, 0, rank, places))
     }
 
-    fn new(seat: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
-        let shape = seat.network().shape_of(&places);
+    fn new(participant: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
+        let shape = participant.network().shape_of(&places);
         let transfers = vec![[0; 2]; places.len()];
-        Placement { seat, comm, rank, places, shape, transfers, children: 0 }
+        Placement { participant, comm, rank, places, shape, transfers, children: 0 }
     }
 
     /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
@@ -62,12 +66,12 @@ impl Placement {
                 (h ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(31)
             });
         let places = members.iter().map(|&r| self.places[r as usize]).collect();
-        Some(Placement::new(self.seat.clone(), comm, rank, places))
+        Some(Placement::new(self.participant.clone(), comm, rank, places))
     }
 
     /// Whose clock it is.
-    pub fn seat(&self) -> &Arc<Participant> {
-        &self.seat
+    pub fn participant(&self) -> &Arc<Participant> {
+        &self.participant
     }
 
     /// How the ranks are arranged.

@@ -68,8 +68,8 @@ impl ThreadLine {
 impl Participant {
     /// A thread goes into a call, at its rank's clock or at `at_ps`. Tells when.
     pub(super) fn go_in(&self, line: u32, at_ps: Option<u64>) -> u64 {
-        let (place, header) = (self.board().place(self.place()), self.board().header());
-        let line = &self.board().all_threads(self.place())[line as usize];
+        let (place, header) = (self.clock_segment().place(self.place()), self.clock_segment().header());
+        let line = &self.clock_segment().all_threads(self.place())[line as usize];
         // ORDER: partner of the exchanges that count a presence out: exactly one of both sides sees the other.
         let before = line.presence.swap(INSIDE, Ordering::AcqRel);
         if !is_counted(before) {
@@ -86,7 +86,7 @@ impl Participant {
 
     /// Its call is over. By now it is counted as running again.
     pub(super) fn go_out(&self, line: u32) {
-        let line = &self.board().all_threads(self.place())[line as usize];
+        let line = &self.clock_segment().all_threads(self.place())[line as usize];
         line.since_ns.store(clock::now_ns(), Ordering::Relaxed);
         line.presence.store(PRESENT, Ordering::Release);
         self.look_soon();
@@ -94,31 +94,31 @@ impl Participant {
 
     /// The rank leaves for good. Tells how many of its presences were counted until now.
     pub(super) fn go_away(&self) -> u32 {
-        self.board().place(self.place()).left.store(1, Ordering::Release);
+        self.clock_segment().place(self.place()).left.store(1, Ordering::Release);
         self.dismiss(self.place())
     }
 
     /// End all presences of a rank that has left or died; tells how many were counted.
     fn dismiss(&self, place: Rank) -> u32 {
-        let lines = self.board().threads(place).iter();
+        let lines = self.clock_segment().threads(place).iter();
         lines.map(|line| is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) as u32).sum()
     }
 
     /// While waiting: who holds the clock that will not let go?
-    pub(super) fn look_out(&self, lookout: &mut Watchdog) {
+    pub(super) fn look_out(&self, watchdog: &mut Watchdog) {
         self.watch_own();
         let now_ns = clock::now_ns();
-        if now_ns < lookout.next_ns {
+        if now_ns < watchdog.next_ns {
             return;
         }
-        lookout.next_ns = now_ns + A_GLANCE_NS;
-        let runner = self.board().header().runner.load(Ordering::Acquire);
-        for place in 0..self.board().places() {
-            let line = self.board().place(place);
+        watchdog.next_ns = now_ns + A_GLANCE_NS;
+        let runner = self.clock_segment().header().runner.load(Ordering::Acquire);
+        for place in 0..self.clock_segment().places() {
+            let line = self.clock_segment().place(place);
             if line.left.load(Ordering::Acquire) != 0 {
                 continue;
             }
-            let in_call = || self.board().threads(place).iter().any(|thread| thread.now() == INSIDE);
+            let in_call = || self.clock_segment().threads(place).iter().any(|thread| thread.now() == INSIDE);
             if line.died() && (in_call() || runner == place + 1) {
                 self.halt(&self.death(place));
             } else if line.died() {
@@ -127,8 +127,8 @@ impl Participant {
                     self.rest_of(self.dismiss(place));
                 }
             } else if self.machine().grace_ns > 0 {
-                for thread in self.board().threads(place) {
-                    let since_ns = thread.since_ns.load(Ordering::Relaxed).max(lookout.since_ns);
+                for thread in self.clock_segment().threads(place) {
+                    let since_ns = thread.since_ns.load(Ordering::Relaxed).max(watchdog.since_ns);
                     if now_ns.saturating_sub(since_ns) > self.machine().grace_ns
                         && (thread.turns(PRESENT, AWAY) || thread.turns(LEAVING, AWAY))
                     {
@@ -154,7 +154,7 @@ impl Participant {
 
     /// It may have gone on, so it is counted again.
     pub(super) fn count_unblocked(&self, line: &ThreadLine) {
-        let running = &self.board().header().running;
+        let running = &self.clock_segment().header().running;
         running.fetch_add(1, Ordering::AcqRel);
         if !line.turns(BLOCKED, PRESENT) {
             // It has counted itself in.
@@ -167,7 +167,7 @@ impl Participant {
         Error::remote(format!(
             "rank {place} (pid {}) died, and the clock of the declared machine cannot go on without it; abort the \
              communicators on it and make new ones among the survivors",
-            self.board().place(place).pid.load(Ordering::Relaxed)
+            self.clock_segment().place(place).pid.load(Ordering::Relaxed)
         ))
     }
 }

@@ -14,8 +14,8 @@ use crate::types::Rank;
 const NAMED: usize = 4;
 
 /// A rank, and which of its threads where it has several.
-fn who(board: &ClockSegment, place: Rank, thread: u32) -> String {
-    let lines = board.threads(place);
+fn who(clock_segment: &ClockSegment, place: Rank, thread: u32) -> String {
+    let lines = clock_segment.threads(place);
     let several = lines.iter().filter(|line| line.now() != NOBODY).count() > 1;
     match lines.get(thread as usize).filter(|line| several && is_watched(line)) {
         Some(line) => format!("rank {place}, thread {},", line.tid.load(Ordering::Relaxed)),
@@ -24,25 +24,27 @@ fn who(board: &ClockSegment, place: Rank, thread: u32) -> String {
 }
 
 /// What every waiting rank waits for. Ranks are those of the job's first communicator.
-pub(super) fn deadlock(board: &ClockSegment) -> String {
+pub(super) fn deadlock(clock_segment: &ClockSegment) -> String {
     let mut waits: Vec<(Rank, u32, Post)> = Vec::new();
-    for place in 0..board.places() {
-        for (number, ticket) in board.used_tickets(place).iter().enumerate() {
+    for place in 0..clock_segment.places() {
+        for (number, ticket) in clock_segment.used_tickets(place).iter().enumerate() {
             if ticket.state.load(Ordering::Acquire) != POSTED {
                 continue;
             }
             let count = ticket.posts.load(Ordering::Relaxed) as usize;
-            let open =
-                board.posts(place, number, count).iter().filter(|l| l.stage.load(Ordering::Relaxed) == 0);
+            let open = clock_segment
+                .posts(place, number, count)
+                .iter()
+                .filter(|l| l.stage.load(Ordering::Relaxed) == 0);
             let thread = ticket.thread.load(Ordering::Relaxed);
             waits.extend(open.filter_map(|line| Some((place, thread, Post::read(line)?))).take(1));
         }
     }
     let has_posted = |comm: u64, key: u64, member: u32| {
-        (0..board.places()).any(|place| {
-            board.used_tickets(place).iter().enumerate().any(|(number, ticket)| {
+        (0..clock_segment.places()).any(|place| {
+            clock_segment.used_tickets(place).iter().enumerate().any(|(number, ticket)| {
                 ticket.state.load(Ordering::Acquire) == POSTED
-                    && board
+                    && clock_segment
                         .posts(place, number, ticket.posts.load(Ordering::Relaxed) as usize)
                         .iter()
                         .filter_map(Post::read)
@@ -50,16 +52,19 @@ pub(super) fn deadlock(board: &ClockSegment) -> String {
             })
         })
     };
-    let awaiting = (0..board.places()).filter(|&place| board.awaits(place)).flat_map(|place| {
-        let lines = (0..).zip(board.threads(place));
-        let threads: Vec<u32> =
-            lines.filter(|(_, line)| line.awaits.load(Ordering::Relaxed) != 0).map(|(at, _)| at).collect();
-        threads.into_iter().map(move |thread| who(board, place, thread))
-    });
+    let awaiting =
+        (0..clock_segment.places()).filter(|&place| clock_segment.awaits(place)).flat_map(|place| {
+            let lines = (0..).zip(clock_segment.threads(place));
+            let threads: Vec<u32> = lines
+                .filter(|(_, line)| line.awaits.load(Ordering::Relaxed) != 0)
+                .map(|(at, _)| at)
+                .collect();
+            threads.into_iter().map(move |thread| who(clock_segment, place, thread))
+        });
     let awaiting: Vec<String> =
         awaiting.map(|who| format!("{who} waits for a signal or another store that nobody makes")).collect();
     let texts = waits.iter().take(NAMED).map(|&(place, thread, post)| {
-        let who = who(board, place, thread);
+        let who = who(clock_segment, place, thread);
         let awaited = match post.spec.what {
             What::Put { .. } | What::Pause => return format!("{who} in a {}", post.spec),
             What::Transfer { from, to } => vec![if post.member == 0 { to } else { from }],
@@ -85,8 +90,8 @@ pub(super) fn deadlock(board: &ClockSegment) -> String {
     if unnamed > 0 {
         text += &format!("; and {unnamed} more wait");
     }
-    let left: Vec<String> = (0..board.places())
-        .filter(|&place| board.place(place).left.load(Ordering::Acquire) != 0)
+    let left: Vec<String> = (0..clock_segment.places())
+        .filter(|&place| clock_segment.place(place).left.load(Ordering::Acquire) != 0)
         .take(NAMED)
         .map(|place| format!("rank {place}"))
         .collect();
@@ -97,9 +102,9 @@ pub(super) fn deadlock(board: &ClockSegment) -> String {
 }
 
 /// Why a rank, or one of its threads, holds the clock.
-fn holds(board: &ClockSegment, place: Rank) -> Option<String> {
+fn holds(clock_segment: &ClockSegment, place: Rank) -> Option<String> {
     let served = |ticket: &Ticket| ticket.state.load(Ordering::Acquire) == SERVED;
-    let lines = (0..).zip(board.threads(place));
+    let lines = (0..).zip(clock_segment.threads(place));
     let in_program = |(thread, line): (u32, &ThreadLine)| {
         let state = line.now();
         let since = match state {
@@ -107,14 +112,14 @@ fn holds(board: &ClockSegment, place: Rank) -> Option<String> {
             state if is_counted(state) => "",
             _ => return None,
         };
-        let who = who(board, place, thread);
+        let who = who(clock_segment, place, thread);
         let thread = who.split_once(", ").map_or(String::new(), |(_, thread)| format!(", by its {thread}"));
         Some(format!("is in its own program{since}{}", thread.trim_end_matches(',')))
     };
-    if board.header().runner.load(Ordering::Acquire) == place + 1 {
+    if clock_segment.header().runner.load(Ordering::Acquire) == place + 1 {
         return Some("runs the engine".into());
     }
-    if board.used_tickets(place).iter().any(served) {
+    if clock_segment.used_tickets(place).iter().any(served) {
         return Some("has not come back from its call".into());
     }
     lines.filter_map(in_program).next()
@@ -123,13 +128,13 @@ fn holds(board: &ClockSegment, place: Rank) -> Option<String> {
 impl Participant {
     /// The clock stands because of these ranks: each with PID and state. Those that are stopped come first, and alone.
     fn holders(&self) -> Vec<String> {
-        let board = self.board();
+        let clock_segment = self.clock_segment();
         let (mut stopped, mut others) = (Vec::new(), Vec::new());
-        let there = |&place: &Rank| board.place(place).left.load(Ordering::Acquire) == 0;
-        for place in (0..board.places()).filter(there) {
-            let pid = board.place(place).pid.load(Ordering::Relaxed);
+        let there = |&place: &Rank| clock_segment.place(place).left.load(Ordering::Acquire) == 0;
+        for place in (0..clock_segment.places()).filter(there) {
+            let pid = clock_segment.place(place).pid.load(Ordering::Relaxed);
             let state = process::state(pid).unwrap_or("not visible from here");
-            let why = holds(board, place);
+            let why = holds(clock_segment, place);
             if state.starts_with("stopped") {
                 let why = why.unwrap_or_else(|| "is in a call".into());
                 stopped.push(format!("rank {place} (pid {pid}, {state}) {why}"));
@@ -164,9 +169,9 @@ impl Participant {
         if !matches!(error.code, Code::Timeout | Code::RemoteError) || self.check().is_err() {
             return error;
         }
-        let board = self.board();
+        let clock_segment = self.clock_segment();
         let why = |place: Rank| {
-            let line = board.place(place);
+            let line = clock_segment.place(place);
             let named = format!("rank {place} (pid {}", line.pid.load(Ordering::Relaxed));
             let state = process::state(line.pid.load(Ordering::Relaxed));
             if line.left.load(Ordering::Acquire) != 0 {
@@ -179,7 +184,7 @@ impl Participant {
                 None
             }
         };
-        let texts: Vec<String> = (0..board.places()).filter_map(why).take(NAMED).collect();
+        let texts: Vec<String> = (0..clock_segment.places()).filter_map(why).take(NAMED).collect();
         match texts.is_empty() {
             true => error,
             false => Error::new(error.code, format!("{}; {}", error.message, texts.join(", "))),

@@ -103,12 +103,12 @@ impl Runner {
         let plans = match spec.what {
             What::Transfer { .. } | What::Put { .. } | What::Meeting => transfer_plans(),
             What::Pause => pause_plans(),
-            What::Collective { collective, root, method } => {
-                let key = (collective, root, method, members, view.shape);
+            What::Collective { collective, root, algorithm } => {
+                let key = (collective, root, algorithm, members, view.shape);
                 match self.plans.get(&key) {
                     Some(plans) => plans.clone(),
                     None => {
-                        let plans: Arc<[Plan]> = (self.programs)(method, &view)?.into();
+                        let plans: Arc<[Plan]> = (self.programs)(algorithm, &view)?.into();
                         self.plans.insert(key, plans.clone());
                         plans
                     }
@@ -190,10 +190,13 @@ impl Runner {
             for member in &mut members {
                 if member.entry_ps < boundary_ps {
                     member.entry_ps = boundary_ps;
-                    journal.board.header().late.fetch_add(1, Ordering::Relaxed);
+                    journal.clock_segment.header().late.fetch_add(1, Ordering::Relaxed);
                 }
-                let posts =
-                    journal.board.posts(member.rank, member.ticket as usize, member.post as usize + 1);
+                let posts = journal.clock_segment.posts(
+                    member.rank,
+                    member.ticket as usize,
+                    member.post as usize + 1,
+                );
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
             }
             let logged = Logged { spec: spec.words(), members };
@@ -229,7 +232,7 @@ impl Runner {
             let stuck = || Error::internal("the engine stopped with calls under way");
             return Err(known.world.deadlock().unwrap_or_else(stuck));
         } else {
-            journal.board.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
+            journal.clock_segment.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
             journal.set_handled(horizon_ps);
             known.handled_ps = horizon_ps;
             self.world = Some(known);
@@ -259,22 +262,23 @@ fn parts(call: &Gathered) -> (CallSpec, Vec<LoggedMember>) {
 
 /// The calls of which all members have posted their part, first those that begin first.
 fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
-    let board = journal.board;
+    let clock_segment = journal.clock_segment;
     let mut calls: HashMap<(u64, u64), Gathered> = HashMap::new();
-    for place in 0..board.places() {
-        for (ticket, line) in (0..).zip(board.used_tickets(place)) {
+    for place in 0..clock_segment.places() {
+        for (ticket, line) in (0..).zip(clock_segment.used_tickets(place)) {
             // ORDER: partner of the store in `Seat::enter`.
             if !matches!(line.state.load(Ordering::Acquire), POSTED | ABANDONED) {
                 continue;
             }
             let count = line.posts.load(Ordering::Relaxed) as usize;
             let turn = line.turn.load(Ordering::Relaxed) & TURNS;
-            for (index, post) in (0..).zip(board.posts(place, ticket as usize, count)) {
+            for (index, post) in (0..).zip(clock_segment.posts(place, ticket as usize, count)) {
                 if post.stage.load(Ordering::Relaxed) != 0 {
                     continue;
                 }
                 let entry_ps = post.entry_ps.load(Ordering::Relaxed);
-                let Some(post) = Post::read(post).filter(|post| post.members <= board.places()) else {
+                let Some(post) = Post::read(post).filter(|post| post.members <= clock_segment.places())
+                else {
                     continue;
                 };
                 let member = LoggedMember { rank: place, ticket, turn, post: index, entry_ps };
@@ -302,15 +306,17 @@ fn gather(journal: &Journal<'_>) -> Vec<Gathered> {
 /// A ticket that was withdrawn while the engine had its call is taken anew only after this run of the engine, and with
 /// another turn: see `Seat::withdraw`.
 fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u64> {
-    let board = journal.board;
+    let clock_segment = journal.clock_segment;
     let LoggedMember { rank: place, ticket: number, post, .. } = *member;
-    let ticket = &board.tickets(place)[number as usize];
+    let ticket = &clock_segment.tickets(place)[number as usize];
     trace(journal, &[place as u64, exit_ps]);
     let state = ticket.state.load(Ordering::Acquire);
     if !matches!(state, POSTED | ABANDONED) || ticket.turn.load(Ordering::Relaxed) & TURNS != member.turn {
         return None;
     }
-    board.posts(place, number as usize, post as usize + 1)[post as usize].stage.store(2, Ordering::Relaxed);
+    clock_segment.posts(place, number as usize, post as usize + 1)[post as usize]
+        .stage
+        .store(2, Ordering::Relaxed);
     let exit_ps = ticket.exit_ps.fetch_max(exit_ps, Ordering::Relaxed).max(exit_ps);
     if ticket.done.fetch_add(1, Ordering::Relaxed) + 1 < ticket.posts.load(Ordering::Relaxed) {
         return None;
@@ -325,8 +331,8 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
     if given_back(state) {
         return None;
     }
-    board.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
-    let header = board.header();
+    clock_segment.place(place).clock_ps.fetch_max(exit_ps, Ordering::AcqRel);
+    let header = clock_segment.header();
     header.reached_ps.fetch_max(exit_ps, Ordering::AcqRel);
     // It runs before it can know, or it might post again before it is counted.
     header.running.fetch_add(1, Ordering::AcqRel);
@@ -342,7 +348,7 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
 }
 
 fn note_call(journal: &Journal<'_>, call: &Gathered) {
-    journal.board.header().calls.fetch_add(1, Ordering::Relaxed);
+    journal.clock_segment.header().calls.fetch_add(1, Ordering::Relaxed);
     let (spec, members) = parts(call);
     trace(journal, &[call.comm, call.key]);
     trace(journal, &spec.words());
@@ -351,7 +357,7 @@ fn note_call(journal: &Journal<'_>, call: &Gathered) {
 
 /// Take words into the hash of all that has happened.
 fn trace(journal: &Journal<'_>, words: &[u64]) {
-    let hash = &journal.board.header().trace;
+    let hash = &journal.clock_segment.header().trace;
     let mix = |h: u64, word: &u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     hash.store(words.iter().fold(hash.load(Ordering::Relaxed), mix), Ordering::Relaxed);
 }

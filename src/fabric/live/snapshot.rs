@@ -47,10 +47,10 @@ const LOOKS: u32 = 1000;
 
 impl Snapshot {
     /// Look at a board.
-    pub fn of(board: &ClockSegment) -> Snapshot {
-        let (header, journal) = (board.header(), Journal::new(board));
+    pub fn of(clock_segment: &ClockSegment) -> Snapshot {
+        let (header, journal) = (clock_segment.header(), Journal::new(clock_segment));
         let clock = |place| {
-            let line = board.place(place);
+            let line = clock_segment.place(place);
             RankClock {
                 clock_ps: line.clock_ps.load(Ordering::Acquire),
                 pid: line.pid.load(Ordering::Acquire),
@@ -65,7 +65,7 @@ impl Snapshot {
             network: header.network.load(Ordering::Relaxed),
             under_way: journal.len() > 0,
             ports,
-            clocks: (0..board.places()).map(clock).collect(),
+            clocks: (0..clock_segment.places()).map(clock).collect(),
             calls: header.calls.load(Ordering::Acquire),
             late: header.late.load(Ordering::Acquire),
             halted: halted.then(|| read_text(&header.sentence)),
@@ -83,7 +83,7 @@ impl Snapshot {
 
 /// All ports of one moment, unless ranks run the engine so often that no look falls between.
 fn settled_ports(journal: &Journal<'_>) -> Vec<PortState> {
-    let at = || (journal.epoch(), journal.board.header().runner.load(Ordering::Acquire));
+    let at = || (journal.epoch(), journal.clock_segment.header().runner.load(Ordering::Acquire));
     let mut ports = Vec::new();
     for _ in 0..LOOKS {
         let before = at();
@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn a_glance_tells_what_the_ranks_wrote() {
-        let board = ClockSegment::create(3, 2).unwrap();
-        write_text(&board.header().spec, "dgx-h100:nodes=2");
+        let clock_segment = ClockSegment::create(3, 2).unwrap();
+        write_text(&clock_segment.header().spec, "dgx-h100:nodes=2");
         for (place, (clock_ps, left)) in [(700, 0), (900, 0), (5000, 1)].into_iter().enumerate() {
-            let line = board.place(place as u32);
+            let line = clock_segment.place(place as u32);
             line.pid.store(1, Ordering::Relaxed);
             line.clock_ps.store(clock_ps, Ordering::Relaxed);
             line.left.store(left, Ordering::Relaxed);
@@ -114,18 +114,18 @@ mod tests {
         let counters =
             PortCounters { bytes: 64, messages: 2, busy_ps: 300, queue_high: 1, ..PortCounters::default() };
         let ports = [PortState { free_ps: 800, counters }, PortState::default()];
-        Journal::new(&board).begin(&ports);
-        let seen = Snapshot::of(&board);
+        Journal::new(&clock_segment).begin(&ports);
+        let seen = Snapshot::of(&clock_segment);
         assert_eq!((seen.spec.as_str(), seen.span_ps()), ("dgx-h100:nodes=2", (700, 900)));
         assert_eq!(
             seen.ports.iter().map(|port| port.counters).collect::<Vec<_>>(),
             [counters, PortCounters::default()]
         );
         assert!(!seen.under_way && seen.halted.is_none());
-        board.header().logged.store(7, Ordering::Relaxed);
-        board.header().deadlock.store(1, Ordering::Relaxed);
-        write_text(&board.header().sentence, "deadlock");
-        let seen = Snapshot::of(&board);
+        clock_segment.header().logged.store(7, Ordering::Relaxed);
+        clock_segment.header().deadlock.store(1, Ordering::Relaxed);
+        write_text(&clock_segment.header().sentence, "deadlock");
+        let seen = Snapshot::of(&clock_segment);
         assert!(seen.under_way && seen.halted.as_deref() == Some("deadlock"));
     }
 }

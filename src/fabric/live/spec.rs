@@ -17,7 +17,7 @@ pub enum What {
         /// Its root.
         root: Rank,
         /// Its method, by its index in the registry.
-        method: u8,
+        algorithm: u8,
     },
     /// A transfer from one rank of the communicator to another.
     Transfer {
@@ -78,16 +78,16 @@ const PAUSE: u64 = 1 << 60;
 
 impl CallSpec {
     /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
-    pub fn of(view: &RankView, method: u8, [count, size]: [u64; 2]) -> CallSpec {
-        let what = What::Collective { collective: view.collective, root: view.root, method };
+    pub fn of(view: &RankView, algorithm: u8, [count, size]: [u64; 2]) -> CallSpec {
+        let what = What::Collective { collective: view.collective, root: view.root, algorithm };
         CallSpec { what, count, size, kind: 0 }
     }
 
     /// As words.
     pub(super) fn words(&self) -> [u64; 4] {
         let what = match self.what {
-            What::Collective { collective, root, method } => {
-                collective as u64 | (method as u64) << 8 | (root as u64) << 16
+            What::Collective { collective, root, algorithm } => {
+                collective as u64 | (algorithm as u64) << 8 | (root as u64) << 16
             }
             What::Transfer { from, to } => TRANSFER | from as u64 | (to as u64) << 24,
             What::Put { from, to } => PUT | from as u64 | (to as u64) << 24,
@@ -112,7 +112,7 @@ impl CallSpec {
             What::Collective {
                 collective: Collective::from_c((what & 0xff) as i32)?,
                 root: (what >> 16 & 0xff_ffff) as Rank,
-                method: (what >> 8 & 0xff) as u8,
+                algorithm: (what >> 8 & 0xff) as u8,
             }
         };
         Some(CallSpec { what, count, size, kind })

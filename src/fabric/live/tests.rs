@@ -15,7 +15,7 @@ fn no_programs(_: u8, _: &RankView) -> Result<Vec<Plan>> {
 }
 
 /// Seats of so many ranks, each with a mapping and a runner of its own, as in processes.
-fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
+fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
     let machine = Machine {
         network: Arc::new(open(fabric).unwrap()),
         spec: fabric.to_owned(),
@@ -24,7 +24,7 @@ fn seats(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
     };
     let first = Participant::found(machine.clone(), n, no_programs).unwrap();
     let ports = machine.network.ports.len() as u32;
-    let file = || first.board().file().try_clone().unwrap();
+    let file = || first.clock_segment().file().try_clone().unwrap();
     let others: Vec<Participant> = (1..n)
         .map(|place| {
             Participant::join(
@@ -46,14 +46,19 @@ fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
 }
 
 /// Post and wait; tells the exit.
-fn pass(seat: &Participant, post: Post) -> Result<u64> {
-    leave(seat, seat.enter(&[post], None)?)
+fn pass(participant: &Participant, post: Post) -> Result<u64> {
+    leave(participant, participant.enter(&[post], None)?)
 }
 
 /// Wait. The deadline only turns a hang into a failure.
-fn leave(seat: &Participant, waiting: PendingCall) -> Result<u64> {
+fn leave(participant: &Participant, waiting: PendingCall) -> Result<u64> {
     let deadline_ns = clock::now_ns() + 60_000_000_000;
-    seat.leave(waiting, deadline_ns, || Ok(()), || Error::timeout(format!("rank {} hangs", seat.place())))
+    participant.leave(
+        waiting,
+        deadline_ns,
+        || Ok(()),
+        || Error::timeout(format!("rank {} hangs", participant.place())),
+    )
 }
 
 fn until(ready: impl Fn() -> bool) {
@@ -63,40 +68,40 @@ fn until(ready: impl Fn() -> bool) {
     }
 }
 
-fn presence(seat: &Participant, place: Rank) -> u32 {
-    seat.board().threads(place)[0].presence.load(Ordering::Acquire)
+fn presence(participant: &Participant, place: Rank) -> u32 {
+    participant.clock_segment().threads(place)[0].presence.load(Ordering::Acquire)
 }
 
 #[test]
 fn a_rank_that_stays_away_does_not_hold_the_others_and_enters_late() {
-    let seats = seats("dgx-h100", 3, 1_000_000);
+    let participants = participants("dgx-h100", 3, 1_000_000);
     std::thread::scope(|scope| {
         // Ranks 0 and 1 wait for the clock, which rank 2 holds, until they count it out.
-        let exit = scope.spawn(|| pass(&seats[0], half(true, 0, 1, 1, 1 << 20)).unwrap());
-        let other = pass(&seats[1], half(false, 0, 1, 1, 1 << 20)).unwrap().max(exit.join().unwrap());
-        assert_eq!(presence(&seats[0], 2), AWAY);
-        assert_eq!(seats[2].clock_ps(), 0);
-        let alone_ps = seats[0].estimate(&[(half(true, 2, 0, 2, 64).spec, vec![2, 0])]).unwrap();
-        let back = scope.spawn(|| pass(&seats[2], half(true, 2, 0, 2, 64)).unwrap());
-        pass(&seats[0], half(false, 2, 0, 2, 64)).unwrap();
+        let exit = scope.spawn(|| pass(&participants[0], half(true, 0, 1, 1, 1 << 20)).unwrap());
+        let other = pass(&participants[1], half(false, 0, 1, 1, 1 << 20)).unwrap().max(exit.join().unwrap());
+        assert_eq!(presence(&participants[0], 2), AWAY);
+        assert_eq!(participants[2].clock_ps(), 0);
+        let alone_ps = participants[0].estimate(&[(half(true, 2, 0, 2, 64).spec, vec![2, 0])]).unwrap();
+        let back = scope.spawn(|| pass(&participants[2], half(true, 2, 0, 2, 64)).unwrap());
+        pass(&participants[0], half(false, 2, 0, 2, 64)).unwrap();
         let back = back.join().unwrap();
         assert!((other..=other + alone_ps).contains(&back), "it is back at {back}, they were at {other}");
-        assert_eq!(seats[0].account().late, 1);
-        assert!(matches!(presence(&seats[0], 2), PRESENT | LEAVING));
+        assert_eq!(participants[0].clock_stats().late, 1);
+        assert!(matches!(presence(&participants[0], 2), PRESENT | LEAVING));
     });
-    let header = seats[0].board().header();
-    let away = (0..3).filter(|&place| presence(&seats[0], place) == AWAY).count() as u32;
+    let header = participants[0].clock_segment().header();
+    let away = (0..3).filter(|&place| presence(&participants[0], place) == AWAY).count() as u32;
     assert_eq!(header.running.load(Ordering::Acquire) + away, 3);
 }
 
 #[test]
 fn who_waits_for_a_rank_that_is_away_is_not_in_a_deadlock_before_it_has_left() {
-    let mut seats = seats("dgx-h100", 2, 1_000_000);
-    let late = seats.pop().unwrap();
+    let mut participants = participants("dgx-h100", 2, 1_000_000);
+    let late = participants.pop().unwrap();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| {
-            pass(&seats[0], half(true, 0, 1, 1, 64)).unwrap();
-            pass(&seats[0], half(true, 0, 1, 2, 64)).unwrap_err()
+            pass(&participants[0], half(true, 0, 1, 1, 64)).unwrap();
+            pass(&participants[0], half(true, 0, 1, 2, 64)).unwrap_err()
         });
         until(|| presence(&late, 1) == AWAY);
         pass(&late, half(false, 0, 1, 1, 64)).unwrap();
@@ -110,15 +115,15 @@ fn who_waits_for_a_rank_that_is_away_is_not_in_a_deadlock_before_it_has_left() {
 
 #[test]
 fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_next_call() {
-    let seats: [Participant; 4] = seats("dgx-h100", 4, 0).try_into().ok().unwrap();
-    let [zero, one, two, three] = seats;
+    let participants: [Participant; 4] = participants("dgx-h100", 4, 0).try_into().ok().unwrap();
+    let [zero, one, two, three] = participants;
     let (long, short) = (1 << 30, 64);
     // A long transfer 0 -> 1, and a short one 2 -> 3 after which the engine stops.
     let given_up = zero.enter(&[half(true, 0, 1, 1, long)], None).unwrap();
     let to_end = one.enter(&[half(false, 0, 1, 1, long)], None).unwrap();
     let sent = two.enter(&[half(true, 2, 3, 2, short)], None).unwrap();
     let received = three.enter(&[half(false, 2, 3, 2, short)], None).unwrap();
-    assert!(zero.board().header().logged.load(Ordering::Acquire) > 0, "the long one is under way");
+    assert!(zero.clock_segment().header().logged.load(Ordering::Acquire) > 0, "the long one is under way");
     leave(&two, sent).unwrap();
     leave(&three, received).unwrap();
     zero.withdraw(given_up);
@@ -128,37 +133,45 @@ fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_ne
     let received = three.enter(&[half(false, 2, 3, 4, long * 2)], None).unwrap();
     let long_end = leave(&one, to_end).unwrap();
     assert!(long_end > 1_000_000_000, "{long_end} is too early for a gigabyte");
-    assert_eq!(zero.board().tickets(0)[0].state.load(Ordering::Acquire), POSTED, "nobody has received that");
+    assert_eq!(
+        zero.clock_segment().tickets(0)[0].state.load(Ordering::Acquire),
+        POSTED,
+        "nobody has received that"
+    );
     zero.withdraw(again);
     two.withdraw(sent);
     three.withdraw(received);
-    assert_eq!(zero.board().header().running.load(Ordering::Acquire), 4, "all are in their own programs");
+    assert_eq!(
+        zero.clock_segment().header().running.load(Ordering::Acquire),
+        4,
+        "all are in their own programs"
+    );
 }
 
 #[test]
 fn an_engine_that_panics_fails_all_and_lets_go() {
-    let seats = seats("dgx-h100", 2, 0);
-    let what = What::Collective { collective: Collective::AllReduce, root: 0, method: 0 };
+    let participants = participants("dgx-h100", 2, 0);
+    let what = What::Collective { collective: Collective::AllReduce, root: 0, algorithm: 0 };
     let spec = CallSpec { what, count: 1, size: 1, kind: 0 };
     let post = |member| Post { comm: 0, key: 1, spec, member, members: 2 };
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| pass(&seats[1], post(1)).unwrap_err());
-        let errors = [pass(&seats[0], post(0)).unwrap_err(), other.join().unwrap()];
+        let other = scope.spawn(|| pass(&participants[1], post(1)).unwrap_err());
+        let errors = [pass(&participants[0], post(0)).unwrap_err(), other.join().unwrap()];
         assert!(errors.iter().all(|e| e.message.contains("panicked")), "{errors:?}");
     });
-    assert_eq!(seats[0].board().header().runner.load(Ordering::Acquire), 0);
-    assert!(seats[0].enter(&[post(0)], None).is_err());
+    assert_eq!(participants[0].clock_segment().header().runner.load(Ordering::Acquire), 0);
+    assert!(participants[0].enter(&[post(0)], None).is_err());
 }
 
 #[test]
 fn more_calls_than_the_log_holds_are_priced_all_the_same() {
     // 128 x 127 transfers in one go are more than 2^17 words.
     let n = 128;
-    let seats = seats("dgx-h100:nodes=16", n, 0);
-    let waiting: Vec<_> = seats
+    let participants = participants("dgx-h100:nodes=16", n, 0);
+    let waiting: Vec<_> = participants
         .iter()
-        .map(|seat| {
-            let me = seat.place();
+        .map(|participant| {
+            let me = participant.place();
             let others = (0..n).filter(|&peer| peer != me);
             let posts: Vec<Post> = others
                 .flat_map(|peer| {
@@ -166,28 +179,29 @@ fn more_calls_than_the_log_holds_are_priced_all_the_same() {
                     [half(true, me, peer, key(me, peer), 8), half(false, peer, me, key(peer, me), 8)]
                 })
                 .collect();
-            seat.enter(&posts, None).unwrap()
+            participant.enter(&posts, None).unwrap()
         })
         .collect();
-    for (seat, waiting) in seats.iter().zip(waiting) {
-        assert!(leave(seat, waiting).unwrap() > 0);
+    for (participant, waiting) in participants.iter().zip(waiting) {
+        assert!(leave(participant, waiting).unwrap() > 0);
     }
-    assert_eq!(seats[0].board().header().logged.load(Ordering::Acquire), 0);
-    assert_eq!(seats[0].account().calls, 128 * 127);
+    assert_eq!(participants[0].clock_segment().header().logged.load(Ordering::Acquire), 0);
+    assert_eq!(participants[0].clock_stats().calls, 128 * 127);
 }
 
 /// Ranks that pass to and fro in pairs and in a ring, with a nap now and then; the trace, and the entries that were late.
 fn hubbub(nap: u64) -> (u64, u64) {
     let n = 4;
-    let seats = seats("t3000", n, 0);
+    let participants = participants("t3000", n, 0);
     let random = AtomicU64::new(nap);
-    let ports = seats[0].network().ports.len() as u32;
-    let board = ClockSegment::open(seats[0].board().file().try_clone().unwrap(), n, ports).unwrap();
+    let ports = participants[0].network().ports.len() as u32;
+    let clock_segment =
+        ClockSegment::open(participants[0].clock_segment().file().try_clone().unwrap(), n, ports).unwrap();
     std::thread::scope(|scope| {
-        for seat in seats {
+        for participant in participants {
             let random = &random;
             scope.spawn(move || {
-                let me = seat.place();
+                let me = participant.place();
                 for k in 0..2000u64 {
                     if random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) >> 57 == 0 {
                         clock::sleep_until(clock::now_ns() + nap);
@@ -195,13 +209,13 @@ fn hubbub(nap: u64) -> (u64, u64) {
                     let bytes = 64 << (8 * (me / 2));
                     let peer = me ^ 1;
                     let post = half(me < peer, me.min(peer), me.max(peer), k * 64 + (me / 2) as u64, bytes);
-                    pass(&seat, post).unwrap();
+                    pass(&participant, post).unwrap();
                     if k % 50 == 0 {
                         let key = |from: Rank| 1 << 40 | k << 8 | from as u64;
                         let (next, last) = ((me + 1) % n, (me + n - 1) % n);
                         let posts = [half(true, me, next, key(me), 9), half(false, last, me, key(last), 9)];
-                        let waiting = seat.enter(&posts, None).unwrap();
-                        leave(&seat, waiting).unwrap();
+                        let waiting = participant.enter(&posts, None).unwrap();
+                        leave(&participant, waiting).unwrap();
                     }
                 }
                 // The seat goes here: a rank that stayed would hold the clock of the others.
@@ -209,9 +223,9 @@ fn hubbub(nap: u64) -> (u64, u64) {
         }
     });
     for place in 0..n {
-        assert!(board.tickets(place).iter().all(|t| t.state.load(Ordering::Acquire) == FREE));
+        assert!(clock_segment.tickets(place).iter().all(|t| t.state.load(Ordering::Acquire) == FREE));
     }
-    let header = board.header();
+    let header = clock_segment.header();
     assert_eq!(header.running.load(Ordering::Acquire), 0);
     (header.trace.load(Ordering::Acquire), header.late.load(Ordering::Acquire))
 }
@@ -232,17 +246,17 @@ fn the_grace_period_is_two_seconds_unless_it_is_said_otherwise() {
 }
 
 /// Two seats, and a transfer between them for which all is there.
-fn a_pair_waits(seats: &[Participant], key: u64) -> [PendingCall; 2] {
-    [true, false].map(|send| seats[!send as usize].enter(&[half(send, 0, 1, key, 64)], None).unwrap())
+fn a_pair_waits(participants: &[Participant], key: u64) -> [PendingCall; 2] {
+    [true, false].map(|send| participants[!send as usize].enter(&[half(send, 0, 1, key, 64)], None).unwrap())
 }
 
 #[test]
 fn a_thread_between_two_calls_holds_the_clock_though_another_of_its_rank_waits() {
-    let seats = seats("dgx-h100", 2, 0);
+    let participants = participants("dgx-h100", 2, 0);
     let gone_on = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (tell, told) = std::sync::mpsc::channel();
-        let (first, gone_on) = (&seats[0], &gone_on);
+        let (first, gone_on) = (&participants[0], &gone_on);
         scope.spawn(move || {
             first.pause_until(0, u64::MAX, || Ok(()), || Error::timeout("")).unwrap();
             tell.send(()).unwrap();
@@ -252,63 +266,65 @@ fn a_thread_between_two_calls_holds_the_clock_though_another_of_its_rank_waits()
             }
         });
         // Rank 1 waits for its message; then only the thread above holds the clock, once in its own program.
-        let receives = scope.spawn(|| pass(&seats[1], half(false, 0, 1, 1, 64)).unwrap());
+        let receives = scope.spawn(|| pass(&participants[1], half(false, 0, 1, 1, 64)).unwrap());
         told.recv().unwrap();
-        let sends = seats[0].enter(&[half(true, 0, 1, 1, 64)], None).unwrap();
+        let sends = participants[0].enter(&[half(true, 0, 1, 1, 64)], None).unwrap();
         clock::sleep_until(clock::now_ns() + 50_000_000);
-        assert_eq!(seats[1].clock_ps(), 0, "a thread of rank 0 is in its own program");
+        assert_eq!(participants[1].clock_ps(), 0, "a thread of rank 0 is in its own program");
         gone_on.store(true, Ordering::Release);
-        leave(&seats[0], sends).unwrap();
+        leave(&participants[0], sends).unwrap();
         assert!(receives.join().unwrap() > 0);
     });
 }
 
 #[test]
 fn a_thread_that_waits_for_another_of_its_process_does_not_hold_the_clock() {
-    let seats = seats("dgx-h100", 2, 0);
+    let participants = participants("dgx-h100", 2, 0);
     for key in 0..20 {
-        for seat in &seats {
-            seat.advance_to(key, || Ok(())).unwrap();
+        for participant in &participants {
+            participant.advance_to(key, || Ok(())).unwrap();
         }
         // This thread has a presence at both, and waits in a join.
         std::thread::scope(|scope| {
             let threads = [true, false].map(|send| {
-                let seat = &seats[!send as usize];
-                scope.spawn(move || pass(seat, half(send, 0, 1, key, 64)).unwrap())
+                let participant = &participants[!send as usize];
+                scope.spawn(move || pass(participant, half(send, 0, 1, key, 64)).unwrap())
             });
             threads.into_iter().for_each(|thread| assert!(thread.join().unwrap() > 0));
         });
     }
     // Both threads have gone, or are going; the rank itself is there.
     for place in 0..2 {
-        assert!(seats[0].board().threads(place).iter().any(|line| is_counted(line.now())));
+        assert!(participants[0].clock_segment().threads(place).iter().any(|line| is_counted(line.now())));
     }
 }
 
 #[test]
 fn a_call_is_taken_back_while_the_rank_that_runs_the_engine_is_stopped() {
-    let seats = seats("dgx-h100", 2, 0);
-    let header = seats[0].board().header();
+    let participants = participants("dgx-h100", 2, 0);
+    let header = participants[0].clock_segment().header();
     header.runner.store(2, Ordering::Release);
-    let waiting = a_pair_waits(&seats, 1);
+    let waiting = a_pair_waits(&participants, 1);
     let soon = clock::now_ns() + 20_000_000;
     let [zero, one] = waiting;
-    let ended = seats[0].leave(zero, soon, || Ok(()), || seats[0].clock_stood(20_000_000)).unwrap_err();
+    let ended =
+        participants[0].leave(zero, soon, || Ok(()), || participants[0].clock_stood(20_000_000)).unwrap_err();
     assert!(ended.message.contains("rank 1 (pid ") && ended.message.contains("runs the engine"), "{ended}");
-    let aborted = seats[1].leave(one, u64::MAX, || Err(Error::remote("aborted")), || Error::timeout("late"));
+    let aborted =
+        participants[1].leave(one, u64::MAX, || Err(Error::remote("aborted")), || Error::timeout("late"));
     assert_eq!(aborted.unwrap_err().message, "aborted");
     // What the engine may still write to is not used again before it has ended.
-    let again = a_pair_waits(&seats, 2);
-    assert_eq!(seats[0].board().tickets(0)[0].state.load(Ordering::Acquire), FREE);
+    let again = a_pair_waits(&participants, 2);
+    assert_eq!(participants[0].clock_segment().tickets(0)[0].state.load(Ordering::Acquire), FREE);
     header.runs.fetch_add(1, Ordering::AcqRel);
     header.runner.store(0, Ordering::Release);
-    seats[0].drive();
-    for (seat, waiting) in seats.iter().zip(again) {
-        assert!(leave(seat, waiting).unwrap() > 0);
+    participants[0].drive();
+    for (participant, waiting) in participants.iter().zip(again) {
+        assert!(leave(participant, waiting).unwrap() > 0);
     }
-    let waiting = a_pair_waits(&seats, 3);
-    assert_ne!(seats[0].board().tickets(0)[0].state.load(Ordering::Acquire), FREE);
-    for (seat, waiting) in seats.iter().zip(waiting) {
-        leave(seat, waiting).unwrap();
+    let waiting = a_pair_waits(&participants, 3);
+    assert_ne!(participants[0].clock_segment().tickets(0)[0].state.load(Ordering::Acquire), FREE);
+    for (participant, waiting) in participants.iter().zip(waiting) {
+        leave(participant, waiting).unwrap();
     }
 }

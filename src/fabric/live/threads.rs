@@ -39,10 +39,10 @@ struct Held {
 struct Own {
     /// The process whose thread it is: a forked child has no part in its parent's presences.
     generation: u32,
-    seat: u64,
+    participant: u64,
     line: u32,
     place: Rank,
-    board: Weak<ClockSegment>,
+    clock_segment: Weak<ClockSegment>,
 }
 
 /// A number that no other seat of this process has.
@@ -57,17 +57,17 @@ pub(super) fn is_known(tid: u32) -> bool {
 }
 
 impl Held {
-    fn line(&self, seat: u64) -> Option<u32> {
-        let borrowed = self.borrowed.iter().rev().find(|(of, _)| *of == seat).map(|(_, line)| *line);
-        borrowed.or_else(|| self.own.iter().find(|own| own.seat == seat).map(|own| own.line))
+    fn line(&self, participant: u64) -> Option<u32> {
+        let borrowed = self.borrowed.iter().rev().find(|(of, _)| *of == participant).map(|(_, line)| *line);
+        borrowed.or_else(|| self.own.iter().find(|own| own.participant == participant).map(|own| own.line))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         for own in self.own.iter().filter(|own| own.generation == fork::generation()) {
-            if let Some(board) = own.board.upgrade() {
-                end(&board, own.place, own.line);
+            if let Some(clock_segment) = own.clock_segment.upgrade() {
+                end(&clock_segment, own.place, own.line);
             }
         }
         if !self.own.is_empty() {
@@ -77,9 +77,9 @@ impl Drop for Held {
 }
 
 /// The thread ends. Its end may wake others that wait in a join, so these are counted until the kernel has let go of it.
-fn end(board: &ClockSegment, place: Rank, line: u32) {
-    let lines = board.all_threads(place);
-    let running = &board.header().running;
+fn end(clock_segment: &ClockSegment, place: Rank, line: u32) {
+    let lines = clock_segment.all_threads(place);
+    let running = &clock_segment.header().running;
     for other in lines.iter().filter(|other| other.now() == BLOCKED && is_watched(other)) {
         running.fetch_add(1, Ordering::AcqRel);
         if !other.turns(BLOCKED, PRESENT) {
@@ -126,8 +126,8 @@ impl Participant {
     fn take_presence(&self) -> Result<u32> {
         let tid = process::tid();
         let line = {
-            let _desk = lock(&self.desk);
-            let lines = self.board().threads(self.place()).iter();
+            let _desk = lock(&self.local_threads);
+            let lines = self.clock_segment().threads(self.place()).iter();
             match lines.enumerate().find(|(_, line)| is_vacant(line)) {
                 Some((number, line)) => {
                     line.tid.store(tid, Ordering::Release);
@@ -139,14 +139,14 @@ impl Participant {
         };
         let own = Own {
             generation: fork::generation(),
-            seat: self.number,
+            participant: self.number,
             line,
             place: self.place(),
-            board: Arc::downgrade(self.shared_board()),
+            clock_segment: Arc::downgrade(self.shared_board()),
         };
         let kept = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
-            held.own.retain(|own| own.board.strong_count() > 0);
+            held.own.retain(|own| own.clock_segment.strong_count() > 0);
             held.own.push(own);
         });
         if kept.is_ok() {
@@ -157,7 +157,7 @@ impl Participant {
 
     /// One presence more, counted as running. The caller holds the desk.
     fn new_line(&self, tid: u32) -> Result<u32> {
-        let lines = self.board().all_threads(self.place());
+        let lines = self.clock_segment().all_threads(self.place());
         let number = lines.iter().position(|line| line.now() == NOBODY).ok_or_else(|| {
             Error::usage(format!(
                 "more than {THREADS} threads of rank {} have called on the declared machine and not ended; let fewer call",
@@ -167,16 +167,16 @@ impl Participant {
         let line = &lines[number];
         line.tid.store(tid, Ordering::Relaxed);
         line.since_ns.store(clock::now_ns(), Ordering::Relaxed);
-        self.board().header().running.fetch_add(1, Ordering::AcqRel);
+        self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
         line.presence.store(PRESENT, Ordering::Release);
-        self.board().place(self.place()).threads_used.fetch_max(number as u32 + 1, Ordering::AcqRel);
+        self.clock_segment().place(self.place()).threads_used.fetch_max(number as u32 + 1, Ordering::AcqRel);
         Ok(number as u32)
     }
 }
 
 /// What threads do at once in the place of one that waits for all of them: each part an activity with a presence of its own.
 struct Errand {
-    seat: Arc<Participant>,
+    participant: Arc<Participant>,
     /// The presence of the thread that waits, and that thread.
     line: u32,
     tid: u32,
@@ -191,33 +191,34 @@ pub struct Activity {
 
 impl Activity {
     /// So many activities of the calling thread, which waits until all of them are over.
-    pub fn several(seat: &Arc<Participant>, count: u32) -> Result<Vec<Activity>> {
-        let line = seat.presence()?;
+    pub fn several(participant: &Arc<Participant>, count: u32) -> Result<Vec<Activity>> {
+        let line = participant.presence()?;
         let mut all = Vec::new();
         {
-            let _desk = lock(&seat.desk);
+            let _desk = lock(&participant.local_threads);
             for _ in 0..count {
-                match seat.new_line(PARKED) {
+                match participant.new_line(PARKED) {
                     Ok(line) => all.push(line),
                     Err(e) => {
-                        all.into_iter().for_each(|line| seat.end_line(line));
+                        all.into_iter().for_each(|line| participant.end_line(line));
                         return Err(e);
                     }
                 }
             }
         }
-        let own = &seat.board().all_threads(seat.place())[line as usize];
+        let own = &participant.clock_segment().all_threads(participant.place())[line as usize];
         let tid = own.tid.swap(PARKED, Ordering::AcqRel);
-        seat.go_in(line, None);
+        participant.go_in(line, None);
         own.presence.store(BLOCKED, Ordering::Release);
-        seat.rest();
-        let errand = Arc::new(Errand { seat: seat.clone(), line, tid, left: AtomicU32::new(count) });
+        participant.rest();
+        let errand =
+            Arc::new(Errand { participant: participant.clone(), line, tid, left: AtomicU32::new(count) });
         Ok(all.into_iter().map(|line| Activity { errand: errand.clone(), line }).collect())
     }
 
     /// Its rank's clock.
     pub fn clock_ps(&self) -> u64 {
-        self.errand.seat.clock_ps()
+        self.errand.participant.clock_ps()
     }
 
     /// Do its part on the calling thread.
@@ -228,7 +229,8 @@ impl Activity {
                 let _ = HELD.try_with(|held| held.borrow_mut().borrowed.pop());
             }
         }
-        let _ = HELD.try_with(|held| held.borrow_mut().borrowed.push((self.errand.seat.number, self.line)));
+        let _ = HELD
+            .try_with(|held| held.borrow_mut().borrowed.push((self.errand.participant.number, self.line)));
         let _back = Back;
         work()
     }
@@ -236,22 +238,22 @@ impl Activity {
 
 impl Drop for Activity {
     fn drop(&mut self) {
-        let Errand { seat, line, tid, left } = &*self.errand;
+        let Errand { participant, line, tid, left } = &*self.errand;
         if left.fetch_sub(1, Ordering::AcqRel) == 1 {
             // The thread that waited goes on, and counts before the last activity does not.
-            let own = &seat.board().all_threads(seat.place())[*line as usize];
+            let own = &participant.clock_segment().all_threads(participant.place())[*line as usize];
             own.since_ns.store(clock::now_ns(), Ordering::Relaxed);
-            seat.count_unblocked(own);
+            participant.count_unblocked(own);
             own.tid.store(*tid, Ordering::Release);
         }
-        seat.end_line(self.line);
+        participant.end_line(self.line);
     }
 }
 
 impl Participant {
     /// A presence that was lent to an activity ends.
     fn end_line(&self, line: u32) {
-        let line = &self.board().all_threads(self.place())[line as usize];
+        let line = &self.clock_segment().all_threads(self.place())[line as usize];
         if is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) {
             self.rest();
         }

@@ -49,7 +49,7 @@ enum Stillness {
 impl Participant {
     /// Nobody runs. Say so for this rank, and if all have, say that it is a deadlock.
     pub(super) fn consider_verdict(&self, now_ns: u64) {
-        let header = self.board().header();
+        let header = self.clock_segment().header();
         let epoch = header.wanted.load(Ordering::Acquire);
         if !self.stuck() {
             return;
@@ -74,16 +74,18 @@ impl Participant {
         if !certain {
             return;
         }
-        self.board().place(self.place()).certificate.store(epoch + 1, Ordering::Release);
-        let there = |&place: &u32| self.board().place(place).left.load(Ordering::Acquire) == 0;
-        let certified = |place| self.board().place(place).certificate.load(Ordering::Acquire) == epoch + 1;
-        if (0..self.board().places()).filter(there).all(certified) {
+        self.clock_segment().place(self.place()).certificate.store(epoch + 1, Ordering::Release);
+        let there = |&place: &u32| self.clock_segment().place(place).left.load(Ordering::Acquire) == 0;
+        let certified =
+            |place| self.clock_segment().place(place).certificate.load(Ordering::Acquire) == epoch + 1;
+        if (0..self.clock_segment().places()).filter(there).all(certified) {
             drop(notes);
             self.as_runner(|| {
                 if header.wanted.load(Ordering::Acquire) == epoch && self.stuck() && self.check().is_ok() {
                     // What the others wait for in vain may be because of a rank that died.
-                    let dead = (0..self.board().places()).find(|&place| self.board().place(place).died());
-                    let why = || Error::usage(report::deadlock(self.board()));
+                    let dead = (0..self.clock_segment().places())
+                        .find(|&place| self.clock_segment().place(place).died());
+                    let why = || Error::usage(report::deadlock(self.clock_segment()));
                     self.halt(&dead.map_or_else(why, |place| self.death(place)));
                 }
             });
@@ -93,29 +95,30 @@ impl Participant {
     /// How long threads that have no presence are waited for; `None`: for ever.
     fn patience_for_strangers(&self) -> Option<u64> {
         let expected = |place| {
-            let line = self.board().place(place);
+            let line = self.clock_segment().place(place);
             line.left.load(Ordering::Acquire) == 0 && line.outside.load(Ordering::Acquire) > 0
         };
         match self.machine().grace_ns {
-            0 if (0..self.board().places()).any(expected) => None,
+            0 if (0..self.clock_segment().places()).any(expected) => None,
             grace_ns => Some(grace_ns.max(GRACE_NS)),
         }
     }
 
     /// Does somebody wait, and nobody is left who could post what is missing?
     fn stuck(&self) -> bool {
-        let board = self.board();
-        let posted =
-            |place| board.used_tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED);
-        let waits = |place| posted(place) || board.awaits(place);
+        let clock_segment = self.clock_segment();
+        let posted = |place| {
+            clock_segment.used_tickets(place).iter().any(|t| t.state.load(Ordering::Acquire) == POSTED)
+        };
+        let waits = |place| posted(place) || clock_segment.awaits(place);
         let away = |place| {
-            board.place(place).left.load(Ordering::Acquire) == 0
-                && board.threads(place).iter().any(|thread| thread.now() == AWAY)
+            clock_segment.place(place).left.load(Ordering::Acquire) == 0
+                && clock_segment.threads(place).iter().any(|thread| thread.now() == AWAY)
         };
         // Who takes its posts back counts as running before it does.
-        (0..board.places()).any(waits)
-            && !(0..board.places()).any(away)
-            && board.header().running.load(Ordering::Acquire) == 0
+        (0..clock_segment.places()).any(waits)
+            && !(0..clock_segment.places()).any(away)
+            && clock_segment.header().running.load(Ordering::Acquire) == 0
     }
 
     /// Can a thread of this rank's process act, though nobody counts as running?
@@ -127,7 +130,7 @@ impl Participant {
                 (seen ^ u64::from(tid) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             Some(())
         };
-        let own = self.board().threads(self.place());
+        let own = self.clock_segment().threads(self.place());
         for line in own.iter().filter(|line| line.now() == BLOCKED && is_watched(line)) {
             let tid = line.tid.load(Ordering::Acquire);
             if process::doing(tid) != Doing::Blocked || note(tid).is_none() {

@@ -79,14 +79,14 @@ fn a_loop_of_equal_calls_is_asked_of_the_engine_only_at_first() {
     let (mut pricer, call) = (Pricer::new(network.clone()), shared(100));
     let mut world = World::new(network.clone());
     let mut ports = world.ports();
-    let mut ledger = LazyPorts::new(ports.clone());
+    let mut lazy_ports = LazyPorts::new(ports.clone());
     let (mut entry_ps, mut outcomes) = (vec![0, 3_000, 1_000, 0], Vec::new());
     for turn in 1..100 {
-        let noted = pricer.price_onto(&call, &PLACES[..4], &entry_ps, &mut ledger).unwrap();
+        let noted = pricer.price_onto(&call, &PLACES[..4], &entry_ps, &mut lazy_ports).unwrap();
         let priced = pricer.price(&call, &PLACES[..4], &entry_ps, &mut ports).unwrap();
         assert_eq!(noted, priced);
         if turn % 33 == 0 {
-            assert_eq!(ledger.ports(), ports);
+            assert_eq!(lazy_ports.ports(), ports);
         }
         world.admit(&call, &PLACES[..4], &entry_ps).unwrap();
         // Now and then everybody pauses, so that all ports are free.

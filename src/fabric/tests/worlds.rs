@@ -224,12 +224,12 @@ proptest! {
             }
             *last_ps = world.boundary_ps().max(*last_ps);
         };
-        for (method, places, count, later, offsets) in wishes {
+        for (algorithm, places, count, later, offsets) in wishes {
             for cut in cuts.by_ref().take(2) {
                 now_ps += cut;
                 take(&mut world, now_ps, &mut exits, &mut last_ps);
             }
-            let call = shared(METHODS[method], places.len() as u32, count);
+            let call = shared(METHODS[algorithm], places.len() as u32, count);
             // As entries take effect; an idle world would take earlier ones, and then the calls were not together.
             let entry_ps: Vec<u64> =
                 places.iter().zip(offsets).map(|(_, offset)| (last_ps + offset + later).max(last_ps)).collect();
@@ -268,8 +268,8 @@ proptest! {
         let (mut pricer, mut world) = (Pricer::new(network.clone()), World::new(network.clone()));
         let mut ports = world.ports();
         // Thrice, so that some of it is remembered.
-        for (method, places, count, later, offsets) in wishes.iter().cycle().take(3 * wishes.len()) {
-            let call = shared(METHODS[*method], places.len() as u32, *count);
+        for (algorithm, places, count, later, offsets) in wishes.iter().cycle().take(3 * wishes.len()) {
+            let call = shared(METHODS[*algorithm], places.len() as u32, *count);
             // No word of when the calls before were done.
             let entry_ps: Vec<u64> = places.iter().zip(offsets).map(|(_, offset)| later + offset).collect();
             let mut resumed = World::resume(network.clone(), ports.clone());

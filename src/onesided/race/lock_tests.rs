@@ -92,8 +92,8 @@ mod threads {
                         };
                         tries += 1;
                         // Every other time it is as patient as it takes, else hardly.
-                        let patience = if tries.is_multiple_of(2) { u32::MAX } else { tries % 7 };
-                        let came = (0..patience).any(|_| {
+                        let backoff = if tries.is_multiple_of(2) { u32::MAX } else { tries % 7 };
+                        let came = (0..backoff).any(|_| {
                             std::thread::yield_now();
                             lock.is_held(number)
                         });

@@ -1,6 +1,6 @@
 //! `PENNY_CHECK=race`: two ranks that write to the same bytes, with nothing that orders the one before the other.
 //!
-//! All ranks keep one ledger (`ledger.rs`) in rank 0's memory, under a lock: every put looks there whether the writers before
+//! All ranks keep one ledger (`clocks.rs`) in rank 0's memory, under a lock: every put looks there whether the writers before
 //! it are known to its own rank; signals and waits, atomic operations, semaphores, collectives and transfers carry the
 //! knowledge on. It is slow, and costs one look at an option where it is not asked for.
 //!
@@ -107,7 +107,7 @@ impl Races {
     /// The same with a deadline of its own. Whoever gives up stands in nobody's way.
     fn locked_by<T>(&self, deadline_ns: u64, body: impl FnOnce(&VectorClocks<Shared<'_>>) -> T) -> Result<T> {
         let t = &*self.transport;
-        let (lock, ledger) = self.words()?.split_at(LOCK);
+        let (lock, clocks) = self.words()?.split_at(LOCK);
         let lock = Lock::new(lock);
         let mut in_line = InLine { transport: t, lock, number: None };
         if !eagerly(|| in_line.comes()) {
@@ -122,14 +122,14 @@ impl Races {
             };
             t.wait_watching(deadline_ns, || in_line.comes(), || t.watch_hope(), expired)?;
         }
-        Ok(body(&VectorClocks::new(Shared(ledger), t.nranks())))
+        Ok(body(&VectorClocks::new(Shared(clocks), t.nranks())))
     }
 
     /// This rank is about to write to a range of a rank's heap.
     fn write(&self, operation: Operation, first: HeapWord, bytes: usize) -> Result<()> {
         let (me, target, start) = (self.transport.rank(), first.rank, first.at);
         let range = start..start.saturating_add(bytes as u64);
-        let Err(other) = self.locked(|ledger| ledger.write(me, operation, target, range))? else {
+        let Err(other) = self.locked(|clocks| clocks.write(me, operation, target, range))? else {
             return Ok(());
         };
         Err(Error::usage(format!(
@@ -144,25 +144,25 @@ impl Races {
 
     /// This rank is about to signal: what it knows goes with it.
     pub(super) fn release(&self, word: HeapWord) -> Result<()> {
-        self.locked(|ledger| ledger.release(self.transport.rank(), word))
+        self.locked(|clocks| clocks.release(self.transport.rank(), word))
     }
 
     /// This rank has seen a word of some rank's memory.
     pub(super) fn acquire(&self, word: HeapWord) -> Result<()> {
-        self.locked(|ledger| ledger.acquire(self.transport.rank(), word))
+        self.locked(|clocks| clocks.acquire(self.transport.rank(), word))
     }
 
     /// This rank enters a collective call.
     pub fn enter(&self, call: u64) -> Result<()> {
-        self.locked(|ledger| ledger.enter(self.transport.rank(), call))
+        self.locked(|clocks| clocks.enter(self.transport.rank(), call))
     }
     /// It leaves it.
     pub fn leave(&self, call: u64) -> Result<()> {
-        self.locked(|ledger| ledger.leave(self.transport.rank(), call))
+        self.locked(|clocks| clocks.leave(self.transport.rank(), call))
     }
     /// It has received something from a rank.
     pub fn hear(&self, from: Rank) -> Result<()> {
-        self.locked(|ledger| ledger.hear(self.transport.rank(), from))
+        self.locked(|clocks| clocks.hear(self.transport.rank(), from))
     }
 }
 

@@ -15,10 +15,10 @@ fn with_ledger(n: u32, work: impl Fn(Rank, &Races) + Sync) {
         let config = Config { timeout_ms: Some(60_000), ..Config::default() };
         let comm = comm::init_rank(n as i32, &id, me as i32, &config).unwrap();
         comm::shmem_init(comm).unwrap();
-        let ledger = comm::shmem_alloc(comm, Races::bytes(n), 64, true).unwrap();
+        let clocks = comm::shmem_alloc(comm, Races::bytes(n), 64, true).unwrap();
         let races = comm::shmem(comm, |heap| {
-            let region = heap.segments().find(|s| s.offset_of(ledger, 1).is_some()).unwrap().clone();
-            let begin = ledger - region.base();
+            let region = heap.segments().find(|s| s.offset_of(clocks, 1).is_some()).unwrap().clone();
+            let begin = clocks - region.base();
             Ok(Races::new(heap.transport().clone(), region, begin))
         })
         .unwrap();

@@ -14,7 +14,7 @@ impl Cells for Plain {
     }
 }
 
-fn ledger(n: u32) -> VectorClocks<Plain> {
+fn clocks(n: u32) -> VectorClocks<Plain> {
     let cells = vec![0; VectorClocks::<Plain>::cells(n as usize)];
     VectorClocks::new(Plain(RefCell::new(cells)), n)
 }
@@ -27,7 +27,7 @@ const PUT: Operation = Operation::Put;
 
 #[test]
 fn two_writers_without_a_signal_between_are_a_race_and_with_one_are_not() {
-    let l = ledger(3);
+    let l = clocks(3);
     assert_eq!(l.write(0, PUT, 2, 100..200), Ok(()));
     let conflict = Conflict { writer: 0, operation: PUT, range: 150..200 };
     assert_eq!(l.write(1, Operation::RemoteCopy, 2, 150..300), Err(conflict.clone()));
@@ -47,7 +47,7 @@ fn two_writers_without_a_signal_between_are_a_race_and_with_one_are_not() {
 
 #[test]
 fn what_is_written_after_the_signal_is_not_ordered_by_it() {
-    let l = ledger(2);
+    let l = clocks(2);
     l.write(0, PUT, 1, 0..8).unwrap();
     l.release(0, word(1, 64));
     l.write(0, PUT, 1, 8..16).unwrap();
@@ -58,7 +58,7 @@ fn what_is_written_after_the_signal_is_not_ordered_by_it() {
 
 #[test]
 fn knowledge_goes_on_through_a_third_rank_and_through_a_word_that_was_put() {
-    let l = ledger(3);
+    let l = clocks(3);
     l.write(0, PUT, 2, 0..8).unwrap();
     l.release(0, word(1, 0));
     l.acquire(1, word(1, 0));
@@ -69,7 +69,7 @@ fn knowledge_goes_on_through_a_third_rank_and_through_a_word_that_was_put() {
 
 #[test]
 fn a_collective_orders_what_was_before_it_and_not_what_came_after() {
-    let l = ledger(2);
+    let l = clocks(2);
     l.write(0, PUT, 1, 0..8).unwrap();
     l.enter(0, 1);
     l.enter(1, 1);
@@ -82,7 +82,7 @@ fn a_collective_orders_what_was_before_it_and_not_what_came_after() {
 
 #[test]
 fn more_words_and_writes_than_fit_lose_races_and_invent_none() {
-    let l = ledger(2);
+    let l = clocks(2);
     for k in 0..3 * WORDS as u64 {
         l.write(0, PUT, 1, 8 * k..8 * k + 8).unwrap();
         l.release(0, word(1, 8 * k));
@@ -119,7 +119,7 @@ proptest! {
     /// Against the definition: every rank has the set of all writes that it knows of, every byte its last one.
     #[test]
     fn a_race_is_found_exactly_where_a_byte_was_last_written_by_somebody_unknown(acts in acts()) {
-        let l = ledger(3);
+        let l = clocks(3);
         let mut known = vec![BTreeSet::new(); 3];
         let mut left: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
         let mut last: BTreeMap<(Rank, u64), (Rank, usize)> = BTreeMap::new();

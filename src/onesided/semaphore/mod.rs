@@ -44,7 +44,7 @@ pub enum SemaphoreUnit {
 
 /// What the semaphores of one communicator share on one rank: the symmetric heap, the mesh, and who waits for what.
 pub struct SemaphoreMemory {
-    domain: Arc<SymmetricMemory>,
+    symmetric: Arc<SymmetricMemory>,
     waits: Waits,
     mesh: Declared,
     barriers: Arc<Set>,
@@ -94,7 +94,7 @@ impl Set {
         index: usize,
         word: usize,
     ) -> Result<&'a AtomicU64> {
-        let t = home.domain.transport();
+        let t = home.symmetric.transport();
         let offset = self.begin + index * self.stride + word * 8;
         self.region.word64(t, rank, offset).ok_or_else(|| {
             Error::remote(format!(
@@ -133,7 +133,7 @@ impl SemaphoreMemory {
     }
 
     /// Over a region of as many bytes as [`bytes`](Self::bytes) says, all of them 0 on every rank.
-    pub fn new(domain: Arc<SymmetricMemory>, region: Region) -> Arc<SemaphoreMemory> {
+    pub fn new(symmetric: Arc<SymmetricMemory>, region: Region) -> Arc<SemaphoreMemory> {
         let waits = Waits::new(region.clone());
         let barriers = Arc::new(Set {
             id: 0,
@@ -142,11 +142,11 @@ impl SemaphoreMemory {
             count: BARRIERS,
             region,
             begin: Waits::BYTES,
-            stride: stride(domain.transport().nranks()),
+            stride: stride(symmetric.transport().nranks()),
         });
         let sets = Mutex::new(vec![barriers.clone()]);
         Arc::new(SemaphoreMemory {
-            domain,
+            symmetric,
             waits,
             mesh: Declared::default(),
             barriers,
@@ -156,8 +156,8 @@ impl SemaphoreMemory {
     }
 
     /// The symmetric heap that goes with it.
-    pub fn domain(&self) -> &Arc<SymmetricMemory> {
-        &self.domain
+    pub fn symmetric(&self) -> &Arc<SymmetricMemory> {
+        &self.symmetric
     }
 
     /// All ranks have declared this mesh.
@@ -168,7 +168,7 @@ impl SemaphoreMemory {
     /// The rank that is meant.
     #[inline]
     pub(super) fn rank_of(&self, device: Device) -> Result<Rank> {
-        self.mesh.rank_of(device, self.domain.transport().nranks())
+        self.mesh.rank_of(device, self.symmetric.transport().nranks())
     }
 
     /// The barrier semaphore of one number.
@@ -210,7 +210,7 @@ impl Semaphores {
     /// order.
     pub fn new(home: Arc<SemaphoreMemory>, region: Region, making: Making) -> Semaphores {
         let Making { name, kind, count } = making;
-        let stride = stride(home.domain.transport().nranks());
+        let stride = stride(home.symmetric.transport().nranks());
         let id = home.made.fetch_add(1, Ordering::Relaxed) + 1;
         let set = Arc::new(Set { id, name, kind, count, region, begin: 0, stride });
         home.sets().push(set.clone());
@@ -249,7 +249,7 @@ impl Semaphores {
 
     /// Add to a rank's semaphore. What this thread has put before is visible to whoever takes it.
     pub fn signal(&self, index: i32, inc: u64, device: Device) -> Result<()> {
-        self.home.domain.usable()?;
+        self.home.symmetric.usable()?;
         if self.set.kind != SemaphoreUnit::Regular {
             return Err(Error::usage(format!(
                 "semaphore `{}` counts the bytes of remote copies, which no signal may change; make one of kind \
@@ -259,25 +259,25 @@ impl Semaphores {
         }
         reasonable("inc", inc)?;
         let (index, rank) = (self.at("index", index)?, self.home.rank_of(device)?);
-        let domain = &*self.home.domain;
-        let _carried = domain.carry(domain.my_pe(), rank, WORD)?;
+        let symmetric = &*self.home.symmetric;
+        let _carried = symmetric.carry(symmetric.my_pe(), rank, WORD)?;
         self.add(index, inc, rank)
     }
 
     /// Add to a rank's semaphore, and wake who waits for it.
     #[inline]
     fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
-        let domain = &*self.home.domain;
-        let me = domain.my_pe();
+        let symmetric = &*self.home.symmetric;
+        let me = symmetric.my_pe();
         let line = self.set.line(&self.home, rank, index)?;
-        if let Some(races) = domain.races() {
+        if let Some(races) = symmetric.races() {
             races.release(self.set.place(rank, index))?;
         }
         self.set.added_by(&self.home, rank, index, me)?.fetch_add(inc, Ordering::Relaxed);
         line.last.store(u64::from(me) + 1, Ordering::Relaxed);
         // ORDER: publishes what this thread has put before, and the two words above; partner: `Line::take`.
         line.value.fetch_add(inc, Ordering::Release);
-        domain.stored(rank);
+        symmetric.stored(rank);
         Ok(())
     }
 
@@ -289,10 +289,10 @@ impl Semaphores {
 
     /// What this rank's semaphore is now.
     pub fn read(&self, index: i32) -> Result<u64> {
-        self.home.domain.usable()?;
+        self.home.symmetric.usable()?;
         let index = self.at("index", index)?;
         // ORDER: partner of `add`: whoever reads a value may use what was put before it came to be.
-        let line = self.set.line(&self.home, self.home.domain.my_pe(), index)?;
+        let line = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?;
         let value = line.value.load(Ordering::Acquire);
         self.seen(index)?;
         Ok(value)
@@ -300,7 +300,7 @@ impl Semaphores {
 
     /// Wait until this rank's semaphore is at least so much, and take it off.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
-        self.home.domain.usable()?;
+        self.home.symmetric.usable()?;
         reasonable("value", value)?;
         let index = self.at("index", index)?;
         self.take(index, value)
@@ -309,7 +309,7 @@ impl Semaphores {
     /// Take so much off if it is there.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
-        let taken = self.set.line(&self.home, self.home.domain.my_pe(), index)?.take(value);
+        let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
         if taken {
             self.seen(index)?;
         }
@@ -318,29 +318,29 @@ impl Semaphores {
 
     /// Undo [`try_wait`](Self::try_wait): nobody has signalled anew.
     pub(super) fn put_back(&self, index: i32, value: u64) -> Result<()> {
-        let (me, index) = (self.home.domain.my_pe(), self.at("index", index)?);
+        let (me, index) = (self.home.symmetric.my_pe(), self.at("index", index)?);
         // ORDER: continues the release sequences of what was taken.
         self.set.line(&self.home, me, index)?.value.fetch_add(value, Ordering::Release);
-        self.home.domain.stored(me);
+        self.home.symmetric.stored(me);
         Ok(())
     }
 
     /// This rank has seen what signals brought.
     #[inline]
     fn seen(&self, index: usize) -> Result<()> {
-        let domain = &*self.home.domain;
-        domain.races().map_or(Ok(()), |races| races.acquire(self.set.place(domain.my_pe(), index)))
+        let symmetric = &*self.home.symmetric;
+        symmetric.races().map_or(Ok(()), |races| races.acquire(self.set.place(symmetric.my_pe(), index)))
     }
 
     fn take(&self, index: usize, value: u64) -> Result<()> {
         let home = &*self.home;
-        let line = self.set.line(home, home.domain.my_pe(), index)?;
-        let soon = || home.domain.timed.is_none() && eagerly(|| line.take(value));
+        let line = self.set.line(home, home.symmetric.my_pe(), index)?;
+        let soon = || home.symmetric.timed.is_none() && eagerly(|| line.take(value));
         if !line.take(value) && !soon() {
             let posted =
-                home.waits.post(&home.domain, Wanted { set: self.set.id, index: index as u32, value });
-            let waited = home.domain.wait(|| line.take(value), || self.set.wanting(home, index, value));
-            home.waits.settle(&home.domain, posted, waited.is_ok());
+                home.waits.post(&home.symmetric, Wanted { set: self.set.id, index: index as u32, value });
+            let waited = home.symmetric.wait(|| line.take(value), || self.set.wanting(home, index, value));
+            home.waits.settle(&home.symmetric, posted, waited.is_ok());
             waited?;
         }
         self.seen(index)

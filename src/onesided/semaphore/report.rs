@@ -23,7 +23,7 @@ impl Set {
 
     /// What is waited for in vain, who has added to it, and what the others wait for.
     pub(super) fn wanting(&self, home: &SemaphoreMemory, index: usize, value: u64) -> String {
-        let t = home.domain.transport();
+        let t = home.symmetric.transport();
         let me = t.rank();
         let Ok(line) = self.line(home, me, index) else { return self.called(index) };
         let last = line.last.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl SemaphoreMemory {
                 None => format!("rank {rank} {how} for a semaphore that was destroyed here"),
             }
         };
-        self.waits.of(&self.domain, rank).into_iter().map(clause).collect()
+        self.waits.of(&self.symmetric, rank).into_iter().map(clause).collect()
     }
 
     /// An error that lists every semaphore of this rank that is not 0. From now on no report knows any.
@@ -82,7 +82,7 @@ impl SemaphoreMemory {
     }
 
     fn check<'a>(&self, sets: impl Iterator<Item = (&'a Set, std::ops::Range<usize>)>) -> Result<()> {
-        let me = self.domain.my_pe();
+        let me = self.symmetric.my_pe();
         let mut left = Vec::new();
         for (set, range) in sets {
             for index in range {

@@ -38,16 +38,21 @@ impl Waits {
     }
 
     /// Two words: which semaphore, and how much of it.
-    fn place<'a>(&self, domain: &'a SymmetricMemory, rank: Rank, place: usize) -> Option<[&'a AtomicU64; 2]> {
-        let word = |k: usize| self.0.word64(domain.transport(), rank, 16 * place + 8 * k);
+    fn place<'a>(
+        &self,
+        symmetric: &'a SymmetricMemory,
+        rank: Rank,
+        place: usize,
+    ) -> Option<[&'a AtomicU64; 2]> {
+        let word = |k: usize| self.0.word64(symmetric.transport(), rank, 16 * place + 8 * k);
         Some([word(0)?, word(1)?])
     }
 
     /// Tell what a thread of this rank waits for, if there is a place.
-    pub fn post(&self, domain: &SymmetricMemory, wanted: Wanted) -> Option<usize> {
+    pub fn post(&self, symmetric: &SymmetricMemory, wanted: Wanted) -> Option<usize> {
         let tag = u64::from(wanted.set) << 32 | (u64::from(wanted.index) + 1);
         (0..PLACES).find(|&place| {
-            let Some([which, value]) = self.place(domain, domain.my_pe(), place) else { return false };
+            let Some([which, value]) = self.place(symmetric, symmetric.my_pe(), place) else { return false };
             let old = which.load(Ordering::Relaxed);
             let free = old == 0 || (old != BUSY && old & GAVE_UP != 0);
             // ORDER: the place is this thread's alone until it is settled.
@@ -62,8 +67,8 @@ impl Waits {
     }
 
     /// The wait is over.
-    pub fn settle(&self, domain: &SymmetricMemory, place: Option<usize>, well: bool) {
-        let Some([which, _]) = place.and_then(|place| self.place(domain, domain.my_pe(), place)) else {
+    pub fn settle(&self, symmetric: &SymmetricMemory, place: Option<usize>, well: bool) {
+        let Some([which, _]) = place.and_then(|place| self.place(symmetric, symmetric.my_pe(), place)) else {
             return;
         };
         let after = if well { 0 } else { which.load(Ordering::Relaxed) | GAVE_UP };
@@ -72,9 +77,9 @@ impl Waits {
     }
 
     /// What a rank's threads wait for, and what they have waited for in vain (`true`).
-    pub fn of(&self, domain: &SymmetricMemory, rank: Rank) -> Vec<(Wanted, bool)> {
+    pub fn of(&self, symmetric: &SymmetricMemory, rank: Rank) -> Vec<(Wanted, bool)> {
         let read = |place| {
-            let [which, value] = self.place(domain, rank, place)?;
+            let [which, value] = self.place(symmetric, rank, place)?;
             // ORDER: partner of `post`.
             let tag = which.load(Ordering::Acquire);
             let index = (tag as u32).checked_sub(1)?;

@@ -52,10 +52,10 @@ fn suffer(name: &str, fault: &str) -> [u64; 4] {
             // The others wait in the barrier below, so nothing else is on the machine.
             let (_, counters) = comm::fabric_counters(comm).unwrap();
             assert_eq!(counters, expected.counters);
-            let (_, account) = comm::fabric_account(comm).unwrap();
+            let (_, clock_stats) = comm::fabric_account(comm).unwrap();
             let sum = |of: fn(&crate::fabric::PortCounters) -> u64| counters.iter().map(of).sum::<u64>();
             let last = expected.exit_ps.iter().max().copied().unwrap();
-            *seen.lock().unwrap() = Some([sum(|c| c.errors), sum(|c| c.resends), last, account.trace]);
+            *seen.lock().unwrap() = Some([sum(|c| c.errors), sum(|c| c.resends), last, clock_stats.trace]);
         }
         barrier(comm).unwrap();
         timed(rank, 4, comm, Collective::AllReduce, COUNT);

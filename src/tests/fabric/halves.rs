@@ -75,8 +75,8 @@ fn a_group_over_a_parent_and_its_children_runs_all_of_them() {
             let expected = [10, 2 * first + 3, 2 * (rank % 2) + 4].map(|sum| [round * sum; 8]);
             assert_eq!(sums, expected, "rank {rank}");
         }
-        let (_, account) = comm::fabric_account(comm).unwrap();
-        assert_eq!(account.late, 0);
+        let (_, clock_stats) = comm::fabric_account(comm).unwrap();
+        assert_eq!(clock_stats.late, 0);
         comm::destroy(other).unwrap();
         comm::destroy(pair).unwrap();
     });

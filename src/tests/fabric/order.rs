@@ -36,8 +36,8 @@ fn what_happens_does_not_depend_on_when_the_machine_lets_ranks_run() {
             if rank == 0 {
                 // One more meeting, so that all that the others did is in the account.
                 timed(rank, n, comm, Collective::AllReduce, 1);
-                let (_, account) = comm::fabric_account(comm).unwrap();
-                seen.lock().unwrap().push((account.trace, account.calls, account.late));
+                let (_, clock_stats) = comm::fabric_account(comm).unwrap();
+                seen.lock().unwrap().push((clock_stats.trace, clock_stats.calls, clock_stats.late));
             } else {
                 timed(rank, n, comm, Collective::AllReduce, 1);
             }
@@ -69,8 +69,8 @@ fn halves_that_call_at_once_leave_the_same_trace_however_they_are_held_up() {
             }
             shift(rank, n, comm, 3, 50);
             barrier(comm).unwrap();
-            let (_, account) = comm::fabric_account(comm).unwrap();
-            seen.lock().unwrap().push((account.trace, account.calls, account.late));
+            let (_, clock_stats) = comm::fabric_account(comm).unwrap();
+            seen.lock().unwrap().push((clock_stats.trace, clock_stats.calls, clock_stats.late));
             barrier(comm).unwrap();
             comm::destroy(column).unwrap();
             comm::destroy(row).unwrap();
@@ -94,12 +94,12 @@ fn thousands_of_overlapping_calls_leave_nothing_behind() {
             timed(rank % 2, 2, pair, Collective::AllReduce, 1 + k % 7 + 2000 * (rank as usize / 2));
         }
         barrier(comm).unwrap();
-        let (seat, account) = comm::fabric_account(comm).unwrap();
-        assert!(account.calls >= 3001, "{account:?}");
-        let board = seat.board();
-        assert!(board.header().logged.load(Ordering::Relaxed) as usize <= LOG);
-        assert!(board.header().epoch.load(Ordering::Relaxed) > 0);
-        let free = board.tickets(rank).iter().all(|t| t.state.load(Ordering::Acquire) == FREE);
+        let (participant, clock_stats) = comm::fabric_account(comm).unwrap();
+        assert!(clock_stats.calls >= 3001, "{clock_stats:?}");
+        let clock_segment = participant.clock_segment();
+        assert!(clock_segment.header().logged.load(Ordering::Relaxed) as usize <= LOG);
+        assert!(clock_segment.header().epoch.load(Ordering::Relaxed) > 0);
+        let free = clock_segment.tickets(rank).iter().all(|t| t.state.load(Ordering::Acquire) == FREE);
         assert!(free, "a ticket of rank {rank} is still taken");
         barrier(comm).unwrap();
         comm::destroy(pair).unwrap();

@@ -12,9 +12,9 @@ fn counters_tell_what_passed_each_port() {
     on_machine(16, "dgx-h100:nodes=2", "virtual", "alternating_rings", |rank, comm| {
         timed(rank, 16, comm, Collective::AllReduce, 100_000);
         barrier(comm).unwrap();
-        let (seat, counters) = comm::fabric_counters(comm).unwrap();
+        let (participant, counters) = comm::fabric_counters(comm).unwrap();
         let busy = |end: &str| {
-            let named = seat.network().ports.iter().zip(&counters);
+            let named = participant.network().ports.iter().zip(&counters);
             named.filter(|(port, c)| port.name.ends_with(end) && c.bytes > 0).count()
         };
         assert_eq!((busy("nic.tx"), busy("nic.rx")), (16, 16));

@@ -17,10 +17,10 @@ fn checked(work: impl Fn(Rank, CommHandle, usize, &dyn Fn()) + Sync) {
     on_ranks(3, |me, comm| {
         comm::shmem_init(comm).unwrap();
         let memory = comm::shmem_alloc(comm, 256, 64, true).unwrap();
-        let ledger = comm::shmem_alloc(comm, Races::bytes(3), 64, true).unwrap();
+        let clocks = comm::shmem_alloc(comm, Races::bytes(3), 64, true).unwrap();
         comm::shmem(comm, |heap| {
-            let region = heap.segments().find(|s| s.offset_of(ledger, 1).is_some()).unwrap().clone();
-            let begin = ledger - region.base();
+            let region = heap.segments().find(|s| s.offset_of(clocks, 1).is_some()).unwrap().clone();
+            let begin = clocks - region.base();
             heap.check_races(Races::new(heap.transport().clone(), region, begin));
             Ok(())
         })
