@@ -81,7 +81,8 @@ fn wide_sums(criterion: &mut Criterion) {
     {
         group.throughput(Throughput::Bytes((BYTES * (sources.len() + dests.len())) as u64));
         for (way, around) in [("cached", false), ("around", true)] {
-            let dests: Vec<Dest<'_>> = dests.iter().map(|&view| Dest { view, non_temporal: around }).collect();
+            let dests: Vec<Dest<'_>> =
+                dests.iter().map(|&view| Dest { view, non_temporal: around }).collect();
             group.bench_function(format!("{name}/{way}"), |bencher| {
                 bencher.iter(|| fold.fold(black_box(sources), &dests, BYTES / 4, true));
             });
