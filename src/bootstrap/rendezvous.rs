@@ -127,9 +127,9 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// Has everybody come?
+    /// Tells whether all ranks have come. A rendezvous that no rank has come to does not know how many they are.
     pub fn complete(&self) -> bool {
-        self.came == self.nranks()
+        self.came > 0 && self.came == self.nranks()
     }
 
     /// The member with this rank, if it has come.

@@ -2,7 +2,9 @@
 
 use super::PreparedCall;
 use crate::error::{Error, Result};
+use crate::kernels;
 use crate::plan::link::Linked;
+use crate::types::Rank;
 
 /// The largest slot: more would fall out of a core's cache between writer and reader.
 const SLOT_LIMIT: usize = 128 << 10;
@@ -68,4 +70,10 @@ mod tests {
             assert_eq!(bytes == 0, staging / slots < SMALLEST_SLOT);
         }
     }
+}
+
+/// Zeroes a padded call's output beyond the end of the input.
+pub(super) fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
+    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
+    kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }

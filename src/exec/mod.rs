@@ -21,7 +21,7 @@ use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route}
 use crate::transport::arrival::Offer;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
-use cut::Cut;
+use cut::{Cut, zero_tail};
 use few::Few;
 
 /// One rank's call, ready to run.
@@ -132,12 +132,6 @@ pub fn run<'a>(
         zero_tail(t.rank(), job);
     }
     Ok(())
-}
-
-/// A padded call's output beyond the end of the input.
-fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
-    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
-    kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }
 
 /// A part of a buffer. One that holds nothing may begin past the end, as blocks of a padded input do.

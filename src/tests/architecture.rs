@@ -13,7 +13,7 @@ const EVERYONE: &[&str] = &["error", "types", "env", "log"];
 
 /// Module, and what else it imports: a module, or only a part of one.
 const TABLE: &[(&str, &[&str])] = &[
-    ("api", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId", "handle"]),
+    ("api", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId"]),
     ("ffi", &["comm", "onesided", "mailbox", "memory::view", "bootstrap::UniqueId", "handle"]),
     ("sim", &["plan", "algorithms", "topology", "fabric"]),
     (

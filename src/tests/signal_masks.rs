@@ -16,14 +16,17 @@ fn expected() -> u64 {
     FAULTS.iter().chain(&NOT_FOR_US).fold(!0, |mask, signal| mask & !(1 << (signal - 1)))
 }
 
-/// The masks of the threads of this process whose names begin with `penny-`, by name without its number.
+/// The masks of the library's threads, whose names begin with `penny-`, by name without its number. Threads without a name
+/// of their own have the program's, which begins like this as well.
 fn masks() -> Vec<(String, u64)> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let program = fs::read_to_string("/proc/self/comm").unwrap();
     let of_task = |task: fs::DirEntry| {
         // A thread may end between two of these.
         let status = fs::read_to_string(task.path().join("status")).ok()?;
         let field = |key: &str| status.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
-        let name = field("Name:")?
+        let name = field("Name:")
+            .filter(|name| *name != program.trim())?
             .strip_prefix("penny-")?
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
         Some((name.to_owned(), u64::from_str_radix(field("SigBlk:")?, 16).ok()?))

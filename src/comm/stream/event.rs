@@ -29,9 +29,19 @@ struct Outcome {
 }
 
 impl Point {
-    /// The stream has come to it.
+    /// Lets those go on that wait for the stream to come here.
     pub fn pass(&self, failure: Option<Error>) {
+        self.decide(failure);
+        self.release();
+    }
+
+    /// Says how it went. Threads that wait go on after [`release`](Self::release), which follows at once.
+    pub fn decide(&self, failure: Option<Error>) {
         let _ = self.outcome.set(Outcome { at_ns: clock::now_ns(), failure });
+    }
+
+    /// Lets those go on that wait.
+    pub fn release(&self) {
         self.passed.raise(1);
     }
 
@@ -123,7 +133,12 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
 
 /// The same without waiting: an error of code `InProgress` where it is not over.
 pub fn event_query(event: EventHandle) -> Result<()> {
-    find(event)?.point().map_or(Ok(()), |point| point.outcome())
+    let Some(point) = find(event)?.point() else { return Ok(()) };
+    if point.outcome.get().is_some() {
+        // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
+        point.reach();
+    }
+    point.outcome()
 }
 
 /// Milliseconds of this machine's clock between two events that are over.

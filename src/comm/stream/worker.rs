@@ -57,10 +57,16 @@ pub(super) fn work(stream: &Stream) {
     loop {
         let (job, number) = stream.next();
         let is_end = matches!(job, StreamTask::End);
+        let recorded = if let StreamTask::Record(point) = &job { Some(point.clone()) } else { None };
         if let Err(error) = carry_out(stream, job) {
             stream.failed(&error);
         }
+        // A program that has synchronized with the stream finds the event over, and one that has synchronized with the event
+        // finds the stream idle.
         stream.done.raise(number);
+        if let Some(point) = recorded {
+            point.release();
+        }
         if is_end {
             return;
         }
@@ -70,7 +76,7 @@ pub(super) fn work(stream: &Stream) {
 fn carry_out(stream: &Stream, job: StreamTask) -> Result<()> {
     match job {
         StreamTask::Calls(calls) => return make(calls),
-        StreamTask::Record(point) => point.pass(ignore_poison(&stream.failures).unrecorded.take()),
+        StreamTask::Record(point) => point.decide(ignore_poison(&stream.failures).unrecorded.take()),
         StreamTask::Pass(point) => point.pass(None),
         StreamTask::Await(point) => point.reach(),
         StreamTask::Call(function) => catch_unwind(AssertUnwindSafe(function))
