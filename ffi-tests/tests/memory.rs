@@ -114,8 +114,8 @@ fn little_address_space_is_shared_sparingly() {
 
 #[test]
 fn files_may_be_limited_in_size() {
-    // `ulimit -f` counts blocks of 512 bytes: 128 MiB.
+    // `ulimit -f` counts blocks of 512 bytes: 512 MiB, and the symmetric heap of these programs grows to 168 MiB.
     for name in ["collectives", "memory", "shmem"] {
-        holds_after("ulimit -f 262144", name, 2, &[]);
+        holds_after("ulimit -f 1048576", name, 2, &[]);
     }
 }
