@@ -48,7 +48,7 @@ pub struct CommCore {
     pub(super) placement: Option<Placement>,
     /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
     /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
-    pub(super) news: Option<Error>,
+    pub(super) late_mismatch: Option<Error>,
     /// Its own clock while it takes part in a group over several communicators.
     pub(super) group_clock: Option<u64>,
     /// Its symmetric heap, between init and finalize.
@@ -93,7 +93,7 @@ impl CommCore {
             shared_from: shared_from(nranks),
             registered,
             placement,
-            news: None,
+            late_mismatch: None,
             group_clock: None,
             symmetric: None,
             counters: SignalCounters::new(nranks),
@@ -153,7 +153,7 @@ impl CommCore {
         self.broken()?;
         self.finalized = true;
         let semaphores = self.semaphores_left();
-        self.last_news(semaphores)
+        self.report_last_mismatch(semaphores)
     }
 
     /// Run a collective from check to return.
@@ -170,7 +170,7 @@ impl CommCore {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
-        if self.news.is_some() { self.with_news(ended) } else { ended }
+        if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
     }
 
     /// Run a collective whose arguments are right by a method.
@@ -206,8 +206,8 @@ impl CommCore {
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         let ended = self.run(&mut scope, &job, small, algorithm, shared_method);
         self.agreement.add(&scope);
-        if let Some(news) = self.agreement.news(&self.transport, &scope, &ended) {
-            self.keep_news(news);
+        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, &scope, &ended) {
+            self.keep_late_mismatch(mismatch);
         }
         ended.inspect_err(|e| self.break_with(e))?;
         self.registered.give_back(checked.output, job.output);

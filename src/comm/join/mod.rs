@@ -305,14 +305,14 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
         t.deadline(),
         all_there,
         || {
-            let well = watch().and_then(|()| attendance.news()).and_then(|()| t.watch_ranks(others()));
+            let well = watch().and_then(|()| attendance.check()).and_then(|()| t.watch_ranks(others()));
             // Whoever has seen that all are there may leave at once.
             if all_there() {
                 return Ok(());
             }
             // The server may know why a rank gave up that has only said that it did.
             well.map_err(
-                |e| if t.has_given_up(others()) { attendance.last_news().err().unwrap_or(e) } else { e },
+                |e| if t.has_given_up(others()) { attendance.last_check().err().unwrap_or(e) } else { e },
             )
         },
         || {
@@ -355,7 +355,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     mailbox::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();
-    let told = communicator.last_news(semaphores);
+    let told = communicator.report_last_mismatch(semaphores);
     communicator.semaphores_close().into_iter().for_each(DeferredFree::keep);
     communicator.symmetric_close();
     communicator.transport.leave();

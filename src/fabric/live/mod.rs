@@ -25,8 +25,6 @@
 
 mod bystanders;
 mod drive;
-#[cfg(any(test, feature = "internals"))]
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod log;
 mod one_sided;
 mod pace;
@@ -103,6 +101,8 @@ mod clock_stats;
 mod local_threads;
 mod participant;
 mod placement;
+#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod snapshot;
 #[cfg(test)]
 mod tests;
