@@ -10,7 +10,6 @@ use super::registry::CommHandle;
 use super::shared::{CommShared, Origin};
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, PeerProgress, PreparedCall, direct};
-use crate::fabric::live::{Placement, PlacementView};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::view::Payload;
@@ -18,6 +17,7 @@ use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sys::cpu;
+use crate::timing::Timing;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
@@ -44,8 +44,6 @@ pub struct CommCore {
     shared_from: usize,
     /// The buffers that its calls need not copy.
     pub(super) registered: Registrations,
-    /// Its ranks on the declared machine, if there is one.
-    pub(super) placement: Option<Placement>,
     /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
     /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
     pub(super) late_mismatch: Option<Error>,
@@ -67,15 +65,14 @@ fn shared_from(nranks: u32) -> usize {
 impl CommCore {
     pub(super) fn new(
         handle: CommHandle,
-        transport: Arc<Transport>,
+        timing: Timing,
         membership: Membership,
         planner: Planner,
         device: u32,
-        placement: Option<Placement>,
         origin: Origin,
     ) -> CommCore {
-        let participant = placement.as_ref().map(|placement| placement.participant().clone());
-        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, participant, origin));
+        let transport = timing.transport().clone();
+        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());
@@ -92,7 +89,6 @@ impl CommCore {
             finalized: false,
             shared_from: shared_from(nranks),
             registered,
-            placement,
             late_mismatch: None,
             group_clock: None,
             symmetric: None,
@@ -166,7 +162,7 @@ impl CommCore {
         self.broken()?;
         let block = [checked.count as u64, call.dtype.size() as u64];
         let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-        let ended = match self.placement.is_some() {
+        let ended = match self.timing().is_declared() {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
@@ -214,9 +210,10 @@ impl CommCore {
         self.ordering(Races::leave)
     }
 
-    /// Where the ranks stand on the declared machine, if there is one.
-    pub(super) fn placement_view(&self) -> Option<PlacementView> {
-        self.placement.as_ref().map(|placement| placement.placement_view(&self.shared.origin.world))
+    /// Returns how long its calls take.
+    #[inline]
+    pub(super) fn timing(&self) -> &Timing {
+        &self.shared.timing
     }
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.

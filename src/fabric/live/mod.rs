@@ -39,8 +39,8 @@ mod verdict;
 pub use clock_stats::ClockStats;
 pub use one_sided::Delivery;
 pub use pace::Clock;
-pub use participant::Participant;
-pub use placement::{Placement, PlacementView};
+pub use participant::{Participant, PendingCall};
+pub use placement::Placement;
 use presence::{GRACE_NS, parse_grace};
 #[cfg(feature = "internals")]
 pub use snapshot::{RankClock, Snapshot};
