@@ -74,7 +74,7 @@
 //!        |            |        |
 //!       plan <--------+--------+        the vocabulary between deciding, moving and pricing
 //!                     |
-//!       transport, mailbox, onesided, bootstrap
+//!       mailbox, onesided, timing, transport, bootstrap
 //!                     |
 //!           memory -> sync -> sys       segments and heaps; flags and waiting; system calls
 //! ```
@@ -159,6 +159,7 @@ mod fabric;
 mod mailbox;
 mod onesided;
 mod plan;
+mod timing;
 mod transport;
 // Memory and words.
 #[allow(unsafe_code)]

@@ -26,7 +26,7 @@ impl Attendance {
     }
 
     /// Reads the verdict, if there is one: another rank has died or given up. Silent, too, where the server has ended.
-    pub fn news(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let mut buffer = [0; MAX_BYTES];
         match socket::receive(&self.connection, &mut buffer) {
             Ok(packet) => match Answer::decode(&buffer[..packet.len]) {
@@ -38,12 +38,12 @@ impl Attendance {
     }
 
     /// Waits a moment for the verdict: where this rank has seen that another gave up, and the server is about to tell why.
-    pub fn last_news(&self) -> Result<()> {
+    pub fn last_check(&self) -> Result<()> {
         let _ = socket::wait(
             &mut [socket::PollEntry::readable(&self.connection)],
             Some(Duration::from_millis(100)),
         );
-        self.news()
+        self.check()
     }
 
     /// Tells the server that this rank has joined.

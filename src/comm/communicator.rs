@@ -10,7 +10,6 @@ use super::registry::CommHandle;
 use super::shared::{CommShared, Origin};
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, PeerProgress, PreparedCall, direct};
-use crate::fabric::live::{Placement, PlacementView};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
 use crate::memory::view::Payload;
@@ -18,6 +17,7 @@ use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sys::cpu;
+use crate::timing::Timing;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
@@ -44,11 +44,9 @@ pub struct CommCore {
     shared_from: usize,
     /// The buffers that its calls need not copy.
     pub(super) registered: Registrations,
-    /// Its ranks on the declared machine, if there is one.
-    pub(super) placement: Option<Placement>,
     /// Disagreements in earlier calls that have come up and have not been told: the present call tells them, if it is one
     /// of the program's. A rank may not leave an exchange of the library's own that all others go on from.
-    pub(super) news: Option<Error>,
+    pub(super) late_mismatch: Option<Error>,
     /// Its own clock while it takes part in a group over several communicators.
     pub(super) group_clock: Option<u64>,
     /// Its symmetric heap, between init and finalize.
@@ -67,15 +65,14 @@ fn shared_from(nranks: u32) -> usize {
 impl CommCore {
     pub(super) fn new(
         handle: CommHandle,
-        transport: Arc<Transport>,
+        timing: Timing,
         membership: Membership,
         planner: Planner,
         device: u32,
-        placement: Option<Placement>,
         origin: Origin,
     ) -> CommCore {
-        let participant = placement.as_ref().map(|placement| placement.participant().clone());
-        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, participant, origin));
+        let transport = timing.transport().clone();
+        let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
         let registered = Registrations::of(transport.rank());
@@ -92,8 +89,7 @@ impl CommCore {
             finalized: false,
             shared_from: shared_from(nranks),
             registered,
-            placement,
-            news: None,
+            late_mismatch: None,
             group_clock: None,
             symmetric: None,
             counters: SignalCounters::new(nranks),
@@ -153,7 +149,7 @@ impl CommCore {
         self.broken()?;
         self.finalized = true;
         let semaphores = self.semaphores_left();
-        self.last_news(semaphores)
+        self.report_last_mismatch(semaphores)
     }
 
     /// Run a collective from check to return.
@@ -166,11 +162,11 @@ impl CommCore {
         self.broken()?;
         let block = [checked.count as u64, call.dtype.size() as u64];
         let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-        let ended = match self.placement.is_some() {
+        let ended = match self.timing().is_declared() {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
-        if self.news.is_some() { self.with_news(ended) } else { ended }
+        if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
     }
 
     /// Run a collective whose arguments are right by a method.
@@ -206,17 +202,18 @@ impl CommCore {
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         let ended = self.run(&mut scope, &job, small, algorithm, shared_method);
         self.agreement.add(&scope);
-        if let Some(news) = self.agreement.news(&self.transport, &scope, &ended) {
-            self.keep_news(news);
+        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, &scope, &ended) {
+            self.keep_late_mismatch(mismatch);
         }
         ended.inspect_err(|e| self.break_with(e))?;
         self.registered.give_back(checked.output, job.output);
         self.ordering(Races::leave)
     }
 
-    /// Where the ranks stand on the declared machine, if there is one.
-    pub(super) fn placement_view(&self) -> Option<PlacementView> {
-        self.placement.as_ref().map(|placement| placement.placement_view(&self.shared.origin.world))
+    /// Returns how long its calls take.
+    #[inline]
+    pub(super) fn timing(&self) -> &Timing {
+        &self.shared.timing
     }
 
     /// For `PENNY_CHECK=race`: what this rank does in the present call.

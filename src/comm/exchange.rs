@@ -37,44 +37,44 @@ impl CommCore {
         self.untimed(|c| c.carry_out(&call, &checked, algorithm)).map(|()| all)
     }
 
-    /// Disagreements have come up.
+    /// Keeps disagreements in earlier calls that have come up, until a call of the program reports them.
     #[cold]
-    pub(super) fn keep_news(&mut self, news: Error) {
-        self.news = Some(match self.news.take() {
-            Some(earlier) => Error::usage(format!("{earlier}; and {news}")),
-            None => news,
+    pub(super) fn keep_late_mismatch(&mut self, mismatch: Error) {
+        self.late_mismatch = Some(match self.late_mismatch.take() {
+            Some(earlier) => Error::usage(format!("{earlier}; and {mismatch}")),
+            None => mismatch,
         });
     }
 
-    /// How a call of the program's ends that has to tell them.
+    /// Adds the kept disagreements to the outcome of a call of the program.
     #[cold]
-    pub(super) fn with_news(&mut self, ended: Result<()>) -> Result<()> {
-        let (rank, Some(news)) = (self.rank(), self.news.take()) else { return ended };
+    pub(super) fn report_late_mismatch(&mut self, ended: Result<()>) -> Result<()> {
+        let (rank, Some(mismatch)) = (self.rank(), self.late_mismatch.take()) else { return ended };
         match ended {
             Ok(()) => Err(Error::usage(format!(
-                "{news} (found after rank {rank} had left that call; the present call was carried out)"
+                "{mismatch} (found after rank {rank} had left that call; the present call was carried out)"
             ))),
             Err(e) if e.code == Code::InvalidUsage => Err(Error::usage(format!(
-                "{e}; and earlier, {news} (found after rank {rank} had left that call)"
+                "{e}; and earlier, {mismatch} (found after rank {rank} had left that call)"
             ))),
             // What ended the communicator comes first.
             Err(e) => {
-                self.news = Some(news);
+                self.late_mismatch = Some(mismatch);
                 Err(e)
             }
         }
     }
 
-    /// The same where no call follows: what can be seen without waiting for a rank that has not made the last calls yet,
-    /// which sees it in its turn.
-    pub(super) fn last_news(&mut self, ended: Result<()>) -> Result<()> {
-        if let Some(news) = self.agreement.look_back(&self.transport, self.seq) {
-            self.keep_news(news);
+    /// Does the same where no call follows: reports what can be seen without waiting for a rank that has not made the
+    /// last calls yet. That rank sees it in its turn.
+    pub(super) fn report_last_mismatch(&mut self, ended: Result<()>) -> Result<()> {
+        if let Some(mismatch) = self.agreement.look_back(&self.transport, self.seq) {
+            self.keep_late_mismatch(mismatch);
         }
-        let Some(news) = self.news.take() else { return ended };
+        let Some(mismatch) = self.late_mismatch.take() else { return ended };
         let rank = self.rank();
         let also = ended.err().map_or(String::new(), |e| format!("; {e}"));
-        Err(Error::usage(format!("{news} (found when rank {rank} ended the communicator){also}")))
+        Err(Error::usage(format!("{mismatch} (found when rank {rank} ended the communicator){also}")))
     }
 
     /// Meet all ranks: the collective as a program calls it.

@@ -77,7 +77,7 @@ impl CommCore {
         let (deferred, _) = made?;
         match self.mailbox_agreed(&told) {
             Ok(told) => {
-                let boxes = Mailboxes::new(self.transport.clone(), &told).map(|boxes| self.in_place(boxes));
+                let boxes = Mailboxes::new(self.timing().clone(), &told);
                 let open_mailbox = boxes.map(|boxes| OpenMailbox {
                     boxes,
                     comm: self.handle(),
@@ -105,18 +105,9 @@ impl CommCore {
         }
     }
 
-    /// On a declared machine, mailboxes take their time.
-    fn in_place(&self, boxes: Mailboxes) -> Mailboxes {
-        match self.placement_view() {
-            None => boxes,
-            Some(placement_view) => boxes.on_machine(placement_view),
-        }
-    }
-
     /// A machine whose places are mailboxes has so many threads in each and no more.
     fn mailbox_fits(&self, shape: &MailboxShape) -> Result<()> {
-        let network = self.placement.as_ref().map(|placement| placement.participant().network());
-        match network.and_then(|network| Some((network, network.mailbox?))) {
+        match self.timing().network().and_then(|network| Some((network, network.mailbox?))) {
             Some((network, mailbox)) if shape.threads > mailbox.threads => Err(Error::argument(format!(
                 "threads is {} on rank {}; a mailbox of the declared machine {} has {}",
                 shape.threads,

@@ -5,9 +5,9 @@ use super::onesided::semaphore::SemaphoreHome;
 use super::registry::CommHandle;
 use super::stream::CallTurns;
 use crate::error::{Error, Result};
-use crate::fabric::live::Participant;
 use crate::onesided::SymmetricMemory;
 use crate::sys::fork;
+use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,8 +30,8 @@ pub struct CommShared {
     pub(super) transport: Arc<Transport>,
     /// The caller's index on its machine.
     pub(super) device: u32,
-    /// This rank's clock on the declared machine.
-    pub(super) participant: Option<Arc<Participant>>,
+    /// How long its calls take.
+    pub(super) timing: Timing,
     /// How it came to be.
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
@@ -51,14 +51,14 @@ impl CommShared {
         handle: CommHandle,
         transport: Arc<Transport>,
         device: u32,
-        participant: Option<Arc<Participant>>,
+        timing: Timing,
         origin: Origin,
     ) -> CommShared {
         CommShared {
             handle,
             transport,
             device,
-            participant,
+            timing,
             origin,
             symmetric: Mutex::new(None),
             semaphores: Mutex::new(None),

@@ -5,12 +5,13 @@ use super::calls::point_to_point::Transfer;
 use super::communicator::CommCore;
 use super::group::batch::Joint;
 use super::registry::{self, CommHandle};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::fabric::PortCounters;
 use crate::fabric::live::{CallSpec, ClockStats, Participant, Post, What};
 use crate::planner::select::Why;
+use crate::timing::transfer_spec;
 use crate::transport::pair;
-use crate::types::Collective;
+use crate::types::{Collective, Rank};
 use std::sync::Arc;
 
 impl CommCore {
@@ -22,15 +23,14 @@ impl CommCore {
         let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
         let spec = CallSpec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
         let number = self.seq + 1;
-        let post = self.placement.as_ref().map(|placement| placement.collective(number, spec));
+        let post = self.timing().collective(number, || spec);
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
     }
 
     /// The library's own exchange: all must have come, and it takes no time.
     pub(super) fn untimed(&mut self, work: impl FnOnce(&mut CommCore) -> Result<()>) -> Result<()> {
-        let spec = CallSpec { what: What::Meeting, count: 0, size: 0, kind: 0 };
-        let number = self.seq + 1;
-        let post = self.placement.as_ref().map(|placement| placement.collective(number, spec));
+        let spec = || CallSpec { what: What::Meeting, count: 0, size: 0, kind: 0 };
+        let post = self.timing().collective(self.seq + 1, spec);
         self.in_time(post.as_slice(), work)
     }
 
@@ -45,13 +45,9 @@ impl CommCore {
     }
 
     /// The posts of transfers, in their order.
-    pub(super) fn transfer_posts(&mut self, batch: &[pair::PairTransfer]) -> Vec<Post> {
-        let Some(placement) = &mut self.placement else { return Vec::new() };
-        let mut post = |x: &pair::PairTransfer| {
-            let (count, size, kind) = x.amount();
-            placement.transfer(x.send, x.peer, count, size, kind)
-        };
-        batch.iter().map(&mut post).collect()
+    pub(super) fn transfer_posts(&self, batch: &[pair::PairTransfer]) -> Vec<Post> {
+        let timing = self.timing();
+        batch.iter().map_while(|x| timing.transfer(x.send, x.peer, || x.amount())).collect()
     }
 
     /// Post, do the work, and return when the machine would.
@@ -60,30 +56,21 @@ impl CommCore {
         posts: &[Post],
         work: impl FnOnce(&mut CommCore) -> Result<()>,
     ) -> Result<()> {
-        let Some(participant) = self.shared.participant.clone().filter(|_| !posts.is_empty()) else {
+        if posts.is_empty() {
             return work(self);
-        };
-        let waiting = participant.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
-        if let Err(error) = work(self).map_err(|e| participant.blame(e)) {
-            // After a disagreement the communicator goes on; otherwise nobody needs these posts any more.
-            match error.code {
-                Code::InvalidUsage if self.shared.broken.get().is_none() => participant.abandon(waiting),
-                _ => participant.withdraw(waiting),
-            }
-            if participant.check().is_err() {
+        }
+        let shared = self.shared.clone();
+        let timing = &shared.timing;
+        let pending = timing.enter(posts, self.group_clock).inspect_err(|e| self.end_with(e))?;
+        if let Err(error) = work(self) {
+            let error = timing.give_up(pending, error, shared.broken.get().is_none());
+            if timing.check().is_err() {
                 self.end_with(&error);
             }
             return Err(error);
         }
-        let t = self.transport.clone();
-        let expired = || participant.clock_stood(t.timeout_ns());
-        let watch = || {
-            t.check_abort()?;
-            t.check_alarm()
-        };
-        let exit_ps =
-            participant.leave(waiting, t.deadline(), watch, expired).inspect_err(|e| self.end_with(e))?;
-        if let Some(clock) = &mut self.group_clock {
+        let exit_ps = timing.leave(pending).inspect_err(|e| self.end_with(e))?;
+        if let (Some(clock), Some(exit_ps)) = (&mut self.group_clock, exit_ps) {
             *clock = exit_ps;
         }
         Ok(())
@@ -94,47 +81,38 @@ impl CommCore {
     /// What transfers side by side, then collectives one after the other, would take on the idle machine.
     pub(super) fn estimate(&mut self, transfers: &[Transfer], joint: &[Joint]) -> Result<u64> {
         self.usable()?;
-        let Some(placement) = &self.placement else { return Err(undeclared()) };
-        let (participant, places) = (placement.participant().clone(), placement.places().clone());
-        let mut total_ps = 0u64;
+        if !self.timing().is_declared() {
+            return Err(undeclared());
+        }
+        let transfer =
+            |spec: (u64, u64), from: Rank, to: Rank| (transfer_spec(spec.0, spec.1), vec![from, to]);
         let mut own = Vec::new();
         for x in transfers.iter().filter(|x| x.peer != self.rank() as i32) {
             let x = x.check(self.rank(), self.nranks())?;
-            let (count, size, _) = x.amount();
-            let ends = [self.rank(), x.peer].map(|rank| places[rank as usize]);
-            let ends = if x.send { ends } else { [ends[1], ends[0]] };
-            own.push((
-                CallSpec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 },
-                ends.to_vec(),
-            ));
+            let ((count, size, _), me) = (x.amount(), self.rank());
+            let (from, to) = if x.send { (me, x.peer) } else { (x.peer, me) };
+            own.push(transfer((count, size), from, to));
         }
-        if !own.is_empty() {
-            total_ps = participant.estimate(&own)?;
-        }
+        let mut total_ps = self.timing().estimate(&own)?;
         for call in joint {
-            let call = match call {
-                Joint::Collective(call) => call,
+            let calls = match call {
                 Joint::Permute(permute) => {
-                    let sends = permute.sends().map(|(from, to)| {
-                        let (count, size) = (permute.count as u64, permute.dtype.size() as u64);
-                        let what = What::Transfer { from: 0, to: 1 };
-                        (
-                            CallSpec { what, count, size, kind: 0 },
-                            vec![places[from as usize], places[to as usize]],
-                        )
-                    });
-                    let sends: Vec<_> = sends.collect();
-                    total_ps = total_ps.saturating_add(participant.estimate(&sends)?);
-                    continue;
+                    let amount = (permute.count as u64, permute.dtype.size() as u64);
+                    permute.sends().map(|(from, to)| transfer(amount, from, to)).collect()
+                }
+                Joint::Collective(call) => {
+                    let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
+                    let block = [checked.count as u64, call.dtype.size() as u64];
+                    let (algorithm, _) =
+                        self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+                    let algorithm = self.priced_method(call, algorithm)?;
+                    let what =
+                        What::Collective { collective: call.collective, root: checked.root, algorithm };
+                    let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
+                    vec![(spec, (0..self.nranks()).collect())]
                 }
             };
-            let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
-            let block = [checked.count as u64, call.dtype.size() as u64];
-            let (algorithm, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-            let algorithm = self.priced_method(call, algorithm)?;
-            let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
-            let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
-            total_ps = total_ps.saturating_add(participant.estimate(&[(spec, places.to_vec())])?);
+            total_ps = total_ps.saturating_add(self.timing().estimate(&calls)?);
         }
         Ok(total_ps)
     }
@@ -146,11 +124,11 @@ fn undeclared() -> Error {
     )
 }
 
-/// The rank's seat; an error that tells how to get one where no machine is declared.
+/// Returns the rank's participant; an error that tells how to get one where no machine is declared.
 fn participant(comm: CommHandle) -> Result<Arc<Participant>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    shared.participant.clone().ok_or_else(undeclared)
+    shared.timing.participant().cloned().ok_or_else(undeclared)
 }
 
 /// This rank's clock on the declared machine, in picoseconds.
@@ -170,7 +148,7 @@ pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
 /// Let this rank's clock move on to a time, if it is not past it.
 pub fn fabric_advance_to(comm: CommHandle, at_ps: u64) -> Result<u64> {
     let shared = registry::shared(comm)?;
-    let participant = shared.participant.as_ref().ok_or_else(undeclared)?;
+    let participant = shared.timing.participant().ok_or_else(undeclared)?;
     participant.advance_to(at_ps, || shared.transport.check_abort())
 }
 

@@ -3,7 +3,6 @@
 use super::key::Keys;
 use super::thread_state::{Refusal, ThreadGuard, ThreadState};
 use crate::error::{Error, Result};
-use crate::fabric::live::PlacementView;
 use crate::kernels;
 use crate::memory::heap;
 use crate::memory::mailbox::{FLIT, MailboxMemory, MailboxShape, MailboxWords};
@@ -11,6 +10,7 @@ use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait::{Backoff, Waiter, eagerly};
 use crate::sys::fork;
+use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
@@ -26,8 +26,8 @@ pub struct Mailboxes {
     /// Threads of all mailboxes.
     pub(super) threads: u32,
     closed: AtomicBool,
-    /// The declared machine that the ranks stand on.
-    pub(super) timed: Option<PlacementView>,
+    /// How long messages and waits take.
+    pub(super) timing: Timing,
     /// The process that made it.
     generation: u32,
 }
@@ -84,7 +84,8 @@ pub fn prepare(addr: usize, shape: &MailboxShape, rank: Rank) -> Result<u64> {
 
 impl Mailboxes {
     /// Over the mailboxes that the ranks told of, by rank: where in its heap, and how large.
-    pub fn new(transport: Arc<Transport>, told: &[(u64, MailboxShape)]) -> Result<Mailboxes> {
+    pub fn new(timing: Timing, told: &[(u64, MailboxShape)]) -> Result<Mailboxes> {
+        let transport = timing.transport().clone();
         let block = |(rank, &(offset, shape)): (Rank, &(u64, MailboxShape))| {
             MailboxMemory::new(transport.heap_of(rank), offset, shape, rank)
         };
@@ -92,6 +93,8 @@ impl Mailboxes {
         let mine = *blocks[transport.rank() as usize].shape();
         let threads = blocks.iter().map(|b| b.shape().threads).sum();
         let flits = mine.slot_bytes / FLIT as u32;
+        timing.serve_exactly();
+        timing.expect_threads(mine.threads, 0);
         Ok(Mailboxes {
             blocks,
             thread_states: (0..mine.threads).map(|_| ThreadState::new(mine.slots, flits)).collect(),
@@ -99,7 +102,7 @@ impl Mailboxes {
             backoff: Backoff::for_ranks(threads as usize, None),
             threads,
             closed: AtomicBool::new(false),
-            timed: None,
+            timing,
             generation: fork::generation(),
             transport,
         })
@@ -219,9 +222,9 @@ impl Mailboxes {
         watch: impl Fn() -> Result<()>,
         what: impl Fn() -> AwaitedRanks,
     ) -> Result<()> {
-        match &self.timed {
-            None => self.wait_here(thread, ready, watch, what),
-            Some(timed) => self.wait_there(timed, thread, ready, watch, what),
+        match self.timing.is_declared() {
+            false => self.wait_here(thread, ready, watch, what),
+            true => self.wait_there(thread, ready, watch, what),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Mailboxes of ranks that stand on a declared machine: messages take the time that they take there.
+//! Mailboxes of ranks that stand on a declared machine: messages take the time that they take there. Without a machine all of
+//! this does nothing ([`Timing`](crate::timing::Timing)).
 //!
 //! ```text
 //!     sender      claims a slot --- the message's bytes, once ---> there --- 1 + 2k cycles ---> delivers, and goes on
@@ -20,23 +21,15 @@
 use super::send::Letter;
 use super::set::{AwaitedRanks, Mailboxes};
 use crate::error::Result;
-use crate::fabric::live::{Participant, PlacementView};
 use crate::memory::mailbox::FLIT;
 use crate::sync::prim::model::{Ordering, fence};
+use crate::topology::MailboxSpec;
 use crate::types::Rank;
 
 /// What looks that found nothing cost, so that a program that polls lets time pass: so much for every 64.
 const VAIN_LOOKS_PS: u64 = 1_000_000;
 
 impl Mailboxes {
-    /// The same for ranks that stand on a declared machine.
-    pub fn on_machine(mut self, timed: PlacementView) -> Mailboxes {
-        timed.participant.serve_exactly();
-        timed.participant.expect_threads(self.mine().shape().threads, 0);
-        self.timed = Some(timed);
-        self
-    }
-
     /// A message goes to threads of one mailbox or more: on a declared machine it returns when they would have it. To be
     /// called before it is delivered; `copies` to one mailbox stand together.
     #[inline]
@@ -45,30 +38,27 @@ impl Mailboxes {
         letter: Letter,
         copies: impl Iterator<Item = (Rank, u64)> + Clone,
     ) -> Result<()> {
-        match &self.timed {
+        match self.timing.network() {
             None => Ok(()),
-            Some(timed) => self.take_time(timed, letter, copies),
+            Some(network) => self.take_time(network.mailbox.as_ref(), letter, copies),
         }
     }
 
     #[cold]
     fn take_time(
         &self,
-        timed: &PlacementView,
+        mailbox: Option<&MailboxSpec>,
         letter: Letter,
         copies: impl Iterator<Item = (Rank, u64)> + Clone,
     ) -> Result<()> {
-        let from = timed.places[self.rank() as usize];
-        let ways: Vec<[Rank; 2]> =
-            copies.clone().map(|(dest, _)| [from, timed.places[dest as usize]]).collect();
-        let bytes = letter.flits as u64 * FLIT as u64;
-        let t = &*self.transport;
-        let expired = || timed.participant.clock_stood(t.timeout_ns());
-        let arrived_ps =
-            timed.participant.put_all(&ways, bytes, None, t.deadline(), || self.alive(), expired)?.at_ps;
-        match delivery_ps(&timed.participant, copies) {
+        let (to, bytes) = (copies.clone().map(|(dest, _)| dest), letter.flits as usize * FLIT);
+        let arrived_ps = self.timing.put_all(self.rank(), to, bytes, || self.open())?.at_ps();
+        match delivery_ps(mailbox, copies) {
             0 => Ok(()),
-            delivery_ps => self.pause_until(timed, arrived_ps.saturating_add(delivery_ps)),
+            delivery_ps => {
+                let there_ps = arrived_ps.unwrap_or(0).saturating_add(delivery_ps);
+                self.timing.pause_until(there_ps, || self.open())
+            }
         }
     }
 
@@ -76,38 +66,19 @@ impl Mailboxes {
     /// earlier there is done.
     #[inline]
     pub(super) fn in_turn(&self) -> Result<()> {
-        match &self.timed {
-            None => Ok(()),
-            Some(timed) => self.pause_until(timed, timed.participant.clock_ps()),
-        }
+        self.timing.pause(0, || self.open())
     }
 
-    #[cold]
-    fn pause_until(&self, timed: &PlacementView, until_ps: u64) -> Result<()> {
-        let t = &*self.transport;
-        let expired = || timed.participant.clock_stood(t.timeout_ns());
-        timed.participant.pause_until(until_ps, t.deadline(), || self.alive(), expired).map(drop)
-    }
-
-    fn alive(&self) -> Result<()> {
-        self.open()?;
-        self.transport.check_abort()?;
-        self.transport.check_alarm()
-    }
-
-    /// Something has been stored at a rank's mailbox: whoever waits there looks.
+    /// Something has been stored at a rank's mailbox: its waits there look again.
     #[inline]
     pub(super) fn stored(&self, rank: Rank) {
-        if let Some(timed) = &self.timed {
-            timed.participant.stored(timed.job[rank as usize]);
-        }
+        self.timing.stored(rank);
     }
 
     /// Wait for what some rank will store.
     #[cold]
     pub(super) fn wait_there(
         &self,
-        timed: &PlacementView,
         thread: u32,
         ready: impl FnMut() -> bool,
         watch: impl Fn() -> Result<()>,
@@ -116,11 +87,9 @@ impl Mailboxes {
         // ORDER: what tells others of this wait comes before the first look; partner: the fence in `slot_freed`.
         fence(Ordering::SeqCst);
         let watch = || self.open().and_then(|()| watch());
-        timed.participant.expect_threads(0, 1);
-        let ended = timed
-            .participant
-            .await_store(ready, self.transport.deadline(), watch, || self.waited(thread, &what));
-        timed.participant.expect_threads(1, 0);
+        self.timing.expect_threads(0, 1);
+        let ended = self.timing.wait_until(ready, watch, || self.waited(thread, &what));
+        self.timing.expect_threads(1, 0);
         ended
     }
 
@@ -128,40 +97,30 @@ impl Mailboxes {
     #[cold]
     pub(super) fn looked_in_vain(&self) -> Result<()> {
         self.hope()?;
-        match &self.timed {
-            None => Ok(()),
-            Some(timed) => {
-                self.pause_until(timed, timed.participant.clock_ps().saturating_add(VAIN_LOOKS_PS))
-            }
-        }
+        self.timing.pause(VAIN_LOOKS_PS, || self.open())
     }
 
     /// The latest clock of all ranks, who are idle.
     pub(super) fn latest_ps(&self) -> u64 {
-        self.timed.as_ref().map_or(0, |timed| timed.participant.latest_ps(&timed.job))
+        self.timing.latest_ps()
     }
 
     /// All were idle at that time.
     #[inline]
     pub(super) fn come_to(&self, at_ps: u64) -> Result<()> {
-        match &self.timed {
-            None => Ok(()),
-            Some(timed) => timed.participant.advance_to(at_ps, || self.alive()).map(drop),
-        }
+        self.timing.advance_to(at_ps, || self.open())
     }
 }
 
 impl Drop for Mailboxes {
     fn drop(&mut self) {
-        if let Some(timed) = &self.timed {
-            timed.participant.expect_threads(0, self.mine().shape().threads);
-        }
+        self.timing.expect_threads(0, self.mine().shape().threads);
     }
 }
 
 /// From the arrival of all copies until all threads have theirs.
-fn delivery_ps(participant: &Participant, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
-    let Some(mailbox) = participant.network().mailbox else { return 0 };
+fn delivery_ps(mailbox: Option<&MailboxSpec>, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
+    let Some(mailbox) = mailbox else { return 0 };
     let (mut longest_ps, mut last) = (0, None);
     for (dest, mask) in copies {
         let before_ps = last.filter(|(rank, _)| *rank == dest).map_or(0, |(_, ps)| ps);

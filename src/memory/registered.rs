@@ -56,8 +56,8 @@ impl Drop for Twin {
 pub struct Released {
     /// To be held for as long as a peer may be at work on the buffer.
     pub twin: Arc<Twin>,
-    /// What the program should know.
-    pub news: Option<String>,
+    /// A warning for the program.
+    pub warning: Option<String>,
 }
 
 /// What became of a wish to register.
@@ -235,10 +235,10 @@ impl Registered {
         let at = all.iter().position(|e| e.is_ours() && e.buffer == self.0)?;
         all[at].shares -= 1;
         if all[at].shares > 0 {
-            return Some(Released { twin: all[at].twin.clone(), news: None });
+            return Some(Released { twin: all[at].twin.clone(), warning: None });
         }
         let Entry { buffer, twin, .. } = all.swap_remove(at);
-        let news = match put_back(&buffer) {
+        let warning = match put_back(&buffer) {
             Ok(whole) => {
                 alias::remove(&(buffer.pages.0..buffer.pages.1));
                 let freed = "was freed, or its pages exchanged, without pennyCommDeregister";
@@ -250,7 +250,7 @@ impl Registered {
                 Some(format!("the buffer at {:#x} stays in the shareable heap: {e}", buffer.start))
             }
         };
-        Some(Released { twin, news })
+        Some(Released { twin, warning })
     }
 }
 

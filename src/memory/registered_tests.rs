@@ -37,7 +37,7 @@ fn tried(of: &[u64]) -> Result<Registered, String> {
 
 /// Gives a share up; what the program should know of it.
 fn told(share: Registered) -> Option<String> {
-    share.release().expect("this process's own").news
+    share.release().expect("this process's own").warning
 }
 
 fn registered(of: &[u64]) -> Registered {

@@ -10,7 +10,7 @@
 //! - A [`SymmetricMemory`] is one rank's symmetric heap: puts and gets (`put.rs`), signals and waiting (`signal.rs`), atomic
 //!   operations (`atomics.rs`). Its methods take no lock, so all threads of a rank may use them at once.
 //!
-//! On a declared machine the same takes the time that it takes there (`timed.rs`).
+//! On a declared machine the same takes the time that it takes there ([`crate::timing`]).
 //!
 //! A put is a store by the caller's own core: it has happened when it returns, and it becomes visible in the order in which
 //! the caller made it. So a fence only has to hold the compiler and the store buffer, and *quiet* has to wait for nobody.
@@ -25,7 +25,6 @@ mod remote_copy;
 pub mod semaphore;
 mod signal;
 mod symmetric_memory;
-mod timed;
 mod wait;
 
 pub use atomics::{Atomic, AtomicOp, answer, operand};

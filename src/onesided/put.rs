@@ -3,11 +3,11 @@
 use super::race::Operation;
 use super::signal::SignalOp;
 use super::symmetric_memory::{HeapPlace, SymmetricMemory};
-use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::{Address, Payload};
 use crate::sync::prim::{Ordering, fence};
+use crate::timing::WORD;
 use crate::types::{DataType, Rank};
 
 /// From this size on a copy goes around the caches, which it would only flush.

@@ -14,9 +14,9 @@ use super::mesh::Device;
 use super::put::copy_across;
 use super::race::Operation;
 use super::semaphore::{SemaphoreUnit, Semaphores};
-use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
+use crate::timing::WORD;
 
 /// One of several semaphores that count bytes.
 #[derive(Clone, Copy)]

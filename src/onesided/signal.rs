@@ -1,11 +1,11 @@
 //! Signals: words by which a put says that it has come.
 
 use super::symmetric_memory::SymmetricMemory;
-use super::timed::WORD;
 use super::wait::Comparison;
 use crate::error::Result;
 use crate::memory::view::Address;
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::timing::WORD;
 
 /// What is done to a signal. OpenSHMEM's numbers, by which C names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

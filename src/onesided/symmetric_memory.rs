@@ -3,9 +3,8 @@
 use super::race::Races;
 use super::region::Region;
 use crate::error::{Error, Result};
-use crate::fabric::live::PlacementView;
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::wait::eagerly;
+use crate::timing::{Carried, Timing, WORD};
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
@@ -21,8 +20,8 @@ const ANSWER: u32 = 4;
 pub struct SymmetricMemory {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
-    /// The declared machine that the ranks stand on, which nobody may go round.
-    pub(super) timed: Option<PlacementView>,
+    /// How long stores and waits take; a declared machine is not to be bypassed.
+    pub(super) timing: Timing,
     /// Writers without order are looked for.
     pub(super) races: OnceLock<Races>,
     closed: AtomicBool,
@@ -36,13 +35,18 @@ pub(super) struct HeapPlace<'a> {
 }
 
 impl SymmetricMemory {
-    /// Empty. `timed`: the ranks stand on a declared machine.
-    pub fn new(transport: Arc<Transport>, timed: Option<PlacementView>) -> SymmetricMemory {
-        if let Some(timed) = &timed {
-            timed.participant.serve_exactly();
-        }
+    /// Empty.
+    pub fn new(timing: Timing) -> SymmetricMemory {
+        timing.serve_exactly();
+        let transport = timing.transport().clone();
         let segments = [const { OnceLock::new() }; SEGMENTS];
-        SymmetricMemory { transport, segments, timed, races: OnceLock::new(), closed: AtomicBool::new(false) }
+        SymmetricMemory {
+            transport,
+            segments,
+            timing,
+            races: OnceLock::new(),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// The ranks' connection.
@@ -152,7 +156,7 @@ impl SymmetricMemory {
     /// bypass.
     pub fn ptr(&self, addr: usize, pe: i32) -> Result<Option<usize>> {
         let rank = self.peer(pe)?;
-        if self.timed.is_some() {
+        if self.timing.is_declared() {
             return Ok(None);
         }
         let Ok(place) = self.place("dest", addr, 1) else { return Ok(None) };
@@ -170,12 +174,35 @@ impl SymmetricMemory {
         Ok(())
     }
 
+    /// Carries bytes from one rank to another: on a declared machine it returns when they would be there.
+    #[inline]
+    pub(super) fn carry(&self, from: Rank, to: Rank, bytes: usize) -> Result<Carried<'_>> {
+        self.timing.put(from, to, bytes, None)
+    }
+
+    /// Carries bytes from a rank, which is asked for them first.
+    #[inline]
+    pub(super) fn fetch(&self, from: Rank, bytes: usize) -> Result<()> {
+        if self.timing.is_declared() {
+            drop(self.carry(self.my_pe(), from, WORD)?);
+            drop(self.carry(from, self.my_pe(), bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Something has been stored at a rank: its waits there look again.
+    #[inline]
+    pub(super) fn stored(&self, rank: Rank) {
+        self.transport.after_post_to(rank);
+        self.timing.stored(rank);
+    }
+
     /// Wait for what some rank will store; `what` says what that is.
     #[inline]
     pub(super) fn wait(&self, mut ready: impl FnMut() -> bool, what: impl Fn() -> String) -> Result<()> {
         let t = &*self.transport;
         // An answer from another core takes longer than a collective's next step, and what follows looks less often.
-        if self.timed.is_none() && (0..ANSWER).any(|_| eagerly(&mut ready)) {
+        if (0..ANSWER).any(|_| self.timing.eagerly(&mut ready)) {
             return Ok(());
         }
         let expired = || {
@@ -190,10 +217,7 @@ impl SymmetricMemory {
         };
         // Its own rank may end the heap while a thread waits in it.
         let watch = || self.usable().and_then(|()| t.watch_hope());
-        match &self.timed {
-            None => t.wait_watching(t.deadline(), ready, watch, expired),
-            Some(timed) => timed.participant.await_store(ready, t.deadline(), watch, expired),
-        }
+        self.timing.wait_until(ready, watch, expired)
     }
 }
 

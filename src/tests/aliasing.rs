@@ -167,7 +167,7 @@ fn twin_of(at: usize, bytes: usize) -> usize {
         panic!("not registered")
     };
     let (_, twin) = share.buffer().twin_of(address(at).view(bytes)).unwrap();
-    assert!(share.release().expect("it is ours").news.is_none());
+    assert!(share.release().expect("it is ours").warning.is_none());
     twin.addr() as usize
 }
 

@@ -12,6 +12,7 @@ use crate::memory::heap;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::Backoff;
+use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex};
@@ -60,7 +61,10 @@ impl Town {
         };
         let members = Mutex::new((0..n).map(|rank| control.keep(rank).unwrap()).collect());
         let transports: Vec<_> = (0..n).map(transport).collect();
-        let ranks = transports.iter().map(|t| Mailboxes::new(t.clone(), &told).unwrap()).collect();
+        let ranks = transports
+            .iter()
+            .map(|t| Mailboxes::new(Timing::new(t.clone(), None, &[]), &told).unwrap())
+            .collect();
         let bytes = told[0].1.bytes();
         Town { ranks, transports, blocks, bytes, _members: members }
     }

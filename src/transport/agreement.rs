@@ -77,7 +77,7 @@ impl Agreement {
 
     /// After a call: the disagreements of earlier ones that have come up. Those are told once.
     #[inline]
-    pub fn news(&mut self, t: &Transport, scope: &Scope, ended: &Result<()>) -> Option<Error> {
+    pub fn late_mismatch(&mut self, t: &Transport, scope: &Scope, ended: &Result<()>) -> Option<Error> {
         let found = t.control.header().disagreement.load(Ordering::Acquire);
         if !scope.doubt && found <= self.heard && ended.is_ok() {
             return None;

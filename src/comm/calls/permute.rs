@@ -135,7 +135,7 @@ impl CommCore {
     /// Run a permutation from check to return.
     pub(in crate::comm) fn permute(&mut self, permute: &Permute<'_>) -> Result<()> {
         let ended = self.exchange_blocks(permute);
-        self.with_news(ended)
+        self.report_late_mismatch(ended)
     }
 
     fn exchange_blocks(&mut self, permute: &Permute<'_>) -> Result<()> {

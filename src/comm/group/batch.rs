@@ -11,9 +11,8 @@ use crate::comm::onesided::signals::{AwaitedSignals, Signal};
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::{Permute, Transfer};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Activity, Participant};
 use crate::sys::background;
-use std::sync::Arc;
+use crate::timing::{Part, Timing};
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
 pub enum Queued {
@@ -123,7 +122,7 @@ struct Share {
     awaited: Vec<AwaitedSignals>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
-    activity: Option<Activity>,
+    part: Part,
 }
 
 /// One share for each communicator.
@@ -139,7 +138,7 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
                 joint: Vec::new(),
                 awaited: Vec::new(),
                 clock_ps: None,
-                activity: None,
+                part: Part::default(),
             });
             shares.len() - 1
         });
@@ -162,55 +161,20 @@ fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
             // Their clocks are looked at when nothing is queued before.
             shares.iter().try_for_each(|share| registry::shared(share.handle)?.turns.await_all())?;
         }
-        share_seats(&mut shares)?;
+        divide_time(&mut shares)?;
     }
-    side_by_side(&mut shares, |share| {
-        let activity = share.activity.take();
-        acting(activity.as_ref(), || share.run(entry))
-    })
-}
-
-/// Do the part of an activity on this thread.
-pub(in crate::comm) fn acting<T>(activity: Option<&Activity>, work: impl FnOnce() -> T) -> T {
-    match activity {
-        Some(activity) => activity.act(work),
-        None => work(),
-    }
+    side_by_side(&mut shares, |share| std::mem::take(&mut share.part).act(|| share.run(entry)))
 }
 
 /// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.
-fn share_seats(shares: &mut [Share]) -> Result<()> {
-    let seat_of =
-        |share: &Share| registry::shared(share.handle).ok().and_then(|shared| shared.participant.clone());
-    let participants: Vec<Option<Arc<Participant>>> = shares.iter().map(seat_of).collect();
-    for (share, (activity, alone)) in shares.iter_mut().zip(activities(&participants)?) {
-        share.clock_ps = activity.as_ref().filter(|_| !alone).map(|activity| activity.clock_ps());
-        share.activity = activity;
+fn divide_time(shares: &mut [Share]) -> Result<()> {
+    let comms: Vec<_> = shares.iter().map(|share| registry::shared(share.handle).ok()).collect();
+    let timings: Vec<_> = comms.iter().map(|comm| comm.as_ref().map(|comm| &comm.timing)).collect();
+    for (share, part) in shares.iter_mut().zip(Timing::divide(&timings)?) {
+        share.clock_ps = part.clock_ps();
+        share.part = part;
     }
     Ok(())
-}
-
-/// The presence with which each of several parts of the calling thread's work stands on its machine, if it does; and is it
-/// the only part there?
-pub(in crate::comm) fn activities(
-    participants: &[Option<Arc<Participant>>],
-) -> Result<Vec<(Option<Activity>, bool)>> {
-    let mut all: Vec<(Option<Activity>, bool)> = participants.iter().map(|_| (None, true)).collect();
-    for (at, participant) in participants.iter().enumerate() {
-        let Some(participant) = participant else { continue };
-        let is_same = |other: &Option<Arc<Participant>>| {
-            other.as_ref().is_some_and(|other| Arc::ptr_eq(other, participant))
-        };
-        let of_seat: Vec<usize> = (0..participants.len()).filter(|&i| is_same(&participants[i])).collect();
-        if of_seat[0] != at {
-            continue;
-        }
-        let alone = of_seat.len() == 1;
-        for (&i, activity) in of_seat.iter().zip(Activity::several(participant, of_seat.len() as u32)?) {
-            all[i] = (Some(activity), alone);
-        }
-    }
-    Ok(all)
 }
 
 impl Share {

@@ -17,6 +17,7 @@ use crate::sync::prim::Ordering;
 use crate::sync::wait::Backoff;
 use crate::sys::process::{self, Card};
 use crate::sys::{background, interrupt, keeper};
+use crate::timing::Timing;
 use crate::transport::identity::{Cause, Identity};
 use crate::transport::{JOINING, Transport};
 use crate::types::Rank;
@@ -283,7 +284,8 @@ impl Prepared {
         let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
         let parent_ranks = entrance.parent_ranks.clone();
         let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
-        Ok(CommCore::new(handle, transport, membership, planner, entrance.device, placement, origin))
+        let timing = Timing::new(transport, placement, &origin.world);
+        Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin))
     }
 }
 
@@ -305,15 +307,15 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
         t.deadline(),
         all_there,
         || {
-            let well = watch().and_then(|()| attendance.news()).and_then(|()| t.watch_ranks(others()));
+            let well = watch().and_then(|()| attendance.check()).and_then(|()| t.watch_ranks(others()));
             // Whoever has seen that all are there may leave at once.
             if all_there() {
                 return Ok(());
             }
             // The server may know why a rank gave up that has only said that it did.
-            well.map_err(
-                |e| if t.has_given_up(others()) { attendance.last_news().err().unwrap_or(e) } else { e },
-            )
+            well.map_err(|e| {
+                if t.has_given_up(others()) { attendance.last_check().err().unwrap_or(e) } else { e }
+            })
         },
         || {
             let missing: Vec<Rank> = others().filter(|&r| !t.joined(r)).collect();
@@ -355,7 +357,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     mailbox::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();
-    let told = communicator.last_news(semaphores);
+    let told = communicator.report_last_mismatch(semaphores);
     communicator.semaphores_close().into_iter().for_each(DeferredFree::keep);
     communicator.symmetric_close();
     communicator.transport.leave();

@@ -8,8 +8,8 @@ use crate::comm::group::batch;
 use crate::comm::join;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
+use crate::timing::Timing;
 use crate::types::Rank;
-use std::sync::Arc;
 
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(in crate::comm) enum Joining {
@@ -78,12 +78,8 @@ fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
         Joining::Newcomer(_) => None,
         Joining::Birth(pending) => {
-            let participant =
-                registry::shared(pending.parent).ok().and_then(|shared| shared.participant.clone());
-            Some(
-                participant
-                    .map_or((pending.parent.bits(), 0), |participant| (0, Arc::as_ptr(&participant).addr())),
-            )
+            let key = registry::shared(pending.parent).ok().and_then(|shared| shared.timing.key());
+            Some(key.map_or((pending.parent.bits(), 0), |key| (0, key)))
         }
     };
     let mut rows: Vec<Vec<Joining>> = Vec::new();
@@ -102,16 +98,14 @@ fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
 pub(in crate::comm) fn join_all(all: Vec<Joining>) -> Result<()> {
     let rows = side_by_side(all);
     let parent = |row: &Vec<Joining>| match row.first() {
-        Some(Joining::Birth(pending)) if rows.len() > 1 => {
-            registry::shared(pending.parent).ok()?.participant.clone()
-        }
+        Some(Joining::Birth(pending)) if rows.len() > 1 => registry::shared(pending.parent).ok(),
         _ => None,
     };
-    let activities = batch::activities(&rows.iter().map(parent).collect::<Vec<_>>())?;
-    let mut rows: Vec<_> = rows.iter().zip(activities).collect();
-    batch::side_by_side(&mut rows, |(row, (activity, _))| {
-        let activity = activity.take();
-        batch::acting(activity.as_ref(), || row.iter().map(Joining::join).fold(Ok(()), Result::and))
+    let parents: Vec<_> = rows.iter().map(parent).collect();
+    let timings: Vec<_> = parents.iter().map(|shared| shared.as_ref().map(|shared| &shared.timing)).collect();
+    let mut rows: Vec<_> = rows.iter().zip(Timing::divide(&timings)?).collect();
+    batch::side_by_side(&mut rows, |(row, part)| {
+        std::mem::take(part).act(|| row.iter().map(Joining::join).fold(Ok(()), Result::and))
     })
 }
 

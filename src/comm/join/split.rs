@@ -178,7 +178,7 @@ impl CommCore {
                  overwritten; destroy it",
             ));
         }
-        let placement = self.placement.as_mut().and_then(|placement| placement.child(rank, &members));
+        let placement = self.timing().child(rank, &members);
         let id = self.meeting_of(&members)?;
         let (Some(handle), Some(rank)) = (handle, rank) else {
             return Ok(());

@@ -164,8 +164,8 @@ impl Registrations {
 
     fn release(&self, share: Registered) {
         let Some(released) = share.release() else { return };
-        if let Some(news) = released.news {
-            log::warn(self.rank, format_args!("{news}"));
+        if let Some(warning) = released.warning {
+            log::warn(self.rank, format_args!("{warning}"));
         }
         if let Some(transport) = &self.forsaken {
             DeferredFree::of_twin(released.twin, transport.clone()).keep();
@@ -326,7 +326,7 @@ mod tests {
         let other = comm::init_all(1).unwrap();
         let again = registered::register(address(&memory), size_of_val(&memory[..])).unwrap();
         let RegisterOutcome::Registered(share) = again else { panic!("it is not private memory") };
-        assert_eq!(share.release().unwrap().news, None);
+        assert_eq!(share.release().unwrap().warning, None);
         comm::destroy(other[0]).unwrap();
     }
 }

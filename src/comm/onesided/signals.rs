@@ -17,12 +17,11 @@ use crate::comm::group::batch::Queued;
 use crate::comm::registry::{self, CommHandle};
 use crate::comm::stream::StreamHandle;
 use crate::error::{Error, Result};
-use crate::fabric::live::{CallSpec, What};
 pub use crate::memory::control::signals::{CONTEXTS, SIGNALS};
 use crate::memory::view::{Address, Payload};
 use crate::onesided::copy_across;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::eagerly;
+use crate::timing::{WORD, transfer_spec};
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::{DataType, Rank};
@@ -210,9 +209,6 @@ impl Pending {
     }
 }
 
-/// Bytes of a signal on the declared machine.
-const WORD: u64 = 8;
-
 impl CommCore {
     /// Give a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
@@ -238,24 +234,14 @@ impl CommCore {
     fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
-        let mut arrival = None;
-        if let Some(placement) = &self.placement {
-            let (participant, ends) =
-                (placement.participant(), [me, peer].map(|rank| placement.places()[rank as usize]));
-            let watch = || t.check_abort().and_then(|()| t.check_alarm());
-            participant.serve_exactly();
-            let bytes = data.bytes() as u64 + WORD;
-            let expired = || participant.clock_stood(t.timeout_ns());
-            arrival = Some(participant.put(ends, bytes, self.group_clock, t.deadline(), watch, expired)?);
-        }
+        self.timing().serve_exactly();
+        let carried = self.timing().put(me, peer, data.bytes() + WORD, self.group_clock)?;
         copy_across(target, data)?;
         // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
         t.control().signal(me, peer, context, index).fetch_add(1, Ordering::Release);
         t.after_post_to(peer);
-        if let Some(placement) = &self.placement {
-            placement.participant().stored(self.shared.origin.world[peer as usize]);
-        }
-        Ok(arrival.map(|arrival| arrival.at_ps))
+        self.timing().stored(peer);
+        Ok(carried.at_ps())
     }
 
     /// Wait for signals and take them off: all or none.
@@ -318,36 +304,30 @@ impl CommCore {
                 t.who(&late)
             ))
         };
-        match &self.placement {
-            None if eagerly(&mut ready) => Ok(()),
-            None => t.wait_watching(t.deadline(), ready, watch, expired),
-            Some(placement) => {
-                placement.participant().serve_exactly();
-                placement.participant().await_store(ready, t.deadline(), watch, expired)
-            }
+        if self.timing().eagerly(&mut ready) {
+            return Ok(());
         }
+        self.timing().serve_exactly();
+        self.timing().wait_until(ready, watch, expired)
     }
 
     /// What a failure leaves of the communicator: after the declared machine's, nothing.
     fn one_sided_failure(&mut self, error: &Error) {
-        match &self.placement {
-            Some(placement) if placement.participant().check().is_err() => self.end_with(error),
-            _ => self.break_with(error),
+        match self.timing().check() {
+            Err(_) => self.end_with(error),
+            Ok(()) => self.break_with(error),
         }
     }
 
     /// What puts and signals one after the other would take on the idle machine.
     pub(in crate::comm) fn estimate_signals(&self, signals: &[Signal]) -> Result<u64> {
-        let Some(placement) = &self.placement else { return Ok(0) };
         let mut total_ps = 0u64;
         for signal in signals {
             let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
             if place.peer != self.rank() {
-                let what = What::Transfer { from: 0, to: 1 };
-                let spec = CallSpec { what, count: data.bytes() as u64 + WORD, size: 1, kind: 0 };
-                let ends = [self.rank(), place.peer].map(|rank| placement.places()[rank as usize]);
-                total_ps =
-                    total_ps.saturating_add(placement.participant().estimate(&[(spec, ends.to_vec())])?);
+                let spec = transfer_spec((data.bytes() + WORD) as u64, 1);
+                let call = (spec, vec![self.rank(), place.peer]);
+                total_ps = total_ps.saturating_add(self.timing().estimate(&[call])?);
             }
         }
         Ok(total_ps)

@@ -133,7 +133,7 @@ impl CommCore {
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
             ));
         }
-        let symmetric = Arc::new(SymmetricMemory::new(self.transport.clone(), self.placement_view()));
+        let symmetric = Arc::new(SymmetricMemory::new(self.timing().clone()));
         self.symmetric = Some(Symmetric {
             symmetric: symmetric.clone(),
             arena: Arena::new(),

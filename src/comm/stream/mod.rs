@@ -300,7 +300,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
     let comms = distinct(comms);
     comms.iter().try_for_each(|comm| comm.refuse_forked())?;
-    let on_machine = comms.iter().any(|comm| comm.participant.is_some());
+    let on_machine = comms.iter().any(|comm| comm.timing.is_declared());
     if on_machine && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
         let ended = worker::run(batch, Entry::Caller, &comms);
         if let Err(error) = &ended {

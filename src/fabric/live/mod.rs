@@ -25,8 +25,6 @@
 
 mod bystanders;
 mod drive;
-#[cfg(any(test, feature = "internals"))]
-#[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod log;
 mod one_sided;
 mod pace;
@@ -41,8 +39,8 @@ mod verdict;
 pub use clock_stats::ClockStats;
 pub use one_sided::Delivery;
 pub use pace::Clock;
-pub use participant::Participant;
-pub use placement::{Placement, PlacementView};
+pub use participant::{Participant, PendingCall};
+pub use placement::Placement;
 use presence::{GRACE_NS, parse_grace};
 #[cfg(feature = "internals")]
 pub use snapshot::{RankClock, Snapshot};
@@ -103,6 +101,8 @@ mod clock_stats;
 mod local_threads;
 mod participant;
 mod placement;
+#[cfg(any(test, feature = "internals"))]
+#[cfg_attr(not(feature = "internals"), allow(dead_code))] // What it tells is for `penny top`.
 mod snapshot;
 #[cfg(test)]
 mod tests;

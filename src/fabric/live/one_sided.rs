@@ -47,20 +47,8 @@ impl Participant {
         self.clock_segment().header().exact.store(1, Ordering::Release);
     }
 
-    /// Send bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
-    pub fn put(
-        &self,
-        ends: [Rank; 2],
-        bytes: u64,
-        at_ps: Option<u64>,
-        deadline_ns: u64,
-        watch: impl FnMut() -> Result<()>,
-        expired: impl FnOnce() -> Error,
-    ) -> Result<Delivery<'_>> {
-        self.put_all(&[ends], bytes, at_ps, deadline_ns, watch, expired)
-    }
-
-    /// Send bytes several ways at once, until the last have arrived.
+    /// Send bytes from places of the machine to others, all at once, at this rank's clock or at `at_ps`; until the last have
+    /// arrived.
     pub fn put_all(
         &self,
         ways: &[[Rank; 2]],

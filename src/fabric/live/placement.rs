@@ -22,26 +22,7 @@ pub struct Placement {
     children: u64,
 }
 
-/// Where the ranks of a communicator stand, as far as they reach each other's memory without being in a call.
-pub struct PlacementView {
-    /// This rank's clock.
-    pub participant: Arc<Participant>,
-    /// Each rank's place on the machine.
-    pub places: Arc<[Rank]>,
-    /// Each rank's number in the job.
-    pub job: Vec<Rank>,
-}
-
 impl Placement {
-    /// The same for access without calls; `job`: each rank's number in the job.
-    pub fn placement_view(&self, job: &[Rank]) -> PlacementView {
-        PlacementView {
-            participant: self.participant.clone(),
-            places: self.places.clone(),
-            job: job.to_vec(),
-        }
-    }
-
     /// The job's first communicator, whose ranks stand where the machine says.
     pub fn root(participant: Arc<Participant>, nranks: u32) -> Result<Placement> {
         let rank = participant.place();

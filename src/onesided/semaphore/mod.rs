@@ -18,10 +18,9 @@ mod waits;
 use super::mesh::{Declared, Device, Mesh};
 use super::region::{HeapWord, Region};
 use super::symmetric_memory::SymmetricMemory;
-use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::wait::eagerly;
+use crate::timing::WORD;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, MutexGuard};
 use waits::{Waits, Wanted};
@@ -335,7 +334,7 @@ impl Semaphores {
     fn take(&self, index: usize, value: u64) -> Result<()> {
         let home = &*self.home;
         let line = self.set.line(home, home.symmetric.my_pe(), index)?;
-        let soon = || home.symmetric.timed.is_none() && eagerly(|| line.take(value));
+        let soon = || home.symmetric.timing.eagerly(|| line.take(value));
         if !line.take(value) && !soon() {
             let posted =
                 home.waits.post(&home.symmetric, Wanted { set: self.set.id, index: index as u32, value });
