@@ -10,7 +10,7 @@
 use penny::{Communicator, Op};
 
 fn main() -> Result<(), penny::Error> {
-    let comm = Communicator::from_env()?; // the launcher says who we are and who belongs to us
+    let comm = Communicator::from_env()?; // rank and size come from the launcher
     let mine = [0, 1, 2].map(|i| (comm.rank() + i) as f32);
     let mut sum = [0.0; 3];
     comm.all_reduce(&mine, &mut sum, Op::Sum)?;

@@ -1,8 +1,8 @@
 /*
  * Penny: collective communication between processes over shared memory.
  *
- * What holds for every function is told once, in include/README.md; in short:
- *   - A function returns pennySuccess or what went wrong, and pennyGetLastError has the sentence.
+ * include/README.md states what holds for every function; in short:
+ *   - A function returns pennySuccess or an error; pennyGetLastError returns the sentence that explains it.
  *   - Results are written on success only.
  *   - Counts are elements, not bytes. A buffer must stay valid until the call, or the group that it is in, returns.
  *   - Distinct communicators may be used from distinct threads; two threads in one communicator are
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version of this header; pennyGetVersion tells that of the library that is loaded. */
+/* The version of this header; pennyGetVersion reads that of the loaded library. */
 #define PENNY_MAJOR 0
 #define PENNY_MINOR 1
 #define PENNY_PATCH 0
@@ -72,19 +72,20 @@
 // The magic of a pennyConfig_t: "PENY".
 #define PENNY_CONFIG_MAGIC 1346719321
 
-// winFlags: nothing in particular.
+// A value of winFlags: no flag.
 #define PENNY_WIN_DEFAULT 0
 
-// winFlags: collectives use the window at the same offset on all ranks. Nothing depends on it: they copy nothing anyhow.
+// A flag of winFlags: collectives use the window at the same offset on all ranks. It has no effect: such collectives copy
+// nothing in any case.
 #define PENNY_WIN_COLL_SYMMETRIC 1
 
-// winFlags: what is written first is seen first. Every window is so.
+// A flag of winFlags: writes become visible in their order. It has no effect: every window orders writes.
 #define PENNY_WIN_STRICT_ORDERING 2
 
-// Signals that each rank has at each other in each context: sigIdx is below it.
+// Number of signals between two ranks in each context and direction: sigIdx is below it.
 #define PENNY_SIGNALS 64
 
-// Contexts of signals: ctx is below it.
+// Number of contexts of signals: ctx is below it.
 #define PENNY_SIGNAL_CONTEXTS 8
 
 // The magic of a pennyFabricInfo_t: "PEFI".
@@ -105,43 +106,43 @@
 // Bytes of a flit, the unit of a message's length.
 #define PENNY_MAILBOX_FLIT_BYTES 16
 
-// A flag of pennyMailboxWaitUntil: a message to dest could be sent.
+// A flag of pennyMailboxWaitUntil: wait until a message to dest could be sent.
 #define PENNY_MAILBOX_CAN_SEND 1
 
-// A flag of pennyMailboxWaitUntil: a message is here.
+// A flag of pennyMailboxWaitUntil: wait until a message has arrived.
 #define PENNY_MAILBOX_CAN_RECV 2
 
-// How pennyMailboxIdle ends: a message is here.
+// A state of pennyMailboxIdle: a message has arrived.
 #define PENNY_MAILBOX_MESSAGE 0
 
-// How pennyMailboxIdle ends: everybody is idle, and no message is left.
+// A state of pennyMailboxIdle: all threads are idle and no message is left.
 #define PENNY_MAILBOX_ALL_IDLE 1
 
-// How pennyMailboxIdle ends: and everybody has voted true.
+// A state of pennyMailboxIdle: as PENNY_MAILBOX_ALL_IDLE, and all threads have voted true.
 #define PENNY_MAILBOX_ALL_VOTED 2
 
-// Dimensions that a mesh may have.
+// Largest number of dimensions of a mesh.
 #define PENNY_MESH_DIMS 4
 
-// Bytes of a semaphore's name, with the 0 at its end.
+// Bytes of a semaphore's name, including the terminating 0.
 #define PENNY_SEMAPHORE_NAME_BYTES 32
 
-// Barrier semaphores of a communicator.
+// Number of barrier semaphores of a communicator.
 #define PENNY_BARRIER_SEMAPHORES 32
 
-// What a call returns. The numbers are NCCL's and are for life.
+// The result of a call. The numbers are NCCL's and never change.
 typedef enum {
-    // The call did what it says.
+    // The call succeeded.
     pennySuccess = 0,
-    // Never returned: Penny has no device. Kept for NCCL's numbering.
+    // A device error. Never returned: Penny has no device. It keeps NCCL's numbering.
     pennyUnhandledDeviceError = 1,
-    // The operating system refused something: shared memory, sockets, limits.
+    // A system error: the operating system refused shared memory, a socket, or a limit was reached.
     pennySystemError = 2,
     // A defect in Penny. The communicator accepts no more calls but pennyCommAbort and pennyCommDestroy.
     pennyInternalError = 3,
-    // One argument is wrong by itself. Nothing was done.
+    // An argument is wrong by itself. The call did nothing.
     pennyInvalidArgument = 4,
-    // The arguments are each fine, but not together, not now, or not what the other ranks passed.
+    // A wrong use: the arguments are each valid, but not together, not now, or not those of the other ranks.
     pennyInvalidUsage = 5,
     // Another rank died, left or failed.
     pennyRemoteError = 6,
@@ -149,11 +150,11 @@ typedef enum {
     pennyInProgress = 7,
     // The deadline passed.
     pennyTimeout = 8,
-    // The number of results; none itself.
+    // The number of results; not a result itself.
     pennyNumResults = 9,
 } pennyResult_t;
 
-// How pennyCommGroup divides N ranks into groups of size k. The numbers are those of GCL's CommGroupType.
+// The division of N ranks into groups of size k by pennyCommGroup. The numbers are those of GCL's CommGroupType.
 typedef enum {
     // One group of all ranks.
     pennyGroupAll = 0,
@@ -237,15 +238,15 @@ typedef enum {
     pennyMaxRedOp = 2147483647,
 } pennyRedOp_t;
 
-// What is done to a signal. The numbers are OpenSHMEM's.
+// The operation on a signal. The numbers are OpenSHMEM's.
 typedef enum {
-    // The value takes its place.
+    // Replaces the signal by the value.
     PENNY_SIGNAL_SET = 9,
-    // The value is added to it, modulo 2^64.
+    // Adds the value to the signal, modulo 2^64.
     PENNY_SIGNAL_ADD = 10,
 } pennySignalOp_t;
 
-// How what is waited for is to compare with a value. The numbers are OpenSHMEM's.
+// The comparison of a word with a value. The numbers are OpenSHMEM's.
 typedef enum {
     // Equal.
     PENNY_CMP_EQ = 0,
@@ -261,58 +262,58 @@ typedef enum {
     PENNY_CMP_GE = 5,
 } pennyCmp_t;
 
-// What a semaphore counts.
+// The unit that a semaphore counts.
 typedef enum {
-    // Bytes of remote copies, which alone change it.
+    // Bytes of remote copies; only remote copies change it.
     pennySemaphoreDma = 0,
     // Signals.
     pennySemaphoreRegular = 1,
 } pennySemaphoreKind_t;
 
-// How a pennyDevice_t names a rank.
+// The way in which a pennyDevice_t names a rank.
 typedef enum {
-    // By coordinates if a mesh is declared, else by number.
+    // Coordinates if a mesh is declared, else the number.
     pennyDeviceDefault = 0,
-    // By its number in the communicator, the first of coord.
+    // The number in the communicator, in the first entry of coord.
     pennyDeviceLogical = 1,
-    // By its coordinates in the mesh.
+    // The coordinates in the mesh.
     pennyDeviceMesh = 2,
 } pennyDeviceKind_t;
 
-// What a pennyComm_t pretends to point at.
+// The incomplete type to which a pennyComm_t points.
 typedef struct pennyComm pennyComm;
 
-// What a pennyEvent_t pretends to point at.
+// The incomplete type to which a pennyEvent_t points.
 typedef struct pennyEvent pennyEvent;
 
-// What a pennyMailbox_t pretends to point at.
+// The incomplete type to which a pennyMailbox_t points.
 typedef struct pennyMailbox pennyMailbox;
 
-// What a pennySemaphore_t pretends to point at.
+// The incomplete type to which a pennySemaphore_t points.
 typedef struct pennySemaphore pennySemaphore;
 
-// What a pennyStream_t pretends to point at.
+// The incomplete type to which a pennyStream_t points.
 typedef struct pennyStream pennyStream;
 
-// What a pennyWindow_t pretends to point at.
+// The incomplete type to which a pennyWindow_t points.
 typedef struct pennyWindow pennyWindow;
 
-// A communicator, as one rank holds it. Copy it freely; it is good until pennyCommDestroy or pennyCommAbort, and
-// refused with pennyInvalidArgument ever after.
+// A handle of one rank's communicator. It may be copied. It is valid until pennyCommDestroy or pennyCommAbort; later calls
+// refuse it with pennyInvalidArgument.
 typedef pennyComm *pennyComm_t;
 
-// A function of the program that waiting calls ask whether they shall go on: 0 if they shall.
+// A function of the program that waiting calls invoke to ask whether to continue: it returns 0 to continue.
 typedef int (*pennyInterruptCheck_t)(void *userData);
 
-// What all ranks of one future communicator share. Opaque: copy the bytes to the other ranks by any means. It admits to
-// the communicator, so it is a secret.
+// An identifier that all ranks of one future communicator share. It is opaque: copy the bytes to the other ranks by any
+// means. Its holder can join the communicator, so keep it secret.
 typedef struct {
     // The bytes.
     char internal[PENNY_UNIQUE_ID_BYTES];
 } pennyUniqueId;
 
-// Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change what you care for;
-// what is left is decided by the environment (the PENNY_ variables), then by Penny.
+// Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change single fields.
+// Fields left unchanged take their values from the environment (the PENNY_ variables), then from Penny's defaults.
 typedef struct {
     // Set by the initializer: sizeof(pennyConfig_t) where the program was compiled.
     size_t size;
@@ -320,18 +321,19 @@ typedef struct {
     unsigned int magic;
     // Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     unsigned int version;
-    // 1, the default: calls return when they are done. 0 is not there yet and is pennyInvalidArgument; a stream gives calls
-    // that return before they are done.
+    // 1, the default: calls return when they are complete. 0 is not supported yet and is pennyInvalidArgument; calls on a
+    // stream return before they are complete.
     int blocking;
     // Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     int timeoutMs;
     // A name for error sentences, copied by the call; NULL: none.
     const char *commName;
-    // Methods, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
+    // Algorithms, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
     const char *algo;
-    // The declared machine, as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on all ranks.
+    // The simulated cluster (declared machine), as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on
+    // all ranks.
     const char *fabric;
-    // How its time is taken, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
+    // Its clock, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
     const char *fabricClock;
 } pennyConfig_t;
 
@@ -339,30 +341,30 @@ typedef struct {
 // caller's thread and is done when it returns.
 typedef pennyStream *pennyStream_t;
 
-// A point in a stream's work. Copy it freely; it is good until pennyEventDestroy, and refused with pennyInvalidArgument
-// ever after.
+// A handle of a point in a stream's work. It may be copied. It is valid until pennyEventDestroy; later calls refuse it
+// with pennyInvalidArgument.
 typedef pennyEvent *pennyEvent_t;
 
-// A function that a stream calls.
+// A function of the program that a stream calls.
 typedef void (*pennyHostFn_t)(void *userData);
 
-// A window, as one rank holds it. Copy it freely; it is good until pennyCommWindowDeregister or the end of its
-// communicator, and refused with pennyInvalidArgument ever after.
+// A handle of a window on one rank. It may be copied. It is valid until pennyCommWindowDeregister or the end of its
+// communicator; later calls refuse it with pennyInvalidArgument.
 typedef pennyWindow *pennyWindow_t;
 
-// Signals to be waited for.
+// A number of signals to wait for.
 typedef struct {
-    // How many, at least 1.
+    // Number of signals, at least 1.
     int opCnt;
-    // The rank that gives them.
+    // Rank that sends them.
     int peer;
-    // Which of its signals: 0 to PENNY_SIGNALS - 1.
+    // Index of the signal: 0 to PENNY_SIGNALS - 1.
     int sigIdx;
-    // Of which context: 0 to PENNY_SIGNAL_CONTEXTS - 1.
+    // Context of the signal: 0 to PENNY_SIGNAL_CONTEXTS - 1.
     int ctx;
 } pennyWaitSignalDesc_t;
 
-// The declared machine, and how its time stands. Begin with PENNY_FABRIC_INFO_INITIALIZER.
+// The simulated cluster (declared machine) and the state of its time. Initialize it with PENNY_FABRIC_INFO_INITIALIZER.
 typedef struct {
     // Set by the initializer.
     size_t size;
@@ -372,31 +374,31 @@ typedef struct {
     unsigned int version;
     // The machine as PENNY_FABRIC declares it, cut to fit.
     char name[128];
-    // Tells machines apart: two results with the same hash are of the same machine.
+    // Hash of the machine: two results with the same hash are of the same machine.
     uint64_t hash;
-    // Places for ranks.
+    // Number of places for ranks.
     unsigned int places;
-    // Ports: see pennyFabricCounters.
+    // Number of ports: see pennyFabricCounters.
     unsigned int ports;
     // This rank's clock in picoseconds.
     uint64_t nowPs;
-    // Calls and transfers of all ranks so far.
+    // Number of calls and transfers of all ranks so far.
     uint64_t calls;
-    // Hash over all of them and when their ranks were done: equal for equal runs.
+    // Hash over all calls and the times at which their ranks finished: equal for equal runs.
     uint64_t trace;
-    // Entries that came after later events had been handled, and were served up to 1 us late; 0 unless several
-    // communicators are busy at once or a rank was away for long.
+    // Number of entries that arrived after later events had been handled, and were served up to 1 us late; 0 unless
+    // several communicators are busy at once or a rank was absent for long.
     uint64_t late;
-    // 0: the clock is virtual. Else calls take so many times what they take on the machine.
+    // Factor by which calls take longer than on the machine; 0: the clock is virtual.
     double dilation;
-    // How late this rank's calls returned, as a share of the time that they were asked to take.
+    // Lateness of this rank's calls as a share of the time that they were to take.
     double slip;
-    // How many times slower than the machine this host was in this rank's calls: the least dilation that it can keep.
+    // Least dilation that this host can keep: the factor by which it was slower than the machine in this rank's calls.
     double neededDilation;
-    // 1: slip is at most 1 %, so that paced times mean what they say.
+    // 1 if slip is at most 1 %, so that paced times are valid; else 0.
     int valid;
-    // What slip and neededDilation are of, summed over this rank's calls: nanoseconds late, nanoseconds asked for,
-    // nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
+    // Sums over this rank's calls from which slip and neededDilation are computed: nanoseconds late, nanoseconds
+    // requested, nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
     uint64_t lateNs;
     // See lateNs.
     uint64_t askedNs;
@@ -406,17 +408,17 @@ typedef struct {
     uint64_t fabricPs;
 } pennyFabricInfo_t;
 
-// What passed one port of the declared machine.
+// Traffic counters of one port of the simulated cluster.
 typedef struct {
-    // Its name, such as n0.g3.nic.tx, cut to fit.
+    // Name of the port, such as n0.g3.nic.tx, cut to fit.
     char name[64];
-    // Payload.
+    // Bytes of payload.
     uint64_t bytes;
-    // Messages.
+    // Number of messages.
     uint64_t messages;
-    // Picoseconds during which the port was taken.
+    // Picoseconds during which the port was busy.
     uint64_t busyPs;
-    // The most messages that waited for it at once.
+    // Largest number of messages that waited for the port at once.
     uint64_t queueHigh;
     // Messages that a fault damaged or cut off.
     uint64_t errors;
@@ -428,7 +430,7 @@ typedef struct {
     uint64_t reserved[8];
 } pennyFabricPort_t;
 
-// What a group would take. Begin with PENNY_SIM_INFO_INITIALIZER.
+// The simulated time of a group. Initialize it with PENNY_SIM_INFO_INITIALIZER.
 typedef struct {
     // Set by the initializer.
     size_t size;
@@ -442,7 +444,7 @@ typedef struct {
     uint64_t estimatedPs;
 } pennySimInfo_t;
 
-// A symmetric heap's books. Begin with PENNY_SHMEM_STATS_INITIALIZER.
+// Statistics of a symmetric heap. Initialize it with PENNY_SHMEM_STATS_INITIALIZER.
 typedef struct {
     // Set by the initializer.
     size_t size;
@@ -480,29 +482,29 @@ typedef struct {
     unsigned int magic;
     // Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     unsigned int version;
-    // Threads of this rank, 1 to 64; 1 if left. They are numbered from 0.
+    // Number of threads of this rank, 1 to 64; default 1. They are numbered from 0.
     int threads;
-    // Messages that this rank's mailbox holds, 1 to 65536; 512 if left.
+    // Number of messages that this rank's mailbox holds, 1 to 65536; default 512.
     int slots;
-    // Bytes of a message at most: a multiple of 16, up to 65536; 64 if left. The same on all ranks.
+    // Largest size of a message in bytes: a multiple of 16, up to 65536; default 64. The same on all ranks.
     int slotBytes;
 } pennyMailboxConfig_t;
 
-// A communicator's mailboxes, as one rank holds them. Copy it freely, to all threads of the rank; it is good until
-// pennyMailboxDestroy or the end of the communicator, and refused with pennyInvalidArgument ever after.
+// A handle of a communicator's mailboxes on one rank. It may be copied to all threads of the rank. It is valid until
+// pennyMailboxDestroy or the end of the communicator, then refused with pennyInvalidArgument.
 typedef pennyMailbox *pennyMailbox_t;
 
 // A message that was received. It lies in the mailbox, and all its receivers read the same bytes: do not write to it.
 typedef struct {
-    // Its bytes, valid until this thread passes the address to pennyMailboxFree.
+    // Bytes of the message, valid until this thread passes the address to pennyMailboxFree.
     const void *data;
-    // Its length in flits of 16 bytes.
+    // Length of the message in flits of 16 bytes.
     int flits;
-    // Who sent it.
+    // Rank of the sender.
     int sourceRank;
-    // As which of its threads.
+    // Thread number of the sender.
     int sourceThread;
-    // The local key of the entry by which it was sent here; 0 for one that was sent without a key.
+    // Local key of the entry by which the message was sent here; 0 for a message that was sent without a key.
     unsigned int localKey;
 } pennyMailboxMessage_t;
 
@@ -510,15 +512,15 @@ typedef struct {
 typedef struct {
     // The mailbox's rank.
     int dest;
-    // Threads 32 to 63, a bit each.
+    // Bit mask of threads 32 to 63.
     unsigned int maskHigh;
-    // Threads 0 to 31, a bit each.
+    // Bit mask of threads 0 to 31.
     unsigned int maskLow;
-    // What the message tells them, in pennyMailboxMessage_t::localKey.
+    // Value that the receivers find in pennyMailboxMessage_t::localKey.
     unsigned int localKey;
 } pennyMailboxKeyEntry_t;
 
-// What has gone through this rank's mailbox. Begin with PENNY_MAILBOX_STATS_INITIALIZER.
+// Statistics of this rank's mailbox. Initialize it with PENNY_MAILBOX_STATS_INITIALIZER.
 typedef struct {
     // Set by the initializer.
     size_t size;
@@ -528,51 +530,52 @@ typedef struct {
     unsigned int version;
     // Slots of this rank's mailbox.
     uint64_t slots;
-    // Those without a message.
+    // Slots without a message.
     uint64_t slotsFree;
     // Sends of this rank's threads, to any mailbox; one by a key counts once.
     uint64_t sent;
     // Messages that this rank's threads have received: a multicast counts once for each of them.
     uint64_t received;
-    // Copies written to this rank's mailbox, by whomever: a multicast counts once.
+    // Copies written to this rank's mailbox by any rank: a multicast counts once.
     uint64_t written;
-    // Threads that those copies were for, all together.
+    // Number of receivers of these copies, summed over the copies.
     uint64_t delivered;
-    // Bytes of those copies.
+    // Bytes of these copies.
     uint64_t bytesWritten;
 } pennyMailboxStats_t;
 
-// Semaphores of one name, as one rank holds them. Copy it freely; it is good until pennySemaphoreDestroy or the end of the
-// symmetric heap, and refused with pennyInvalidArgument ever after.
+// A handle of the semaphores of one name on one rank. It may be copied. It is valid until pennySemaphoreDestroy or the end
+// of the symmetric heap; later calls refuse it with pennyInvalidArgument.
 typedef pennySemaphore *pennySemaphore_t;
 
-// A rank, as a signal or a copy names it: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in the
-// order of pennyMesh's dims.
+// The rank to which a signal or a copy goes: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in
+// the order of pennyMesh's dims.
 typedef struct {
     // Which.
     pennyDeviceKind_t kind;
-    // The number, or the coordinates; 0 behind them.
+    // The number, or the coordinates; unused entries are 0.
     int coord[PENNY_MESH_DIMS];
 } pennyDevice_t;
 
-// A copy to another rank's memory. All ranks may describe the same one; who starts it and who awaits which half is theirs
-// to say.
+// A description of a copy to another rank's memory. All ranks may describe the same copy; the program decides which rank
+// starts it and which rank waits for which half.
 typedef struct {
-    // From here: any memory of this rank.
+    // Source: any memory of this rank.
     const void *src;
-    // To there: symmetric memory, named by this rank's own address of it. In a copy to this rank itself any memory.
+    // Destination: symmetric memory, named by this rank's own address of it. In a copy to this rank itself, any memory.
     void *dst;
-    // How much.
+    // Length in bytes.
     size_t bytes;
-    // Of kind pennySemaphoreDma: counts here the bytes that were sent. NULL: none, in a copy to this rank itself.
+    // Semaphore of kind pennySemaphoreDma that counts the sent bytes on this rank. NULL: none, allowed in a copy to this
+    // rank itself.
     pennySemaphore_t sendSem;
-    // Which of sendSem.
+    // Index within sendSem.
     int sendIndex;
-    // Of kind pennySemaphoreDma: counts there the bytes that have come.
+    // Semaphore of kind pennySemaphoreDma that counts the received bytes on the destination.
     pennySemaphore_t recvSem;
-    // Which of recvSem.
+    // Index within recvSem.
     int recvIndex;
-    // To whom.
+    // Destination rank.
     pennyDevice_t device;
 } pennyRemoteCopy_t;
 
@@ -580,48 +583,50 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// The version of the library that is loaded, as PENNY_VERSION_CODE counts; compare it with the header's.
+// Reads the version of the loaded library, encoded as PENNY_VERSION_CODE; compare it with the header's.
 //
 // version: written on success.
 pennyResult_t pennyGetVersion(int *version);
 
-// One fixed sentence for a result. Never NULL; do not free it; it is good for ever. A number that is no result gives a
-// sentence that says so. May be called from any thread at any time.
+// Returns one fixed sentence for a result. It is never NULL and always valid; do not free it. A number that is no
+// result gives a sentence that says so. May be called from any thread at any time.
 const char *pennyGetErrorString(pennyResult_t result);
 
-// The sentence of the calling thread's newest failure on comm: the function, the argument, the rank, what to do.
+// Returns the sentence of the calling thread's newest failure on comm: the function, the argument, the rank, the
+// remedy.
 //
 // comm: NULL means the newest failure of the thread on anything. A failure of a call that takes no communicator, such
-// as pennyGroupEnd, counts for every communicator. A handle that is no longer good is fine here.
+// as pennyGroupEnd, counts for every communicator. A handle that is no longer valid is accepted.
 //
-// Returns the empty string if there was no failure, never NULL. Do not free it; it is good until the next failing call
-// of this thread on comm (any failing call, if comm is NULL) and the thread's end. A success changes nothing.
+// Returns the empty string if there was no failure, never NULL. Do not free it. It is valid until the next failing
+// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing.
 const char *pennyGetLastError(pennyComm_t comm);
 
-// Gives the calling thread an interrupt check, for programs whose signal handlers cannot run during a call, such as
+// Sets the calling thread's interrupt check, for programs whose signal handlers cannot run during a call, such as
 // interpreters. While this thread waits in a call, check(userData) is called on it about five times a second. If it
-// returns 0 the wait goes on; else the call ends with pennyTimeout and a sentence that says so, and its communicators
-// serve pennyCommAbort and pennyCommDestroy only. It is asked again by later waits, and should not change its mind
-// before the call has returned. A wait for a stream, an event or a queued call that is ended this way aborts the
-// communicators of this process that have calls on streams.
+// returns 0 the wait continues; else the call ends with pennyTimeout and a sentence that says so, and its
+// communicators accept pennyCommAbort and pennyCommDestroy only. Later waits of the same call invoke it again; once it
+// has returned another value than 0 it should do so until the call returns. A wait for a stream, an event or a queued
+// call that is ended this way aborts the communicators of this process that have calls on streams.
 //
-// check: NULL takes the check back. In it the program may call getters and pennyCommAbort; its other calls must not
-// wait. userData: passed on, not looked at. Other threads are not concerned; the library installs no signal handlers.
+// check: NULL removes the check. Within it the program may call getters and pennyCommAbort; its other calls must not
+// wait. userData: passed to check unchanged. Other threads are not affected; the library installs no signal handlers.
 pennyResult_t pennySetInterruptCheck(pennyInterruptCheck_t check,
                                      void *userData);
 
-// Makes an id for one future communicator. One rank calls this and gives the bytes to the others, who pass it, as it
-// does itself, to pennyCommInitRank. The calling process must live until all ranks have joined.
+// Creates an id for one future communicator. One rank calls this function and sends the bytes to the other ranks. All
+// ranks, including the caller, pass the id to pennyCommInitRank. The calling process must live until all ranks have
+// joined.
 //
 // uniqueId: written on success.
 pennyResult_t pennyGetUniqueId(pennyUniqueId *uniqueId);
 
 // Joins the communicator that commId names. Returns when all ranks have joined, or at the deadline (pennyTimeout) with
-// a sentence that names who is missing. A duplicate rank, another nranks or another version of the library fails on
-// every rank.
+// a sentence that names the missing ranks. A duplicate rank, a different nranks or a different version of the library
+// fails the call on every rank.
 //
 // comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
-// nranks: ranks in all, at least 1. rank: this one's, 0 to nranks - 1, each once.
+// nranks: number of ranks, at least 1. rank: the caller's rank, 0 to nranks - 1; each rank joins once.
 //
 // A rank is a process or a thread of one. One thread that makes several ranks calls this between pennyGroupStart and
 // pennyGroupEnd; they join, and the handles become valid, at the end of the group.
@@ -630,7 +635,7 @@ pennyResult_t pennyCommInitRank(pennyComm_t *comm,
                                 pennyUniqueId commId,
                                 int rank);
 
-// pennyCommInitRank with settings.
+// Joins a communicator as pennyCommInitRank does, with settings.
 //
 // config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
 pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
@@ -639,8 +644,8 @@ pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
                                       int rank,
                                       const pennyConfig_t *config);
 
-// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
-// from one thread between pennyGroupStart and pennyGroupEnd.
+// Creates ndev ranks in this process, with one communicator each; comm[i] is rank i. Use each communicator in its own
+// thread, or all of them from one thread between pennyGroupStart and pennyGroupEnd.
 //
 // comm: room for ndev; all are written on success, none on failure. Destroy each. ndev: 1 to 1024.
 // devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.
@@ -649,8 +654,8 @@ pennyResult_t pennyCommInitAll(pennyComm_t *comm,
                                const int *devlist);
 
 // Joins the communicator of all processes of this launch. Rank and size come from the variables of the launcher
-// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. A
-// further call makes a further communicator of the same processes.
+// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. Each
+// call makes another communicator of the same processes.
 //
 // comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
 // config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
@@ -658,7 +663,8 @@ pennyResult_t pennyCommInitFromEnv(pennyComm_t *comm,
                                    const pennyConfig_t *config);
 
 // Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
-// calls, with the same kind and size. Ranks keep their order; the settings are comm's. comm lives on beside it.
+// calls it with the same kind and size. Ranks keep their order. The new communicator has comm's settings. comm stays
+// valid.
 //
 //     16 ranks, size 4    pennyGroupConsecutive   {0 1 2 3} {4 5 6 7} {8 9 10 11} {12 13 14 15}
 //                         pennyGroupOrthogonal    {0 4 8 12} {1 5 9 13} {2 6 10 14} {3 7 11 15}
@@ -666,7 +672,7 @@ pennyResult_t pennyCommInitFromEnv(pennyComm_t *comm,
 // size: ranks in a group; it must divide the number of ranks. For pennyGroupAll: that number, or 0.
 // newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
 //
-// Between pennyGroupStart and pennyGroupEnd the communicator begins, and the handle becomes valid, at the end of the
+// Between pennyGroupStart and pennyGroupEnd the communicator is made, and the handle becomes valid, at the end of the
 // group. A rank that dies, or cannot join, fails the call on the others; comm then serves pennyCommAbort and
 // pennyCommDestroy only.
 pennyResult_t pennyCommGroup(pennyComm_t comm,
@@ -674,8 +680,8 @@ pennyResult_t pennyCommGroup(pennyComm_t comm,
                              int size,
                              pennyComm_t *newcomm);
 
-// Makes a communicator of the ranks of comm that pass the same color. They are ordered by key, and by their rank in
-// comm where keys are equal. Every rank of comm calls. comm lives on beside it.
+// Makes a communicator of the ranks of comm that pass the same color. The ranks are ordered by key, and by their rank
+// in comm where keys are equal. Every rank of comm calls it. comm stays valid.
 //
 // color: any number; PENNY_SPLIT_NOCOLOR (-1): this rank joins no communicator and gets NULL, but must call as well.
 // newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
@@ -688,15 +694,17 @@ pennyResult_t pennyCommSplit(pennyComm_t comm,
                              pennyComm_t *newcomm,
                              const pennyConfig_t *config);
 
-// Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
-// pennyCommDestroy does it too. On a communicator that an earlier failure broke it tells that failure again. A
-// disagreement between ranks that no call has told is pennyInvalidUsage, and comm is finalized.
+// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
+// call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that
+// failure again. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and comm is
+// finalized.
 //
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommFinalize(pennyComm_t comm);
 
 // Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
-// pennyInvalidArgument. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is freed.
+// pennyInvalidArgument. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and
+// comm is freed.
 //
 // comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
 // communicator lives on.
@@ -709,25 +717,25 @@ pennyResult_t pennyCommDestroy(pennyComm_t comm);
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommAbort(pennyComm_t comm);
 
-// The communicator's state: pennySuccess, pennyInProgress, or the failure that it cannot recover from. Waits for
-// nothing; may be called from any thread.
+// Reads the communicator's state: pennySuccess, pennyInProgress, or the failure from which it cannot recover. Does not
+// wait; may be called from any thread.
 //
-// asyncError: written on success. What the function returns tells only whether it could be read.
+// asyncError: written on success. The function's own result says only whether the state could be read.
 pennyResult_t pennyCommGetAsyncError(pennyComm_t comm,
                                      pennyResult_t *asyncError);
 
-// The number of ranks.
+// Reads the number of ranks.
 //
 // count: written on success.
 pennyResult_t pennyCommCount(pennyComm_t comm, int *count);
 
-// The caller's rank, 0 to count - 1.
+// Reads the caller's rank, 0 to count - 1.
 //
 // rank: written on success.
 pennyResult_t pennyCommUserRank(pennyComm_t comm, int *rank);
 
-// The caller's place among the ranks of its machine, from 0; the number by which a launcher hands out devices
-// (NCCL's ncclCommCuDevice).
+// Reads the caller's index among the ranks of its machine, from 0; launchers assign devices by this number (NCCL's
+// ncclCommCuDevice).
 //
 // device: written on success.
 pennyResult_t pennyCommDevice(pennyComm_t comm, int *device);
@@ -739,19 +747,20 @@ pennyResult_t pennyCommDevice(pennyComm_t comm, int *device);
 pennyResult_t pennyMemAlloc(void **ptr,
                             size_t size);
 
-// Gives memory of pennyMemAlloc back. No call may be using it, on any rank. Communicators do not own memory: it may be
-// freed before or after they are.
+// Frees memory of pennyMemAlloc. No call may be using it, on any rank. Communicators do not own memory: it may be
+// freed before or after them.
 //
-// ptr: what pennyMemAlloc gave, else pennyInvalidArgument; NULL does nothing and succeeds.
+// ptr: an address that pennyMemAlloc returned, else pennyInvalidArgument; NULL does nothing and succeeds.
 pennyResult_t pennyMemFree(void *ptr);
 
-// Lets the other ranks reach ordinary memory of this process where it lies, so that calls of comm on it copy no more
-// than on memory of pennyMemAlloc. Any rank may register, for itself: the others need not. The contents stay.
+// Registers ordinary memory of this process so that the other ranks can reach it in place. Calls of comm on it then
+// copy no more than on memory of pennyMemAlloc. Each rank may register on its own; the other ranks need not. The
+// contents stay.
 //
-// Where that cannot be done the call succeeds all the same, calls on the buffer copy as before, and PENNY_DEBUG=info
-// says why: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no room
-// in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration. Calls
-// of less than 16 KiB gain nothing.
+// Where registration is not possible the call still succeeds, calls on the buffer copy as before, and PENNY_DEBUG=info
+// gives the reason: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no
+// room in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration.
+// Calls of less than 16 KiB gain nothing.
 //
 // comm: the registration ends with it, if not before.
 // buff, size: bytes of memory that malloc, new or mmap gave, or any part of it. No thread may write to them during
@@ -772,7 +781,8 @@ pennyResult_t pennyCommRegister(pennyComm_t comm,
 
 // Ends a registration: the buffer is private memory again, with its contents.
 //
-// handle: what pennyCommRegister gave for comm, once, else pennyInvalidArgument; NULL does nothing and succeeds.
+// handle: a handle that pennyCommRegister returned for comm, used once, else pennyInvalidArgument; NULL does nothing
+// and succeeds.
 pennyResult_t pennyCommDeregister(pennyComm_t comm,
                                   void *handle);
 
@@ -815,7 +825,7 @@ pennyResult_t pennyBroadcast(const void *sendbuff,
                              pennyComm_t comm,
                              pennyStream_t stream);
 
-// pennyBroadcast in place: buff is the input at root and the output elsewhere.
+// Broadcasts in place, as pennyBroadcast: buff is the input at root and the output on all other ranks.
 pennyResult_t pennyBcast(void *buff,
                          size_t count,
                          pennyDataType_t datatype,
@@ -850,7 +860,7 @@ pennyResult_t pennyReduceScatter(const void *sendbuff,
                                  pennyComm_t comm,
                                  pennyStream_t stream);
 
-// pennyReduceScatter of an input of any length: each rank gets b = ceil(count / ranks) elements.
+// Reduces and scatters an input of any length, as pennyReduceScatter: each rank gets b = ceil(count / ranks) elements.
 //
 //     recvbuff[i] of rank r = the reduction of element r * b + i, or 0 where r * b + i >= count
 //
@@ -887,7 +897,7 @@ pennyResult_t pennyGather(const void *sendbuff,
                           pennyComm_t comm,
                           pennyStream_t stream);
 
-// Gives rank r the block r of root's sendbuff.
+// Copies block r of root's sendbuff to rank r.
 //
 // sendbuff: ranks * count elements at root; not used elsewhere and may be NULL there. recvbuff: count elements.
 // In place if recvbuff == sendbuff + root * count at root.
@@ -899,16 +909,16 @@ pennyResult_t pennyScatter(const void *sendbuff,
                            pennyComm_t comm,
                            pennyStream_t stream);
 
-// Sends count elements from each rank to the one that perm names, as JAX's lax.ppermute does.
+// Sends count elements from each rank to the rank that perm names, as JAX's lax.ppermute does.
 //
 //     recvbuff[i] of rank perm[r] = sendbuff[i] of rank r        e.g. perm = {1, 2, 3, 0}: to the right, round the ring
 //
-// perm: one entry for each rank: whom it sends to, or -1 for nobody; read during the call only. No rank may stand in it
-// twice. It is the same on all ranks: if it differs, or count or datatype do, every rank gets pennyInvalidUsage before
-// anything is moved.
-// sendbuff: count elements; not looked at on a rank that sends to nobody, and may be NULL there.
-// recvbuff: count elements on every rank. A rank that nobody sends to gets zeros. It must not overlap sendbuff, save
-// that a rank that sends to itself may pass the same address.
+// perm: one entry for each rank: the rank that it sends to, or -1 for none; read during the call only. No rank may
+// appear in it twice. It must be the same on all ranks: if perm, count or datatype differ, every rank gets
+// pennyInvalidUsage before any data moves.
+// sendbuff: count elements; not used on a rank that sends to none, and may be NULL there.
+// recvbuff: count elements on every rank. A rank to which no rank sends gets zeros. It must not overlap sendbuff,
+// except that a rank that sends to itself may pass the same address.
 //
 // In a group it counts as a collective: it runs after the group's transfers, in the order of the collectives. A pennySend
 // that its peer has not received yet must not be pending between the same two ranks.
@@ -920,14 +930,14 @@ pennyResult_t pennyPermute(const void *sendbuff,
                            pennyComm_t comm,
                            pennyStream_t stream);
 
-// Returns when every rank has called it.
+// Waits until every rank has called it.
 pennyResult_t pennyBarrier(pennyComm_t comm, pennyStream_t stream);
 
-// Sends count elements to peer, who must call pennyRecv with the same count and type. Sends to one peer are received in
-// the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.
+// Sends count elements to peer, which must call pennyRecv with the same count and type. Sends to one peer are received
+// in the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.
 //
-// Two ranks that each send to the other, or a rank that sends to itself, must put both calls in one group. To oneself
-// outside of a group is pennyInvalidUsage.
+// Two ranks that each send to the other, or a rank that sends to itself, must put both calls in one group. A send to
+// oneself outside of a group is pennyInvalidUsage.
 //
 // sendbuff: count elements; may be NULL if count is 0. A transfer of 0 elements still needs its other half.
 pennyResult_t pennySend(const void *sendbuff,
@@ -955,67 +965,73 @@ pennyResult_t pennyGroupStart(void);
 // Closes the innermost group of the calling thread; the outermost runs what was queued and returns when it is done.
 // Calls to the same peer keep their order; calls to different peers run at the same time.
 //
-// If a queued call was refused for its arguments, that is returned here again, and nothing of the group is run.
-// Without an open group: pennyInvalidUsage.
+// If a queued call was refused for its arguments, this function returns that result again and runs no call of the
+// group. Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
 
 // Makes a stream: calls that name it are checked, queued, and return at once; its own thread makes them in order.
 // Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
 //
 // Calls of one communicator run in the order in which they were queued, over all its streams, and a call on it
-// without a stream first waits for them. What fails after it was queued is told by the next event of the stream, by the
-// next pennyStreamSynchronize, and by pennyCommGetAsyncError of the communicator; calls behind it are made all the same.
+// without a stream first waits for them. A failure after queuing is reported by the next event of the stream, by the
+// next pennyStreamSynchronize, and by pennyCommGetAsyncError of the communicator; calls queued behind it still run.
 //
-// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have come to it, and
-// they go on when it is over. If it also has calls without a stream, pennyGroupEnd returns when it is over.
+// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have reached it,
+// and they continue when it has completed. If it also has calls without a stream, pennyGroupEnd returns when it has
+// completed.
 pennyResult_t pennyStreamCreate(pennyStream_t *stream);
 
-// Ends a stream when all that is queued on it is over, and tells its first failure that was not told before.
+// Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
+// before.
 pennyResult_t pennyStreamDestroy(pennyStream_t stream);
 
-// Waits until all that is queued on the stream is over, and tells the first failure since it was last asked.
+// Waits until all work queued on the stream has completed, and returns the first failure since the last
+// synchronization.
 pennyResult_t pennyStreamSynchronize(pennyStream_t stream);
 
-// The same without waiting: pennyInProgress if something is not over, which leaves the last error as it is.
+// Tests, without waiting, whether all work queued on the stream has completed: pennyInProgress if not, which leaves
+// the last error unchanged.
 pennyResult_t pennyStreamQuery(pennyStream_t stream);
 
-// Whatever is queued on the stream from now on waits for the event, as it was last recorded before this call; not at
-// all if it never was. stream NULL: the caller waits.
+// Makes work that is queued on the stream from now on wait for the event, as it was last recorded before this call; an
+// event that was never recorded is not waited for. stream NULL: the caller waits.
 pennyResult_t pennyStreamWaitEvent(pennyStream_t stream,
                                    pennyEvent_t event);
 
-// Has the stream's thread call fn(userData) when it comes to it; stream NULL: it is called here. It must not wait for
-// streams, or for calls that are queued on them: pennyInvalidUsage there.
+// Queues a call of fn(userData), which the stream's thread makes in its turn; stream NULL: it is called at once. fn
+// must not wait for streams, or for calls that are queued on them: such a wait returns pennyInvalidUsage.
 pennyResult_t pennyStreamLaunchHostFunc(pennyStream_t stream,
                                         pennyHostFn_t hostFn,
                                         void *userData);
 
-// Makes an event, which counts as over until it is recorded. Destroy it with pennyEventDestroy.
+// Creates an event, which counts as complete until it is recorded. Destroy it with pennyEventDestroy.
 pennyResult_t pennyEventCreate(pennyEvent_t *event);
 
-// Gives an event back, even before a stream has come to it.
+// Destroys an event, even before a stream has reached it.
 pennyResult_t pennyEventDestroy(pennyEvent_t event);
 
-// The event is over when all is that was queued on the stream before. It may be recorded again: the last time counts.
+// Records an event on a stream: it is complete when all work that was queued on the stream before has completed. It
+// may be recorded again: the last time counts.
 pennyResult_t pennyEventRecord(pennyEvent_t event,
                                pennyStream_t stream);
 
-// pennySuccess if the event is over, pennyInProgress if not (which leaves the last error as it is), or the first failure of
-// what its stream ran since the event recorded before it there: an event after each call tells how that call went.
+// Tests an event: pennySuccess if it is complete, pennyInProgress if not (which leaves the last error unchanged), or
+// the first failure of the stream's work since the event recorded before it on that stream. An event after each call
+// gives the result of that call.
 pennyResult_t pennyEventQuery(pennyEvent_t event);
 
-// Waits until the event is over; then as pennyEventQuery.
+// Waits until the event is complete; then returns as pennyEventQuery does.
 pennyResult_t pennyEventSynchronize(pennyEvent_t event);
 
-// Milliseconds between two events that are over, by this machine's clock (not a declared machine's).
+// Computes the milliseconds between two complete events, by this host's clock (not that of a simulated cluster).
 pennyResult_t pennyEventElapsedTime(float *ms, pennyEvent_t start, pennyEvent_t end);
 
-// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal. Every
-// rank of comm calls, with the same winFlags and each with its own buff and size; 0 bytes, where buff is not looked
-// at, for a rank that others do not write to. Not queued by a group: it is done when it returns.
+// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal.
+// Every rank of comm calls it with the same winFlags and its own buff and size. size may be 0, then buff is not used,
+// on a rank to which others do not write. A group does not queue it: it is complete when it returns.
 //
-// What one rank cannot do is told to all: if a buff or a flag is refused, that rank gets the reason, every other
-// one pennyInvalidUsage with its number, and there is no window on any. The same where winFlags differ.
+// A refusal on one rank fails the call on all: if a buff or a flag is refused, that rank gets the reason, every other
+// rank pennyInvalidUsage with its number, and no rank has the window. The same holds where winFlags differ.
 //
 // buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address; anything else is
 // pennyInvalidArgument. It stays the caller's, and must not be freed before the window is deregistered.
@@ -1026,27 +1042,28 @@ pennyResult_t pennyCommWindowRegister(pennyComm_t comm,
                                       pennyWindow_t *win,
                                       int winFlags);
 
-// Closes a window. Every rank of comm calls, for the same window; when it returns no rank writes there any more, and the
-// memory may be freed. So it comes after the puts, but signals of them may still be waited for. Ranks that name
+// Closes a window. Every rank of comm calls it for the same window. When it returns no rank writes there any more, and
+// the memory may be freed. Call it after the puts; their signals may still be waited for afterwards. Ranks that name
 // different windows get pennyInvalidUsage, and all windows stay. The windows of a communicator end with it; a rank
 // that destroys comm with windows open must know that no other will write there.
 pennyResult_t pennyCommWindowDeregister(pennyComm_t comm,
                                         pennyWindow_t win);
 
-// The buff that this rank registered.
+// Reads the buff that this rank registered.
 //
 // outUserPtr: written on success.
 pennyResult_t pennyWinGetUserPtr(pennyComm_t comm, pennyWindow_t win, void **outUserPtr);
 
-// Writes count elements from localbuff into peer's part of a window, then gives peer the signal (sigIdx, ctx). Who has
-// waited for that signal sees the data, and all that this rank has put and signalled to peer in that ctx before.
-// peer need not be in any call, and may be this rank. Returns when localbuff may be written again.
+// Writes count elements from localbuff into peer's part of a window, then sends peer the signal (sigIdx, ctx). After a
+// wait for that signal, peer sees the data and everything that this rank has put and signalled to it in that ctx
+// before. peer need not be in any call, and may be this rank. Returns when localbuff may be written again.
 //
-// In a group it is done at the outermost pennyGroupEnd, before the communicator's transfers and collectives.
+// In a group it runs at the outermost pennyGroupEnd, before the communicator's transfers and collectives.
 //
-// localbuff: any memory; may be NULL if count is 0, which gives the signal only. peerWin: this rank's handle.
+// localbuff: any memory; may be NULL if count is 0, which sends the signal only. peerWin: this rank's handle.
 // peerWinOffset: bytes from the start of peer's part. A put past its end is pennyInvalidArgument; neither data nor
-// signal go out. sigIdx: 0 to PENNY_SIGNALS - 1. ctx: 0 to PENNY_SIGNAL_CONTEXTS - 1; each counts for itself. flags: 0.
+// signal is sent. sigIdx: 0 to PENNY_SIGNALS - 1. ctx: 0 to PENNY_SIGNAL_CONTEXTS - 1; each has its own counters.
+// flags: 0.
 pennyResult_t pennyPutSignal(const void *localbuff,
                              size_t count,
                              pennyDataType_t datatype,
@@ -1059,7 +1076,7 @@ pennyResult_t pennyPutSignal(const void *localbuff,
                              pennyComm_t comm,
                              pennyStream_t stream);
 
-// Gives peer the signal (sigIdx, ctx) without data: pennyPutSignal of nothing. It needs no window.
+// Sends peer the signal (sigIdx, ctx) without data, as pennyPutSignal with count 0. It needs no window.
 pennyResult_t pennySignal(int peer,
                           int sigIdx,
                           int ctx,
@@ -1067,13 +1084,13 @@ pennyResult_t pennySignal(int peer,
                           pennyComm_t comm,
                           pennyStream_t stream);
 
-// Waits until for each of nDesc descriptors opCnt signals have come from its peer on (sigIdx, ctx), then takes them off,
-// so that the next wait counts from there. Descriptors of the same signals add up. What came with the signals is
-// there. Ends with an error, and takes none off, if a peer that still owes signals dies or leaves, or at the
-// deadline: the sentence says which signals were missing and how many had come. This rank's own signals must have
-// been given before: pennyInvalidUsage.
+// Waits until, for each of nDesc descriptors, opCnt signals have arrived from its peer on (sigIdx, ctx), then
+// subtracts them, so that the next wait counts from there. Descriptors of the same signals add up. The data that was
+// put with the signals is visible. Fails, and subtracts none, if a peer that still owes signals dies or leaves, or at
+// the deadline: the sentence says which signals were missing and how many had arrived. Signals of this rank to itself
+// must have been sent before, else pennyInvalidUsage.
 //
-// In a group it is done at the outermost pennyGroupEnd, after everything else of the communicator.
+// In a group it runs at the outermost pennyGroupEnd, after all other calls of the communicator.
 //
 // nDesc: at least 1, at most ranks * PENNY_SIGNALS * PENNY_SIGNAL_CONTEXTS. signalDescs: nDesc descriptors, read during the call only.
 pennyResult_t pennyWaitSignal(int nDesc,
@@ -1081,72 +1098,75 @@ pennyResult_t pennyWaitSignal(int nDesc,
                               pennyComm_t comm,
                               pennyStream_t stream);
 
-// This rank's clock on the declared machine: when its last call was done there, and what it declared since.
-// Asked again and again with nothing between, it moves on by itself (after 16 times by 50 ns, then by more, at most
-// 1 us), so that a loop that waits for a time ends.
+// Reads this rank's clock on the simulated cluster (declared machine): the time at which its last call completed
+// there, plus the time that it declared since. If it is read repeatedly with no call in between, it advances by itself
+// (after 16 reads by 50 ns, then by more, at most 1 us), so that a loop that waits for a time ends.
 //
 // ps: picoseconds, written on success. Without PENNY_FABRIC: pennyInvalidUsage.
 pennyResult_t pennyFabricNow(pennyComm_t comm,
                              uint64_t *ps);
 
-// Declares that this rank computes for so long: its clock moves on. With a paced clock it also takes that time.
+// Declares that this rank computes for ns nanoseconds: its clock advances. With a paced clock the call also takes that
+// time.
 //
 // ns: nanoseconds.
 pennyResult_t pennyFabricAdvance(pennyComm_t comm,
                                  uint64_t ns);
 
-// Moves this rank's clock on to a time; does nothing if it is past it. Ranks that pass the same time to it enter
+// Advances this rank's clock to a time; does nothing if the clock is past it. Ranks that pass the same time enter
 // their next call together.
 //
 // ps: picoseconds.
 pennyResult_t pennyFabricAdvanceTo(pennyComm_t comm,
                                    uint64_t ps);
 
-// What machine is declared, and how its time stands.
+// Describes the simulated cluster and the state of its time.
 //
 // info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
 pennyResult_t pennyFabricInfo(pennyComm_t comm, pennyFabricInfo_t *info);
 
-// What passed the ports of the declared machine, for all ranks, as of the last moment at which nothing was under way:
-// after a call of all ranks, everything so far.
+// Reads the traffic counters of the simulated cluster's ports, for all ranks, as of the last moment at which no call
+// was in progress. After a call of all ranks that is everything so far.
 //
-// ports: room for *count, written on success; NULL: only the number is told. count: before the call the room in
-// ports, after it the number of ports of the machine; of more ports than fit the first ones are written.
+// ports: room for *count, written on success; NULL: only the number is returned. count: before the call the room in
+// ports, after it the number of ports of the machine; if there are more ports than fit, the first ones are written.
 pennyResult_t pennyFabricCounters(pennyComm_t comm,
                                   pennyFabricPort_t *ports,
                                   size_t *count);
 
-// Closes the innermost group of the calling thread like pennyGroupEnd; the outermost runs nothing, and tells
-// instead what the group would take on the idle declared machine if all ranks entered it together: its transfers
-// side by side, then its collectives one after the other; of several communicators, the one that takes longest.
+// Closes the innermost group of the calling thread, as pennyGroupEnd does, but runs nothing. The outermost call
+// computes the time that the group would take on the idle simulated cluster if all ranks entered it together: its
+// transfers at the same time, then its collectives one after the other. With several communicators it is the longest
+// of their times.
 //
 // simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
 // is closed.
 pennyResult_t pennyGroupSimulateEnd(pennySimInfo_t *simInfo);
 
 // Makes the communicator's symmetric heap: memory that all ranks allocate together, with the same offset on each, so
-// that a rank names everybody's copy of a variable by the address of its own. All ranks call. Calls on the heap that
+// that a rank names any rank's copy of a variable by the address of its own. All ranks call it. Calls on the heap that
 // move data or wait may be made by any number of threads of a rank at once.
 //
-// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by further ones.
-// Its memory is shareable memory: collectives on it copy less.
+// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by more
+// segments. Its memory is shareable memory: collectives on it copy less.
 pennyResult_t pennyShmemInit(pennyComm_t comm);
 
-// Gives the heap up with all that is in it. All ranks call; no other thread may be inside a call on it. The end of the
-// communicator does the same.
+// Destroys the heap with all its allocations. All ranks call it; no other thread may be inside a call on it. The end
+// of the communicator does the same.
 pennyResult_t pennyShmemFinalize(pennyComm_t comm);
 
-// This rank's number. pe: written on success.
+// Reads this rank's number. pe: written on success.
 pennyResult_t pennyShmemMyPe(pennyComm_t comm, int *pe);
 
-// How many ranks there are. npes: written on success.
+// Reads the number of ranks. npes: written on success.
 pennyResult_t pennyShmemNPes(pennyComm_t comm, int *npes);
 
-// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call with the same size, and it ends with a
-// barrier. Sizes that differ are pennyInvalidUsage on all ranks, which names both. size 0 gives NULL, without a barrier.
+// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call it with the same size, and it ends with a
+// barrier. Different sizes are pennyInvalidUsage on all ranks; the sentence names both. size 0 gives NULL, without a
+// barrier.
 //
-// ptr: this rank's address, written on success. What is in the memory at first is undefined. Exhaustion is
-// pennySystemError; the sentence has what was asked for, what is free, and the largest free block.
+// ptr: this rank's address, written on success. The initial contents are undefined. Exhaustion is pennySystemError;
+// the sentence has the requested size, the free size, and the largest free block.
 pennyResult_t pennyShmemMalloc(void **ptr,
                                size_t size,
                                pennyComm_t comm);
@@ -1157,23 +1177,23 @@ pennyResult_t pennyShmemCalloc(void **ptr, size_t count, size_t size, pennyComm_
 // Allocates size bytes aligned to alignment, a power of two, at most 4096. See pennyShmemMalloc.
 pennyResult_t pennyShmemAlign(void **ptr, size_t alignment, size_t size, pennyComm_t comm);
 
-// Gives an allocation back. All ranks call, each with its own address of it, and it begins with a barrier: what the
-// ranks have put before has come. NULL does nothing, without a barrier. What is no live allocation on some rank is an
-// error on all, and nothing is freed.
+// Frees an allocation. All ranks call it, each with its own address of the allocation. It begins with a barrier, so
+// earlier puts of all ranks have arrived. NULL does nothing, without a barrier. If the address is no live allocation
+// on some rank, all ranks get an error and nothing is freed.
 pennyResult_t pennyShmemFree(void *ptr,
                              pennyComm_t comm);
 
-// The address at which this process reaches a rank's copy of dest with plain loads and stores.
+// Returns the address at which this process reaches a rank's copy of dest by plain loads and stores.
 //
-// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or a machine is declared
-// (PENNY_FABRIC), whose links such access would bypass.
+// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or the ranks run on a
+// simulated cluster (PENNY_FABRIC), whose links such access would bypass.
 pennyResult_t pennyShmemPtr(void **ptr,
                             const void *dest,
                             int pe,
                             pennyComm_t comm);
 
-// Lets the other ranks reach ordinary memory of this process where it lies: pennyCommRegister by the buffer's address, as
-// NVSHMEM has it. Sources of puts and destinations of gets need none here; collectives on the buffer copy less.
+// Registers ordinary memory of this process, as pennyCommRegister does, but named by its address, as in NVSHMEM.
+// Sources of puts and destinations of gets need no registration; collectives on the buffer copy less.
 //
 // addr, length: see pennyCommRegister. A buffer is registered once; the registration ends with pennyShmemBufferUnregister
 // or with the communicator.
@@ -1183,23 +1203,23 @@ pennyResult_t pennyShmemBufferRegister(void *addr,
 
 // Ends a registration of pennyShmemBufferRegister.
 //
-// addr: what was registered, once, else pennyInvalidArgument.
+// addr: the registered address, used once, else pennyInvalidArgument.
 pennyResult_t pennyShmemBufferUnregister(void *addr, pennyComm_t comm);
 
-// All ranks have come here, and what they have put before is done and visible to all.
+// Waits until all ranks have called it; all their earlier puts are then complete and visible to all ranks.
 pennyResult_t pennyShmemBarrierAll(pennyComm_t comm);
 
-// All ranks have come here. Says nothing about puts.
+// Waits until all ranks have called it. Does not complete puts.
 pennyResult_t pennyShmemSyncAll(pennyComm_t comm);
 
-// The heap's books, which are the same on all ranks.
+// Reads the heap's statistics, which are the same on all ranks.
 //
 // stats: from PENNY_SHMEM_STATS_INITIALIZER; written on success.
 pennyResult_t pennyShmemStats(pennyComm_t comm, pennyShmemStats_t *stats);
 
 // Writes nelems bytes from source, any memory of this rank, to dest at rank pe. dest is this rank's own address of
-// symmetric memory and names pe's copy. Returns when source may be reused, which says nothing of when pe sees the
-// bytes: that is for a signal, pennyShmemQuiet or a barrier to tell. pe need not be in any call.
+// symmetric memory and names pe's copy. Returns when source may be reused; pe may see the bytes later. A signal,
+// pennyShmemQuiet or a barrier makes sure that it does. pe need not be in any call.
 //
 // A range that is not wholly in the symmetric heap, or a pe that does not exist: pennyInvalidArgument, and nothing is
 // written. nelems 0 does nothing.
@@ -1210,20 +1230,20 @@ pennyResult_t pennyShmemPutMem(void *dest,
                                pennyComm_t comm);
 
 // Reads nelems bytes of source at rank pe into dest, any memory of this rank. source is this rank's own address of
-// symmetric memory and names pe's copy. The bytes are there when it returns.
+// symmetric memory and names pe's copy. The bytes have arrived when it returns.
 pennyResult_t pennyShmemGetMem(void *dest,
                                const void *source,
                                size_t nelems,
                                int pe,
                                pennyComm_t comm);
 
-// pennyShmemPutMem that may return earlier: source may be reused after pennyShmemQuiet.
+// Writes as pennyShmemPutMem does, but may return earlier: source may be reused after pennyShmemQuiet.
 pennyResult_t pennyShmemPutMemNbi(void *dest, const void *source, size_t nelems, int pe, pennyComm_t comm);
 
-// pennyShmemGetMem that may return earlier: the bytes are there after pennyShmemQuiet.
+// Reads as pennyShmemGetMem does, but may return earlier: the bytes have arrived after pennyShmemQuiet.
 pennyResult_t pennyShmemGetMemNbi(void *dest, const void *source, size_t nelems, int pe, pennyComm_t comm);
 
-// pennyShmemPutMem of nelems elements of a type.
+// Writes nelems elements of a type, as pennyShmemPutMem does.
 pennyResult_t pennyShmemPut(void *dest,
                             const void *source,
                             size_t nelems,
@@ -1231,7 +1251,7 @@ pennyResult_t pennyShmemPut(void *dest,
                             int pe,
                             pennyComm_t comm);
 
-// pennyShmemGetMem of nelems elements of a type.
+// Reads nelems elements of a type, as pennyShmemGetMem does.
 pennyResult_t pennyShmemGet(void *dest,
                             const void *source,
                             size_t nelems,
@@ -1239,7 +1259,7 @@ pennyResult_t pennyShmemGet(void *dest,
                             int pe,
                             pennyComm_t comm);
 
-// pennyShmemPutMemNbi of nelems elements of a type.
+// Writes nelems elements of a type, as pennyShmemPutMemNbi does.
 pennyResult_t pennyShmemPutNbi(void *dest,
                                const void *source,
                                size_t nelems,
@@ -1247,7 +1267,7 @@ pennyResult_t pennyShmemPutNbi(void *dest,
                                int pe,
                                pennyComm_t comm);
 
-// pennyShmemGetMemNbi of nelems elements of a type.
+// Reads nelems elements of a type, as pennyShmemGetMemNbi does.
 pennyResult_t pennyShmemGetNbi(void *dest,
                                const void *source,
                                size_t nelems,
@@ -1257,7 +1277,7 @@ pennyResult_t pennyShmemGetNbi(void *dest,
 
 // Writes one element to dest at rank pe; elements of 4 and 8 bytes in one piece, so that pe may wait for them.
 //
-// value: where the element is.
+// value: address of the element.
 pennyResult_t pennyShmemP(void *dest,
                           const void *value,
                           pennyDataType_t datatype,
@@ -1266,14 +1286,14 @@ pennyResult_t pennyShmemP(void *dest,
 
 // Reads one element of source at rank pe.
 //
-// value: the place for it, written on success.
+// value: place of the element, written on success.
 pennyResult_t pennyShmemG(void *value,
                           const void *source,
                           pennyDataType_t datatype,
                           int pe,
                           pennyComm_t comm);
 
-// Puts nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+// Writes nelems elements with strides: sst elements from one to the next in source, dst elements in dest.
 //
 // dst, sst: at least 1.
 pennyResult_t pennyShmemIput(void *dest,
@@ -1285,7 +1305,7 @@ pennyResult_t pennyShmemIput(void *dest,
                              int pe,
                              pennyComm_t comm);
 
-// Gets nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+// Reads nelems elements with strides: sst elements from one to the next in source, dst elements in dest.
 //
 // dst, sst: at least 1.
 pennyResult_t pennyShmemIget(void *dest,
@@ -1297,15 +1317,15 @@ pennyResult_t pennyShmemIget(void *dest,
                              int pe,
                              pennyComm_t comm);
 
-// What the calling thread has put to a rank so far comes before what it puts there from now on.
+// Orders puts: each rank sees the calling thread's earlier puts to it before its later ones.
 pennyResult_t pennyShmemFence(pennyComm_t comm);
 
-// Everything that the calling thread has put and got is done, and visible to all ranks. pennyRemoteError if a rank
+// Completes all puts and gets of the calling thread and makes them visible to all ranks. pennyRemoteError if a rank
 // died or gave up meanwhile.
 pennyResult_t pennyShmemQuiet(pennyComm_t comm);
 
-// pennyShmemPutMem, and then a signal at the same rank: whoever sees the signal sees the bytes. It says nothing of
-// earlier puts unless a pennyShmemFence stands between.
+// Writes as pennyShmemPutMem does, then updates a signal at the same rank: a thread that sees the signal sees the
+// bytes. Earlier puts are ordered before the signal only by a pennyShmemFence in between.
 //
 // sig_addr: this rank's own address of an 8-byte word of symmetric memory. nelems 0: only the signal.
 pennyResult_t pennyShmemPutMemSignal(void *dest,
@@ -1317,7 +1337,7 @@ pennyResult_t pennyShmemPutMemSignal(void *dest,
                                      int pe,
                                      pennyComm_t comm);
 
-// pennyShmemPutMemSignal that may return earlier: source may be reused after pennyShmemQuiet.
+// Writes as pennyShmemPutMemSignal does, but may return earlier: source may be reused after pennyShmemQuiet.
 pennyResult_t pennyShmemPutMemSignalNbi(void *dest,
                                         const void *source,
                                         size_t nelems,
@@ -1334,23 +1354,23 @@ pennyResult_t pennyShmemSignalOp(uint64_t *sig_addr,
                                  int pe,
                                  pennyComm_t comm);
 
-// This rank's signal as it is now.
+// Reads the current value of this rank's signal.
 //
 // value: written on success.
 pennyResult_t pennyShmemSignalFetch(uint64_t *value, const uint64_t *sig_addr, pennyComm_t comm);
 
-// Waits until this rank's signal compares so with cmp_value. Ends with an error if a rank dies or gives up, or at the
+// Waits until the comparison of this rank's signal with cmp_value holds. Fails if a rank dies or gives up, or at the
 // deadline.
 //
-// value: what the signal was then; may be NULL.
+// value: the signal's value at that moment; may be NULL.
 pennyResult_t pennyShmemSignalWaitUntil(uint64_t *value,
                                         uint64_t *sig_addr,
                                         pennyCmp_t cmp,
                                         uint64_t cmp_value,
                                         pennyComm_t comm);
 
-// Waits until this rank's ivar compares so with the element at value. Ends with an error if a rank dies or gives up,
-// or at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
+// Waits until the comparison of this rank's ivar with the element at value holds. Fails if a rank dies or gives up, or
+// at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
 //
 // ivar: symmetric memory of this rank, aligned to the element, which any rank may write with pennyShmemP, with a put of
 // its size, with an atomic operation or with a signal.
@@ -1360,7 +1380,7 @@ pennyResult_t pennyShmemWaitUntil(void *ivar,
                                   pennyDataType_t datatype,
                                   pennyComm_t comm);
 
-// Does this rank's ivar compare so now? See pennyShmemWaitUntil.
+// Tests whether the comparison of this rank's ivar with the element at value holds now. See pennyShmemWaitUntil.
 //
 // holds: 1 or 0, written on success.
 pennyResult_t pennyShmemTest(int *holds,
@@ -1370,9 +1390,9 @@ pennyResult_t pennyShmemTest(int *holds,
                              pennyDataType_t datatype,
                              pennyComm_t comm);
 
-// Waits until all of nelems elements compare so.
+// Waits until the comparison holds for all of nelems elements.
 //
-// status: NULL, or nelems numbers, of which another than 0 leaves its element out. With none left it does not wait.
+// status: NULL, or nelems numbers; a number other than 0 excludes its element. If all are excluded it does not wait.
 pennyResult_t pennyShmemWaitUntilAll(void *ivars,
                                      size_t nelems,
                                      const int *status,
@@ -1381,9 +1401,9 @@ pennyResult_t pennyShmemWaitUntilAll(void *ivars,
                                      pennyDataType_t datatype,
                                      pennyComm_t comm);
 
-// Waits until one of nelems elements compares so. See pennyShmemWaitUntilAll.
+// Waits until the comparison holds for one of nelems elements. See pennyShmemWaitUntilAll.
 //
-// index: its index, written on success; SIZE_MAX where none was left.
+// index: its index, written on success; SIZE_MAX if all elements are excluded.
 pennyResult_t pennyShmemWaitUntilAny(size_t *index,
                                      void *ivars,
                                      size_t nelems,
@@ -1393,9 +1413,9 @@ pennyResult_t pennyShmemWaitUntilAny(size_t *index,
                                      pennyDataType_t datatype,
                                      pennyComm_t comm);
 
-// Waits until at least one of nelems elements compares so. See pennyShmemWaitUntilAll.
+// Waits until the comparison holds for at least one of nelems elements. See pennyShmemWaitUntilAll.
 //
-// indices: room for nelems; those that do, written on success. count: how many.
+// indices: room for nelems; the indices for which it holds, written on success. count: their number.
 pennyResult_t pennyShmemWaitUntilSome(size_t *indices,
                                       size_t *count,
                                       void *ivars,
@@ -1406,7 +1426,7 @@ pennyResult_t pennyShmemWaitUntilSome(size_t *indices,
                                       pennyDataType_t datatype,
                                       pennyComm_t comm);
 
-// Do all of nelems elements compare so now? See pennyShmemWaitUntilAll.
+// Tests whether the comparison holds now for all of nelems elements. See pennyShmemWaitUntilAll.
 //
 // holds: 1 or 0, written on success.
 pennyResult_t pennyShmemTestAll(int *holds,
@@ -1418,7 +1438,7 @@ pennyResult_t pennyShmemTestAll(int *holds,
                                 pennyDataType_t datatype,
                                 pennyComm_t comm);
 
-// Which one of nelems elements compares so now? See pennyShmemWaitUntilAll.
+// Finds one of nelems elements for which the comparison holds now. See pennyShmemWaitUntilAll.
 //
 // index: written on success; SIZE_MAX if there is none.
 pennyResult_t pennyShmemTestAny(size_t *index,
@@ -1430,9 +1450,9 @@ pennyResult_t pennyShmemTestAny(size_t *index,
                                 pennyDataType_t datatype,
                                 pennyComm_t comm);
 
-// Which of nelems elements compare so now? See pennyShmemWaitUntilAll.
+// Finds all of nelems elements for which the comparison holds now. See pennyShmemWaitUntilAll.
 //
-// indices: room for nelems; those that do, written on success. count: how many.
+// indices: room for nelems; the indices for which it holds, written on success. count: their number.
 pennyResult_t pennyShmemTestSome(size_t *indices,
                                  size_t *count,
                                  void *ivars,
@@ -1445,8 +1465,8 @@ pennyResult_t pennyShmemTestSome(size_t *indices,
 
 // Reads an element of source at rank pe in one piece. datatype: int32, uint32, int64, uint64, float or double.
 //
-// fetched: the place for it, written on success. source: this rank's own address of symmetric memory, aligned to the
-// element.
+// fetched: place of the element, written on success. source: this rank's own address of symmetric memory, aligned to
+// the element.
 pennyResult_t pennyShmemAtomicFetch(void *fetched,
                                     const void *source,
                                     pennyDataType_t datatype,
@@ -1455,7 +1475,7 @@ pennyResult_t pennyShmemAtomicFetch(void *fetched,
 
 // Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
 //
-// value: where the element is. dest: this rank's own address of symmetric memory, aligned to the element.
+// value: address of the element. dest: this rank's own address of symmetric memory, aligned to the element.
 pennyResult_t pennyShmemAtomicSet(void *dest,
                                   const void *value,
                                   pennyDataType_t datatype,
@@ -1469,10 +1489,10 @@ pennyResult_t pennyShmemAtomicAdd(void *dest,
                                   int pe,
                                   pennyComm_t comm);
 
-// Adds 1. See pennyShmemAtomicAdd.
+// Adds 1 to an element at rank pe. See pennyShmemAtomicAdd.
 pennyResult_t pennyShmemAtomicInc(void *dest, pennyDataType_t datatype, int pe, pennyComm_t comm);
 
-// pennyShmemAtomicAdd that also tells what the element was before.
+// Adds as pennyShmemAtomicAdd does, and returns the element's former value.
 //
 // fetched: written on success.
 pennyResult_t pennyShmemAtomicFetchAdd(void *fetched,
@@ -1482,14 +1502,14 @@ pennyResult_t pennyShmemAtomicFetchAdd(void *fetched,
                                        int pe,
                                        pennyComm_t comm);
 
-// pennyShmemAtomicInc that also tells what the element was before.
+// Adds 1 as pennyShmemAtomicInc does, and returns the element's former value.
 pennyResult_t pennyShmemAtomicFetchInc(void *fetched,
                                        void *dest,
                                        pennyDataType_t datatype,
                                        int pe,
                                        pennyComm_t comm);
 
-// pennyShmemAtomicSet that also tells what the element was before.
+// Writes as pennyShmemAtomicSet does, and returns the element's former value.
 pennyResult_t pennyShmemAtomicSwap(void *fetched,
                                    void *dest,
                                    const void *value,
@@ -1497,7 +1517,8 @@ pennyResult_t pennyShmemAtomicSwap(void *fetched,
                                    int pe,
                                    pennyComm_t comm);
 
-// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
+// Writes value if the element equals cond. fetched: the element's former value, which equals cond if value was
+// written.
 // datatype: as for pennyShmemAtomicAdd.
 pennyResult_t pennyShmemAtomicCompareSwap(void *fetched,
                                           void *dest,
@@ -1507,14 +1528,14 @@ pennyResult_t pennyShmemAtomicCompareSwap(void *fetched,
                                           int pe,
                                           pennyComm_t comm);
 
-// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
+// Combines an element at rank pe with value by bitwise and. datatype: as for pennyShmemAtomicAdd.
 pennyResult_t pennyShmemAtomicAnd(void *dest,
                                   const void *value,
                                   pennyDataType_t datatype,
                                   int pe,
                                   pennyComm_t comm);
 
-// pennyShmemAtomicAnd that also tells what the element was before.
+// Combines as pennyShmemAtomicAnd does, and returns the element's former value.
 pennyResult_t pennyShmemAtomicFetchAnd(void *fetched,
                                        void *dest,
                                        const void *value,
@@ -1522,14 +1543,14 @@ pennyResult_t pennyShmemAtomicFetchAnd(void *fetched,
                                        int pe,
                                        pennyComm_t comm);
 
-// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
+// Combines an element at rank pe with value by bitwise or. datatype: as for pennyShmemAtomicAdd.
 pennyResult_t pennyShmemAtomicOr(void *dest,
                                  const void *value,
                                  pennyDataType_t datatype,
                                  int pe,
                                  pennyComm_t comm);
 
-// pennyShmemAtomicOr that also tells what the element was before.
+// Combines as pennyShmemAtomicOr does, and returns the element's former value.
 pennyResult_t pennyShmemAtomicFetchOr(void *fetched,
                                       void *dest,
                                       const void *value,
@@ -1537,14 +1558,14 @@ pennyResult_t pennyShmemAtomicFetchOr(void *fetched,
                                       int pe,
                                       pennyComm_t comm);
 
-// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
+// Combines an element at rank pe with value by bitwise exclusive or. datatype: as for pennyShmemAtomicAdd.
 pennyResult_t pennyShmemAtomicXor(void *dest,
                                   const void *value,
                                   pennyDataType_t datatype,
                                   int pe,
                                   pennyComm_t comm);
 
-// pennyShmemAtomicXor that also tells what the element was before.
+// Combines as pennyShmemAtomicXor does, and returns the element's former value.
 pennyResult_t pennyShmemAtomicFetchXor(void *fetched,
                                        void *dest,
                                        const void *value,
@@ -1552,10 +1573,10 @@ pennyResult_t pennyShmemAtomicFetchXor(void *fetched,
                                        int pe,
                                        pennyComm_t comm);
 
-// Makes the team of size ranks of parent: start, start + stride, and so on. All ranks of the parent call with the same
-// arguments. A team is a communicator: pennyAllReduce and all other collectives are its collectives, pennyCommDestroy
-// ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap; see
-// pennyShmemTeamTranslatePe.
+// Makes a team of size ranks of parent: start, start + stride, and so on. All ranks of the parent call it with the
+// same arguments. A team is a communicator: pennyAllReduce and all other collectives are its collectives,
+// pennyCommDestroy ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap;
+// see pennyShmemTeamTranslatePe.
 //
 // team: written on success; NULL for the ranks that are not in it.
 pennyResult_t pennyShmemTeamSplitStrided(pennyComm_t parent,
@@ -1564,8 +1585,8 @@ pennyResult_t pennyShmemTeamSplitStrided(pennyComm_t parent,
                                          int size,
                                          pennyComm_t *team);
 
-// Makes two teams of each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The last
-// row may be shorter. All ranks of the parent call.
+// Makes two teams for each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The
+// last row may be shorter. All ranks of the parent call it.
 //
 // xaxis, yaxis: the row's and the column's team, written on success.
 pennyResult_t pennyShmemTeamSplit2d(pennyComm_t parent,
@@ -1573,20 +1594,20 @@ pennyResult_t pennyShmemTeamSplit2d(pennyComm_t parent,
                                     pennyComm_t *xaxis,
                                     pennyComm_t *yaxis);
 
-// The number in dest_team of the rank whose number in src_team is src_pe. Both teams must come from one communicator,
-// through any number of splits; that communicator counts as a team too.
+// Translates a rank's number src_pe in src_team to its number in dest_team. Both teams must come from one
+// communicator, through any number of splits; that communicator counts as a team too.
 //
-// dest_pe: written on success; -1 if it is not in dest_team.
+// dest_pe: written on success; -1 if the rank is not in dest_team.
 pennyResult_t pennyShmemTeamTranslatePe(pennyComm_t src_team,
                                         int src_pe,
                                         pennyComm_t dest_team,
                                         int *dest_pe);
 
-// All ranks of the team have come here. Says nothing about puts.
+// Waits until all ranks of the team have called it. Does not complete puts.
 pennyResult_t pennyShmemTeamSync(pennyComm_t team);
 
-// Makes a mailbox on every rank. All ranks call; threads and slots may differ between ranks, slotBytes must not. If one
-// rank cannot make its own, no rank has any.
+// Makes a mailbox on every rank. All ranks call it; threads and slots may differ between ranks, slotBytes must not. If
+// one rank cannot make its mailbox, the call fails on all ranks.
 //
 // A mailbox serves up to 64 threads of its rank. The other functions may be called by all of them at once; each passes
 // its own number, and two calls with one number at once are pennyInvalidUsage. Every wait ends at the latest at the
@@ -1597,22 +1618,22 @@ pennyResult_t pennyMailboxCreate(pennyComm_t comm,
                                  const pennyMailboxConfig_t *config,
                                  pennyMailbox_t *mb);
 
-// Ends the mailboxes of all ranks, with what is in them. All ranks call. Calls of this rank's other threads that wait are
-// ended with pennyInvalidUsage. The end of the communicator does the same.
+// Destroys the mailboxes of all ranks with the messages in them. All ranks call it. Calls of this rank's other threads
+// that wait are ended with pennyInvalidUsage. The end of the communicator does the same.
 pennyResult_t pennyMailboxDestroy(pennyMailbox_t mb);
 
-// Where a thread writes its next message: slotBytes bytes, always the same.
+// Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.
 //
 // slot: written on success.
 pennyResult_t pennyMailboxSendSlot(pennyMailbox_t mb, int thread, void **slot);
 
-// The length of a thread's messages from the next on. At first it is that of a slot.
+// Sets the length of a thread's messages, from the next one on. Initially it is the length of a slot.
 //
 // flits: of 16 bytes, at least 1.
 pennyResult_t pennyMailboxSetLen(pennyMailbox_t mb, int thread, int flits);
 
-// Could a message to rank dest be sent without waiting? Others may take the slot first; pennyMailboxTryMulticast asks
-// and sends in one.
+// Tests whether a message to rank dest could be sent without waiting. Another sender may take the slot first;
+// pennyMailboxTryMulticast tests and sends in one call.
 //
 // can: 1 or 0, written on success.
 pennyResult_t pennyMailboxCanSend(pennyMailbox_t mb,
@@ -1620,27 +1641,26 @@ pennyResult_t pennyMailboxCanSend(pennyMailbox_t mb,
                                   int dest,
                                   int *can);
 
-// Is there a message for the thread?
+// Tests whether there is a message for the thread.
 //
 // can: 1 or 0, written on success.
 pennyResult_t pennyMailboxCanRecv(pennyMailbox_t mb, int thread, int *can);
 
 // Sends what a thread has written to its send slot to every thread of rank dest's mailbox whose bit is set: one copy,
-// which all of them read. It is delivered to all of them or, yet, to none. Messages of a thread come to each receiver in
-// the order in which they were sent, and two receivers see the messages that both get in the same order.
+// which all of them read. At any moment it is delivered to all of them or to none. Messages of a thread come to each
+// receiver in the order in which they were sent, and two receivers see the messages that both get in the same order.
 //
 // Waits while dest's mailbox is full. The slot may be written again when the call returns.
 //
-// maskHigh: threads 32 to 63; maskLow: threads 0 to 31. slot: what pennyMailboxSendSlot gave; it also says which thread
-// sends.
+// maskHigh: threads 32 to 63; maskLow: threads 0 to 31. slot: the sending thread's slot, from pennyMailboxSendSlot.
 pennyResult_t pennyMailboxMulticast(pennyMailbox_t mb,
                                     int dest,
                                     unsigned int maskHigh,
                                     unsigned int maskLow,
                                     const void *slot);
 
-// As pennyMailboxMulticast, but does nothing where that would wait for a slot. A thread that others may be waiting for to
-// receive sends like this, and receives while it cannot.
+// Sends as pennyMailboxMulticast does, but does nothing where that would wait for a slot. Use it in a thread that must
+// receive for other threads to make progress: while it cannot send, it receives.
 //
 // sent: 1 or 0, written on success.
 pennyResult_t pennyMailboxTryMulticast(pennyMailbox_t mb,
@@ -1650,15 +1670,15 @@ pennyResult_t pennyMailboxTryMulticast(pennyMailbox_t mb,
                                        const void *slot,
                                        int *sent);
 
-// Sends to one thread: a multicast with one bit.
+// Sends to one thread, as a multicast with one bit.
 pennyResult_t pennyMailboxSend(pennyMailbox_t mb, int dest, int destThread, const void *slot);
 
-// The oldest message for a thread. Waits until there is one.
+// Receives the oldest message for a thread. Waits until there is one.
 //
 // message: written on success. Pass its data to pennyMailboxFree when done with it.
 pennyResult_t pennyMailboxRecv(pennyMailbox_t mb, int thread, pennyMailboxMessage_t *message);
 
-// The oldest message for a thread, if there is one.
+// Receives the oldest message for a thread, if there is one.
 //
 // message: written if there is. received: 1 or 0, written on success.
 pennyResult_t pennyMailboxTryRecv(pennyMailbox_t mb,
@@ -1666,7 +1686,7 @@ pennyResult_t pennyMailboxTryRecv(pennyMailbox_t mb,
                                   pennyMailboxMessage_t *message,
                                   int *received);
 
-// The thread is done with a message that it received. When all its receivers are, its slot is free for another.
+// Frees a message that the thread received. Its slot is free for another message when all receivers have freed it.
 //
 // data: of the message. A second free, or one by a thread that did not receive it, is pennyInvalidUsage; an address that
 // is no message's is pennyInvalidArgument.
@@ -1674,29 +1694,30 @@ pennyResult_t pennyMailboxFree(pennyMailbox_t mb,
                                int thread,
                                const void *data);
 
-// Waits until a message to dest could be sent (PENNY_MAILBOX_CAN_SEND), or a message is here (PENNY_MAILBOX_CAN_RECV), or
-// either.
+// Waits until a message to dest could be sent (PENNY_MAILBOX_CAN_SEND), a message has arrived
+// (PENNY_MAILBOX_CAN_RECV), or either.
 //
-// flags: one or both. dest: looked at only with PENNY_MAILBOX_CAN_SEND. ready: those that hold, written on success.
+// flags: one or both. dest: for PENNY_MAILBOX_CAN_SEND only. ready: the flags that hold, written on success.
 pennyResult_t pennyMailboxWaitUntil(pennyMailbox_t mb,
                                     int thread,
                                     int flags,
                                     int dest,
                                     int *ready);
 
-// The thread has nothing to do. Waits until there is a message for it, or until all threads of all ranks' mailboxes are in
-// this call and no message is left: none undelivered, none unfreed. That is found exactly, and no thread leaves with it
-// before all are in.
+// Declares that the thread has nothing to do. Waits until there is a message for it, or until all threads of all
+// ranks' mailboxes are in this call and no message is left: none undelivered, none unfreed. The detection is exact: no
+// thread returns with that state before all threads are in the call.
 //
-// vote: 0 or not. state: written on success: PENNY_MAILBOX_MESSAGE, PENNY_MAILBOX_ALL_IDLE, or PENNY_MAILBOX_ALL_VOTED if
-// besides all have voted other than 0. A thread that still holds a message is refused with pennyInvalidUsage.
+// vote: 0 or not. state: written on success: PENNY_MAILBOX_MESSAGE, PENNY_MAILBOX_ALL_IDLE, or PENNY_MAILBOX_ALL_VOTED
+// if in addition all threads have voted other than 0. A thread that still holds a message is refused with
+// pennyInvalidUsage.
 pennyResult_t pennyMailboxIdle(pennyMailbox_t mb,
                                int thread,
                                int vote,
                                int *state);
 
-// Programs a key: a list of mailboxes, their threads, and what each is told, which pennyMailboxKeySend names by one number.
-// The key belongs to this rank's mailbox; all its threads may use it.
+// Creates a key: a list of mailboxes with their threads and local keys, to which pennyMailboxKeySend sends by one
+// number. The key belongs to this rank's mailbox; all its threads may use it.
 //
 // entries: n of them, copied by the call. key: written on success.
 pennyResult_t pennyMailboxKeyCreate(pennyMailbox_t mb,
@@ -1704,34 +1725,35 @@ pennyResult_t pennyMailboxKeyCreate(pennyMailbox_t mb,
                                     size_t n,
                                     uint64_t *key);
 
-// Sends what a thread has written to its send slot to everybody that a key stands for: one copy for each entry. Waits while
-// one of the mailboxes is full; until all have room, nobody gets it.
+// Sends the contents of a thread's send slot to all receivers of a key: one copy for each entry. Waits while one of
+// the mailboxes is full; no receiver gets the message until all mailboxes have room.
 pennyResult_t pennyMailboxKeySend(pennyMailbox_t mb,
                                   uint64_t key,
                                   const void *slot);
 
-// Forgets a key. Messages that were sent by it arrive.
+// Deletes a key. Messages that were sent by it still arrive.
 pennyResult_t pennyMailboxKeyDestroy(pennyMailbox_t mb, uint64_t key);
 
-// What has gone through this rank's mailbox.
+// Reads the statistics of this rank's mailbox.
 //
 // stats: from PENNY_MAILBOX_STATS_INITIALIZER; written on success.
 pennyResult_t pennyMailboxStats(pennyMailbox_t mb, pennyMailboxStats_t *stats);
 
-// Declares how the ranks lie: a mesh of ndims dimensions (at most PENNY_MESH_DIMS), row-major, so that the last
-// coordinate runs fastest, as devices of a JAX mesh do. All ranks call with the same sides, whose product is the number
-// of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until pennyShmemFinalize.
+// Declares the arrangement of the ranks: a mesh of ndims dimensions (at most PENNY_MESH_DIMS) in row-major order, so
+// that the last coordinate runs fastest, as in a JAX mesh. All ranks call it with the same sides, whose product is the
+// number of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until
+// pennyShmemFinalize.
 //
-// ndims 0: takes the mesh back; dims may be NULL.
+// ndims 0: removes the mesh; dims may be NULL.
 pennyResult_t pennyMesh(pennyComm_t comm,
                         int ndims,
                         const int *dims);
 
-// Makes count semaphores on every rank, all 0, addressed by their index. All ranks call with the same arguments. Needs
-// pennyShmemInit.
+// Makes count semaphores on every rank, all 0, addressed by their index. All ranks call it with the same arguments.
+// Needs pennyShmemInit.
 //
 // A semaphore is a counter in the memory of its rank: any rank adds to it (pennySemaphoreSignal, a remote copy), only
-// its own rank waits for it and takes off. Any number of threads of a rank may use semaphores at once.
+// its own rank waits for it and subtracts from it. Any number of threads of a rank may use semaphores at once.
 //
 // name: for reports; 1 to 31 bytes, copied by the call. sem: written on success.
 pennyResult_t pennySemaphoreCreate(pennyComm_t comm,
@@ -1740,22 +1762,23 @@ pennyResult_t pennySemaphoreCreate(pennyComm_t comm,
                                    int count,
                                    pennySemaphore_t *sem);
 
-// Gives semaphores up. All ranks call; no other thread may be inside a call on them. They are freed on every rank,
-// and those that are not 0 here are pennyInvalidUsage, whose sentence lists each with its value and who signalled last.
-// pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report what is left in the same way, unless a rank failed.
+// Destroys semaphores. All ranks call it; no other thread may be inside a call on them. They are freed on every rank.
+// If some are not 0 on this rank the result is pennyInvalidUsage, whose sentence lists each with its value and the
+// rank that signalled last. pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report remaining values in the
+// same way, unless a rank failed.
 pennyResult_t pennySemaphoreDestroy(pennySemaphore_t sem);
 
-// One of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which are there from
-// pennyShmemInit to pennyShmemFinalize. Waits for nobody. Programs that use them in the same pattern may share one, by
-// passing the same collectiveId; others must not.
+// Returns one of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which exist
+// from pennyShmemInit to pennyShmemFinalize. Does not wait. Programs that use them in the same pattern may share one
+// by passing the same collectiveId; others must not.
 //
 // collectiveId: 0 to PENNY_BARRIER_SEMAPHORES - 1. sem: written on success; the same for the same collectiveId.
 pennyResult_t pennyBarrierSemaphore(pennyComm_t comm,
                                     int collectiveId,
                                     pennySemaphore_t *sem);
 
-// Adds inc to a semaphore of the rank that device names. What this thread has put or copied before is visible to
-// whoever waits for it. Returns at once.
+// Adds inc to a semaphore of the rank that device names. Earlier puts and copies of this thread are visible to a
+// thread that waits for it. Returns at once.
 //
 // sem: of kind pennySemaphoreRegular. inc: less than 2^63.
 pennyResult_t pennySemaphoreSignal(pennySemaphore_t sem,
@@ -1763,40 +1786,42 @@ pennyResult_t pennySemaphoreSignal(pennySemaphore_t sem,
                                    uint64_t inc,
                                    pennyDevice_t device);
 
-// Waits until this rank's semaphore is at least value, then takes value off it. Ends with an error if a rank dies or
-// gives up, or at the deadline: pennyTimeout, whose sentence has what was there, who has signalled how much, who never
-// has, and what the other ranks wait for.
+// Waits until this rank's semaphore is at least value, then subtracts value from it. Fails if a rank dies or gives up,
+// or at the deadline: pennyTimeout, whose sentence has the semaphore's value, how much each rank has signalled, which
+// ranks never have, and what the other ranks wait for.
 //
 // sem: of any kind; of pennySemaphoreDma, value is bytes. value 0 does nothing.
 pennyResult_t pennySemaphoreWait(pennySemaphore_t sem,
                                  int index,
                                  uint64_t value);
 
-// This rank's semaphore as it is now.
+// Reads the current value of this rank's semaphore.
 //
 // value: written on success.
 pennyResult_t pennySemaphoreRead(pennySemaphore_t sem, int index, uint64_t *value);
 
 // Starts the copy. Nothing is written if an argument is wrong. src must stay as it is until pennyRemoteCopyWaitSend,
-// dst may be read over there after pennyRemoteCopyWaitRecv.
+// the destination may read dst after pennyRemoteCopyWaitRecv.
 //
 // copy: read during the call only.
 pennyResult_t pennyRemoteCopyStart(pennyComm_t comm,
                                    const pennyRemoteCopy_t *copy);
 
-// Waits until bytes bytes have been sent from this rank, and takes them off sendSem. NULL for sendSem: nothing to wait for.
+// Waits until the copy's bytes have been sent from this rank, and subtracts them from sendSem. NULL for sendSem:
+// returns at once.
 pennyResult_t pennyRemoteCopyWaitSend(pennyComm_t comm,
                                       const pennyRemoteCopy_t *copy);
 
-// Waits until bytes bytes have come to this rank, from whomever, and takes them off recvSem. src and dst are not
-// looked at. Ends with an error as pennySemaphoreWait does.
+// Waits until as many bytes as the copy has arrived at this rank, from any rank, and subtracts them from recvSem. src
+// and dst are not used. Fails as pennySemaphoreWait does.
 pennyResult_t pennyRemoteCopyWaitRecv(pennyComm_t comm,
                                       const pennyRemoteCopy_t *copy);
 
-// pennyRemoteCopyWaitSend, then pennyRemoteCopyWaitRecv.
+// Calls pennyRemoteCopyWaitSend, then pennyRemoteCopyWaitRecv.
 pennyResult_t pennyRemoteCopyWait(pennyComm_t comm, const pennyRemoteCopy_t *copy);
 
-// Would pennyRemoteCopyWait return at once? Then the bytes are taken off both semaphores, as by it; else nothing is.
+// Tests whether pennyRemoteCopyWait would return at once. If so, the bytes are subtracted from both semaphores; else
+// neither changes.
 //
 // done: 1 or 0, written on success.
 pennyResult_t pennyRemoteCopyTest(pennyComm_t comm,

@@ -1,4 +1,4 @@
-//! Every `PENNY_` variable: its name, its type, what it does. Read once, at communicator creation.
+//! The table of all `PENNY_` variables: name, type, meaning.
 
 /// One variable that a user may set.
 #[cfg(any(test, feature = "internals"))]
@@ -17,22 +17,22 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_ALGO",
         kind: "grammar",
-        about: "method per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
+        about: "algorithm per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
     },
     Variable {
         name: "PENNY_FABRIC",
         kind: "machine",
-        about: "declared machine whose time calls tell, a preset such as `dgx-h100:nodes=2` or a TOML file; unset: none",
+        about: "simulated cluster (declared machine) on which the ranks run: a preset such as `dgx-h100:nodes=2` or a TOML file; unset: none",
     },
     Variable {
         name: "PENNY_FABRIC_CLOCK",
         kind: "clock",
-        about: "`virtual`: its time is reported; `paced:1000`: calls take it, 1000 times slower; unset: virtual",
+        about: "`virtual`: the cluster's time is reported; `paced:1000`: calls take that time, 1000 times slower; unset: virtual",
     },
     Variable {
         name: "PENNY_FABRIC_GRACE",
         kind: "seconds",
-        about: "how long a rank's thread in its own program may hold the machine's clock while others wait, 0 = for ever; unset: 2",
+        about: "longest time that a thread outside of any call may hold the cluster's clock while others wait, 0 = no limit; unset: 2",
     },
     Variable {
         name: "PENNY_OPTIONS",
@@ -47,12 +47,12 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_REPRODUCIBLE",
         kind: "0 or 1",
-        about: "same bits for any method, placement and slicing; unset: 0",
+        about: "same bits for any algorithm, placement and slicing; unset: 0",
     },
     Variable {
         name: "PENNY_HEAP_SIZE",
         kind: "bytes",
-        about: "most that pennyMemAlloc can hand out in one process; unset: the machine's memory",
+        about: "most memory that pennyMemAlloc can allocate in one process; unset: the machine's memory",
     },
     Variable {
         name: "PENNY_SHM",
@@ -62,12 +62,12 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_SHMEM_SIZE",
         kind: "bytes",
-        about: "first segment of a symmetric heap, which grows by further ones; unset: 64M",
+        about: "first segment of a symmetric heap, which grows by more segments; unset: 64M",
     },
     Variable {
         name: "PENNY_CHECK",
         kind: "word",
-        about: "`race`: report two ranks' puts or copies to the same bytes that nothing orders, much slower; unset: none",
+        about: "`race`: report unordered puts or copies of two ranks to the same bytes, much slower; unset: none",
     },
     Variable {
         name: "PENNY_STAGING",
@@ -77,7 +77,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_DEBUG",
         kind: "word",
-        about: "what the library says on stderr, `warn` or `info`; unset: nothing",
+        about: "messages of the library on stderr, `warn` or `info`; unset: none",
     },
     Variable {
         name: "PENNY_SPIN",

@@ -10,7 +10,7 @@
 //! use penny::{Communicator, Op};
 //!
 //! fn main() -> Result<(), penny::Error> {
-//!     let comm = Communicator::from_env()?; // the launcher says who we are and who belongs to us
+//!     let comm = Communicator::from_env()?; // rank and size come from the launcher
 //!     let mine = [comm.rank() as f32, 1.0];
 //!     let mut sum = [0.0; 2];
 //!     comm.all_reduce(&mine, &mut sum, Op::Sum)?;

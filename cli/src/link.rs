@@ -78,6 +78,8 @@ struct Gather<'a> {
     fabric: &'a str,
     measure: &'static str,
     shape: &'static str,
+    algorithm: &'static str,
+    /// The older name of `algorithm`, until 1.0.
     algo: &'static str,
     chips: u32,
     bytes: u64,
@@ -205,7 +207,7 @@ fn utilisations<'a>(
 /// The general engine on chips that such links join to a ring, and to a line.
 fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<'a>>, String> {
     let mut rows: Vec<Gather<'a>> = Vec::new();
-    for (shape, algo) in [("ring", "ring_pair"), ("line", "line")] {
+    for (shape, name) in [("ring", "ring_pair"), ("line", "line")] {
         let text = format!(
             "name = \"{shape}\"\n[class.eth]\nbw = \"{}\"\nlat = \"{}\"\npost = \"{}\"\ngap = \"{}\"\n\
              mtu = \"{}\"\nhdr = \"{}\"\n[{shape}]\nshape = \"{chips}\"\nlink = \"eth\"\n",
@@ -218,8 +220,8 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         );
         let network = topology::parse(shape, &text, &[]).map_err(|e| e.message)?;
         let view = RankView::flat(Collective::AllGather, 0, chips, 0);
-        let method = algorithms::find(algo).ok_or("a method of the table is gone")?;
-        let plans = algorithms::plan_all(method, &view);
+        let algorithm = algorithms::find(name).ok_or("an algorithm of the table is gone")?;
+        let plans = algorithms::plan_all(algorithm, &view);
         let count = GATHERED / u64::from(chips);
         let places = machine::places(&network, chips)?;
         let call = PricedCall { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
@@ -228,7 +230,17 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);
         let gbps = (GATHERED - count) as f64 / ps as f64 * 1e3;
         let share = gbps / rows.first().map_or(gbps, |ring| ring.gbps);
-        rows.push(Gather { fabric, measure: "all_gather", shape, algo, chips, bytes: GATHERED, gbps, share });
+        rows.push(Gather {
+            fabric,
+            measure: "all_gather",
+            shape,
+            algorithm: name,
+            algo: name,
+            chips,
+            bytes: GATHERED,
+            gbps,
+            share,
+        });
     }
     Ok(rows)
 }
@@ -284,10 +296,10 @@ fn table(
     }
     text += &format!(
         "#\n# {:<14} {:<9} {:>6} {:>9} {:>8}  share\n",
-        "all_gather", "method", "chips", "bytes", "GB/s"
+        "all_gather", "algorithm", "chips", "bytes", "GB/s"
     );
-    for Gather { shape, algo, chips, bytes, gbps, share, .. } in gathers {
-        text += &format!("  {shape:<14} {algo:<9} {chips:>6} {bytes:>9} {gbps:>8.2}  {share:.3}\n");
+    for Gather { shape, algorithm, chips, bytes, gbps, share, .. } in gathers {
+        text += &format!("  {shape:<14} {algorithm:<9} {chips:>6} {bytes:>9} {gbps:>8.2}  {share:.3}\n");
     }
     text
 }

@@ -1,14 +1,14 @@
-//! The `penny` command: starts ranks, measures, and shows what Penny would do and on what.
+//! The `penny` command: starts ranks, runs benchmarks, prints plans, and simulates clusters.
 
-mod algos;
+mod algorithms;
 mod answer;
 mod calibrate;
+mod candidates;
 mod doctor;
 mod exchange;
 mod launch;
 mod link;
 mod machine;
-mod methods;
 mod perf;
 mod plan;
 mod plot;
@@ -35,24 +35,25 @@ struct Penny {
 enum Command {
     /// Start a program as N ranks
     Run(run::Args),
-    /// Measure and check a collective between N ranks
+    /// Benchmark a collective between N ranks and check its results
     Perf(Box<Perf>),
-    /// Show who sends what to whom in a collective
+    /// Print the plan of a collective: which rank sends what to which rank
     Plan(plan::Args),
-    /// What a collective would take on a declared machine: no processes, no data
+    /// Compute the time of a collective on a simulated cluster (declared machine): no processes, no data
     Sim(sim::Args),
-    /// When each message of a collective is where, for Perfetto
+    /// Write a trace of the messages of a collective on a simulated cluster, for Perfetto
     Trace(trace::Args),
-    /// Fit a declared machine to a table of measured times
+    /// Fit the parameters of a simulated cluster to a table of measured times
     Calibrate(calibrate::Args),
-    /// Declared machines: list, show, check, draw, import, export
+    /// List, show, check, draw, import and export simulated clusters (declared machines)
     #[command(subcommand)]
     Topo(topo::Args),
-    /// What passes the ports of the declared machines on which jobs are running
+    /// Show the traffic on the links of simulated clusters on which jobs are running
     Top(top::Args),
-    /// List the methods: what each is for and what it costs
-    Algos(algos::Args),
-    /// Look over this machine: can Penny work here, and how well?
+    /// List the algorithms with their purpose and cost
+    #[command(alias = "algos")]
+    Algorithms(algorithms::Args),
+    /// Check whether this machine suits Penny
     Doctor(doctor::Args),
     /// One rank of `penny perf`
     #[command(name = perf::WORKER, hide = true)]
@@ -70,15 +71,15 @@ enum Perf {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// An Ethernet link of a declared machine: latency, ring, utilisation
+    /// Measure an Ethernet link of a simulated cluster: latency, ring, utilisation
     Link(link::Args),
-    /// Two GPUs of a declared machine swap their buffers: the signal with the data, and apart
+    /// Measure a swap of buffers between two GPUs of a simulated cluster, with merged and with separate signals
     Exchange(exchange::Args),
-    /// One-sided access between two ranks: puts, gets, signals, atomic operations; or the heap under random operations
+    /// Measure one-sided access between two ranks (puts, gets, signals, atomic operations), or test the heap by random operations
     Shmem(shmem::Args),
 }
 
-// By hand: the derived form cannot leave out what a subcommand makes needless.
+// Written by hand, because the derived form cannot drop the arguments that a subcommand makes unnecessary.
 impl clap::Args for Perf {
     fn augment_args(command: clap::Command) -> clap::Command {
         Benchmark::augment_subcommands(perf::Args::augment_args(command))
@@ -126,7 +127,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Top(args) => top::main(&args),
-        Command::Algos(args) => algos::main(&args),
+        Command::Algorithms(args) => algorithms::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Worker(args) => return perf::worker(&args),
         Command::ShmemWorker(args) => return shmem::worker(&args),

@@ -27,7 +27,7 @@ Examples:
   penny perf all_reduce -n 16 -b 8 -e 64M -f 8 --fabric dgx-h100 --nodes 2
   penny perf all_reduce -n 16 -b 1M --fabric dgx-h100 --nodes 2 --clock paced:5000
   penny perf all_gather -n 4 -b 1K -e 1M -f 2 -d all -c 3
-  penny perf all_reduce -n 4 -b 1K -e 16M -f 4 --algo ring,two_shot --buffers private,heap --plot all_reduce.svg";
+  penny perf all_reduce -n 4 -b 1K -e 16M -f 4 --algorithm ring,two_shot --buffers private,heap --plot all_reduce.svg";
 
 /// The options of `penny perf`.
 #[derive(clap::Args)]
@@ -43,10 +43,10 @@ pub struct Args {
     options: Options,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Methods (as for PENNY_ALGO), one run each: repeat, or separate names by commas
-    #[arg(long = "algo", value_name = "NAME")]
-    algos: Vec<String>,
-    /// Where the buffers come from, one run each
+    /// Algorithms, one run each (as for PENNY_ALGO; also --algo): repeat the option, or separate names by commas
+    #[arg(long = "algorithm", alias = "algo", value_name = "NAME")]
+    algorithms: Vec<String>,
+    /// Kinds of buffers, one run each
     #[arg(long, value_name = "KIND", default_value = "private", value_delimiter = ',')]
     buffers: Vec<Buffers>,
     /// End the ranks of a run after this many seconds
@@ -62,13 +62,13 @@ pub struct Args {
 
 #[cfg(test)]
 impl Args {
-    /// What `-n` and `--iters` said.
+    /// Returns the values of `-n` and `--iters`.
     pub fn ranks_and_iters(&self) -> (u32, u32) {
         (self.ranks, self.options.iters)
     }
 }
 
-/// What a rank is told.
+/// The arguments of one rank.
 #[derive(clap::Args)]
 pub struct WorkerArgs {
     subject: Subject,
@@ -78,7 +78,7 @@ pub struct WorkerArgs {
     variant: String,
 }
 
-/// One rank.
+/// Runs one rank.
 pub fn worker(args: &WorkerArgs) -> ExitCode {
     match (serde_json::from_str(&args.options), serde_json::from_str(&args.variant)) {
         (Ok(options), Ok(variant)) => sweep::run(args.subject, &options, &variant),
@@ -89,7 +89,7 @@ pub fn worker(args: &WorkerArgs) -> ExitCode {
     }
 }
 
-/// All runs, one after the other.
+/// Runs every variant, one after the other.
 pub fn main(args: Args) -> Result<ExitCode, String> {
     let rows = sweep::rows(args.collective, &args.options, args.ranks)?;
     let variants = variants(&args);
@@ -118,16 +118,16 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One a method and kind of buffers.
+/// One variant for each algorithm and kind of buffers.
 fn variants(args: &Args) -> Vec<Variant> {
     // A colon tells the grammar of PENNY_ALGO, which has commas of its own, from a list of names.
     let split = |text: &String| match text.contains(':') {
         true => vec![Some(text.clone())],
         false => text.split(',').map(|name| Some(name.to_owned())).collect(),
     };
-    let mut algos: Vec<_> = args.algos.iter().flat_map(split).collect();
-    if algos.is_empty() {
-        algos.push(None);
+    let mut algorithms: Vec<_> = args.algorithms.iter().flat_map(split).collect();
+    if algorithms.is_empty() {
+        algorithms.push(None);
     }
     let with = |algo: Option<String>| {
         args.buffers.iter().map(move |&buffers| Variant {
@@ -137,7 +137,7 @@ fn variants(args: &Args) -> Vec<Variant> {
             json: None,
         })
     };
-    algos.into_iter().flat_map(with).collect()
+    algorithms.into_iter().flat_map(with).collect()
 }
 
 fn job(args: &Args, variant: &Variant) -> Result<Job, String> {
@@ -151,7 +151,7 @@ fn job(args: &Args, variant: &Variant) -> Result<Job, String> {
     Ok(Job { program, arguments, environment, ranks: args.ranks, timeout })
 }
 
-/// A line of a rank, above the progress bar.
+/// Prints a line of a rank above the progress bar.
 fn show(line: Line, progress: &ProgressBar) {
     let text = [line.text, b"\n"].concat();
     progress.suspend(|| {
@@ -166,7 +166,7 @@ fn show(line: Line, progress: &ProgressBar) {
     }
 }
 
-/// A bar on standard error if that is a terminal, else nothing.
+/// Makes a progress bar on standard error, which is hidden if that is no terminal.
 fn progress(rows: usize) -> ProgressBar {
     let target = match std::io::stderr().is_terminal() {
         true => ProgressDrawTarget::stderr(),

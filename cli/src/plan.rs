@@ -10,13 +10,13 @@ use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
-use crate::{answer, methods};
+use crate::{answer, candidates};
 
 const EXAMPLES: &str = "\
 Examples:
-  penny plan all_reduce -n 3 -b 1K --algo ring
+  penny plan all_reduce -n 3 -b 1K --algorithm ring
   penny plan broadcast -n 8 -b 64M --root 2
-  penny plan all_reduce -n 512 --rank 3 --algo tree
+  penny plan all_reduce -n 512 --rank 3 --algorithm tree
   penny plan all_gather -n 4 -b 4K --json | jq .depth";
 
 /// Ranks from which on the table is that of one rank, unless all are asked for.
@@ -40,13 +40,13 @@ pub struct Args {
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
-    /// Method; without: each that can serve the call
-    #[arg(long, value_name = "NAME")]
-    algo: Option<String>,
-    /// Print the program of this rank alone, linked to its peers; without: of all ranks, proved, but beyond 64 ranks of rank 0
+    /// Algorithm (also --algo); default: every algorithm that can serve the call
+    #[arg(long, alias = "algo", value_name = "NAME")]
+    algorithm: Option<String>,
+    /// Print the program of this rank alone, linked to its peers; default: the programs of all ranks, proved, or beyond 64 ranks that of rank 0
     #[arg(long, value_name = "RANK", conflicts_with_all = ["all", "json"])]
     rank: Option<u32>,
-    /// Prove and print the programs of all ranks, however many; it takes a time that grows with their square
+    /// Prove and print the programs of all ranks, for any number of ranks; the time grows with its square
     #[arg(long)]
     all: bool,
     /// Print JSON, one plan a line, with the programs of all ranks
@@ -72,15 +72,15 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
     let view = RankView::flat(collective, 0, args.ranks, args.root);
-    let methods = match &args.algo {
-        None => methods::able(&view)?,
-        Some(name) => vec![methods::named(name, &view)?],
+    let candidates = match &args.algorithm {
+        None => candidates::able(&view)?,
+        Some(name) => vec![candidates::named(name, &view)?],
     };
-    let texts: Result<Vec<_>, _> = methods.into_iter().map(|m| rendered(m, args, &view, count)).collect();
+    let texts: Result<Vec<_>, _> = candidates.into_iter().map(|m| rendered(m, args, &view, count)).collect();
     answer::print(&texts?.join(if args.json { "" } else { "\n" }))
 }
 
-/// One method's plan as text or JSON: of all ranks, proved on the way, or of one rank, linked to its peers.
+/// One algorithm's plan as text or JSON: of all ranks, proved on the way, or of one rank, linked to its peers.
 fn rendered(algorithm: &Algorithm, args: &Args, view: &RankView, count: usize) -> Result<String, String> {
     let few = args.ranks < ONE_RANK_FROM || args.all || args.json;
     if let Some(rank) = args.rank.or((!few).then_some(0)) {

@@ -1,4 +1,4 @@
-//! Bandwidth over size, both logarithmic, one line a method.
+//! Bandwidth over size, both logarithmic, one line for each algorithm.
 
 use std::error::Error;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What nccl-tests compare methods by.
+/// The bandwidth by which nccl-tests compares algorithms.
 pub const BUS: &str = "bus bandwidth, GB/s";
 
 /// Points by their lines, in the order in which lines first come.

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 The answer is JSON for https://ui.perfetto.dev or chrome://tracing: a group of tracks a rank, and one of all ports.
 
 Examples:
-  penny trace all_reduce --fabric t3000 -b 64K --algo ring_pair > ring_pair.json
+  penny trace all_reduce --fabric t3000 -b 64K --algorithm ring_pair > ring_pair.json
   penny trace all_reduce --fabric dgx-h100 --nodes 2 -b 16M -o quickest.json";
 
 /// The options of `penny trace`.
@@ -40,10 +40,10 @@ pub struct Args {
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
-    /// Method, or `auto`: the quickest
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    algo: String,
-    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    /// Algorithm (also --algo), or `auto` for the quickest
+    #[arg(long, alias = "algo", value_name = "NAME", default_value = "auto")]
+    algorithm: String,
+    /// Largest slice of a chunk in bytes; 0: chunks are not cut
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
     slice: usize,
     /// Write to this file instead of standard output
@@ -61,13 +61,13 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     };
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
-    let methods = sim::programs(std::slice::from_ref(&args.algo), &view)?;
+    let candidates = sim::programs(std::slice::from_ref(&args.algorithm), &view)?;
     let entry = vec![0; view.nranks as usize];
     let places = machine::places(&network, view.nranks)?;
     let mut quickest: Option<(u64, PricedCall<'_>)> = None;
-    for method in &methods {
+    for candidate in &candidates {
         let call = PricedCall {
-            plans: method.plans(),
+            plans: candidate.plans(),
             places: &places,
             view: view.clone(),
             count: layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64,
@@ -80,7 +80,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             quickest = Some((time, call));
         }
     }
-    let (_, call) = quickest.ok_or("there is no method to trace")?;
+    let (_, call) = quickest.ok_or("there is no algorithm to trace")?;
     let (_, text) = traced(&network, &call, &entry)?;
     match &args.output {
         None => answer::print(&text),

@@ -42,7 +42,9 @@ fn a_size_that_does_not_parse_names_its_option() {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for command in ["run", "perf", "perf exchange", "plan", "sim", "trace", "calibrate", "algos", "doctor"] {
+    for command in
+        ["run", "perf", "perf exchange", "plan", "sim", "trace", "calibrate", "algorithms", "algos", "doctor"]
+    {
         let text = answer(&format!("{command} --help"));
         assert!(text.contains("Examples:\n  "), "{text}");
     }
@@ -64,15 +66,15 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn the_table_of_methods_has_what_plans_can_be_made_of() {
-    let rows: serde_json::Value = serde_json::from_str(&answer("algos --json")).unwrap();
-    let text = answer("algos");
+fn the_table_of_algorithms_has_what_plans_can_be_made_of() {
+    let rows: serde_json::Value = serde_json::from_str(&answer("algorithms --json")).unwrap();
+    let text = answer("algorithms");
     let rows = rows.as_array().unwrap();
     assert!(!rows.is_empty());
     for row in rows {
         let (name, serves) = (row["name"].as_str().unwrap(), row["serves"][0].as_str().unwrap());
         assert!(text.contains(name));
-        let plan = answer(&format!("plan {serves} -n 4 -b 1K --algo {name}"));
+        let plan = answer(&format!("plan {serves} -n 4 -b 1K --algorithm {name}"));
         assert!(plan.contains(name), "{plan}");
     }
 }
@@ -86,7 +88,7 @@ fn a_plan_in_json_has_a_program_for_each_rank() {
 }
 
 #[test]
-fn a_method_that_cannot_plan_is_answered_with_those_that_can() {
+fn an_algorithm_that_cannot_plan_is_answered_with_those_that_can() {
     let output = penny("plan alltoall -n 4 --algo tree");
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();
@@ -112,13 +114,13 @@ fn the_doctor_warns_of_a_variable_that_does_not_exist() {
 }
 
 #[test]
-fn a_simulation_prices_every_method_that_is_asked_for() {
+fn a_simulation_prices_every_algorithm_that_is_asked_for() {
     let line =
         "sim all_reduce --fabric dgx-h100 --nodes 2 -b 8M --algo ring,alternating_rings --counters --json";
     let rows: Vec<serde_json::Value> =
         answer(line).lines().map(|row| serde_json::from_str(row).unwrap()).collect();
     assert_eq!(
-        rows.iter().map(|row| row["algo"].as_str().unwrap()).collect::<Vec<_>>(),
+        rows.iter().map(|row| row["algorithm"].as_str().unwrap()).collect::<Vec<_>>(),
         ["ring", "alternating_rings"]
     );
     let time = |row: &serde_json::Value| row["time_ps"].as_u64().unwrap();
@@ -180,25 +182,25 @@ fn a_trace_has_a_span_for_every_message_at_every_port() {
     let alone = answer("trace all_reduce --fabric t3000 -b 64K --algo ring");
     assert_eq!(alone, std::fs::read_to_string(&file).unwrap());
     let refused = penny("sim all_reduce --fabric t3000 -b 64K --algo ring,tree --trace x.json");
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("one method"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("one algorithm"));
 }
 
 #[test]
 fn a_plot_has_a_line_for_every_method_and_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("plot.svg");
-    let methods = ["ring", "tree", "two_shot"];
+    let algorithms = ["ring", "tree", "two_shot"];
     let line = format!(
         "sim all_reduce --fabric dgx-h100 -b 1K -e 1M -f 4 --algo {} --plot {}",
-        methods.join(","),
+        algorithms.join(","),
         file.display()
     );
     let table = answer(&line);
     let drawing = std::fs::read_to_string(&file).unwrap();
     // A circle a row, and the axes say what they are.
-    assert_eq!(drawing.matches("<circle").count(), 6 * methods.len());
-    assert_eq!(table.lines().filter(|line| !line.starts_with('#')).count(), 6 * methods.len());
-    for word in methods.iter().chain(&["bytes", "bus bandwidth, GB/s", "64K", "dgx-h100"]) {
+    assert_eq!(drawing.matches("<circle").count(), 6 * algorithms.len());
+    assert_eq!(table.lines().filter(|line| !line.starts_with('#')).count(), 6 * algorithms.len());
+    for word in algorithms.iter().chain(&["bytes", "bus bandwidth, GB/s", "64K", "dgx-h100"]) {
         assert!(drawing.contains(word), "{word}");
     }
     // One place has no bus.

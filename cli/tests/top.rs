@@ -1,4 +1,4 @@
-//! `penny top` beside running jobs: which NICs a method uses.
+//! `penny top` beside running jobs: which NICs an algorithm uses.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};

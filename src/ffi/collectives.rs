@@ -80,7 +80,7 @@ c_api! {
         comm::collective(comm, &call, stream)
     }
 
-    /// pennyBroadcast in place: buff is the input at root and the output elsewhere.
+    /// Broadcasts in place, as pennyBroadcast: buff is the input at root and the output on all other ranks.
     fn pennyBcast(
         buff: *mut c_void,
         count: usize,
@@ -136,7 +136,7 @@ c_api! {
         comm::collective(comm, &call, stream)
     }
 
-    /// pennyReduceScatter of an input of any length: each rank gets b = ceil(count / ranks) elements.
+    /// Reduces and scatters an input of any length, as pennyReduceScatter: each rank gets b = ceil(count / ranks) elements.
     ///
     /// ```text
     ///     recvbuff[i] of rank r = the reduction of element r * b + i, or 0 where r * b + i >= count
@@ -192,7 +192,7 @@ c_api! {
         comm::collective(comm, &call, stream)
     }
 
-    /// Gives rank r the block r of root's sendbuff.
+    /// Copies block r of root's sendbuff to rank r.
     ///
     /// sendbuff: ranks * count elements at root; not used elsewhere and may be NULL there. recvbuff: count elements.
     /// In place if recvbuff == sendbuff + root * count at root.
@@ -209,18 +209,18 @@ c_api! {
         comm::collective(comm, &call, stream)
     }
 
-    /// Sends count elements from each rank to the one that perm names, as JAX's lax.ppermute does.
+    /// Sends count elements from each rank to the rank that perm names, as JAX's lax.ppermute does.
     ///
     /// ```text
     ///     recvbuff[i] of rank perm[r] = sendbuff[i] of rank r        e.g. perm = {1, 2, 3, 0}: to the right, round the ring
     /// ```
     ///
-    /// perm: one entry for each rank: whom it sends to, or -1 for nobody; read during the call only. No rank may stand in it
-    /// twice. It is the same on all ranks: if it differs, or count or datatype do, every rank gets pennyInvalidUsage before
-    /// anything is moved.
-    /// sendbuff: count elements; not looked at on a rank that sends to nobody, and may be NULL there.
-    /// recvbuff: count elements on every rank. A rank that nobody sends to gets zeros. It must not overlap sendbuff, save
-    /// that a rank that sends to itself may pass the same address.
+    /// perm: one entry for each rank: the rank that it sends to, or -1 for none; read during the call only. No rank may
+    /// appear in it twice. It must be the same on all ranks: if perm, count or datatype differ, every rank gets
+    /// pennyInvalidUsage before any data moves.
+    /// sendbuff: count elements; not used on a rank that sends to none, and may be NULL there.
+    /// recvbuff: count elements on every rank. A rank to which no rank sends gets zeros. It must not overlap sendbuff,
+    /// except that a rank that sends to itself may pass the same address.
     ///
     /// In a group it counts as a collective: it runs after the group's transfers, in the order of the collectives. A pennySend
     /// that its peer has not received yet must not be pending between the same two ranks.
@@ -242,7 +242,7 @@ c_api! {
         comm::permute(comm, Permute { send: sendbuff, recv: recvbuff, count, dtype: datatype, perm }, stream)
     }
 
-    /// Returns when every rank has called it.
+    /// Waits until every rank has called it.
     fn pennyBarrier(comm: pennyComm_t, stream: pennyStream_t) {
         comm::collective(comm, &of(Collective::Barrier), stream)
     }

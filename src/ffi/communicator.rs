@@ -7,8 +7,9 @@ use super::types::{PENNY_SPLIT_NOCOLOR, pennyConfig_t, pennyGroupKind_t, pennyRe
 use crate::comm::{self, Config};
 
 c_api! {
-    /// Makes an id for one future communicator. One rank calls this and gives the bytes to the others, who pass it, as it
-    /// does itself, to pennyCommInitRank. The calling process must live until all ranks have joined.
+    /// Creates an id for one future communicator. One rank calls this function and sends the bytes to the other ranks. All
+    /// ranks, including the caller, pass the id to pennyCommInitRank. The calling process must live until all ranks have
+    /// joined.
     ///
     /// uniqueId: written on success.
     fn pennyGetUniqueId(#[out] uniqueId: *mut pennyUniqueId) {
@@ -16,11 +17,11 @@ c_api! {
     }
 
     /// Joins the communicator that commId names. Returns when all ranks have joined, or at the deadline (pennyTimeout) with
-    /// a sentence that names who is missing. A duplicate rank, another nranks or another version of the library fails on
-    /// every rank.
+    /// a sentence that names the missing ranks. A duplicate rank, a different nranks or a different version of the library
+    /// fails the call on every rank.
     ///
     /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
-    /// nranks: ranks in all, at least 1. rank: this one's, 0 to nranks - 1, each once.
+    /// nranks: number of ranks, at least 1. rank: the caller's rank, 0 to nranks - 1; each rank joins once.
     ///
     /// A rank is a process or a thread of one. One thread that makes several ranks calls this between pennyGroupStart and
     /// pennyGroupEnd; they join, and the handles become valid, at the end of the group.
@@ -28,7 +29,7 @@ c_api! {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &default_config())?))
     }
 
-    /// pennyCommInitRank with settings.
+    /// Joins a communicator as pennyCommInitRank does, with settings.
     ///
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
     fn pennyCommInitRankConfig(
@@ -41,8 +42,8 @@ c_api! {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &config)?))
     }
 
-    /// Makes ndev ranks in this process, one communicator each, rank i at place i. Use each in a thread of its own, or all
-    /// from one thread between pennyGroupStart and pennyGroupEnd.
+    /// Creates ndev ranks in this process, with one communicator each; comm[i] is rank i. Use each communicator in its own
+    /// thread, or all of them from one thread between pennyGroupStart and pennyGroupEnd.
     ///
     /// comm: room for ndev; all are written on success, none on failure. Destroy each. ndev: 1 to 1024.
     /// devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.
@@ -53,8 +54,8 @@ c_api! {
     }
 
     /// Joins the communicator of all processes of this launch. Rank and size come from the variables of the launcher
-    /// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. A
-    /// further call makes a further communicator of the same processes.
+    /// (mpirun, mpiexec, srun, torchrun, `penny run`); no unique id is needed. Without a launcher: pennyInvalidUsage. Each
+    /// call makes another communicator of the same processes.
     ///
     /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
@@ -63,7 +64,8 @@ c_api! {
     }
 
     /// Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
-    /// calls, with the same kind and size. Ranks keep their order; the settings are comm's. comm lives on beside it.
+    /// calls it with the same kind and size. Ranks keep their order. The new communicator has comm's settings. comm stays
+    /// valid.
     ///
     /// ```text
     ///     16 ranks, size 4    pennyGroupConsecutive   {0 1 2 3} {4 5 6 7} {8 9 10 11} {12 13 14 15}
@@ -73,15 +75,15 @@ c_api! {
     /// size: ranks in a group; it must divide the number of ranks. For pennyGroupAll: that number, or 0.
     /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
     ///
-    /// Between pennyGroupStart and pennyGroupEnd the communicator begins, and the handle becomes valid, at the end of the
+    /// Between pennyGroupStart and pennyGroupEnd the communicator is made, and the handle becomes valid, at the end of the
     /// group. A rank that dies, or cannot join, fails the call on the others; comm then serves pennyCommAbort and
     /// pennyCommDestroy only.
     fn pennyCommGroup(comm: pennyComm_t, kind: pennyGroupKind_t, size: c_int, #[out] newcomm: *mut pennyComm_t) {
         newcomm.set(to_c(comm::group(comm, kind, size)?))
     }
 
-    /// Makes a communicator of the ranks of comm that pass the same color. They are ordered by key, and by their rank in
-    /// comm where keys are equal. Every rank of comm calls. comm lives on beside it.
+    /// Makes a communicator of the ranks of comm that pass the same color. The ranks are ordered by key, and by their rank
+    /// in comm where keys are equal. Every rank of comm calls it. comm stays valid.
     ///
     /// color: any number; PENNY_SPLIT_NOCOLOR (-1): this rank joins no communicator and gets NULL, but must call as well.
     /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
@@ -100,9 +102,10 @@ c_api! {
         newcomm.set(comm::split(comm, color, key, config)?.map_or(std::ptr::null_mut(), to_c))
     }
 
-    /// Finishes what is under way on all ranks. Afterwards comm serves pennyCommDestroy and pennyCommAbort only. Optional:
-    /// pennyCommDestroy does it too. On a communicator that an earlier failure broke it tells that failure again. A
-    /// disagreement between ranks that no call has told is pennyInvalidUsage, and comm is finalized.
+    /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
+    /// call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that
+    /// failure again. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and comm is
+    /// finalized.
     ///
     /// comm: NULL does nothing and succeeds.
     fn pennyCommFinalize(#[or_null] comm: pennyComm_t) {
@@ -110,7 +113,8 @@ c_api! {
     }
 
     /// Frees the communicator and tells the other ranks that this one has left. A second pennyCommDestroy is
-    /// pennyInvalidArgument. A disagreement between ranks that no call has told is pennyInvalidUsage, and comm is freed.
+    /// pennyInvalidArgument. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and
+    /// comm is freed.
     ///
     /// comm: NULL does nothing and succeeds. If another thread is inside a call on it: pennyInvalidUsage, and the
     /// communicator lives on.
@@ -127,30 +131,30 @@ c_api! {
         comm.map_or(Ok(()), comm::abort)
     }
 
-    /// The communicator's state: pennySuccess, pennyInProgress, or the failure that it cannot recover from. Waits for
-    /// nothing; may be called from any thread.
+    /// Reads the communicator's state: pennySuccess, pennyInProgress, or the failure from which it cannot recover. Does not
+    /// wait; may be called from any thread.
     ///
-    /// asyncError: written on success. What the function returns tells only whether it could be read.
+    /// asyncError: written on success. The function's own result says only whether the state could be read.
     fn pennyCommGetAsyncError(comm: pennyComm_t, #[out] asyncError: *mut pennyResult_t) {
         asyncError.set(pennyResult_t(comm::async_error(comm)? as c_int))
     }
 
-    /// The number of ranks.
+    /// Reads the number of ranks.
     ///
     /// count: written on success.
     fn pennyCommCount(comm: pennyComm_t, #[out] count: *mut c_int) {
         count.set(comm::count(comm)? as c_int)
     }
 
-    /// The caller's rank, 0 to count - 1.
+    /// Reads the caller's rank, 0 to count - 1.
     ///
     /// rank: written on success.
     fn pennyCommUserRank(comm: pennyComm_t, #[out] rank: *mut c_int) {
         rank.set(comm::user_rank(comm)? as c_int)
     }
 
-    /// The caller's place among the ranks of its machine, from 0; the number by which a launcher hands out devices
-    /// (NCCL's ncclCommCuDevice).
+    /// Reads the caller's index among the ranks of its machine, from 0; launchers assign devices by this number (NCCL's
+    /// ncclCommCuDevice).
     ///
     /// device: written on success.
     fn pennyCommDevice(comm: pennyComm_t, #[out] device: *mut c_int) {

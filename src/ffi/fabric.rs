@@ -13,7 +13,7 @@ pub const PENNY_FABRIC_INFO_MAGIC: c_uint = 0x5045_4649;
 /// The magic of a pennySimInfo_t: "PESI".
 pub const PENNY_SIM_INFO_MAGIC: c_uint = 0x5045_5349;
 
-/// The declared machine, and how its time stands. Begin with PENNY_FABRIC_INFO_INITIALIZER.
+/// The simulated cluster (declared machine) and the state of its time. Initialize it with PENNY_FABRIC_INFO_INITIALIZER.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyFabricInfo_t {
@@ -25,31 +25,31 @@ pub struct pennyFabricInfo_t {
     pub version: c_uint,
     /// The machine as PENNY_FABRIC declares it, cut to fit.
     pub name: [c_char; 128],
-    /// Tells machines apart: two results with the same hash are of the same machine.
+    /// Hash of the machine: two results with the same hash are of the same machine.
     pub hash: u64,
-    /// Places for ranks.
+    /// Number of places for ranks.
     pub places: c_uint,
-    /// Ports: see pennyFabricCounters.
+    /// Number of ports: see pennyFabricCounters.
     pub ports: c_uint,
     /// This rank's clock in picoseconds.
     pub nowPs: u64,
-    /// Calls and transfers of all ranks so far.
+    /// Number of calls and transfers of all ranks so far.
     pub calls: u64,
-    /// Hash over all of them and when their ranks were done: equal for equal runs.
+    /// Hash over all calls and the times at which their ranks finished: equal for equal runs.
     pub trace: u64,
-    /// Entries that came after later events had been handled, and were served up to 1 us late; 0 unless several
-    /// communicators are busy at once or a rank was away for long.
+    /// Number of entries that arrived after later events had been handled, and were served up to 1 us late; 0 unless
+    /// several communicators are busy at once or a rank was absent for long.
     pub late: u64,
-    /// 0: the clock is virtual. Else calls take so many times what they take on the machine.
+    /// Factor by which calls take longer than on the machine; 0: the clock is virtual.
     pub dilation: c_double,
-    /// How late this rank's calls returned, as a share of the time that they were asked to take.
+    /// Lateness of this rank's calls as a share of the time that they were to take.
     pub slip: c_double,
-    /// How many times slower than the machine this host was in this rank's calls: the least dilation that it can keep.
+    /// Least dilation that this host can keep: the factor by which it was slower than the machine in this rank's calls.
     pub neededDilation: c_double,
-    /// 1: slip is at most 1 %, so that paced times mean what they say.
+    /// 1 if slip is at most 1 %, so that paced times are valid; else 0.
     pub valid: c_int,
-    /// What slip and neededDilation are of, summed over this rank's calls: nanoseconds late, nanoseconds asked for,
-    /// nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
+    /// Sums over this rank's calls from which slip and neededDilation are computed: nanoseconds late, nanoseconds
+    /// requested, nanoseconds in which this host did the work, picoseconds that the calls take on the machine.
     pub lateNs: u64,
     /// See lateNs.
     pub askedNs: u64,
@@ -59,19 +59,19 @@ pub struct pennyFabricInfo_t {
     pub fabricPs: u64,
 }
 
-/// What passed one port of the declared machine.
+/// Traffic counters of one port of the simulated cluster.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyFabricPort_t {
-    /// Its name, such as n0.g3.nic.tx, cut to fit.
+    /// Name of the port, such as n0.g3.nic.tx, cut to fit.
     pub name: [c_char; 64],
-    /// Payload.
+    /// Bytes of payload.
     pub bytes: u64,
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
-    /// Picoseconds during which the port was taken.
+    /// Picoseconds during which the port was busy.
     pub busyPs: u64,
-    /// The most messages that waited for it at once.
+    /// Largest number of messages that waited for the port at once.
     pub queueHigh: u64,
     /// Messages that a fault damaged or cut off.
     pub errors: u64,
@@ -83,7 +83,7 @@ pub struct pennyFabricPort_t {
     pub reserved: [u64; 8],
 }
 
-/// What a group would take. Begin with PENNY_SIM_INFO_INITIALIZER.
+/// The simulated time of a group. Initialize it with PENNY_SIM_INFO_INITIALIZER.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennySimInfo_t {
@@ -100,16 +100,17 @@ pub struct pennySimInfo_t {
 }
 
 c_api! {
-    /// This rank's clock on the declared machine: when its last call was done there, and what it declared since.
-    /// Asked again and again with nothing between, it moves on by itself (after 16 times by 50 ns, then by more, at most
-    /// 1 us), so that a loop that waits for a time ends.
+    /// Reads this rank's clock on the simulated cluster (declared machine): the time at which its last call completed
+    /// there, plus the time that it declared since. If it is read repeatedly with no call in between, it advances by itself
+    /// (after 16 reads by 50 ns, then by more, at most 1 us), so that a loop that waits for a time ends.
     ///
     /// ps: picoseconds, written on success. Without PENNY_FABRIC: pennyInvalidUsage.
     fn pennyFabricNow(comm: pennyComm_t, #[out] ps: *mut u64) {
         ps.set(comm::fabric_now(comm)?)
     }
 
-    /// Declares that this rank computes for so long: its clock moves on. With a paced clock it also takes that time.
+    /// Declares that this rank computes for ns nanoseconds: its clock advances. With a paced clock the call also takes that
+    /// time.
     ///
     /// ns: nanoseconds.
     fn pennyFabricAdvance(comm: pennyComm_t, ns: u64) {
@@ -117,7 +118,7 @@ c_api! {
         comm::fabric_advance(comm, ps).map(drop)
     }
 
-    /// Moves this rank's clock on to a time; does nothing if it is past it. Ranks that pass the same time to it enter
+    /// Advances this rank's clock to a time; does nothing if the clock is past it. Ranks that pass the same time enter
     /// their next call together.
     ///
     /// ps: picoseconds.
@@ -125,7 +126,7 @@ c_api! {
         comm::fabric_advance_to(comm, ps).map(drop)
     }
 
-    /// What machine is declared, and how its time stands.
+    /// Describes the simulated cluster and the state of its time.
     ///
     /// info: from PENNY_FABRIC_INFO_INITIALIZER; written on success.
     fn pennyFabricInfo(comm: pennyComm_t, #[out] info: *mut pennyFabricInfo_t) {
@@ -156,11 +157,11 @@ c_api! {
         unsafe { fill(info, &ours, PENNY_FABRIC_INFO_MAGIC, "pennyFabricInfo_t", "PENNY_FABRIC_INFO_INITIALIZER") }
     }
 
-    /// What passed the ports of the declared machine, for all ranks, as of the last moment at which nothing was under way:
-    /// after a call of all ranks, everything so far.
+    /// Reads the traffic counters of the simulated cluster's ports, for all ranks, as of the last moment at which no call
+    /// was in progress. After a call of all ranks that is everything so far.
     ///
-    /// ports: room for *count, written on success; NULL: only the number is told. count: before the call the room in
-    /// ports, after it the number of ports of the machine; of more ports than fit the first ones are written.
+    /// ports: room for *count, written on success; NULL: only the number is returned. count: before the call the room in
+    /// ports, after it the number of ports of the machine; if there are more ports than fit, the first ones are written.
     fn pennyFabricCounters(comm: pennyComm_t, #[or_null] ports: *mut pennyFabricPort_t, #[out] count: *mut usize) {
         let (seat, counters) = comm::fabric_counters(comm)?;
         if !ports.0.is_null() {
@@ -184,9 +185,10 @@ c_api! {
         count.set(counters.len())
     }
 
-    /// Closes the innermost group of the calling thread like pennyGroupEnd; the outermost runs nothing, and tells
-    /// instead what the group would take on the idle declared machine if all ranks entered it together: its transfers
-    /// side by side, then its collectives one after the other; of several communicators, the one that takes longest.
+    /// Closes the innermost group of the calling thread, as pennyGroupEnd does, but runs nothing. The outermost call
+    /// computes the time that the group would take on the idle simulated cluster if all ranks entered it together: its
+    /// transfers at the same time, then its collectives one after the other. With several communicators it is the longest
+    /// of their times.
     ///
     /// simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
     /// is closed.

@@ -13,8 +13,8 @@ c_api! {
     /// Closes the innermost group of the calling thread; the outermost runs what was queued and returns when it is done.
     /// Calls to the same peer keep their order; calls to different peers run at the same time.
     ///
-    /// If a queued call was refused for its arguments, that is returned here again, and nothing of the group is run.
-    /// Without an open group: pennyInvalidUsage.
+    /// If a queued call was refused for its arguments, this function returns that result again and runs no call of the
+    /// group. Without an open group: pennyInvalidUsage.
     fn pennyGroupEnd() {
         comm::group_end()
     }

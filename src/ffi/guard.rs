@@ -97,7 +97,7 @@ pub(super) use as_declared;
 
 /// A type that crosses the boundary as a parameter.
 pub(super) trait Parameter: Sized {
-    /// What the body of the function works with.
+    /// The type with which the body of the function works.
     type Admitted;
     /// Checks the value; the sentence of a refusal begins with `name`, the parameter's.
     ///
@@ -209,7 +209,7 @@ impl CallSite {
         CallSite { function, comm: None, queued: false }
     }
 
-    /// Files the failure and gives its number. Nothing in here may unwind into C.
+    /// Records the failure and returns its number. Must not unwind into C.
     #[cold]
     pub fn fail(self, failure: thread::Result<Result<()>>) -> pennyResult_t {
         let error = match failure {
@@ -269,8 +269,8 @@ impl LastErrors {
     }
 }
 
-/// The sentence of this thread's newest failure, on `comm` if given; a failure of a call that takes no communicator
-/// counts for every one. Empty if there was none.
+/// Returns the sentence of this thread's newest failure, on `comm` if given; a failure of a call that takes no communicator
+/// counts for every communicator. It is empty if there was none.
 pub(super) fn last_error(comm: Option<CommHandle>) -> *const std::ffi::c_char {
     LAST.try_with(|last| last.borrow().of(comm).as_ptr()).unwrap_or(c"".as_ptr())
 }

@@ -8,16 +8,16 @@ use crate::error::{Error, Result};
 use crate::ffi::guard::{CallSite, OrNull, Parameter};
 use crate::handle;
 
-/// What a pennyComm_t pretends to point at.
+/// The incomplete type to which a pennyComm_t points.
 pub struct pennyComm {
     _opaque: [u8; 0],
 }
 
-/// A communicator, as one rank holds it. Copy it freely; it is good until pennyCommDestroy or pennyCommAbort, and
-/// refused with pennyInvalidArgument ever after.
+/// A handle of one rank's communicator. It may be copied. It is valid until pennyCommDestroy or pennyCommAbort; later calls
+/// refuse it with pennyInvalidArgument.
 pub type pennyComm_t = *mut pennyComm;
 
-/// What a pennyStream_t pretends to point at.
+/// The incomplete type to which a pennyStream_t points.
 pub struct pennyStream {
     _opaque: [u8; 0],
 }
@@ -29,12 +29,12 @@ pub type pennyStream_t = *mut pennyStream;
 // LAYOUT: a handle's 64 bits fit a pointer.
 const _: () = assert!(size_of::<pennyComm_t>() == size_of::<CommHandle>());
 
-/// A communicator, a stream or whatever else there are handles of, as C holds it.
+/// A handle type of C: of a communicator, a stream, an event, a mailbox and so on.
 pub(super) fn to_c<K, T>(handle: handle::Handle<K>) -> *mut T {
     std::ptr::without_provenance_mut(handle.bits() as usize)
 }
 
-/// The communicator that C means; `None` for NULL.
+/// Converts C's handle; `None` for NULL.
 pub(super) fn from_c(comm: pennyComm_t) -> Option<CommHandle> {
     (!comm.is_null()).then(|| CommHandle::from_bits(comm.addr() as u64))
 }
@@ -68,13 +68,13 @@ impl Parameter for pennyStream_t {
     unsafe fn admit(self, _name: &'static str) -> Result<Option<StreamHandle>> {
         Ok(stream_from_c(self))
     }
-    /// Every call that takes a stream in this way is one that a group queues.
+    /// A group queues every call that takes a stream parameter of this type.
     fn describe(&self, site: &mut CallSite) {
         site.queued = true;
     }
 }
 
-/// The stream of a function that a group does not queue.
+/// The stream parameter of a function that a group does not queue.
 impl Parameter for OrNull<pennyStream_t> {
     type Admitted = Option<StreamHandle>;
     unsafe fn admit(self, _name: &'static str) -> Result<Option<StreamHandle>> {

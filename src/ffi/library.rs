@@ -25,7 +25,7 @@ const CODES: [Code; 9] = [
 static DESCRIPTIONS: LazyLock<Vec<CString>> =
     LazyLock::new(|| CODES.iter().map(|code| CString::new(code.describe()).unwrap_or_default()).collect());
 
-/// A function of the program that waiting calls ask whether they shall go on: 0 if they shall.
+/// A function of the program that waiting calls invoke to ask whether to continue: it returns 0 to continue.
 pub type pennyInterruptCheck_t = Option<unsafe extern "C" fn(userData: *mut c_void) -> c_int>;
 
 impl Parameter for pennyInterruptCheck_t {
@@ -36,15 +36,15 @@ impl Parameter for pennyInterruptCheck_t {
 }
 
 c_api! {
-    /// The version of the library that is loaded, as PENNY_VERSION_CODE counts; compare it with the header's.
+    /// Reads the version of the loaded library, encoded as PENNY_VERSION_CODE; compare it with the header's.
     ///
     /// version: written on success.
     fn pennyGetVersion(#[out] version: *mut c_int) {
         version.set(PENNY_VERSION_CODE as c_int)
     }
 
-    /// One fixed sentence for a result. Never NULL; do not free it; it is good for ever. A number that is no result gives a
-    /// sentence that says so. May be called from any thread at any time.
+    /// Returns one fixed sentence for a result. It is never NULL and always valid; do not free it. A number that is no
+    /// result gives a sentence that says so. May be called from any thread at any time.
     fn pennyGetErrorString(result: pennyResult_t) -> *const c_char {
         match usize::try_from(result.0).ok().and_then(|number| DESCRIPTIONS.get(number)) {
             Some(description) => description.as_ptr(),
@@ -52,26 +52,27 @@ c_api! {
         }
     }
 
-    /// The sentence of the calling thread's newest failure on comm: the function, the argument, the rank, what to do.
+    /// Returns the sentence of the calling thread's newest failure on comm: the function, the argument, the rank, the
+    /// remedy.
     ///
     /// comm: NULL means the newest failure of the thread on anything. A failure of a call that takes no communicator, such
-    /// as pennyGroupEnd, counts for every communicator. A handle that is no longer good is fine here.
+    /// as pennyGroupEnd, counts for every communicator. A handle that is no longer valid is accepted.
     ///
-    /// Returns the empty string if there was no failure, never NULL. Do not free it; it is good until the next failing call
-    /// of this thread on comm (any failing call, if comm is NULL) and the thread's end. A success changes nothing.
+    /// Returns the empty string if there was no failure, never NULL. Do not free it. It is valid until the next failing
+    /// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing.
     fn pennyGetLastError(comm: pennyComm_t) -> *const c_char {
         guard::last_error(handle::from_c(comm))
     }
 
-    /// Gives the calling thread an interrupt check, for programs whose signal handlers cannot run during a call, such as
+    /// Sets the calling thread's interrupt check, for programs whose signal handlers cannot run during a call, such as
     /// interpreters. While this thread waits in a call, check(userData) is called on it about five times a second. If it
-    /// returns 0 the wait goes on; else the call ends with pennyTimeout and a sentence that says so, and its communicators
-    /// serve pennyCommAbort and pennyCommDestroy only. It is asked again by later waits, and should not change its mind
-    /// before the call has returned. A wait for a stream, an event or a queued call that is ended this way aborts the
-    /// communicators of this process that have calls on streams.
+    /// returns 0 the wait continues; else the call ends with pennyTimeout and a sentence that says so, and its
+    /// communicators accept pennyCommAbort and pennyCommDestroy only. Later waits of the same call invoke it again; once it
+    /// has returned another value than 0 it should do so until the call returns. A wait for a stream, an event or a queued
+    /// call that is ended this way aborts the communicators of this process that have calls on streams.
     ///
-    /// check: NULL takes the check back. In it the program may call getters and pennyCommAbort; its other calls must not
-    /// wait. userData: passed on, not looked at. Other threads are not concerned; the library installs no signal handlers.
+    /// check: NULL removes the check. Within it the program may call getters and pennyCommAbort; its other calls must not
+    /// wait. userData: passed to check unchanged. Other threads are not affected; the library installs no signal handlers.
     fn pennySetInterruptCheck(check: pennyInterruptCheck_t, userData: *mut c_void) {
         // SAFETY: the caller's promise: the function may be called on this thread with this address.
         unsafe { comm::set_interrupt_check(check, std::ptr::with_exposed_provenance_mut(userData.get())) };

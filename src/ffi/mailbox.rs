@@ -10,13 +10,13 @@ use crate::comm::{self, MailboxConfig, MailboxHandle};
 use crate::error::{Error, Result};
 use crate::mailbox::{KeyEntry, KeyId, Message, Want};
 
-/// What a pennyMailbox_t pretends to point at.
+/// The incomplete type to which a pennyMailbox_t points.
 pub struct pennyMailbox {
     _opaque: [u8; 0],
 }
 
-/// A communicator's mailboxes, as one rank holds them. Copy it freely, to all threads of the rank; it is good until
-/// pennyMailboxDestroy or the end of the communicator, and refused with pennyInvalidArgument ever after.
+/// A handle of a communicator's mailboxes on one rank. It may be copied to all threads of the rank. It is valid until
+/// pennyMailboxDestroy or the end of the communicator, then refused with pennyInvalidArgument.
 pub type pennyMailbox_t = *mut pennyMailbox;
 
 /// The magic of a pennyMailboxConfig_t: "PEMB".
@@ -27,16 +27,16 @@ pub const PENNY_MAILBOX_STATS_MAGIC: c_uint = 0x5045_4d53;
 /// Bytes of a flit, the unit of a message's length.
 pub const PENNY_MAILBOX_FLIT_BYTES: c_int = 16;
 
-/// A flag of pennyMailboxWaitUntil: a message to dest could be sent.
+/// A flag of pennyMailboxWaitUntil: wait until a message to dest could be sent.
 pub const PENNY_MAILBOX_CAN_SEND: c_int = 1;
-/// A flag of pennyMailboxWaitUntil: a message is here.
+/// A flag of pennyMailboxWaitUntil: wait until a message has arrived.
 pub const PENNY_MAILBOX_CAN_RECV: c_int = 2;
 
-/// How pennyMailboxIdle ends: a message is here.
+/// A state of pennyMailboxIdle: a message has arrived.
 pub const PENNY_MAILBOX_MESSAGE: c_int = 0;
-/// How pennyMailboxIdle ends: everybody is idle, and no message is left.
+/// A state of pennyMailboxIdle: all threads are idle and no message is left.
 pub const PENNY_MAILBOX_ALL_IDLE: c_int = 1;
-/// How pennyMailboxIdle ends: and everybody has voted true.
+/// A state of pennyMailboxIdle: as PENNY_MAILBOX_ALL_IDLE, and all threads have voted true.
 pub const PENNY_MAILBOX_ALL_VOTED: c_int = 2;
 
 /// Settings of a mailbox. Begin with `pennyMailboxConfig_t config = PENNY_MAILBOX_CONFIG_INITIALIZER;`.
@@ -49,11 +49,11 @@ pub struct pennyMailboxConfig_t {
     pub magic: c_uint,
     /// Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     pub version: c_uint,
-    /// Threads of this rank, 1 to 64; 1 if left. They are numbered from 0.
+    /// Number of threads of this rank, 1 to 64; default 1. They are numbered from 0.
     pub threads: c_int,
-    /// Messages that this rank's mailbox holds, 1 to 65536; 512 if left.
+    /// Number of messages that this rank's mailbox holds, 1 to 65536; default 512.
     pub slots: c_int,
-    /// Bytes of a message at most: a multiple of 16, up to 65536; 64 if left. The same on all ranks.
+    /// Largest size of a message in bytes: a multiple of 16, up to 65536; default 64. The same on all ranks.
     pub slotBytes: c_int,
 }
 
@@ -61,15 +61,15 @@ pub struct pennyMailboxConfig_t {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyMailboxMessage_t {
-    /// Its bytes, valid until this thread passes the address to pennyMailboxFree.
+    /// Bytes of the message, valid until this thread passes the address to pennyMailboxFree.
     pub data: *const c_void,
-    /// Its length in flits of 16 bytes.
+    /// Length of the message in flits of 16 bytes.
     pub flits: c_int,
-    /// Who sent it.
+    /// Rank of the sender.
     pub sourceRank: c_int,
-    /// As which of its threads.
+    /// Thread number of the sender.
     pub sourceThread: c_int,
-    /// The local key of the entry by which it was sent here; 0 for one that was sent without a key.
+    /// Local key of the entry by which the message was sent here; 0 for a message that was sent without a key.
     pub localKey: c_uint,
 }
 
@@ -79,15 +79,15 @@ pub struct pennyMailboxMessage_t {
 pub struct pennyMailboxKeyEntry_t {
     /// The mailbox's rank.
     pub dest: c_int,
-    /// Threads 32 to 63, a bit each.
+    /// Bit mask of threads 32 to 63.
     pub maskHigh: c_uint,
-    /// Threads 0 to 31, a bit each.
+    /// Bit mask of threads 0 to 31.
     pub maskLow: c_uint,
-    /// What the message tells them, in pennyMailboxMessage_t::localKey.
+    /// Value that the receivers find in pennyMailboxMessage_t::localKey.
     pub localKey: c_uint,
 }
 
-/// What has gone through this rank's mailbox. Begin with PENNY_MAILBOX_STATS_INITIALIZER.
+/// Statistics of this rank's mailbox. Initialize it with PENNY_MAILBOX_STATS_INITIALIZER.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyMailboxStats_t {
@@ -99,17 +99,17 @@ pub struct pennyMailboxStats_t {
     pub version: c_uint,
     /// Slots of this rank's mailbox.
     pub slots: u64,
-    /// Those without a message.
+    /// Slots without a message.
     pub slotsFree: u64,
     /// Sends of this rank's threads, to any mailbox; one by a key counts once.
     pub sent: u64,
     /// Messages that this rank's threads have received: a multicast counts once for each of them.
     pub received: u64,
-    /// Copies written to this rank's mailbox, by whomever: a multicast counts once.
+    /// Copies written to this rank's mailbox by any rank: a multicast counts once.
     pub written: u64,
-    /// Threads that those copies were for, all together.
+    /// Number of receivers of these copies, summed over the copies.
     pub delivered: u64,
-    /// Bytes of those copies.
+    /// Bytes of these copies.
     pub bytesWritten: u64,
 }
 
@@ -203,8 +203,8 @@ fn message(m: &Message) -> pennyMailboxMessage_t {
 }
 
 c_api! {
-    /// Makes a mailbox on every rank. All ranks call; threads and slots may differ between ranks, slotBytes must not. If one
-    /// rank cannot make its own, no rank has any.
+    /// Makes a mailbox on every rank. All ranks call it; threads and slots may differ between ranks, slotBytes must not. If
+    /// one rank cannot make its mailbox, the call fails on all ranks.
     ///
     /// A mailbox serves up to 64 threads of its rank. The other functions may be called by all of them at once; each passes
     /// its own number, and two calls with one number at once are pennyInvalidUsage. Every wait ends at the latest at the
@@ -216,35 +216,35 @@ c_api! {
         mb.set(to_c(handle))
     }
 
-    /// Ends the mailboxes of all ranks, with what is in them. All ranks call. Calls of this rank's other threads that wait are
-    /// ended with pennyInvalidUsage. The end of the communicator does the same.
+    /// Destroys the mailboxes of all ranks with the messages in them. All ranks call it. Calls of this rank's other threads
+    /// that wait are ended with pennyInvalidUsage. The end of the communicator does the same.
     fn pennyMailboxDestroy(mb: pennyMailbox_t) {
         comm::mailbox_destroy(mb)
     }
 
-    /// Where a thread writes its next message: slotBytes bytes, always the same.
+    /// Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.
     ///
     /// slot: written on success.
     fn pennyMailboxSendSlot(mb: pennyMailbox_t, thread: c_int, #[out] slot: *mut *mut c_void) {
         slot.set(std::ptr::with_exposed_provenance_mut(comm::mailbox(mb, |m| m.send_slot(thread))?))
     }
 
-    /// The length of a thread's messages from the next on. At first it is that of a slot.
+    /// Sets the length of a thread's messages, from the next one on. Initially it is the length of a slot.
     ///
     /// flits: of 16 bytes, at least 1.
     fn pennyMailboxSetLen(mb: pennyMailbox_t, thread: c_int, flits: c_int) {
         comm::mailbox(mb, |m| m.set_len(thread, flits))
     }
 
-    /// Could a message to rank dest be sent without waiting? Others may take the slot first; pennyMailboxTryMulticast asks
-    /// and sends in one.
+    /// Tests whether a message to rank dest could be sent without waiting. Another sender may take the slot first;
+    /// pennyMailboxTryMulticast tests and sends in one call.
     ///
     /// can: 1 or 0, written on success.
     fn pennyMailboxCanSend(mb: pennyMailbox_t, thread: c_int, dest: c_int, #[out] can: *mut c_int) {
         can.set(comm::mailbox(mb, |m| m.can_send(thread, dest))? as c_int)
     }
 
-    /// Is there a message for the thread?
+    /// Tests whether there is a message for the thread.
     ///
     /// can: 1 or 0, written on success.
     fn pennyMailboxCanRecv(mb: pennyMailbox_t, thread: c_int, #[out] can: *mut c_int) {
@@ -252,19 +252,18 @@ c_api! {
     }
 
     /// Sends what a thread has written to its send slot to every thread of rank dest's mailbox whose bit is set: one copy,
-    /// which all of them read. It is delivered to all of them or, yet, to none. Messages of a thread come to each receiver in
-    /// the order in which they were sent, and two receivers see the messages that both get in the same order.
+    /// which all of them read. At any moment it is delivered to all of them or to none. Messages of a thread come to each
+    /// receiver in the order in which they were sent, and two receivers see the messages that both get in the same order.
     ///
     /// Waits while dest's mailbox is full. The slot may be written again when the call returns.
     ///
-    /// maskHigh: threads 32 to 63; maskLow: threads 0 to 31. slot: what pennyMailboxSendSlot gave; it also says which thread
-    /// sends.
+    /// maskHigh: threads 32 to 63; maskLow: threads 0 to 31. slot: the sending thread's slot, from pennyMailboxSendSlot.
     fn pennyMailboxMulticast(mb: pennyMailbox_t, dest: c_int, maskHigh: c_uint, maskLow: c_uint, slot: *const c_void) {
         comm::mailbox(mb, |m| m.multicast(dest, mask(maskHigh, maskLow), slot.get()))
     }
 
-    /// As pennyMailboxMulticast, but does nothing where that would wait for a slot. A thread that others may be waiting for to
-    /// receive sends like this, and receives while it cannot.
+    /// Sends as pennyMailboxMulticast does, but does nothing where that would wait for a slot. Use it in a thread that must
+    /// receive for other threads to make progress: while it cannot send, it receives.
     ///
     /// sent: 1 or 0, written on success.
     fn pennyMailboxTryMulticast(
@@ -278,7 +277,7 @@ c_api! {
         sent.set(comm::mailbox(mb, |m| m.try_multicast(dest, mask(maskHigh, maskLow), slot.get()))? as c_int)
     }
 
-    /// Sends to one thread: a multicast with one bit.
+    /// Sends to one thread, as a multicast with one bit.
     fn pennyMailboxSend(mb: pennyMailbox_t, dest: c_int, destThread: c_int, slot: *const c_void) {
         let bit = u32::try_from(destThread).ok().and_then(|thread| 1u64.checked_shl(thread)).ok_or_else(|| {
             Error::argument(format!("destThread is {destThread}; a mailbox has threads 0..64 at most"))
@@ -286,14 +285,14 @@ c_api! {
         comm::mailbox(mb, |m| m.multicast(dest, bit, slot.get()))
     }
 
-    /// The oldest message for a thread. Waits until there is one.
+    /// Receives the oldest message for a thread. Waits until there is one.
     ///
     /// message: written on success. Pass its data to pennyMailboxFree when done with it.
     fn pennyMailboxRecv(mb: pennyMailbox_t, thread: c_int, #[out] message: *mut pennyMailboxMessage_t) {
         message.set(self::message(&comm::mailbox(mb, |m| m.recv(thread))?))
     }
 
-    /// The oldest message for a thread, if there is one.
+    /// Receives the oldest message for a thread, if there is one.
     ///
     /// message: written if there is. received: 1 or 0, written on success.
     fn pennyMailboxTryRecv(
@@ -309,7 +308,7 @@ c_api! {
         received.set(got.is_some() as c_int)
     }
 
-    /// The thread is done with a message that it received. When all its receivers are, its slot is free for another.
+    /// Frees a message that the thread received. Its slot is free for another message when all receivers have freed it.
     ///
     /// data: of the message. A second free, or one by a thread that did not receive it, is pennyInvalidUsage; an address that
     /// is no message's is pennyInvalidArgument.
@@ -317,10 +316,10 @@ c_api! {
         comm::mailbox(mb, |m| m.free(thread, data.get()))
     }
 
-    /// Waits until a message to dest could be sent (PENNY_MAILBOX_CAN_SEND), or a message is here (PENNY_MAILBOX_CAN_RECV), or
-    /// either.
+    /// Waits until a message to dest could be sent (PENNY_MAILBOX_CAN_SEND), a message has arrived
+    /// (PENNY_MAILBOX_CAN_RECV), or either.
     ///
-    /// flags: one or both. dest: looked at only with PENNY_MAILBOX_CAN_SEND. ready: those that hold, written on success.
+    /// flags: one or both. dest: for PENNY_MAILBOX_CAN_SEND only. ready: the flags that hold, written on success.
     fn pennyMailboxWaitUntil(
         mb: pennyMailbox_t,
         thread: c_int,
@@ -339,18 +338,19 @@ c_api! {
         ready.set((send as c_int * PENNY_MAILBOX_CAN_SEND) | (recv as c_int * PENNY_MAILBOX_CAN_RECV))
     }
 
-    /// The thread has nothing to do. Waits until there is a message for it, or until all threads of all ranks' mailboxes are in
-    /// this call and no message is left: none undelivered, none unfreed. That is found exactly, and no thread leaves with it
-    /// before all are in.
+    /// Declares that the thread has nothing to do. Waits until there is a message for it, or until all threads of all
+    /// ranks' mailboxes are in this call and no message is left: none undelivered, none unfreed. The detection is exact: no
+    /// thread returns with that state before all threads are in the call.
     ///
-    /// vote: 0 or not. state: written on success: PENNY_MAILBOX_MESSAGE, PENNY_MAILBOX_ALL_IDLE, or PENNY_MAILBOX_ALL_VOTED if
-    /// besides all have voted other than 0. A thread that still holds a message is refused with pennyInvalidUsage.
+    /// vote: 0 or not. state: written on success: PENNY_MAILBOX_MESSAGE, PENNY_MAILBOX_ALL_IDLE, or PENNY_MAILBOX_ALL_VOTED
+    /// if in addition all threads have voted other than 0. A thread that still holds a message is refused with
+    /// pennyInvalidUsage.
     fn pennyMailboxIdle(mb: pennyMailbox_t, thread: c_int, vote: c_int, #[out] state: *mut c_int) {
         state.set(comm::mailbox(mb, |m| m.idle(thread, vote != 0))? as c_int)
     }
 
-    /// Programs a key: a list of mailboxes, their threads, and what each is told, which pennyMailboxKeySend names by one number.
-    /// The key belongs to this rank's mailbox; all its threads may use it.
+    /// Creates a key: a list of mailboxes with their threads and local keys, to which pennyMailboxKeySend sends by one
+    /// number. The key belongs to this rank's mailbox; all its threads may use it.
     ///
     /// entries: n of them, copied by the call. key: written on success.
     fn pennyMailboxKeyCreate(
@@ -364,18 +364,18 @@ c_api! {
         key.set(comm::mailbox(mb, |m| m.key_create(&entries))?.bits())
     }
 
-    /// Sends what a thread has written to its send slot to everybody that a key stands for: one copy for each entry. Waits while
-    /// one of the mailboxes is full; until all have room, nobody gets it.
+    /// Sends the contents of a thread's send slot to all receivers of a key: one copy for each entry. Waits while one of
+    /// the mailboxes is full; no receiver gets the message until all mailboxes have room.
     fn pennyMailboxKeySend(mb: pennyMailbox_t, key: u64, slot: *const c_void) {
         comm::mailbox(mb, |m| m.key_send(KeyId::from_bits(key), slot.get()))
     }
 
-    /// Forgets a key. Messages that were sent by it arrive.
+    /// Deletes a key. Messages that were sent by it still arrive.
     fn pennyMailboxKeyDestroy(mb: pennyMailbox_t, key: u64) {
         comm::mailbox(mb, |m| m.key_destroy(KeyId::from_bits(key)))
     }
 
-    /// What has gone through this rank's mailbox.
+    /// Reads the statistics of this rank's mailbox.
     ///
     /// stats: from PENNY_MAILBOX_STATS_INITIALIZER; written on success.
     fn pennyMailboxStats(mb: pennyMailbox_t, #[out] stats: *mut pennyMailboxStats_t) {

@@ -14,10 +14,10 @@ c_api! {
         ptr.set(std::ptr::with_exposed_provenance_mut(comm::mem_alloc(size)?))
     }
 
-    /// Gives memory of pennyMemAlloc back. No call may be using it, on any rank. Communicators do not own memory: it may be
-    /// freed before or after they are.
+    /// Frees memory of pennyMemAlloc. No call may be using it, on any rank. Communicators do not own memory: it may be
+    /// freed before or after them.
     ///
-    /// ptr: what pennyMemAlloc gave, else pennyInvalidArgument; NULL does nothing and succeeds.
+    /// ptr: an address that pennyMemAlloc returned, else pennyInvalidArgument; NULL does nothing and succeeds.
     fn pennyMemFree(ptr: *mut c_void) {
         match ptr.is_null() {
             true => Ok(()),
@@ -25,13 +25,14 @@ c_api! {
         }
     }
 
-    /// Lets the other ranks reach ordinary memory of this process where it lies, so that calls of comm on it copy no more
-    /// than on memory of pennyMemAlloc. Any rank may register, for itself: the others need not. The contents stay.
+    /// Registers ordinary memory of this process so that the other ranks can reach it in place. Calls of comm on it then
+    /// copy no more than on memory of pennyMemAlloc. Each rank may register on its own; the other ranks need not. The
+    /// contents stay.
     ///
-    /// Where that cannot be done the call succeeds all the same, calls on the buffer copy as before, and PENNY_DEBUG=info
-    /// says why: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no room
-    /// in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration. Calls
-    /// of less than 16 KiB gain nothing.
+    /// Where registration is not possible the call still succeeds, calls on the buffer copy as before, and PENNY_DEBUG=info
+    /// gives the reason: memory that is not ordinary (mapped from a file, shared, read-only, a stack), less than a page, no
+    /// room in the shareable heap, a part of the range registered before. Memory of pennyMemAlloc needs no registration.
+    /// Calls of less than 16 KiB gain nothing.
     ///
     /// comm: the registration ends with it, if not before.
     /// buff, size: bytes of memory that malloc, new or mmap gave, or any part of it. No thread may write to them during
@@ -51,7 +52,8 @@ c_api! {
 
     /// Ends a registration: the buffer is private memory again, with its contents.
     ///
-    /// handle: what pennyCommRegister gave for comm, once, else pennyInvalidArgument; NULL does nothing and succeeds.
+    /// handle: a handle that pennyCommRegister returned for comm, used once, else pennyInvalidArgument; NULL does nothing
+    /// and succeeds.
     fn pennyCommDeregister(comm: pennyComm_t, handle: *mut c_void) {
         comm::deregister(comm, handle.get() as u64)
     }

@@ -7,11 +7,11 @@ use super::types::pennyDataType_t;
 use crate::comm::{self, Transfer};
 
 c_api! {
-    /// Sends count elements to peer, who must call pennyRecv with the same count and type. Sends to one peer are received in
-    /// the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.
+    /// Sends count elements to peer, which must call pennyRecv with the same count and type. Sends to one peer are received
+    /// in the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.
     ///
-    /// Two ranks that each send to the other, or a rank that sends to itself, must put both calls in one group. To oneself
-    /// outside of a group is pennyInvalidUsage.
+    /// Two ranks that each send to the other, or a rank that sends to itself, must put both calls in one group. A send to
+    /// oneself outside of a group is pennyInvalidUsage.
     ///
     /// sendbuff: count elements; may be NULL if count is 0. A transfer of 0 elements still needs its other half.
     fn pennySend(

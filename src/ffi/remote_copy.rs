@@ -8,55 +8,58 @@ use crate::comm::{self, RemoteCopyCall};
 use crate::error::{Error, Result};
 use crate::ffi::guard::Parameter;
 
-/// A copy to another rank's memory. All ranks may describe the same one; who starts it and who awaits which half is theirs
-/// to say.
+/// A description of a copy to another rank's memory. All ranks may describe the same copy; the program decides which rank
+/// starts it and which rank waits for which half.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyRemoteCopy_t {
-    /// From here: any memory of this rank.
+    /// Source: any memory of this rank.
     pub src: *const c_void,
-    /// To there: symmetric memory, named by this rank's own address of it. In a copy to this rank itself any memory.
+    /// Destination: symmetric memory, named by this rank's own address of it. In a copy to this rank itself, any memory.
     pub dst: *mut c_void,
-    /// How much.
+    /// Length in bytes.
     pub bytes: usize,
-    /// Of kind pennySemaphoreDma: counts here the bytes that were sent. NULL: none, in a copy to this rank itself.
+    /// Semaphore of kind pennySemaphoreDma that counts the sent bytes on this rank. NULL: none, allowed in a copy to this
+    /// rank itself.
     pub sendSem: pennySemaphore_t,
-    /// Which of sendSem.
+    /// Index within sendSem.
     pub sendIndex: c_int,
-    /// Of kind pennySemaphoreDma: counts there the bytes that have come.
+    /// Semaphore of kind pennySemaphoreDma that counts the received bytes on the destination.
     pub recvSem: pennySemaphore_t,
-    /// Which of recvSem.
+    /// Index within recvSem.
     pub recvIndex: c_int,
-    /// To whom.
+    /// Destination rank.
     pub device: pennyDevice_t,
 }
 
 c_api! {
     /// Starts the copy. Nothing is written if an argument is wrong. src must stay as it is until pennyRemoteCopyWaitSend,
-    /// dst may be read over there after pennyRemoteCopyWaitRecv.
+    /// the destination may read dst after pennyRemoteCopyWaitRecv.
     ///
     /// copy: read during the call only.
     fn pennyRemoteCopyStart(comm: pennyComm_t, copy: *const pennyRemoteCopy_t) {
         comm::remote_copy(comm, &copy, |copy| copy.start())
     }
 
-    /// Waits until bytes bytes have been sent from this rank, and takes them off sendSem. NULL for sendSem: nothing to wait for.
+    /// Waits until the copy's bytes have been sent from this rank, and subtracts them from sendSem. NULL for sendSem:
+    /// returns at once.
     fn pennyRemoteCopyWaitSend(comm: pennyComm_t, copy: *const pennyRemoteCopy_t) {
         comm::remote_copy(comm, &copy, |copy| copy.wait_send())
     }
 
-    /// Waits until bytes bytes have come to this rank, from whomever, and takes them off recvSem. src and dst are not
-    /// looked at. Ends with an error as pennySemaphoreWait does.
+    /// Waits until as many bytes as the copy has arrived at this rank, from any rank, and subtracts them from recvSem. src
+    /// and dst are not used. Fails as pennySemaphoreWait does.
     fn pennyRemoteCopyWaitRecv(comm: pennyComm_t, copy: *const pennyRemoteCopy_t) {
         comm::remote_copy(comm, &copy, |copy| copy.wait_recv())
     }
 
-    /// pennyRemoteCopyWaitSend, then pennyRemoteCopyWaitRecv.
+    /// Calls pennyRemoteCopyWaitSend, then pennyRemoteCopyWaitRecv.
     fn pennyRemoteCopyWait(comm: pennyComm_t, copy: *const pennyRemoteCopy_t) {
         comm::remote_copy(comm, &copy, |copy| copy.wait())
     }
 
-    /// Would pennyRemoteCopyWait return at once? Then the bytes are taken off both semaphores, as by it; else nothing is.
+    /// Tests whether pennyRemoteCopyWait would return at once. If so, the bytes are subtracted from both semaphores; else
+    /// neither changes.
     ///
     /// done: 1 or 0, written on success.
     fn pennyRemoteCopyTest(comm: pennyComm_t, copy: *const pennyRemoteCopy_t, #[out] done: *mut c_int) {

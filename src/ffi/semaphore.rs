@@ -10,31 +10,31 @@ use crate::ffi::guard::Parameter;
 use crate::onesided::semaphore::SemaphoreUnit;
 use crate::onesided::{Device, MESH_DIMS};
 
-/// What a pennySemaphore_t pretends to point at.
+/// The incomplete type to which a pennySemaphore_t points.
 pub struct pennySemaphore {
     _opaque: [u8; 0],
 }
 
-/// Semaphores of one name, as one rank holds them. Copy it freely; it is good until pennySemaphoreDestroy or the end of the
-/// symmetric heap, and refused with pennyInvalidArgument ever after.
+/// A handle of the semaphores of one name on one rank. It may be copied. It is valid until pennySemaphoreDestroy or the end
+/// of the symmetric heap; later calls refuse it with pennyInvalidArgument.
 pub type pennySemaphore_t = *mut pennySemaphore;
 
-/// Dimensions that a mesh may have.
+/// Largest number of dimensions of a mesh.
 pub const PENNY_MESH_DIMS: usize = 4;
 
 // LAYOUT: the C struct holds as many coordinates as a mesh has dimensions.
 const _: () = assert!(PENNY_MESH_DIMS == MESH_DIMS);
 
-/// Bytes of a semaphore's name, with the 0 at its end.
+/// Bytes of a semaphore's name, including the terminating 0.
 pub const PENNY_SEMAPHORE_NAME_BYTES: usize = 32;
 
-/// Barrier semaphores of a communicator.
+/// Number of barrier semaphores of a communicator.
 pub const PENNY_BARRIER_SEMAPHORES: c_int = 32;
 
 c_numbers! {
-    /// What a semaphore counts.
+    /// The unit that a semaphore counts.
     pub enum pennySemaphoreKind_t {
-        /// Bytes of remote copies, which alone change it.
+        /// Bytes of remote copies; only remote copies change it.
         pennySemaphoreDma = 0,
         /// Signals.
         pennySemaphoreRegular = 1,
@@ -42,34 +42,35 @@ c_numbers! {
 }
 
 c_numbers! {
-    /// How a pennyDevice_t names a rank.
+    /// The way in which a pennyDevice_t names a rank.
     pub enum pennyDeviceKind_t {
-        /// By coordinates if a mesh is declared, else by number.
+        /// Coordinates if a mesh is declared, else the number.
         pennyDeviceDefault = 0,
-        /// By its number in the communicator, the first of coord.
+        /// The number in the communicator, in the first entry of coord.
         pennyDeviceLogical = 1,
-        /// By its coordinates in the mesh.
+        /// The coordinates in the mesh.
         pennyDeviceMesh = 2,
     }
 }
 
-/// A rank, as a signal or a copy names it: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in the
-/// order of pennyMesh's dims.
+/// The rank to which a signal or a copy goes: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in
+/// the order of pennyMesh's dims.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyDevice_t {
     /// Which.
     pub kind: pennyDeviceKind_t,
-    /// The number, or the coordinates; 0 behind them.
+    /// The number, or the coordinates; unused entries are 0.
     pub coord: [c_int; PENNY_MESH_DIMS],
 }
 
 c_api! {
-    /// Declares how the ranks lie: a mesh of ndims dimensions (at most PENNY_MESH_DIMS), row-major, so that the last
-    /// coordinate runs fastest, as devices of a JAX mesh do. All ranks call with the same sides, whose product is the number
-    /// of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until pennyShmemFinalize.
+    /// Declares the arrangement of the ranks: a mesh of ndims dimensions (at most PENNY_MESH_DIMS) in row-major order, so
+    /// that the last coordinate runs fastest, as in a JAX mesh. All ranks call it with the same sides, whose product is the
+    /// number of ranks. From then on pennyDeviceDefault means coordinates. Needs pennyShmemInit, and holds until
+    /// pennyShmemFinalize.
     ///
-    /// ndims 0: takes the mesh back; dims may be NULL.
+    /// ndims 0: removes the mesh; dims may be NULL.
     fn pennyMesh(comm: pennyComm_t, ndims: c_int, dims: *const c_int) {
         let count = usize::try_from(ndims).map_err(|_| Error::argument(format!("ndims is {ndims}")))?;
         if dims.is_null() && count > 0 {
@@ -83,11 +84,11 @@ c_api! {
         comm::mesh(comm, &sides.collect::<Vec<_>>())
     }
 
-    /// Makes count semaphores on every rank, all 0, addressed by their index. All ranks call with the same arguments. Needs
-    /// pennyShmemInit.
+    /// Makes count semaphores on every rank, all 0, addressed by their index. All ranks call it with the same arguments.
+    /// Needs pennyShmemInit.
     ///
     /// A semaphore is a counter in the memory of its rank: any rank adds to it (pennySemaphoreSignal, a remote copy), only
-    /// its own rank waits for it and takes off. Any number of threads of a rank may use semaphores at once.
+    /// its own rank waits for it and subtracts from it. Any number of threads of a rank may use semaphores at once.
     ///
     /// name: for reports; 1 to 31 bytes, copied by the call. sem: written on success.
     fn pennySemaphoreCreate(
@@ -100,40 +101,41 @@ c_api! {
         sem.set(to_c(comm::semaphore_create(comm, kind, &name, count)?))
     }
 
-    /// Gives semaphores up. All ranks call; no other thread may be inside a call on them. They are freed on every rank,
-    /// and those that are not 0 here are pennyInvalidUsage, whose sentence lists each with its value and who signalled last.
-    /// pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report what is left in the same way, unless a rank failed.
+    /// Destroys semaphores. All ranks call it; no other thread may be inside a call on them. They are freed on every rank.
+    /// If some are not 0 on this rank the result is pennyInvalidUsage, whose sentence lists each with its value and the
+    /// rank that signalled last. pennyShmemFinalize, pennyCommFinalize and pennyCommDestroy report remaining values in the
+    /// same way, unless a rank failed.
     fn pennySemaphoreDestroy(sem: pennySemaphore_t) {
         comm::semaphore_destroy(sem)
     }
 
-    /// One of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which are there from
-    /// pennyShmemInit to pennyShmemFinalize. Waits for nobody. Programs that use them in the same pattern may share one, by
-    /// passing the same collectiveId; others must not.
+    /// Returns one of the communicator's PENNY_BARRIER_SEMAPHORES regular semaphores (count 1, name `barrier`), which exist
+    /// from pennyShmemInit to pennyShmemFinalize. Does not wait. Programs that use them in the same pattern may share one
+    /// by passing the same collectiveId; others must not.
     ///
     /// collectiveId: 0 to PENNY_BARRIER_SEMAPHORES - 1. sem: written on success; the same for the same collectiveId.
     fn pennyBarrierSemaphore(comm: pennyComm_t, collectiveId: c_int, #[out] sem: *mut pennySemaphore_t) {
         sem.set(to_c(comm::barrier_semaphore(comm, collectiveId)?))
     }
 
-    /// Adds inc to a semaphore of the rank that device names. What this thread has put or copied before is visible to
-    /// whoever waits for it. Returns at once.
+    /// Adds inc to a semaphore of the rank that device names. Earlier puts and copies of this thread are visible to a
+    /// thread that waits for it. Returns at once.
     ///
     /// sem: of kind pennySemaphoreRegular. inc: less than 2^63.
     fn pennySemaphoreSignal(sem: pennySemaphore_t, index: c_int, inc: u64, device: pennyDevice_t) {
         comm::semaphore(sem, |semaphores| semaphores.signal(index, inc, device))
     }
 
-    /// Waits until this rank's semaphore is at least value, then takes value off it. Ends with an error if a rank dies or
-    /// gives up, or at the deadline: pennyTimeout, whose sentence has what was there, who has signalled how much, who never
-    /// has, and what the other ranks wait for.
+    /// Waits until this rank's semaphore is at least value, then subtracts value from it. Fails if a rank dies or gives up,
+    /// or at the deadline: pennyTimeout, whose sentence has the semaphore's value, how much each rank has signalled, which
+    /// ranks never have, and what the other ranks wait for.
     ///
     /// sem: of any kind; of pennySemaphoreDma, value is bytes. value 0 does nothing.
     fn pennySemaphoreWait(sem: pennySemaphore_t, index: c_int, value: u64) {
         comm::semaphore(sem, |semaphores| semaphores.wait(index, value))
     }
 
-    /// This rank's semaphore as it is now.
+    /// Reads the current value of this rank's semaphore.
     ///
     /// value: written on success.
     fn pennySemaphoreRead(sem: pennySemaphore_t, index: c_int, #[out] value: *mut u64) {
@@ -148,7 +150,7 @@ impl Parameter for pennySemaphore_t {
     }
 }
 
-/// The semaphores that C means; `None` for NULL.
+/// Converts C's handle of semaphores; `None` for NULL.
 pub(super) fn given(sem: pennySemaphore_t) -> Option<SemaphoreHandle> {
     (!sem.is_null()).then(|| SemaphoreHandle::from_bits(sem.addr() as u64))
 }
@@ -183,7 +185,7 @@ impl Parameter for pennyDevice_t {
     }
 }
 
-/// A text of C, without its end.
+/// Returns a string of C without its terminating 0.
 impl Parameter for *const c_char {
     type Admitted = String;
     unsafe fn admit(self, name: &'static str) -> Result<String> {

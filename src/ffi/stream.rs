@@ -7,16 +7,16 @@ use super::handle::{pennyStream_t, to_c};
 use crate::comm::{self, EventHandle};
 use crate::error::{Error, Result};
 
-/// What a pennyEvent_t pretends to point at.
+/// The incomplete type to which a pennyEvent_t points.
 pub struct pennyEvent {
     _opaque: [u8; 0],
 }
 
-/// A point in a stream's work. Copy it freely; it is good until pennyEventDestroy, and refused with pennyInvalidArgument
-/// ever after.
+/// A handle of a point in a stream's work. It may be copied. It is valid until pennyEventDestroy; later calls refuse it
+/// with pennyInvalidArgument.
 pub type pennyEvent_t = *mut pennyEvent;
 
-/// A function that a stream calls.
+/// A function of the program that a stream calls.
 pub type pennyHostFn_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
 
 impl Parameter for pennyEvent_t {
@@ -36,7 +36,7 @@ impl Parameter for pennyHostFn_t {
     }
 }
 
-/// A call of the program's own function, on its way to a stream's thread.
+/// A queued call of the program's own function.
 struct HostCall(unsafe extern "C" fn(*mut c_void), *mut c_void);
 
 // SAFETY: the caller of pennyStreamLaunchHostFunc promised that the stream's thread may call it with this pointer.
@@ -54,38 +54,42 @@ c_api! {
     /// Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
     ///
     /// Calls of one communicator run in the order in which they were queued, over all its streams, and a call on it
-    /// without a stream first waits for them. What fails after it was queued is told by the next event of the stream, by the
-    /// next pennyStreamSynchronize, and by pennyCommGetAsyncError of the communicator; calls behind it are made all the same.
+    /// without a stream first waits for them. A failure after queuing is reported by the next event of the stream, by the
+    /// next pennyStreamSynchronize, and by pennyCommGetAsyncError of the communicator; calls queued behind it still run.
     ///
-    /// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have come to it, and
-    /// they go on when it is over. If it also has calls without a stream, pennyGroupEnd returns when it is over.
+    /// A group with calls on a stream is queued as a whole when it ends: it begins when all its streams have reached it,
+    /// and they continue when it has completed. If it also has calls without a stream, pennyGroupEnd returns when it has
+    /// completed.
     fn pennyStreamCreate(#[out] stream: *mut pennyStream_t) {
         comm::stream_create().and_then(|made| stream.set(to_c(made)))
     }
 
-    /// Ends a stream when all that is queued on it is over, and tells its first failure that was not told before.
+    /// Destroys a stream when all work queued on it has completed, and returns its first failure that was not reported
+    /// before.
     fn pennyStreamDestroy(#[or_null] stream: pennyStream_t) {
         stream.map_or(Ok(()), comm::stream_destroy)
     }
 
-    /// Waits until all that is queued on the stream is over, and tells the first failure since it was last asked.
+    /// Waits until all work queued on the stream has completed, and returns the first failure since the last
+    /// synchronization.
     fn pennyStreamSynchronize(#[or_null] stream: pennyStream_t) {
         comm::stream_synchronize(stream)
     }
 
-    /// The same without waiting: pennyInProgress if something is not over, which leaves the last error as it is.
+    /// Tests, without waiting, whether all work queued on the stream has completed: pennyInProgress if not, which leaves
+    /// the last error unchanged.
     fn pennyStreamQuery(#[or_null] stream: pennyStream_t) {
         comm::stream_query(stream)
     }
 
-    /// Whatever is queued on the stream from now on waits for the event, as it was last recorded before this call; not at
-    /// all if it never was. stream NULL: the caller waits.
+    /// Makes work that is queued on the stream from now on wait for the event, as it was last recorded before this call; an
+    /// event that was never recorded is not waited for. stream NULL: the caller waits.
     fn pennyStreamWaitEvent(#[or_null] stream: pennyStream_t, event: pennyEvent_t) {
         comm::stream_wait_event(stream, event)
     }
 
-    /// Has the stream's thread call fn(userData) when it comes to it; stream NULL: it is called here. It must not wait for
-    /// streams, or for calls that are queued on them: pennyInvalidUsage there.
+    /// Queues a call of fn(userData), which the stream's thread makes in its turn; stream NULL: it is called at once. fn
+    /// must not wait for streams, or for calls that are queued on them: such a wait returns pennyInvalidUsage.
     fn pennyStreamLaunchHostFunc(
         #[or_null] stream: pennyStream_t,
         hostFn: pennyHostFn_t,
@@ -96,33 +100,35 @@ c_api! {
         comm::stream_host_function(stream, move || call.make())
     }
 
-    /// Makes an event, which counts as over until it is recorded. Destroy it with pennyEventDestroy.
+    /// Creates an event, which counts as complete until it is recorded. Destroy it with pennyEventDestroy.
     fn pennyEventCreate(#[out] event: *mut pennyEvent_t) {
         comm::event_create().and_then(|made| event.set(to_c(made)))
     }
 
-    /// Gives an event back, even before a stream has come to it.
+    /// Destroys an event, even before a stream has reached it.
     fn pennyEventDestroy(event: pennyEvent_t) {
         comm::event_destroy(event)
     }
 
-    /// The event is over when all is that was queued on the stream before. It may be recorded again: the last time counts.
+    /// Records an event on a stream: it is complete when all work that was queued on the stream before has completed. It
+    /// may be recorded again: the last time counts.
     fn pennyEventRecord(event: pennyEvent_t, #[or_null] stream: pennyStream_t) {
         comm::event_record(event, stream)
     }
 
-    /// pennySuccess if the event is over, pennyInProgress if not (which leaves the last error as it is), or the first failure of
-    /// what its stream ran since the event recorded before it there: an event after each call tells how that call went.
+    /// Tests an event: pennySuccess if it is complete, pennyInProgress if not (which leaves the last error unchanged), or
+    /// the first failure of the stream's work since the event recorded before it on that stream. An event after each call
+    /// gives the result of that call.
     fn pennyEventQuery(event: pennyEvent_t) {
         comm::event_query(event)
     }
 
-    /// Waits until the event is over; then as pennyEventQuery.
+    /// Waits until the event is complete; then returns as pennyEventQuery does.
     fn pennyEventSynchronize(event: pennyEvent_t) {
         comm::event_synchronize(event)
     }
 
-    /// Milliseconds between two events that are over, by this machine's clock (not a declared machine's).
+    /// Computes the milliseconds between two complete events, by this host's clock (not that of a simulated cluster).
     fn pennyEventElapsedTime(#[out] ms: *mut c_float, start: pennyEvent_t, end: pennyEvent_t) {
         comm::event_elapsed_ms(start, end).and_then(|elapsed| ms.set(elapsed as c_float))
     }

@@ -24,19 +24,19 @@ macro_rules! c_numbers {
 pub(super) use c_numbers;
 
 c_numbers! {
-    /// What a call returns. The numbers are NCCL's and are for life.
+    /// The result of a call. The numbers are NCCL's and never change.
     pub enum pennyResult_t {
-        /// The call did what it says.
+        /// The call succeeded.
         pennySuccess = 0,
-        /// Never returned: Penny has no device. Kept for NCCL's numbering.
+        /// A device error. Never returned: Penny has no device. It keeps NCCL's numbering.
         pennyUnhandledDeviceError = 1,
-        /// The operating system refused something: shared memory, sockets, limits.
+        /// A system error: the operating system refused shared memory, a socket, or a limit was reached.
         pennySystemError = 2,
         /// A defect in Penny. The communicator accepts no more calls but pennyCommAbort and pennyCommDestroy.
         pennyInternalError = 3,
-        /// One argument is wrong by itself. Nothing was done.
+        /// An argument is wrong by itself. The call did nothing.
         pennyInvalidArgument = 4,
-        /// The arguments are each fine, but not together, not now, or not what the other ranks passed.
+        /// A wrong use: the arguments are each valid, but not together, not now, or not those of the other ranks.
         pennyInvalidUsage = 5,
         /// Another rank died, left or failed.
         pennyRemoteError = 6,
@@ -44,7 +44,7 @@ c_numbers! {
         pennyInProgress = 7,
         /// The deadline passed.
         pennyTimeout = 8,
-        /// The number of results; none itself.
+        /// The number of results; not a result itself.
         pennyNumResults = 9,
     }
 }
@@ -128,7 +128,7 @@ c_numbers! {
 }
 
 c_numbers! {
-    /// How pennyCommGroup divides N ranks into groups of size k. The numbers are those of GCL's CommGroupType.
+    /// The division of N ranks into groups of size k by pennyCommGroup. The numbers are those of GCL's CommGroupType.
     pub enum pennyGroupKind_t {
         /// One group of all ranks.
         pennyGroupAll = 0,
@@ -145,8 +145,8 @@ pub const PENNY_SPLIT_NOCOLOR: c_int = -1;
 /// Bytes of a pennyUniqueId.
 pub const PENNY_UNIQUE_ID_BYTES: usize = 128;
 
-/// What all ranks of one future communicator share. Opaque: copy the bytes to the other ranks by any means. It admits to
-/// the communicator, so it is a secret.
+/// An identifier that all ranks of one future communicator share. It is opaque: copy the bytes to the other ranks by any
+/// means. Its holder can join the communicator, so keep it secret.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyUniqueId {
@@ -154,8 +154,8 @@ pub struct pennyUniqueId {
     pub internal: [c_char; PENNY_UNIQUE_ID_BYTES],
 }
 
-/// Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change what you care for;
-/// what is left is decided by the environment (the PENNY_ variables), then by Penny.
+/// Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change single fields.
+/// Fields left unchanged take their values from the environment (the PENNY_ variables), then from Penny's defaults.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyConfig_t {
@@ -165,18 +165,19 @@ pub struct pennyConfig_t {
     pub magic: c_uint,
     /// Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     pub version: c_uint,
-    /// 1, the default: calls return when they are done. 0 is not there yet and is pennyInvalidArgument; a stream gives calls
-    /// that return before they are done.
+    /// 1, the default: calls return when they are complete. 0 is not supported yet and is pennyInvalidArgument; calls on a
+    /// stream return before they are complete.
     pub blocking: c_int,
     /// Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     pub timeoutMs: c_int,
     /// A name for error sentences, copied by the call; NULL: none.
     pub commName: *const c_char,
-    /// Methods, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
+    /// Algorithms, as in PENNY_ALGO, copied by the call; NULL: PENNY_ALGO. The same on all ranks.
     pub algo: *const c_char,
-    /// The declared machine, as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on all ranks.
+    /// The simulated cluster (declared machine), as in PENNY_FABRIC, copied by the call; NULL: PENNY_FABRIC. The same on
+    /// all ranks.
     pub fabric: *const c_char,
-    /// How its time is taken, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
+    /// Its clock, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
     pub fabricClock: *const c_char,
 }
 
@@ -203,7 +204,7 @@ pub const PENNY_VERSION_CODE: c_uint = {
 const FIRST_VERSION: c_uint = 100;
 
 impl pennyConfig_t {
-    /// What `PENNY_CONFIG_INITIALIZER` is to C.
+    /// The value of C's `PENNY_CONFIG_INITIALIZER`.
     pub const INITIALIZER: pennyConfig_t = pennyConfig_t {
         size: size_of::<pennyConfig_t>(),
         magic: PENNY_CONFIG_MAGIC,
@@ -216,8 +217,8 @@ impl pennyConfig_t {
         fabricClock: std::ptr::null(),
     };
 
-    /// The caller's struct as this version understands it: fields that it does not reach, or that its version did not
-    /// know, are undefined.
+    /// Reads the caller's struct as this version understands it: fields beyond its size or unknown to its version are left
+    /// at their defaults.
     ///
     /// # Safety
     /// `theirs` must be readable for the size it states.
@@ -255,7 +256,7 @@ impl pennyConfig_t {
         Ok(ours)
     }
 
-    /// The settings, range-checked.
+    /// Converts the settings and checks their ranges.
     ///
     /// # Safety
     /// `commName`, `algo`, `fabric` and `fabricClock` must each be NULL or a string.
@@ -291,7 +292,7 @@ impl pennyConfig_t {
 }
 
 impl Parameter for OrNull<*const pennyConfig_t> {
-    /// NULL is the same as PENNY_CONFIG_INITIALIZER.
+    /// NULL means PENNY_CONFIG_INITIALIZER.
     type Admitted = Config;
     unsafe fn admit(self, name: &'static str) -> Result<Config> {
         // SAFETY: the promise to `admit`.

@@ -8,42 +8,43 @@ use super::types::pennyDataType_t;
 use crate::comm::{self, AwaitedSignals, Counter, Put, Signal, WindowHandle};
 use crate::error::{Error, Result};
 
-/// What a pennyWindow_t pretends to point at.
+/// The incomplete type to which a pennyWindow_t points.
 pub struct pennyWindow {
     _opaque: [u8; 0],
 }
 
-/// A window, as one rank holds it. Copy it freely; it is good until pennyCommWindowDeregister or the end of its
-/// communicator, and refused with pennyInvalidArgument ever after.
+/// A handle of a window on one rank. It may be copied. It is valid until pennyCommWindowDeregister or the end of its
+/// communicator; later calls refuse it with pennyInvalidArgument.
 pub type pennyWindow_t = *mut pennyWindow;
 
-/// winFlags: nothing in particular.
+/// A value of winFlags: no flag.
 pub const PENNY_WIN_DEFAULT: c_int = 0;
-/// winFlags: collectives use the window at the same offset on all ranks. Nothing depends on it: they copy nothing anyhow.
+/// A flag of winFlags: collectives use the window at the same offset on all ranks. It has no effect: such collectives copy
+/// nothing in any case.
 pub const PENNY_WIN_COLL_SYMMETRIC: c_int = 1;
-/// winFlags: what is written first is seen first. Every window is so.
+/// A flag of winFlags: writes become visible in their order. It has no effect: every window orders writes.
 pub const PENNY_WIN_STRICT_ORDERING: c_int = 2;
 
-/// Signals that each rank has at each other in each context: sigIdx is below it.
+/// Number of signals between two ranks in each context and direction: sigIdx is below it.
 pub const PENNY_SIGNALS: c_int = 64;
-/// Contexts of signals: ctx is below it.
+/// Number of contexts of signals: ctx is below it.
 pub const PENNY_SIGNAL_CONTEXTS: c_int = 8;
 
 const _: () = assert!(
     PENNY_SIGNALS as usize == comm::SIGNALS && PENNY_SIGNAL_CONTEXTS as usize == comm::SIGNAL_CONTEXTS
 );
 
-/// Signals to be waited for.
+/// A number of signals to wait for.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyWaitSignalDesc_t {
-    /// How many, at least 1.
+    /// Number of signals, at least 1.
     pub opCnt: c_int,
-    /// The rank that gives them.
+    /// Rank that sends them.
     pub peer: c_int,
-    /// Which of its signals: 0 to PENNY_SIGNALS - 1.
+    /// Index of the signal: 0 to PENNY_SIGNALS - 1.
     pub sigIdx: c_int,
-    /// Of which context: 0 to PENNY_SIGNAL_CONTEXTS - 1.
+    /// Context of the signal: 0 to PENNY_SIGNAL_CONTEXTS - 1.
     pub ctx: c_int,
 }
 
@@ -70,12 +71,12 @@ impl pennyWaitSignalDesc_t {
 }
 
 c_api! {
-    /// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal. Every
-    /// rank of comm calls, with the same winFlags and each with its own buff and size; 0 bytes, where buff is not looked
-    /// at, for a rank that others do not write to. Not queued by a group: it is done when it returns.
+    /// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal.
+    /// Every rank of comm calls it with the same winFlags and its own buff and size. size may be 0, then buff is not used,
+    /// on a rank to which others do not write. A group does not queue it: it is complete when it returns.
     ///
-    /// What one rank cannot do is told to all: if a buff or a flag is refused, that rank gets the reason, every other
-    /// one pennyInvalidUsage with its number, and there is no window on any. The same where winFlags differ.
+    /// A refusal on one rank fails the call on all: if a buff or a flag is refused, that rank gets the reason, every other
+    /// rank pennyInvalidUsage with its number, and no rank has the window. The same holds where winFlags differ.
     ///
     /// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address; anything else is
     /// pennyInvalidArgument. It stays the caller's, and must not be freed before the window is deregistered.
@@ -91,30 +92,31 @@ c_api! {
         win.set(to_c(window))
     }
 
-    /// Closes a window. Every rank of comm calls, for the same window; when it returns no rank writes there any more, and the
-    /// memory may be freed. So it comes after the puts, but signals of them may still be waited for. Ranks that name
+    /// Closes a window. Every rank of comm calls it for the same window. When it returns no rank writes there any more, and
+    /// the memory may be freed. Call it after the puts; their signals may still be waited for afterwards. Ranks that name
     /// different windows get pennyInvalidUsage, and all windows stay. The windows of a communicator end with it; a rank
     /// that destroys comm with windows open must know that no other will write there.
     fn pennyCommWindowDeregister(comm: pennyComm_t, win: pennyWindow_t) {
         comm::window_deregister(comm, win)
     }
 
-    /// The buff that this rank registered.
+    /// Reads the buff that this rank registered.
     ///
     /// outUserPtr: written on success.
     fn pennyWinGetUserPtr(comm: pennyComm_t, win: pennyWindow_t, #[out] outUserPtr: *mut *mut c_void) {
         outUserPtr.set(std::ptr::with_exposed_provenance_mut(comm::window_buffer(comm, win)?))
     }
 
-    /// Writes count elements from localbuff into peer's part of a window, then gives peer the signal (sigIdx, ctx). Who has
-    /// waited for that signal sees the data, and all that this rank has put and signalled to peer in that ctx before.
-    /// peer need not be in any call, and may be this rank. Returns when localbuff may be written again.
+    /// Writes count elements from localbuff into peer's part of a window, then sends peer the signal (sigIdx, ctx). After a
+    /// wait for that signal, peer sees the data and everything that this rank has put and signalled to it in that ctx
+    /// before. peer need not be in any call, and may be this rank. Returns when localbuff may be written again.
     ///
-    /// In a group it is done at the outermost pennyGroupEnd, before the communicator's transfers and collectives.
+    /// In a group it runs at the outermost pennyGroupEnd, before the communicator's transfers and collectives.
     ///
-    /// localbuff: any memory; may be NULL if count is 0, which gives the signal only. peerWin: this rank's handle.
+    /// localbuff: any memory; may be NULL if count is 0, which sends the signal only. peerWin: this rank's handle.
     /// peerWinOffset: bytes from the start of peer's part. A put past its end is pennyInvalidArgument; neither data nor
-    /// signal go out. sigIdx: 0 to PENNY_SIGNALS - 1. ctx: 0 to PENNY_SIGNAL_CONTEXTS - 1; each counts for itself. flags: 0.
+    /// signal is sent. sigIdx: 0 to PENNY_SIGNALS - 1. ctx: 0 to PENNY_SIGNAL_CONTEXTS - 1; each has its own counters.
+    /// flags: 0.
     fn pennyPutSignal(
         localbuff: *const c_void,
         count: usize,
@@ -133,7 +135,7 @@ c_api! {
         comm::signal(comm, &Signal { counter, flags, put: Some(put) }, stream)
     }
 
-    /// Gives peer the signal (sigIdx, ctx) without data: pennyPutSignal of nothing. It needs no window.
+    /// Sends peer the signal (sigIdx, ctx) without data, as pennyPutSignal with count 0. It needs no window.
     fn pennySignal(
         peer: c_int,
         sigIdx: c_int,
@@ -146,13 +148,13 @@ c_api! {
         comm::signal(comm, &Signal { counter, flags, put: None }, stream)
     }
 
-    /// Waits until for each of nDesc descriptors opCnt signals have come from its peer on (sigIdx, ctx), then takes them off,
-    /// so that the next wait counts from there. Descriptors of the same signals add up. What came with the signals is
-    /// there. Ends with an error, and takes none off, if a peer that still owes signals dies or leaves, or at the
-    /// deadline: the sentence says which signals were missing and how many had come. This rank's own signals must have
-    /// been given before: pennyInvalidUsage.
+    /// Waits until, for each of nDesc descriptors, opCnt signals have arrived from its peer on (sigIdx, ctx), then
+    /// subtracts them, so that the next wait counts from there. Descriptors of the same signals add up. The data that was
+    /// put with the signals is visible. Fails, and subtracts none, if a peer that still owes signals dies or leaves, or at
+    /// the deadline: the sentence says which signals were missing and how many had arrived. Signals of this rank to itself
+    /// must have been sent before, else pennyInvalidUsage.
     ///
-    /// In a group it is done at the outermost pennyGroupEnd, after everything else of the communicator.
+    /// In a group it runs at the outermost pennyGroupEnd, after all other calls of the communicator.
     ///
     /// nDesc: at least 1, at most ranks * PENNY_SIGNALS * PENNY_SIGNAL_CONTEXTS. signalDescs: nDesc descriptors, read during the call only.
     fn pennyWaitSignal(

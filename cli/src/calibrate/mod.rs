@@ -23,14 +23,14 @@ use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 use table::{Place, Sample, Table};
 
-use crate::sim::{self, Method};
+use crate::sim::{self, Programs};
 use crate::{answer, machine};
 
 const EXAMPLES: &str = "\
 The table is what nccl-tests, `penny perf` or `penny sim` print, or sizes and microseconds by commas.
 
 Examples:
-  penny calibrate table.txt --fabric dgx-h100 --nodes 2 --algo ring --fit leaf.bw,leaf.post > fitted.toml
+  penny calibrate table.txt --fabric dgx-h100 --nodes 2 --algorithm ring --fit leaf.bw,leaf.post > fitted.toml
   penny calibrate table.csv --fabric dgx-a100 --collective all_gather
   penny sim all_reduce --fabric ./fitted.toml -b 8 -e 1G -f 4";
 
@@ -46,23 +46,23 @@ pub struct Args {
     /// Nodes of the preset: the same as :nodes=N after its name
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Ranks that were measured; without: one at each place of the machine
+    /// Ranks that were measured; default: one at each place of the machine
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// What was measured; without: what the table's comments say
+    /// Collective that was measured; default: the one that the table's comments name
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<Subject>,
-    /// Methods that it may have used, `auto` for all: at each size the quickest counts
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
-    algo: Vec<String>,
-    /// What may change, at most eight: a class and one of bw, eff, lat, post, gap; or launch, what a call takes outside
-    /// of the machine. Without: bw and lat of what is used
+    /// Algorithms that the measured program may have used (also --algo), or `auto` for all; at each size the quickest counts
+    #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
+    algorithm: Vec<String>,
+    /// Parameters to fit, at most eight: a link class with one of bw, eff, lat, post, gap; or launch, the time of a call
+    /// outside of the machine. Default: bw and lat of the classes that are used
     #[arg(long, value_name = "CLASS.KEY,...", value_delimiter = ',')]
     fit: Vec<String>,
-    /// Which columns of nccl-tests' table
+    /// Columns of nccl-tests' table to read
     #[arg(long, value_name = "PLACE", default_value = "out")]
     place: Place,
-    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    /// Largest slice of a chunk in bytes; 0: chunks are not cut
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
     slice: usize,
 }
@@ -71,16 +71,16 @@ pub struct Args {
 struct Question {
     subject: Subject,
     view: RankView,
-    methods: Vec<Method>,
+    candidates: Vec<Programs>,
     places: Vec<u32>,
     samples: Vec<Sample>,
     slice_bytes: u64,
 }
 
-/// The quickest method at a size.
+/// The quickest algorithm at a size.
 struct Answer {
     seconds: f64,
-    method: &'static str,
+    algorithm: &'static str,
 }
 
 /// Bytes of the longest table of measurements.
@@ -113,10 +113,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let machine = Declared::open(&machine::spec(&args.fabric, args.nodes))?;
     let before = machine.network(&machine.with(&[], &[], false))?;
     let view = machine::view(&before, collective, args.ranks, 0)?;
-    let methods = sim::programs(&args.algo, &view)?;
+    let candidates = sim::programs(&args.algorithm, &view)?;
     let places = machine::places(&before, view.nranks)?;
     let slice_bytes = args.slice as u64;
-    let question = Question { subject, view, methods, places, samples, slice_bytes };
+    let question = Question { subject, view, candidates, places, samples, slice_bytes };
     let names = match args.fit.is_empty() {
         true => machine.usual(&question.used_classes(&before)?),
         false => args.fit.clone(),
@@ -162,12 +162,12 @@ impl Question {
     fn answer(&self, network: &Network, sample: &Sample) -> Result<Answer, String> {
         let entry = vec![0; self.view.nranks as usize];
         let mut best: Option<Answer> = None;
-        for method in &self.methods {
-            let call = self.call(method, sample);
+        for candidate in &self.candidates {
+            let call = self.call(candidate, sample);
             let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
             let seconds = outcome.exit_ps.iter().copied().max().unwrap_or(0) as f64 * 1e-12;
             if best.as_ref().is_none_or(|best| seconds < best.seconds) {
-                best = Some(Answer { seconds, method: method.algorithm.name });
+                best = Some(Answer { seconds, algorithm: candidate.algorithm.name });
             }
         }
         match best {
@@ -176,11 +176,11 @@ impl Question {
         }
     }
 
-    fn call<'a>(&'a self, method: &'a Method, sample: &Sample) -> PricedCall<'a> {
+    fn call<'a>(&'a self, candidate: &'a Programs, sample: &Sample) -> PricedCall<'a> {
         // The type decides only where a chunk is rounded.
         let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
         PricedCall {
-            plans: method.plans(),
+            plans: candidate.plans(),
             places: &self.places,
             view: self.view.clone(),
             count: layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64,
@@ -192,8 +192,8 @@ impl Question {
     /// The classes that messages pass, by name.
     fn used_classes<'a>(&self, network: &'a Network) -> Result<Vec<&'a str>, String> {
         let mut used = Vec::new();
-        for method in &self.methods {
-            let call = self.call(method, &self.samples[0]);
+        for candidate in &self.candidates {
+            let call = self.call(candidate, &self.samples[0]);
             let entry = vec![0; self.view.nranks as usize];
             let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
             let ports = (0..).zip(&outcome.counters).filter(|(_, passed)| passed.messages > 0);
@@ -233,7 +233,7 @@ fn report(
         "measured",
         "model",
         "residual",
-        "method",
+        "algorithm",
         "(B)",
         "(us)",
         "(us)",
@@ -248,7 +248,7 @@ fn report(
             sample.bytes,
             sample.seconds * 1e6,
             answer.seconds * 1e6,
-            answer.method
+            answer.algorithm
         );
     }
     let (_, mean_before, largest_before) = residuals(&question.answers(before, 0.0)?, &question.samples);

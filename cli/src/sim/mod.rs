@@ -22,23 +22,23 @@ use table::Row;
 
 use crate::machine::Placed;
 use crate::trace::{traced, write};
-use crate::{answer, machine, methods, plot};
+use crate::{answer, candidates, machine, plot};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
 
 Examples:
-  penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algo ring,alternating_rings
-  penny sim all_reduce --fabric dgx-h100 -b 1K -e 4G -f 4 --algo all --plot all_reduce.svg
-  penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M -e 1M --algo torus --counters
-  penny sim all_reduce --fabric t3000 -b 64K --algo ring_pair --trace ring_pair.json
-  penny sim broadcast --fabric dgx-a100 -b 1M --algo tree --goal tree.goal
+  penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algorithm ring,alternating_rings
+  penny sim all_reduce --fabric dgx-h100 -b 1K -e 4G -f 4 --algorithm all --plot all_reduce.svg
+  penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M -e 1M --algorithm torus --counters
+  penny sim all_reduce --fabric t3000 -b 64K --algorithm ring_pair --trace ring_pair.json
+  penny sim broadcast --fabric dgx-a100 -b 1M --algorithm tree --goal tree.goal
   penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
 
 /// The options of `penny sim`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES,
-          mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; without: only the first")),
+          mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; default: the first size only")),
           mut_arg("step_factor", |arg| arg.default_value("2")))]
 pub struct Args {
     /// The collective
@@ -53,22 +53,22 @@ pub struct Args {
     /// Root, for collectives that have one
     #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
     root: u32,
-    /// Methods, `all`, or `auto`: the quickest of all at each size
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
-    algo: Vec<String>,
-    /// Chunks above this many bytes travel in slices of so many; 0: whole
+    /// Algorithms (also --algo), `all`, or `auto` for the quickest at each size
+    #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
+    algorithm: Vec<String>,
+    /// Largest slice of a chunk in bytes; 0: chunks are not cut
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
     slice: usize,
-    /// After each line, the ports that were used: bytes, messages, share of the time, longest queue
+    /// Print the used ports after each line: bytes, messages, share of the time, longest queue
     #[arg(long)]
     counters: bool,
-    /// Draw bus bandwidth over size to this file, one line a method
+    /// Draw bus bandwidth over size to this file, one line for each algorithm
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Write what passed each port when to this file, for Perfetto or chrome://tracing: one size and one method
+    /// Write a trace of all ports to this file, for Perfetto or chrome://tracing (one size and one algorithm)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write the messages to this file as a GOAL schedule, for LogGOPSim: one size and one method
+    /// Write the messages to this file as a GOAL schedule, for LogGOPSim (one size and one algorithm)
     #[arg(long, value_name = "FILE")]
     goal: Option<PathBuf>,
     /// Print JSON, one object a line, instead of the table
@@ -76,18 +76,18 @@ pub struct Args {
     json: bool,
 }
 
-/// A method and its programs, which serve every size; the lists of steps only where they are needed.
-pub struct Method {
+/// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
+pub struct Programs {
     pub algorithm: &'static Algorithm,
     view: RankView,
     cycles: Option<Cycles>,
     plans: OnceCell<Vec<Plan>>,
 }
 
-impl Method {
-    fn new(algorithm: &'static Algorithm, view: &RankView) -> Method {
+impl Programs {
+    fn new(algorithm: &'static Algorithm, view: &RankView) -> Programs {
         let cycles = algorithms::cycles(algorithm, view);
-        Method { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
+        Programs { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
     }
 
     /// All ranks' programs as lists of steps.
@@ -130,19 +130,19 @@ struct Cut {
 /// Prices, and prints the table.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let Subject::Collective(collective) = args.collective else {
-        return Err(format!("{} is two calls, not a collective: it has no plan", args.collective));
+        return Err(format!("{} is two calls, not a collective, and has no plan", args.collective));
     };
     let Choice::One(dtype) = args.datatype else {
         return Err("--datatype: a simulation is of one type".to_owned());
     };
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
-    let methods = programs(&args.algo, &view)?;
-    let auto = args.algo.iter().any(|name| name == "auto");
+    let candidates = programs(&args.algorithm, &view)?;
+    let auto = args.algorithm.iter().any(|name| name == "auto");
     let sizes = args.sizes.list()?;
     for (option, file) in [("--trace", &args.trace), ("--goal", &args.goal)] {
-        if file.is_some() && (sizes.len() > 1 || methods.len() > 1) {
-            let remedy = "give one size (-b) and one method (--algo)";
+        if file.is_some() && (sizes.len() > 1 || candidates.len() > 1) {
+            let remedy = "give one size (-b) and one algorithm (--algorithm)";
             return Err(format!("{option}: the file is of one call; {remedy}"));
         }
     }
@@ -153,27 +153,37 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     for bytes in sizes {
         let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
-        for method in &methods {
-            let within = method.within_reach(count);
+        for candidate in &candidates {
+            let within = candidate.within_reach(count);
             if within != count && !args.json {
-                text +=
-                    &format!("# {count} elements, {within} of them: so many ranks need chunks of one size\n");
+                text += &format!(
+                    "# {count} elements, {within} of them priced: this number of ranks needs chunks of one size\n"
+                );
             }
             let (size, slice_bytes) = (dtype.size() as u64, args.slice as u64);
             let cut = Cut { count: within as u64, size, slice_bytes };
             if let Some(file) = &args.goal {
-                write("--goal", file, &goal::schedule(&method.call(&places, cut))?)?;
+                write("--goal", file, &goal::schedule(&candidate.call(&places, cut))?)?;
             }
             let priced = match &args.trace {
-                None => method.price(&network, &places, cut)?,
+                None => candidate.price(&network, &places, cut)?,
                 Some(file) => {
-                    let call = method.call(&places, cut);
+                    let call = candidate.call(&places, cut);
                     let (outcome, text) = traced(&network, &call, &vec![0; places.len()])?;
                     write("--trace", file, &text)?;
                     (outcome.into(), Used::steps(view.nranks))
                 }
             };
-            rows.push(Row::new(args, &network, &hash, &view, method.algorithm.name, within, dtype, &priced));
+            rows.push(Row::new(
+                args,
+                &network,
+                &hash,
+                &view,
+                candidate.algorithm.name,
+                within,
+                dtype,
+                &priced,
+            ));
         }
         drawn.extend(rows.iter().map(Row::point));
         if auto {
@@ -192,11 +202,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&text)
 }
 
-/// The methods by name, with the programs of all ranks.
-pub fn programs(names: &[String], view: &RankView) -> Result<Vec<Method>, String> {
+/// The algorithms by name, with the programs of all ranks.
+pub fn programs(names: &[String], view: &RankView) -> Result<Vec<Programs>, String> {
     let chosen = match names {
-        [word] if word == "auto" || word == "all" => methods::able(view)?,
-        names => names.iter().map(|name| methods::named(name, view)).collect::<Result<_, _>>()?,
+        [word] if word == "auto" || word == "all" => candidates::able(view)?,
+        names => names.iter().map(|name| candidates::named(name, view)).collect::<Result<_, _>>()?,
     };
-    Ok(chosen.into_iter().map(|algorithm| Method::new(algorithm, view)).collect())
+    Ok(chosen.into_iter().map(|algorithm| Programs::new(algorithm, view)).collect())
 }

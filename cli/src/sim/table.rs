@@ -20,6 +20,8 @@ pub struct Row {
     ranks: u32,
     bytes: usize,
     count: usize,
+    algorithm: &'static str,
+    /// The older name of `algorithm`, until 1.0.
     algo: &'static str,
     pub time_ps: u64,
     algbw_gbps: f64,
@@ -48,7 +50,7 @@ impl Row {
         network: &Network,
         hash: &str,
         view: &RankView,
-        algo: &'static str,
+        algorithm: &'static str,
         count: usize,
         dtype: DataType,
         (summary, used): &(Summary, Used),
@@ -65,7 +67,8 @@ impl Row {
             ranks: view.nranks,
             bytes,
             count,
-            algo,
+            algorithm,
+            algo: algorithm,
             time_ps,
             algbw_gbps: measured.algbw_gbps,
             busbw_gbps: measured.busbw_gbps,
@@ -77,7 +80,7 @@ impl Row {
 
     /// Where it is in a plot.
     pub fn point(&self) -> Point {
-        Point { line: self.algo.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
+        Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
     }
 
     /// As a line of the table, with its ports below.
@@ -96,7 +99,7 @@ impl Row {
             self.count,
             dtype.to_string(),
             measured.columns(),
-            self.algo,
+            self.algorithm,
             self.events,
             self.engine
         );
@@ -146,7 +149,7 @@ pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
         "time",
         "algbw",
         "busbw",
-        "method",
+        "algorithm",
         "events",
         "(B)",
         "(elements)",

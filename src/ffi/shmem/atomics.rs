@@ -10,12 +10,12 @@ use crate::memory::view::Address;
 use crate::onesided::{Atomic, AtomicOp, answer, operand};
 use crate::types::DataType;
 
-/// An operation whose result nobody has asked for yet.
+/// An atomic operation before its result is requested.
 fn of(op: AtomicOp, dtype: DataType, value: u64, expected: u64) -> Atomic {
     Atomic { op, dtype, value, expected, fetches: false }
 }
 
-/// Do it, and give what the word was, if there is a place for that.
+/// Performs the operation and writes the word's former value, if a place for it is given.
 fn run(comm: CommHandle, dest: Address, change: Atomic, pe: c_int, fetched: Option<Address>) -> Result<()> {
     let change = Atomic { fetches: fetched.is_some(), ..change };
     if fetched.is_some_and(Address::is_null) {
@@ -31,8 +31,8 @@ fn run(comm: CommHandle, dest: Address, change: Atomic, pe: c_int, fetched: Opti
 c_api! {
     /// Reads an element of source at rank pe in one piece. datatype: int32, uint32, int64, uint64, float or double.
     ///
-    /// fetched: the place for it, written on success. source: this rank's own address of symmetric memory, aligned to the
-    /// element.
+    /// fetched: place of the element, written on success. source: this rank's own address of symmetric memory, aligned to
+    /// the element.
     fn pennyShmemAtomicFetch(
         fetched: *mut c_void,
         source: *const c_void,
@@ -46,7 +46,7 @@ c_api! {
 
     /// Writes an element to dest at rank pe in one piece. datatype: as for pennyShmemAtomicFetch.
     ///
-    /// value: where the element is. dest: this rank's own address of symmetric memory, aligned to the element.
+    /// value: address of the element. dest: this rank's own address of symmetric memory, aligned to the element.
     fn pennyShmemAtomicSet(
         dest: *mut c_void,
         value: *const c_void,
@@ -72,13 +72,13 @@ c_api! {
         run(comm, dest, change, pe, None)
     }
 
-    /// Adds 1. See pennyShmemAtomicAdd.
+    /// Adds 1 to an element at rank pe. See pennyShmemAtomicAdd.
     fn pennyShmemAtomicInc(dest: *mut c_void, datatype: pennyDataType_t, pe: c_int, comm: pennyComm_t) {
         let change = of(AtomicOp::Add, datatype, 1, 0);
         run(comm, dest, change, pe, None)
     }
 
-    /// pennyShmemAtomicAdd that also tells what the element was before.
+    /// Adds as pennyShmemAtomicAdd does, and returns the element's former value.
     ///
     /// fetched: written on success.
     fn pennyShmemAtomicFetchAdd(
@@ -94,7 +94,7 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// pennyShmemAtomicInc that also tells what the element was before.
+    /// Adds 1 as pennyShmemAtomicInc does, and returns the element's former value.
     fn pennyShmemAtomicFetchInc(
         fetched: *mut c_void,
         dest: *mut c_void,
@@ -106,7 +106,7 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// pennyShmemAtomicSet that also tells what the element was before.
+    /// Writes as pennyShmemAtomicSet does, and returns the element's former value.
     fn pennyShmemAtomicSwap(
         fetched: *mut c_void,
         dest: *mut c_void,
@@ -120,7 +120,8 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// Writes value if the element is cond. fetched: what it was before; equal to cond if it was written.
+    /// Writes value if the element equals cond. fetched: the element's former value, which equals cond if value was
+    /// written.
     /// datatype: as for pennyShmemAtomicAdd.
     fn pennyShmemAtomicCompareSwap(
         fetched: *mut c_void,
@@ -137,7 +138,7 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// Bitwise and with value. datatype: as for pennyShmemAtomicAdd.
+    /// Combines an element at rank pe with value by bitwise and. datatype: as for pennyShmemAtomicAdd.
     fn pennyShmemAtomicAnd(
         dest: *mut c_void,
         value: *const c_void,
@@ -150,7 +151,7 @@ c_api! {
         run(comm, dest, change, pe, None)
     }
 
-    /// pennyShmemAtomicAnd that also tells what the element was before.
+    /// Combines as pennyShmemAtomicAnd does, and returns the element's former value.
     fn pennyShmemAtomicFetchAnd(
         fetched: *mut c_void,
         dest: *mut c_void,
@@ -164,7 +165,7 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// Bitwise or with value. datatype: as for pennyShmemAtomicAdd.
+    /// Combines an element at rank pe with value by bitwise or. datatype: as for pennyShmemAtomicAdd.
     fn pennyShmemAtomicOr(
         dest: *mut c_void,
         value: *const c_void,
@@ -177,7 +178,7 @@ c_api! {
         run(comm, dest, change, pe, None)
     }
 
-    /// pennyShmemAtomicOr that also tells what the element was before.
+    /// Combines as pennyShmemAtomicOr does, and returns the element's former value.
     fn pennyShmemAtomicFetchOr(
         fetched: *mut c_void,
         dest: *mut c_void,
@@ -191,7 +192,7 @@ c_api! {
         run(comm, dest, change, pe, Some(fetched))
     }
 
-    /// Bitwise exclusive or with value. datatype: as for pennyShmemAtomicAdd.
+    /// Combines an element at rank pe with value by bitwise exclusive or. datatype: as for pennyShmemAtomicAdd.
     fn pennyShmemAtomicXor(
         dest: *mut c_void,
         value: *const c_void,
@@ -204,7 +205,7 @@ c_api! {
         run(comm, dest, change, pe, None)
     }
 
-    /// pennyShmemAtomicXor that also tells what the element was before.
+    /// Combines as pennyShmemAtomicXor does, and returns the element's former value.
     fn pennyShmemAtomicFetchXor(
         fetched: *mut c_void,
         dest: *mut c_void,

@@ -10,7 +10,7 @@ use crate::ffi::types::PENNY_VERSION_CODE;
 /// The magic of a pennyShmemStats_t: "PESH".
 pub const PENNY_SHMEM_STATS_MAGIC: c_uint = 0x5045_5348;
 
-/// A symmetric heap's books. Begin with PENNY_SHMEM_STATS_INITIALIZER.
+/// Statistics of a symmetric heap. Initialize it with PENNY_SHMEM_STATS_INITIALIZER.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyShmemStats_t {
@@ -44,36 +44,37 @@ pub struct pennyShmemStats_t {
 
 c_api! {
     /// Makes the communicator's symmetric heap: memory that all ranks allocate together, with the same offset on each, so
-    /// that a rank names everybody's copy of a variable by the address of its own. All ranks call. Calls on the heap that
+    /// that a rank names any rank's copy of a variable by the address of its own. All ranks call it. Calls on the heap that
     /// move data or wait may be made by any number of threads of a rank at once.
     ///
-    /// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by further ones.
-    /// Its memory is shareable memory: collectives on it copy less.
+    /// It begins with one segment of PENNY_SHMEM_SIZE bytes, which must be the same on all ranks, and grows by more
+    /// segments. Its memory is shareable memory: collectives on it copy less.
     fn pennyShmemInit(comm: pennyComm_t) {
         comm::shmem_init(comm)
     }
 
-    /// Gives the heap up with all that is in it. All ranks call; no other thread may be inside a call on it. The end of the
-    /// communicator does the same.
+    /// Destroys the heap with all its allocations. All ranks call it; no other thread may be inside a call on it. The end
+    /// of the communicator does the same.
     fn pennyShmemFinalize(comm: pennyComm_t) {
         comm::shmem_finalize(comm)
     }
 
-    /// This rank's number. pe: written on success.
+    /// Reads this rank's number. pe: written on success.
     fn pennyShmemMyPe(comm: pennyComm_t, #[out] pe: *mut c_int) {
         pe.set(comm::shmem_members(comm)?.0 as c_int)
     }
 
-    /// How many ranks there are. npes: written on success.
+    /// Reads the number of ranks. npes: written on success.
     fn pennyShmemNPes(comm: pennyComm_t, #[out] npes: *mut c_int) {
         npes.set(comm::shmem_members(comm)?.1 as c_int)
     }
 
-    /// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call with the same size, and it ends with a
-    /// barrier. Sizes that differ are pennyInvalidUsage on all ranks, which names both. size 0 gives NULL, without a barrier.
+    /// Allocates size bytes of the symmetric heap, aligned to 64. All ranks call it with the same size, and it ends with a
+    /// barrier. Different sizes are pennyInvalidUsage on all ranks; the sentence names both. size 0 gives NULL, without a
+    /// barrier.
     ///
-    /// ptr: this rank's address, written on success. What is in the memory at first is undefined. Exhaustion is
-    /// pennySystemError; the sentence has what was asked for, what is free, and the largest free block.
+    /// ptr: this rank's address, written on success. The initial contents are undefined. Exhaustion is pennySystemError;
+    /// the sentence has the requested size, the free size, and the largest free block.
     fn pennyShmemMalloc(#[out] ptr: *mut *mut c_void, size: usize, comm: pennyComm_t) {
         ptr.set(pointer(comm::shmem_alloc(comm, size, 64, false)?))
     }
@@ -89,23 +90,23 @@ c_api! {
         ptr.set(pointer(comm::shmem_alloc(comm, size, alignment, false)?))
     }
 
-    /// Gives an allocation back. All ranks call, each with its own address of it, and it begins with a barrier: what the
-    /// ranks have put before has come. NULL does nothing, without a barrier. What is no live allocation on some rank is an
-    /// error on all, and nothing is freed.
+    /// Frees an allocation. All ranks call it, each with its own address of the allocation. It begins with a barrier, so
+    /// earlier puts of all ranks have arrived. NULL does nothing, without a barrier. If the address is no live allocation
+    /// on some rank, all ranks get an error and nothing is freed.
     fn pennyShmemFree(ptr: *mut c_void, comm: pennyComm_t) {
         comm::shmem_free(comm, ptr.get())
     }
 
-    /// The address at which this process reaches a rank's copy of dest with plain loads and stores.
+    /// Returns the address at which this process reaches a rank's copy of dest by plain loads and stores.
     ///
-    /// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or a machine is declared
-    /// (PENNY_FABRIC), whose links such access would bypass.
+    /// ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or the ranks run on a
+    /// simulated cluster (PENNY_FABRIC), whose links such access would bypass.
     fn pennyShmemPtr(#[out] ptr: *mut *mut c_void, dest: *const c_void, pe: c_int, comm: pennyComm_t) {
         ptr.set(pointer(comm::shmem(comm, |heap| heap.ptr(dest.get(), pe))?.unwrap_or(0)))
     }
 
-    /// Lets the other ranks reach ordinary memory of this process where it lies: pennyCommRegister by the buffer's address, as
-    /// NVSHMEM has it. Sources of puts and destinations of gets need none here; collectives on the buffer copy less.
+    /// Registers ordinary memory of this process, as pennyCommRegister does, but named by its address, as in NVSHMEM.
+    /// Sources of puts and destinations of gets need no registration; collectives on the buffer copy less.
     ///
     /// addr, length: see pennyCommRegister. A buffer is registered once; the registration ends with pennyShmemBufferUnregister
     /// or with the communicator.
@@ -115,22 +116,22 @@ c_api! {
 
     /// Ends a registration of pennyShmemBufferRegister.
     ///
-    /// addr: what was registered, once, else pennyInvalidArgument.
+    /// addr: the registered address, used once, else pennyInvalidArgument.
     fn pennyShmemBufferUnregister(addr: *mut c_void, comm: pennyComm_t) {
         comm::shmem_unregister(comm, addr)
     }
 
-    /// All ranks have come here, and what they have put before is done and visible to all.
+    /// Waits until all ranks have called it; all their earlier puts are then complete and visible to all ranks.
     fn pennyShmemBarrierAll(comm: pennyComm_t) {
         comm::shmem_barrier(comm, true)
     }
 
-    /// All ranks have come here. Says nothing about puts.
+    /// Waits until all ranks have called it. Does not complete puts.
     fn pennyShmemSyncAll(comm: pennyComm_t) {
         comm::shmem_barrier(comm, false)
     }
 
-    /// The heap's books, which are the same on all ranks.
+    /// Reads the heap's statistics, which are the same on all ranks.
     ///
     /// stats: from PENNY_SHMEM_STATS_INITIALIZER; written on success.
     fn pennyShmemStats(comm: pennyComm_t, #[out] stats: *mut pennyShmemStats_t) {

@@ -7,7 +7,7 @@ use crate::ffi::handle::pennyComm_t;
 use crate::ffi::types::pennyDataType_t;
 use crate::onesided::Strided;
 
-/// Elements of a type as bytes.
+/// Converts a number of elements of a type to bytes.
 fn bytes(nelems: usize, dtype: crate::types::DataType) -> crate::error::Result<usize> {
     nelems.checked_mul(dtype.size()).ok_or_else(|| {
         crate::error::Error::argument(format!("nelems {nelems} of {dtype} is more than memory holds"))
@@ -16,8 +16,8 @@ fn bytes(nelems: usize, dtype: crate::types::DataType) -> crate::error::Result<u
 
 c_api! {
     /// Writes nelems bytes from source, any memory of this rank, to dest at rank pe. dest is this rank's own address of
-    /// symmetric memory and names pe's copy. Returns when source may be reused, which says nothing of when pe sees the
-    /// bytes: that is for a signal, pennyShmemQuiet or a barrier to tell. pe need not be in any call.
+    /// symmetric memory and names pe's copy. Returns when source may be reused; pe may see the bytes later. A signal,
+    /// pennyShmemQuiet or a barrier makes sure that it does. pe need not be in any call.
     ///
     /// A range that is not wholly in the symmetric heap, or a pe that does not exist: pennyInvalidArgument, and nothing is
     /// written. nelems 0 does nothing.
@@ -32,7 +32,7 @@ c_api! {
     }
 
     /// Reads nelems bytes of source at rank pe into dest, any memory of this rank. source is this rank's own address of
-    /// symmetric memory and names pe's copy. The bytes are there when it returns.
+    /// symmetric memory and names pe's copy. The bytes have arrived when it returns.
     fn pennyShmemGetMem(
         dest: *mut c_void,
         source: *const c_void,
@@ -43,7 +43,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.get(dest, source, nelems, pe))
     }
 
-    /// pennyShmemPutMem that may return earlier: source may be reused after pennyShmemQuiet.
+    /// Writes as pennyShmemPutMem does, but may return earlier: source may be reused after pennyShmemQuiet.
     fn pennyShmemPutMemNbi(
         dest: *mut c_void,
         source: *const c_void,
@@ -54,7 +54,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.put(dest, source, nelems, pe))
     }
 
-    /// pennyShmemGetMem that may return earlier: the bytes are there after pennyShmemQuiet.
+    /// Reads as pennyShmemGetMem does, but may return earlier: the bytes have arrived after pennyShmemQuiet.
     fn pennyShmemGetMemNbi(
         dest: *mut c_void,
         source: *const c_void,
@@ -65,7 +65,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.get(dest, source, nelems, pe))
     }
 
-    /// pennyShmemPutMem of nelems elements of a type.
+    /// Writes nelems elements of a type, as pennyShmemPutMem does.
     fn pennyShmemPut(
         dest: *mut c_void,
         source: *const c_void,
@@ -77,7 +77,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.put(dest, source, bytes(nelems, datatype)?, pe))
     }
 
-    /// pennyShmemGetMem of nelems elements of a type.
+    /// Reads nelems elements of a type, as pennyShmemGetMem does.
     fn pennyShmemGet(
         dest: *mut c_void,
         source: *const c_void,
@@ -89,7 +89,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.get(dest, source, bytes(nelems, datatype)?, pe))
     }
 
-    /// pennyShmemPutMemNbi of nelems elements of a type.
+    /// Writes nelems elements of a type, as pennyShmemPutMemNbi does.
     fn pennyShmemPutNbi(
         dest: *mut c_void,
         source: *const c_void,
@@ -101,7 +101,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.put(dest, source, bytes(nelems, datatype)?, pe))
     }
 
-    /// pennyShmemGetMemNbi of nelems elements of a type.
+    /// Reads nelems elements of a type, as pennyShmemGetMemNbi does.
     fn pennyShmemGetNbi(
         dest: *mut c_void,
         source: *const c_void,
@@ -115,7 +115,7 @@ c_api! {
 
     /// Writes one element to dest at rank pe; elements of 4 and 8 bytes in one piece, so that pe may wait for them.
     ///
-    /// value: where the element is.
+    /// value: address of the element.
     fn pennyShmemP(
         dest: *mut c_void,
         value: *const c_void,
@@ -128,7 +128,7 @@ c_api! {
 
     /// Reads one element of source at rank pe.
     ///
-    /// value: the place for it, written on success.
+    /// value: place of the element, written on success.
     fn pennyShmemG(
         value: *mut c_void,
         source: *const c_void,
@@ -139,7 +139,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.get(value, source, datatype.size(), pe))
     }
 
-    /// Puts nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+    /// Writes nelems elements with strides: sst elements from one to the next in source, dst elements in dest.
     ///
     /// dst, sst: at least 1.
     fn pennyShmemIput(
@@ -156,7 +156,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.put_strided(dest, source, &strided, pe))
     }
 
-    /// Gets nelems elements, of which each is sst elements after the one before in source and dst elements in dest.
+    /// Reads nelems elements with strides: sst elements from one to the next in source, dst elements in dest.
     ///
     /// dst, sst: at least 1.
     fn pennyShmemIget(
@@ -173,12 +173,12 @@ c_api! {
         comm::shmem(comm, |heap| heap.get_strided(dest, source, &strided, pe))
     }
 
-    /// What the calling thread has put to a rank so far comes before what it puts there from now on.
+    /// Orders puts: each rank sees the calling thread's earlier puts to it before its later ones.
     fn pennyShmemFence(comm: pennyComm_t) {
         comm::shmem(comm, |heap| heap.fence())
     }
 
-    /// Everything that the calling thread has put and got is done, and visible to all ranks. pennyRemoteError if a rank
+    /// Completes all puts and gets of the calling thread and makes them visible to all ranks. pennyRemoteError if a rank
     /// died or gave up meanwhile.
     fn pennyShmemQuiet(comm: pennyComm_t) {
         comm::shmem(comm, |heap| heap.quiet())

@@ -10,17 +10,17 @@ use crate::ffi::types::c_numbers;
 use crate::onesided::{Comparison, SignalOp};
 
 c_numbers! {
-    /// What is done to a signal. The numbers are OpenSHMEM's.
+    /// The operation on a signal. The numbers are OpenSHMEM's.
     pub enum pennySignalOp_t {
-        /// The value takes its place.
+        /// Replaces the signal by the value.
         PENNY_SIGNAL_SET = 9,
-        /// The value is added to it, modulo 2^64.
+        /// Adds the value to the signal, modulo 2^64.
         PENNY_SIGNAL_ADD = 10,
     }
 }
 
 c_numbers! {
-    /// How what is waited for is to compare with a value. The numbers are OpenSHMEM's.
+    /// The comparison of a word with a value. The numbers are OpenSHMEM's.
     pub enum pennyCmp_t {
         /// Equal.
         PENNY_CMP_EQ = 0,
@@ -62,8 +62,8 @@ impl Parameter for pennyCmp_t {
 }
 
 c_api! {
-    /// pennyShmemPutMem, and then a signal at the same rank: whoever sees the signal sees the bytes. It says nothing of
-    /// earlier puts unless a pennyShmemFence stands between.
+    /// Writes as pennyShmemPutMem does, then updates a signal at the same rank: a thread that sees the signal sees the
+    /// bytes. Earlier puts are ordered before the signal only by a pennyShmemFence in between.
     ///
     /// sig_addr: this rank's own address of an 8-byte word of symmetric memory. nelems 0: only the signal.
     fn pennyShmemPutMemSignal(
@@ -79,7 +79,7 @@ c_api! {
         comm::shmem(comm, |heap| heap.put_signal(dest, source, nelems, sig_addr, signal, sig_op, pe))
     }
 
-    /// pennyShmemPutMemSignal that may return earlier: source may be reused after pennyShmemQuiet.
+    /// Writes as pennyShmemPutMemSignal does, but may return earlier: source may be reused after pennyShmemQuiet.
     fn pennyShmemPutMemSignalNbi(
         dest: *mut c_void,
         source: *const c_void,
@@ -104,17 +104,17 @@ c_api! {
         comm::shmem(comm, |heap| heap.signal(sig_addr, signal, sig_op, pe))
     }
 
-    /// This rank's signal as it is now.
+    /// Reads the current value of this rank's signal.
     ///
     /// value: written on success.
     fn pennyShmemSignalFetch(#[out] value: *mut u64, sig_addr: *const u64, comm: pennyComm_t) {
         value.set(comm::shmem(comm, |heap| heap.signal_fetch(sig_addr))?)
     }
 
-    /// Waits until this rank's signal compares so with cmp_value. Ends with an error if a rank dies or gives up, or at the
+    /// Waits until the comparison of this rank's signal with cmp_value holds. Fails if a rank dies or gives up, or at the
     /// deadline.
     ///
-    /// value: what the signal was then; may be NULL.
+    /// value: the signal's value at that moment; may be NULL.
     fn pennyShmemSignalWaitUntil(
         #[or_null] value: *mut u64,
         sig_addr: *mut u64,

@@ -6,10 +6,10 @@ use crate::comm;
 use crate::ffi::handle::{pennyComm_t, to_c};
 
 c_api! {
-    /// Makes the team of size ranks of parent: start, start + stride, and so on. All ranks of the parent call with the same
-    /// arguments. A team is a communicator: pennyAllReduce and all other collectives are its collectives, pennyCommDestroy
-    /// ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap; see
-    /// pennyShmemTeamTranslatePe.
+    /// Makes a team of size ranks of parent: start, start + stride, and so on. All ranks of the parent call it with the
+    /// same arguments. A team is a communicator: pennyAllReduce and all other collectives are its collectives,
+    /// pennyCommDestroy ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap;
+    /// see pennyShmemTeamTranslatePe.
     ///
     /// team: written on success; NULL for the ranks that are not in it.
     fn pennyShmemTeamSplitStrided(
@@ -23,8 +23,8 @@ c_api! {
         team.set(made.map_or(std::ptr::null_mut(), to_c))
     }
 
-    /// Makes two teams of each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The last
-    /// row may be shorter. All ranks of the parent call.
+    /// Makes two teams for each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The
+    /// last row may be shorter. All ranks of the parent call it.
     ///
     /// xaxis, yaxis: the row's and the column's team, written on success.
     fn pennyShmemTeamSplit2d(
@@ -38,10 +38,10 @@ c_api! {
         yaxis.set(to_c(y))
     }
 
-    /// The number in dest_team of the rank whose number in src_team is src_pe. Both teams must come from one communicator,
-    /// through any number of splits; that communicator counts as a team too.
+    /// Translates a rank's number src_pe in src_team to its number in dest_team. Both teams must come from one
+    /// communicator, through any number of splits; that communicator counts as a team too.
     ///
-    /// dest_pe: written on success; -1 if it is not in dest_team.
+    /// dest_pe: written on success; -1 if the rank is not in dest_team.
     fn pennyShmemTeamTranslatePe(
         src_team: pennyComm_t,
         src_pe: c_int,
@@ -51,7 +51,7 @@ c_api! {
         dest_pe.set(comm::team_translate(src_team, src_pe, dest_team)?.map_or(-1, |pe| pe as c_int))
     }
 
-    /// All ranks of the team have come here. Says nothing about puts.
+    /// Waits until all ranks of the team have called it. Does not complete puts.
     fn pennyShmemTeamSync(team: pennyComm_t) {
         comm::shmem_barrier(team, false)
     }

@@ -12,7 +12,7 @@ use crate::memory::view::Address;
 use crate::onesided::{Comparison, Several};
 use crate::types::DataType;
 
-/// What is waited for or looked at.
+/// The words of a wait or a test.
 struct Question {
     ivars: Address<'static>,
     nelems: usize,
@@ -22,7 +22,7 @@ struct Question {
     dtype: DataType,
 }
 
-/// The indices for which it holds; where it is not waited for, `None` if they are not enough.
+/// Returns the indices for which the comparison holds; in a test without waiting `None` if there are too few.
 ///
 /// # Safety
 /// `status` must be NULL or hold `nelems` numbers.
@@ -39,12 +39,12 @@ unsafe fn ask(comm: CommHandle, q: &Question, several: Several, wait: bool) -> R
     })
 }
 
-/// The first of several, or SIZE_MAX.
+/// Writes the first of several indices, or SIZE_MAX.
 fn first(found: Option<Vec<usize>>) -> usize {
     found.and_then(|found| found.first().copied()).unwrap_or(usize::MAX)
 }
 
-/// All of them, and how many.
+/// Writes all indices and their number.
 ///
 /// # Safety
 /// There must be room for `nelems`.
@@ -57,8 +57,8 @@ unsafe fn list(found: Option<Vec<usize>>, indices: Out<usize>, count: Out<usize>
 }
 
 c_api! {
-    /// Waits until this rank's ivar compares so with the element at value. Ends with an error if a rank dies or gives up,
-    /// or at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
+    /// Waits until the comparison of this rank's ivar with the element at value holds. Fails if a rank dies or gives up, or
+    /// at the deadline. datatype: int32, uint32, int64 or uint64; the comparison is that of the type.
     ///
     /// ivar: symmetric memory of this rank, aligned to the element, which any rank may write with pennyShmemP, with a put of
     /// its size, with an atomic operation or with a signal.
@@ -74,7 +74,7 @@ c_api! {
         unsafe { ask(comm, &question, Several::All, true).map(drop) }
     }
 
-    /// Does this rank's ivar compare so now? See pennyShmemWaitUntil.
+    /// Tests whether the comparison of this rank's ivar with the element at value holds now. See pennyShmemWaitUntil.
     ///
     /// holds: 1 or 0, written on success.
     fn pennyShmemTest(
@@ -90,9 +90,9 @@ c_api! {
         holds.set(unsafe { ask(comm, &question, Several::All, false)? }.is_some() as c_int)
     }
 
-    /// Waits until all of nelems elements compare so.
+    /// Waits until the comparison holds for all of nelems elements.
     ///
-    /// status: NULL, or nelems numbers, of which another than 0 leaves its element out. With none left it does not wait.
+    /// status: NULL, or nelems numbers; a number other than 0 excludes its element. If all are excluded it does not wait.
     fn pennyShmemWaitUntilAll(
         ivars: *mut c_void,
         nelems: usize,
@@ -108,9 +108,9 @@ c_api! {
         found.map_or(Ok(()), |_| Ok(()))
     }
 
-    /// Waits until one of nelems elements compares so. See pennyShmemWaitUntilAll.
+    /// Waits until the comparison holds for one of nelems elements. See pennyShmemWaitUntilAll.
     ///
-    /// index: its index, written on success; SIZE_MAX where none was left.
+    /// index: its index, written on success; SIZE_MAX if all elements are excluded.
     fn pennyShmemWaitUntilAny(
         #[out] index: *mut usize,
         ivars: *mut c_void,
@@ -127,9 +127,9 @@ c_api! {
         index.set(first(found))
     }
 
-    /// Waits until at least one of nelems elements compares so. See pennyShmemWaitUntilAll.
+    /// Waits until the comparison holds for at least one of nelems elements. See pennyShmemWaitUntilAll.
     ///
-    /// indices: room for nelems; those that do, written on success. count: how many.
+    /// indices: room for nelems; the indices for which it holds, written on success. count: their number.
     fn pennyShmemWaitUntilSome(
         #[out] indices: *mut usize,
         #[out] count: *mut usize,
@@ -148,7 +148,7 @@ c_api! {
         unsafe { list(found, indices, count) }
     }
 
-    /// Do all of nelems elements compare so now? See pennyShmemWaitUntilAll.
+    /// Tests whether the comparison holds now for all of nelems elements. See pennyShmemWaitUntilAll.
     ///
     /// holds: 1 or 0, written on success.
     fn pennyShmemTestAll(
@@ -167,7 +167,7 @@ c_api! {
         holds.set(found.is_some() as c_int)
     }
 
-    /// Which one of nelems elements compares so now? See pennyShmemWaitUntilAll.
+    /// Finds one of nelems elements for which the comparison holds now. See pennyShmemWaitUntilAll.
     ///
     /// index: written on success; SIZE_MAX if there is none.
     fn pennyShmemTestAny(
@@ -186,9 +186,9 @@ c_api! {
         index.set(first(found))
     }
 
-    /// Which of nelems elements compare so now? See pennyShmemWaitUntilAll.
+    /// Finds all of nelems elements for which the comparison holds now. See pennyShmemWaitUntilAll.
     ///
-    /// indices: room for nelems; those that do, written on success. count: how many.
+    /// indices: room for nelems; the indices for which it holds, written on success. count: their number.
     fn pennyShmemTestSome(
         #[out] indices: *mut usize,
         #[out] count: *mut usize,

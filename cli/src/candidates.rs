@@ -1,28 +1,28 @@
-//! The methods that a command line names.
+//! The algorithms that a command line names.
 
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::RankView;
 
-/// Every method that can serve a view: at least one.
+/// Every algorithm that can serve a view: at least one.
 pub fn able(view: &RankView) -> Result<Vec<&'static Algorithm>, String> {
     let able: Vec<_> =
         algorithms::candidates(view.collective).filter(|a| a.refuses(view).is_none()).collect();
     match able.is_empty() {
-        true => Err(format!("no method plans {} among {} ranks", view.collective, view.nranks)),
+        true => Err(format!("no algorithm plans {} among {} ranks", view.collective, view.nranks)),
         false => Ok(able),
     }
 }
 
-/// The method of this name, if it can serve a view; else those that can.
+/// The algorithm of this name, if it can serve a view; else those that can.
 pub fn named(name: &str, view: &RankView) -> Result<&'static Algorithm, String> {
     let names: Vec<_> = able(view)?.iter().map(|a| a.name).collect();
     let instead = format!("there are {}", names.join(", "));
     let call = format!("{} among {} ranks", view.collective, view.nranks);
     let Some(algorithm) = algorithms::find(name) else {
-        return Err(format!("--algo {name}: no such method; for {call} {instead}"));
+        return Err(format!("--algorithm {name}: no such algorithm; for {call} {instead}"));
     };
     match algorithm.refuses(view) {
-        Some(why) => Err(format!("--algo {name} cannot serve {call}: {why}; {instead}")),
+        Some(why) => Err(format!("--algorithm {name} cannot serve {call}: {why}; {instead}")),
         None => Ok(algorithm),
     }
 }

@@ -1,4 +1,4 @@
-//! `penny algos`: the table of methods.
+//! `penny algorithms`: the table of algorithms.
 
 use std::process::ExitCode;
 
@@ -7,12 +7,12 @@ use serde_json::json;
 
 use crate::answer;
 
-/// The options of `penny algos`.
+/// The options of `penny algorithms`.
 #[derive(clap::Args)]
 #[command(after_help = "In the costs: n ranks, S bytes, B bandwidth of a link, a latency of a message.
 
 Examples:
-  penny algos
+  penny algorithms
   PENNY_ALGO=two_shot penny perf all_reduce -n 4")]
 pub struct Args {
     /// Print JSON
