@@ -127,6 +127,10 @@
 
 #![deny(unsafe_code)]
 
+// Before all modules: they use its macro.
+#[macro_use]
+mod die_points;
+
 // What a program uses.
 #[allow(unsafe_code)]
 mod api;

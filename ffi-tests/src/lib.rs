@@ -9,7 +9,7 @@
 //!     tests/readme.rs      the program in the repository's README does so too
 //!     tests/python.rs      the Python package: pytest, formatting, types
 //!     tests/fuzz.rs        random programs over the whole interface, checked by an oracle (src/bin/fuzz)
-//!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim.rs) and real signals
+//!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim) and real signals
 //! ```
 
 pub mod compiler;

@@ -145,6 +145,26 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
     }
 }
 
+/// The name of the socket where an id leads, and what a rank without memory says there first. For tests that say it as
+/// somebody else.
+#[cfg(any(test, feature = "internals"))]
+pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Vec<u8>)> {
+    let client::Invitation { name, serial, secret, .. } = id::decode(id)?;
+    let (version, abi) = (frame::VERSION, frame::ABI);
+    let hello = frame::HelloFrame {
+        serial,
+        secret,
+        version,
+        abi,
+        rank,
+        nranks,
+        nfds: 0,
+        time_limit: None,
+        info: b"",
+    };
+    Ok((name, hello.encode()))
+}
+
 fn ticket(place: &MeetingPlace) -> Result<client::Invitation> {
     Ok(match place {
         MeetingPlace::Id(id) => id::decode(id)?,

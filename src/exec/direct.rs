@@ -38,6 +38,7 @@ pub enum DirectOutcome {
 pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     if job.offer.payload && !job.input.is_empty() {
         kernels::copy(t.payload_of(t.rank(), seq, job.input.bytes()), job.input, false);
+        die_point!(10 "arrival_payload");
     }
 }
 
@@ -61,6 +62,7 @@ pub fn run(
             return Ok(DirectOutcome::NeedsProgram);
         }
     }
+    die_point!(16 "arrival_all");
     let block = job.count * job.size;
     let from = |r: Rank, blocks: u32| -> Payload<'_> {
         if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }
@@ -103,6 +105,7 @@ pub fn run(
         }
         Collective::Reduce | Collective::Gather => {}
     }
+    die_point!(17 "direct_done");
     if needs_all {
         peers.done = scope.seq - 1;
     }

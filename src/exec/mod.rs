@@ -119,12 +119,14 @@ pub fn run<'a>(
         stream,
     };
     run.waves()?;
+    die_point!(24 "progress_drain");
     run.drain()?;
     if run.borrowed {
         t.check_borrowed_in(seq)?;
     }
     let all_met = run.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
+    die_point!(25 "progress_done");
     if job.collective.everybody() && all_met {
         peers.done = peers.done.max(seq - 1);
     }
@@ -240,9 +242,11 @@ impl<'a> Run<'a, '_> {
             self.check_everybody()?;
         }
         let outgoing = self.destinations(step, slice, extent, dests)?;
+        die_point!(20 "step_operands");
         if extent.count > 0 && !arrived_already && !dests.as_slice().is_empty() {
             self.combine(step, extent, sources.as_slice(), dests.as_slice());
         }
+        die_point!(21 "step_combined");
         Ok(waited || outgoing)
     }
 

@@ -61,11 +61,14 @@ impl MailboxWords<'_> {
             // before; partner: `head`.
             self.entry(thread, at)
                 .store(slot << 1 | self.lap(at), order(PlantedSite::Entry, Ordering::Release));
+            die_point!(103 "mail_entry");
             tail.store(at.wrapping_add(1), Ordering::Relaxed);
+            die_point!(104 "mail_tail");
         }
         if !super::planted::is(PlantedSite::Early) {
             self.commit(slot, count);
         }
+        die_point!(105 "mail_committed");
         let add = |counter: &super::Counter, more: u64| {
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         };

@@ -73,6 +73,7 @@ impl Mailboxes {
     fn open_letter(&self, guard: &ThreadGuard<'_>, slot: u32) -> Result<Message> {
         let (block, line) = (self.mine(), &self.mine().words().slots[slot as usize]);
         guard.hold(slot);
+        die_point!(109 "mail_received");
         let (source, flits) = (line.source.load(Ordering::Relaxed), line.flits.load(Ordering::Relaxed));
         let most = block.shape().slot_bytes / FLIT as u32;
         if flits == 0 || flits > most {
@@ -115,7 +116,10 @@ impl Mailboxes {
             )));
         }
         match self.mine().words().release(slot) {
-            Some(true) => self.slot_freed(self.rank()),
+            Some(true) => {
+                die_point!(112 "mail_freed");
+                self.slot_freed(self.rank());
+            }
             Some(false) => {}
             None => {
                 return Err(Error::remote(format!(

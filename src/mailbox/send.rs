@@ -25,7 +25,9 @@ impl Mailboxes {
         let (thread, guard) = self.sit(thread)?;
         let letter = Letter { thread, flits: guard.flits() };
         let slot = self.claim(thread, dest)?;
+        die_point!(100 "mail_claimed");
         self.fill(letter, dest, slot, 0);
+        die_point!(101 "mail_filled");
         self.carry(letter, [(dest, mask)].into_iter()).inspect_err(|_| self.give_back(dest, slot))?;
         self.deliver(letter, dest, slot, mask)?;
         guard.count_sent();
@@ -119,6 +121,7 @@ impl Mailboxes {
         mine.fetch_or(bit, Ordering::Relaxed);
         // ORDER: comes before the fence in `Bell::prepare`, and that before the last look; partner: `slot_freed`.
         block.words().head.waiting.0.fetch_add(1, Ordering::Relaxed);
+        die_point!(108 "mail_waits");
         let ended = wait();
         block.words().head.waiting.0.fetch_sub(1, Ordering::Relaxed);
         mine.fetch_and(!bit, Ordering::Relaxed);
@@ -143,8 +146,11 @@ impl Mailboxes {
         if !words.try_lock(self.rank()) {
             self.wait_for_turn(letter.thread, dest).inspect_err(|_| self.give_back(dest, slot))?;
         }
+        die_point!(102 "mail_locked");
         words.insert(slot, mask, letter.flits as u64 * FLIT as u64);
+        die_point!(106 "mail_counted");
         words.unlock();
+        die_point!(107 "mail_unlocked");
         if words.head.sleepers.after_post() {
             self.ring(dest, mask);
         }

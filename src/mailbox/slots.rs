@@ -71,6 +71,7 @@ impl MailboxWords<'_> {
                 .map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));
             let link = (below + 1) << DEPTH & !IN_USE | first & FIRST;
             self.slots[slot as usize].word.store(link, Ordering::Relaxed);
+            die_point!(111 "mail_link");
             let after = first & !FIRST | (slot as u64 + 1);
             // ORDER: publishes the link, and hands the payload over to the next sender; partner: `claim`.
             let release = order(PlantedSite::GiveBack, Ordering::AcqRel);
@@ -103,6 +104,7 @@ impl MailboxWords<'_> {
         match word.checked_sub(IN_USE) {
             None | Some(0) => None,
             Some(1) => {
+                die_point!(110 "mail_released");
                 self.give_back(slot);
                 Some(true)
             }

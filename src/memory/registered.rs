@@ -165,11 +165,13 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     let first = first.ok_or_else(|| Error::internal("the heap gave memory outside of itself"))?;
     let twin = first + (start - down(start));
     let buffer = Buffer { start, end, pages, twin };
+    die_point!(160 "registered_twin");
     // SAFETY: the caller's promise, and whole pages.
     if let Err(e) = unsafe { remap::share(heap.file(), buffer.offset(pages.0), pages.0, pages.1 - pages.0) } {
         heap.free(block)?;
         return Err(e);
     }
+    die_point!(161 "registered_moved");
     if let Some(twin) = heap.view(first, bytes) {
         remap::make_present(twin.addr() as usize, bytes);
     }
@@ -238,7 +240,9 @@ impl Registered {
             return Some(Released { twin: all[at].twin.clone(), warning: None });
         }
         let Entry { buffer, twin, .. } = all.swap_remove(at);
-        let warning = match put_back(&buffer) {
+        let back = put_back(&buffer);
+        die_point!(163 "registered_back");
+        let warning = match back {
             Ok(whole) => {
                 alias::remove(&(buffer.pages.0..buffer.pages.1));
                 let freed = "was freed, or its pages exchanged, without pennyCommDeregister";

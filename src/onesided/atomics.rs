@@ -120,6 +120,7 @@ impl SymmetricMemory {
 
     #[inline]
     fn changed(&self, change: &Atomic, rank: Rank) {
+        die_point!(143 "atomic_done");
         if change.op != AtomicOp::Fetch {
             self.stored(rank);
         }

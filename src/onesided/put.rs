@@ -72,6 +72,7 @@ impl SymmetricMemory {
         self.about_to_write(Operation::Put, rank, place, bytes)?;
         let _carried = self.carry(self.my_pe(), rank, bytes)?;
         self.store(place, source, rank)?;
+        die_point!(140 "put_stored");
         self.stored(rank);
         Ok(())
     }
@@ -134,7 +135,9 @@ impl SymmetricMemory {
         if let Some(place) = place {
             self.store(place, source, rank)?;
         }
+        die_point!(141 "put_data");
         op.apply(word, value);
+        die_point!(142 "put_signalled");
         self.stored(rank);
         Ok(())
     }

@@ -79,6 +79,7 @@ impl SymmetricMemory {
             format!("its signal at {:#x}, which is {now}, to be {cmp} {value}", signal.get())
         };
         self.wait(ready, what)?;
+        die_point!(144 "wait_over");
         self.has_seen(signal.get(), self.my_pe())?;
         Ok(seen)
     }

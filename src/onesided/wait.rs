@@ -202,6 +202,7 @@ impl WordRange<'_> {
             )
         };
         self.symmetric.wait(ready, what)?;
+        die_point!(144 "wait_over");
         Ok(found.unwrap_or_default())
     }
 

@@ -245,8 +245,10 @@ impl Block {
         let (node, list) = (self.node(at, within), self.pointer(self.base));
         // The kernel may walk the list at any instant from here on, so a node is complete before it becomes reachable.
         self.word(at, within).store(self.tid, Ordering::Relaxed);
+        die_point!(82 "keeper_word");
         self.pointer(node).store(list.load(Ordering::Relaxed), Ordering::Relaxed);
         list.store(node as u64, Ordering::Release);
+        die_point!(83 "keeper_linked");
     }
 
     fn unlink(&self, at: usize, within: usize) {
@@ -264,6 +266,7 @@ impl Block {
             }
             link = next;
         }
+        die_point!(63 "keeper_unlinked");
         self.word(at, within).store(0, Ordering::Release);
     }
 }

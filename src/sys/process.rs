@@ -58,6 +58,17 @@ fn stat_field(pid: u32, number: usize) -> Option<String> {
     after_name.split_ascii_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
 }
 
+/// Ends this process by SIGKILL, as another process would.
+#[cfg(feature = "die-points")]
+pub fn kill_self() -> ! {
+    // SAFETY: a signal to this process.
+    unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    // BOUND: the signal.
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
 /// What a thread of this process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {

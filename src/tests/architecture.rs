@@ -53,6 +53,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("kernels", &["memory::view"]),
     ("sync", &["sys"]),
     ("sys", &["sync::prim"]),
+    ("die_points", &["sys::process"]),
 ];
 
 /// Words that may stand in some places only, given as the beginnings of file names.

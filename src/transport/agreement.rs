@@ -100,7 +100,9 @@ impl Agreement {
         let latest = found.last()?.seq;
         self.told.extend(found.iter().map(|difference| difference.seq));
         // The other ranks look at their next call's end, and need not wait until they compare trails.
+        die_point!(32 "disagreement_found");
         t.control.header().disagreement.fetch_max(latest, Ordering::AcqRel);
+        die_point!(33 "disagreement_noted");
         Some(t.text(&found))
     }
 }
@@ -156,7 +158,9 @@ impl Transport {
     /// This rank and another disagree in the call in which this one is: wake everybody, and say so.
     #[cold]
     pub(super) fn disagree(&self, difference: &Difference) -> Error {
+        die_point!(30 "disagreement_seen");
         self.control.header().disagreement.fetch_max(difference.seq, Ordering::AcqRel);
+        die_point!(31 "disagreement_told");
         self.ring_all();
         self.text(std::slice::from_ref(difference))
     }

@@ -156,8 +156,10 @@ impl Transport {
         let record = self.control.record(self.rank, seq);
         record.said[0].store(mine[0], Ordering::Relaxed);
         record.said[1].store(mine[1], Ordering::Relaxed);
+        die_point!(11 "arrival_record");
         // ORDER: publishes the record; partner: `on_record`.
         record.seq.store(seq, Ordering::Release);
+        die_point!(12 "arrival_recorded");
         let line = self.control.arrival(self.rank, seq);
         line.args.store(mine[0] | offer.pack(), Ordering::Relaxed);
         line.count.store(mine[1], Ordering::Relaxed);
@@ -168,9 +170,12 @@ impl Transport {
         if let Some(offset) = offer.output {
             line.words[1].store(offset, Ordering::Relaxed);
         }
+        die_point!(13 "arrival_line");
         // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
         line.seq.store(seq, Ordering::Release);
+        die_point!(14 "arrival_posted");
         self.after_post();
+        die_point!(15 "arrival_rung");
     }
 
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
@@ -211,7 +216,9 @@ impl Transport {
     pub fn publish(&self, counter: u64) {
         // ORDER: publishes every slot, heap range and output written so far; partner: `await_counter`.
         self.control.progress(self.rank).counter.store(counter, Ordering::Release);
+        die_point!(22 "progress_posted");
         self.after_post();
+        die_point!(23 "progress_rung");
     }
 
     /// Publish where nobody waits: the end of a call, which only the watch looks at.
@@ -294,7 +301,9 @@ impl Transport {
     /// Tell everybody that this rank is gone for good.
     pub fn leave(&self) {
         self.control.life(self.rank).state.store(LEFT, Ordering::Release);
+        die_point!(61 "leave_told");
         self.ring_all();
+        die_point!(62 "leave_rung");
     }
 
     /// Tell everybody that this rank gave up in call `seq`, or [`JOINING`].
@@ -303,11 +312,15 @@ impl Transport {
         if let Some(cause) = self.cause() {
             self.publish_cause(cause);
         }
+        die_point!(40 "fail_cause");
         life.failed_seq.store(seq, Ordering::Relaxed);
+        die_point!(41 "fail_call");
         if matches!(life.state.load(Ordering::Relaxed), ABSENT | ALIVE) {
             life.state.store(FAILED, Ordering::Release);
         }
+        die_point!(42 "fail_state");
         self.control.header().gave_up.fetch_add(1, Ordering::Release);
+        die_point!(43 "fail_counted");
         // ORDER: whatever our caller writes to its buffers now comes after; partner: `check_borrowed`.
         fence(Ordering::Release);
         self.ring_all();
@@ -318,9 +331,12 @@ impl Transport {
         if let Some(cause) = self.cause() {
             self.publish_cause(cause);
         }
+        die_point!(50 "abort_begun");
         let word = &self.control.header().aborted_by;
         let _ = word.compare_exchange(0, self.rank + 1, Ordering::Release, Ordering::Relaxed);
+        die_point!(51 "abort_told");
         self.ring_all();
+        die_point!(52 "abort_rung");
         // The rank that sleeps inside a call may be this very one.
         #[cfg(not(loom))]
         self.control.doorbell(self.rank).ring();

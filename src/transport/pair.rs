@@ -166,11 +166,14 @@ impl<'a> PairTransfer<'a> {
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
             let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
             kernels::copy(place, piece, false);
+            die_point!(70 "pair_copied");
             head.args.store(self.kind() | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
+            die_point!(71 "pair_line");
             // ORDER: publishes the slot; partner: the load in `take`.
             head.full.store(index + 1, Ordering::Release);
+            die_point!(72 "pair_full");
             t.after_post();
             self.slots += 1;
             peer.filled = index + 1;
@@ -228,8 +231,11 @@ impl<'a> PairTransfer<'a> {
                     peer.taken = first + slots_of(bytes as usize, in_heap);
                     pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
                     pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
+                    die_point!(75 "pair_refusal");
                     pair.refused.store(first + 1, Ordering::Release);
+                    die_point!(76 "pair_refused");
                     t.control().header().refusals.fetch_add(1, Ordering::Release);
+                    die_point!(77 "pair_refusals");
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
                     return Err(mismatch(self.peer, text(kind, count), me, self.text()));
@@ -246,12 +252,14 @@ impl<'a> PairTransfer<'a> {
                 let (_, place) = t.control().pair_slot(self.peer, me, index, piece.bytes());
                 kernels::copy(piece, place, false);
             }
+            die_point!(73 "pair_read");
             self.slots += 1;
             peer.taken = index + 1;
             // The sender has room for more than it is told of, so small messages are acknowledged a few at a time.
             if in_heap || total > 1 || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
                 // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
                 pair.taken.store(peer.taken, Ordering::Release);
+                die_point!(74 "pair_taken");
                 t.after_post();
             }
             moved = true;

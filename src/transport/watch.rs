@@ -122,7 +122,9 @@ impl Transport {
             return Some(rank);
         }
         let dead = (0..self.nranks).find(|&r| self.died_unprepared(r))?;
-        match noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire) {
+        let note = noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire);
+        die_point!(44 "death_noted");
+        match note {
             Err(earlier) if earlier <= self.nranks => Some(earlier - 1),
             _ => Some(dead),
         }

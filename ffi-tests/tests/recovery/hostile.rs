@@ -1,6 +1,7 @@
 //! A process of the same user writes over the segments of ranks at work: wrong results and errors, but no crash and no hang.
 
 use crate::ranks::{PLAIN, Rank, Setting, acts, alone, now_ns, random, start, times};
+use penny::internals::memory::clock_segment::ClockSegment;
 use penny::internals::memory::control::{Header, Life, MAGIC};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -82,13 +83,48 @@ fn overwrite(files: &[(File, Vec<(u64, u64)>)], chance: &mut Chance) {
     let _ = file.write_all_at(&word.to_ne_bytes(), at);
 }
 
-fn survive(seed: u64) {
-    println!("seed {seed:#x}");
+/// Who writes over what.
+struct Attack {
+    name: &'static str,
+    env: &'static [(&'static str, &'static str)],
+    /// What the ranks call, how often at a time.
+    what: &'static str,
+    times: u32,
+    /// The segments that are written to.
+    aim: fn(&File) -> bool,
+}
+
+const EVERYTHING: Attack = Attack {
+    name: "every segment",
+    env: &[("PENNY_TIMEOUT", "3")],
+    what: "mixed",
+    times: 500,
+    aim: |_| true,
+};
+const CLOCK: Attack = Attack {
+    name: "the declared machine's clock",
+    env: &[("PENNY_TIMEOUT", "3"), ("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "1")],
+    what: "mixed",
+    times: 60,
+    aim: |file| ClockSegment::observe(file.try_clone().expect("a descriptor")).is_some(),
+};
+const LEDGER: Attack = Attack {
+    name: "heaps with the ledger of races",
+    env: &[("PENNY_TIMEOUT", "3"), ("PENNY_CHECK", "race")],
+    what: "puts",
+    times: 200,
+    aim: |file| !is_control(file),
+};
+
+fn survive(attack: &Attack, seed: u64) {
+    let &Attack { name, env, what, times, aim } = attack;
+    println!("{name}: seed {seed:#x}");
     let mut chance = Chance(seed);
-    let mut ranks = start(RANKS, &Setting { env: &[("PENNY_TIMEOUT", "3")], ..PLAIN }, |rank| {
+    let first = format!("call {what} 100");
+    let mut ranks = start(RANKS, &Setting { env, ..PLAIN }, |rank| {
         let ending = ["destroy", "exit", "abort"][rank as usize];
-        let mut list = acts(&["heap", "join", "call mixed 100"]);
-        list.extend(std::iter::repeat_n("repeat 500 mixed 100".to_owned(), 3));
+        let mut list = acts(&["heap", "join", &first]);
+        list.extend(std::iter::repeat_n(format!("repeat {times} {what} 100"), 3));
         list.extend(acts(&[
             "call split 10",
             "call transfer 1000",
@@ -99,12 +135,13 @@ fn survive(seed: u64) {
         list
     });
     for rank in &mut ranks {
-        ["heap", "join", "call mixed 100"].iter().for_each(|act| rank.did(act));
+        ["heap", "join", &first].iter().for_each(|act| rank.did(act));
     }
     std::thread::sleep(Duration::from_millis(chance.below(30)));
     let files: Vec<_> = ranks
         .iter()
         .flat_map(segments)
+        .filter(aim)
         .map(|f| {
             let e = extents(&f);
             (f, e)
@@ -117,30 +154,45 @@ fn survive(seed: u64) {
     }
     for (r, rank) in ranks.iter_mut().enumerate() {
         let ended = rank.outlast();
-        assert!(ended.success(), "seed {seed:#x}: rank {r} ended with {ended}");
+        assert!(ended.success(), "{name}, seed {seed:#x}: rank {r} ended with {ended}");
     }
 }
 
 #[test]
 fn random_words_in_every_shared_segment_end_no_rank_and_hang_none() {
+    attacked(&EVERYTHING, times(6, 60));
+}
+
+#[test]
+fn random_words_in_a_declared_machines_clock_end_no_rank_and_hang_none() {
+    attacked(&CLOCK, times(6, 60));
+}
+
+#[test]
+fn random_words_in_heaps_with_the_ledger_of_races_end_no_rank_and_hang_none() {
+    attacked(&LEDGER, times(6, 60));
+}
+
+fn attacked(attack: &Attack, times: u32) {
     let _alone = alone();
     if let Some(seed) = std::env::var("PENNY_TEST_SEED")
         .ok()
         .and_then(|s| u64::from_str_radix(s.trim_start_matches("0x"), 16).ok())
     {
-        return survive(seed);
+        return survive(attack, seed);
     }
-    for _ in 0..times(6, 60) {
-        survive(random(u64::MAX));
+    for _ in 0..times {
+        survive(attack, random(u64::MAX));
     }
+}
+
+fn is_control(file: &File) -> bool {
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, 0).is_ok() && u64::from_ne_bytes(word) == MAGIC
 }
 
 /// The control segment that a rank has open.
 fn control(rank: &Rank) -> File {
-    let is_control = |file: &File| {
-        let mut word = [0; 8];
-        file.read_exact_at(&mut word, 0).is_ok() && u64::from_ne_bytes(word) == MAGIC
-    };
     segments(rank).into_iter().find(is_control).expect("a control segment")
 }
 

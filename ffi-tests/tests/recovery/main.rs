@@ -5,6 +5,7 @@
 
 mod deadlines;
 mod deaths;
+mod die_points;
 mod hostile;
 mod joining;
 mod kills;
@@ -13,4 +14,5 @@ mod machines;
 mod namespaces;
 mod ranks;
 mod stopped;
+mod strangers;
 mod stress;

@@ -1,4 +1,4 @@
-//! Ranks as processes that play what a test tells them (src/bin/victim.rs), and a guard that turns a hang into a failure.
+//! Ranks as processes that play what a test tells them (src/bin/victim), and a guard that turns a hang into a failure.
 
 use penny::internals::bootstrap::UniqueId;
 use std::collections::BTreeSet;
@@ -75,7 +75,7 @@ pub fn start_one(rank: u32, n: u32, id: &UniqueId, setting: &Setting<'_>, acts: 
     )
 }
 
-/// Starts a program that reports as src/bin/victim.rs does.
+/// Starts a program that reports as src/bin/victim does.
 pub fn start_program<'a>(
     rank: u32,
     program: &str,

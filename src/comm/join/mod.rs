@@ -221,7 +221,9 @@ impl Prepared {
             *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
             Ok(())
         };
+        die_point!(80 "join_prepared");
         let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
+        die_point!(81 "join_met");
         let begun = move || {
             if let Some(peer) = unlike {
                 return Err(declared::unlike(rank, machine.as_ref(), peer));
@@ -256,17 +258,21 @@ impl Prepared {
                 return Err(e);
             }
         };
+        die_point!(84 "join_kept");
         let joined = membership.and_then(|membership| {
             attach(&transport, introduction.card, &attendance, entrance.watch)?;
+            die_point!(89 "attach_all");
             let placement = match entrance.placement.take() {
                 Some(placement) => Some(placement),
                 None => declared::stand(founded, settings.machine, clock_segment, rank, nranks)?,
             };
             Ok((membership, placement))
         });
+        die_point!(90 "join_placed");
         let (membership, placement) = match joined {
             Ok(joined) => {
                 attendance.joined();
+                die_point!(91 "join_over");
                 joined
             }
             Err(e) => {
@@ -294,12 +300,16 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
     let (rank, header) = (t.rank(), t.control().header());
     let life = t.control().life(rank);
     life.pid.store(card.pid, Ordering::Relaxed);
+    die_point!(85 "attach_pid");
     life.start.store(card.start, Ordering::Relaxed);
+    die_point!(86 "attach_start");
     life.state.store(ALIVE, Ordering::Release);
+    die_point!(87 "attach_state");
     if rank == 0 {
         header.magic.store(MAGIC, Ordering::Relaxed);
     }
     header.attached.fetch_add(1, Ordering::AcqRel);
+    die_point!(88 "attach_counted");
     t.after_post();
     let others = || (0..t.nranks()).filter(|&r| r != rank);
     let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
@@ -354,6 +364,7 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
 /// disagreed on.
 fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
+    die_point!(60 "leave_begun");
     mailbox::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();

@@ -237,9 +237,12 @@ impl CommCore {
         self.timing().serve_exactly();
         let carried = self.timing().put(me, peer, data.bytes() + WORD, self.group_clock)?;
         copy_across(target, data)?;
+        die_point!(120 "signal_data");
         // ORDER: publishes the data, and all that this rank did before; partner: the load in `Pending::came`.
         t.control().signal(me, peer, context, index).fetch_add(1, Ordering::Release);
+        die_point!(121 "signal_given");
         t.after_post_to(peer);
+        die_point!(122 "signal_rung");
         self.timing().stored(peer);
         Ok(carried.at_ps())
     }
@@ -264,6 +267,7 @@ impl CommCore {
             )));
         }
         self.await_pending(&pending).inspect_err(|e| self.one_sided_failure(e))?;
+        die_point!(123 "signal_came");
         self.ordering(|races, _| pending.iter().try_for_each(|p| races.hear(p.place.peer)))?;
         for Pending { place, wanted, .. } in &pending {
             *self.counters.taken(place) += wanted;

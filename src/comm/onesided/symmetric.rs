@@ -189,6 +189,7 @@ impl CommCore {
             return Ok(0);
         }
         self.same(if zeroed { Ask::Calloc } else { Ask::Malloc }, bytes as u64, align as u64)?;
+        die_point!(150 "symmetric_agreed");
         let heap = self.heap()?;
         let block = match heap.arena.alloc(bytes as u64, align as u64) {
             Ok(block) => block,
@@ -205,11 +206,14 @@ impl CommCore {
         };
         let heap = self.heap()?;
         let ready = heap.back(block.offset, bytes, zeroed);
-        self.verdict(ready, "get the pages").inspect_err(|_| {
+        die_point!(151 "symmetric_backed");
+        let made = self.verdict(ready, "get the pages").inspect_err(|_| {
             if let Ok(heap) = self.heap() {
                 let _ = heap.arena.free(block.offset);
             }
-        })
+        });
+        die_point!(152 "symmetric_made");
+        made
     }
 
     /// Give one allocation back; the address 0: nothing, and no exchange.
@@ -260,6 +264,7 @@ impl CommCore {
     /// The inner result is the same on all ranks.
     fn segment_of(&mut self, bytes: usize) -> Result<Result<()>> {
         let base = heap::mine()?.alloc_sparse(bytes, MOST_ALIGN);
+        die_point!(153 "symmetric_range");
         let made = self.range_of_all(base, bytes, |c, begin| {
             let all = c.tell_all(&[begin, bytes as u64, 0, 0])?;
             Ok(all.chunks_exact(WORDS).map(|words| words[0]).collect())
@@ -268,6 +273,7 @@ impl CommCore {
             Ok(made) => made,
             Err(refused) => return Ok(Err(refused)),
         };
+        die_point!(154 "symmetric_grown");
         let (base, heap) = (region.base(), self.heap()?);
         // Refused on all ranks alike, if at all: they have as many segments.
         let added = heap.symmetric.add(region);

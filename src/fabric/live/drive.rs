@@ -28,6 +28,7 @@ impl Participant {
     pub(super) fn rest_of(&self, presences: u32) {
         // ORDER: all posts of all ranks come before the last of these; partner: the load in `drive`.
         if self.clock_segment().header().running.fetch_sub(presences, Ordering::AcqRel) == presences {
+            die_point!(173 "clock_rested");
             self.drive();
         }
     }
@@ -36,6 +37,7 @@ impl Participant {
     pub(super) fn drive(&self) {
         let header = self.clock_segment().header();
         header.wanted.fetch_add(1, Ordering::AcqRel);
+        die_point!(174 "clock_wanted");
         // BOUND: as often as somebody wanted it in the meantime.
         self.as_runner(|| {
             if header.running.load(Ordering::Acquire) == 0 && self.check().is_ok() {
@@ -57,6 +59,7 @@ impl Participant {
             if mine.is_err() {
                 return;
             }
+            die_point!(175 "engine_begun");
             let wanted = header.wanted.load(Ordering::Acquire);
             // A panic must not leave the others without anybody who may run the engine.
             let ended = catch_unwind(AssertUnwindSafe(|| match work.take() {
@@ -69,6 +72,7 @@ impl Participant {
             }
             header.runs.fetch_add(1, Ordering::AcqRel);
             header.runner.store(0, Ordering::Release);
+            die_point!(183 "engine_released");
             // ORDER: not a load, which could come before the store above: who wanted a run before this line is seen here,
             // who wants one after it sees that nobody holds `runner`.
             if header.wanted.fetch_add(0, Ordering::AcqRel) == wanted {
@@ -83,6 +87,7 @@ impl Participant {
         if let Err(error) = ended {
             self.halt(&error);
         }
+        die_point!(182 "engine_over");
         if self.clock_segment().header().sleepers.after_post() {
             self.ring_all();
         }
@@ -104,7 +109,9 @@ impl Participant {
         if first.is_err() {
             return;
         }
+        die_point!(185 "halt_writing");
         let length = write_text(&header.sentence, &error.message);
+        die_point!(186 "halt_written");
         header.deadlock.store((error.code as u32) << 16 | length as u32, Ordering::Release);
         self.ring_all();
     }

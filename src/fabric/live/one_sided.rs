@@ -121,6 +121,7 @@ impl Participant {
                 return;
             }
             running.fetch_add(threads, Ordering::AcqRel);
+            die_point!(187 "put_woken");
             let woken = (before & !(TURN - 1)).wrapping_add(TURN);
             match line.awaiting.compare_exchange(before, woken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => break,

@@ -224,14 +224,17 @@ impl Participant {
         for (post, line) in posts.iter().zip(self.clock_segment.posts(self.place, number, posts.len())) {
             post.write(line, entry_ps);
         }
+        die_point!(170 "clock_posts");
         let ticket = &self.clock_segment.tickets(self.place)[number];
         ticket.turn.fetch_add(1, Ordering::Relaxed);
         ticket.posts.store(posts.len() as u32, Ordering::Relaxed);
         ticket.done.store(0, Ordering::Relaxed);
         ticket.exit_ps.store(entry_ps, Ordering::Relaxed);
         ticket.thread.store(line, Ordering::Relaxed);
+        die_point!(171 "clock_ticket");
         // ORDER: publishes the posts; partner: the collection in `Runner`.
         ticket.state.store(POSTED, Ordering::Release);
+        die_point!(172 "clock_posted");
         if held.is_none() {
             self.look_at_woken();
         }
@@ -272,6 +275,7 @@ impl Participant {
         }
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
+        die_point!(184 "clock_freed");
         lock(&self.local_threads).taken[waiting.ticket] = false;
         let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
         self.over(&waiting);

@@ -198,10 +198,12 @@ impl Runner {
                     member.post as usize + 1,
                 );
                 posts[member.post as usize].stage.store(1, Ordering::Relaxed);
+                die_point!(176 "engine_staged");
             }
             let logged = Logged { spec: spec.words(), members };
             if room {
                 journal.append(&logged)?;
+                die_point!(177 "engine_logged");
             }
             self.admit(&mut known, logged)?;
             note_call(journal, call);
@@ -317,10 +319,12 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
     clock_segment.posts(place, number as usize, post as usize + 1)[post as usize]
         .stage
         .store(2, Ordering::Relaxed);
+    die_point!(178 "engine_done");
     let exit_ps = ticket.exit_ps.fetch_max(exit_ps, Ordering::Relaxed).max(exit_ps);
     if ticket.done.fetch_add(1, Ordering::Relaxed) + 1 < ticket.posts.load(Ordering::Relaxed) {
         return None;
     }
+    die_point!(179 "engine_counted");
     // Its rank has gone on.
     let given_back = |state| {
         state == ABANDONED && {
@@ -336,6 +340,7 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
     header.reached_ps.fetch_max(exit_ps, Ordering::AcqRel);
     // It runs before it can know, or it might post again before it is counted.
     header.running.fetch_add(1, Ordering::AcqRel);
+    die_point!(180 "engine_running");
     // ORDER: publishes the exit; partner: the load in `Seat::leave`.
     if let Err(now) = ticket.state.compare_exchange(POSTED, SERVED, Ordering::Release, Ordering::Relaxed) {
         given_back(now);
@@ -344,6 +349,7 @@ fn done(journal: &Journal<'_>, member: &LoggedMember, exit_ps: u64) -> Option<u6
             header.wanted.fetch_add(1, Ordering::AcqRel);
         }
     }
+    die_point!(181 "engine_served");
     Some(exit_ps)
 }
 

@@ -63,6 +63,7 @@ impl<'a> Lock<'a> {
         }
         let drawn = number.wrapping_add(1);
         self.next.compare_exchange(number, drawn, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        die_point!(190 "race_drawn");
         self.owners[self.place(number)].store(u64::from(rank) + 1, Ordering::Relaxed);
         Some(number)
     }
@@ -90,6 +91,7 @@ impl<'a> Lock<'a> {
         loop {
             // ORDER: before the place, after which its owner may hand on in its turn; partner: `draw`.
             self.turn.store(number, Ordering::Release);
+            die_point!(192 "race_turn");
             let place = &self.places[self.place(number)];
             let says = place.load(Ordering::Relaxed);
             // ORDER: publishes what the holder has changed; partner: `is_held`.

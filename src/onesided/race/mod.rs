@@ -69,6 +69,7 @@ impl Drop for InLine<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.lock.give_up(number);
+            die_point!(193 "race_handed");
             self.transport.after_post();
             self.transport.after_post_to(self.transport.rank());
         }
@@ -122,6 +123,7 @@ impl Races {
             };
             t.wait_watching(deadline_ns, || in_line.comes(), || t.watch_hope(), expired)?;
         }
+        die_point!(191 "race_held");
         Ok(body(&VectorClocks::new(Shared(clocks), t.nranks())))
     }
 

@@ -273,9 +273,12 @@ impl Semaphores {
             races.release(self.set.place(rank, index))?;
         }
         self.set.added_by(&self.home, rank, index, me)?.fetch_add(inc, Ordering::Relaxed);
+        die_point!(130 "semaphore_by");
         line.last.store(u64::from(me) + 1, Ordering::Relaxed);
+        die_point!(131 "semaphore_last");
         // ORDER: publishes what this thread has put before, and the two words above; partner: `Line::take`.
         line.value.fetch_add(inc, Ordering::Release);
+        die_point!(132 "semaphore_added");
         symmetric.stored(rank);
         Ok(())
     }
@@ -342,6 +345,7 @@ impl Semaphores {
             home.waits.settle(&home.symmetric, posted, waited.is_ok());
             waited?;
         }
+        die_point!(133 "semaphore_taken");
         self.seen(index)
     }
 }

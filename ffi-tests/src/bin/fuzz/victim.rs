@@ -1,5 +1,5 @@
 //! A rank that makes calls of one kind again and again until one fails: for the tests that kill or stop one
-//! (tests/recovery/kills.rs). It says what the ranks of src/bin/victim.rs say.
+//! (tests/recovery/kills.rs). It says what the ranks of src/bin/victim say.
 //!
 //! ```text
 //!     fuzz --victim KIND --process RANK --ranks N --seed S --dir DIR     DIR/id holds the communicator's id

@@ -10,18 +10,23 @@
 //!                             (the same by puts), `children` (an all_reduce in a communicator made of all for it), `split`
 //!                             (the same in one of every second rank), `init` (the same in one of all, made by an id),
 //!                             `mailbox` (a message to the next rank, one from the rank before), `semaphore` (a signal to
-//!                             the next rank, a wait for the one before) or `mixed` (one of these after the other)
+//!                             the next rank, a wait for the one before), `mixed` (one of these after the other), or one
+//!                             of the seldom ones of `rare.rs`
 //!     loop WHAT COUNT         the same until it fails | repeat N WHAT COUNT: or has been done so often
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
 //!     destroy | abort         free the communicator | abort it
 //!     fork                    a forked child makes a call, destroys, and reports; then the parent goes on
+//!     intrude PID ...         become another user, and try to get in: see `intruder.rs`
 //!     exit | crash            end without freeing anything: by exit(0), by abort(3)
 //!
 //!     ok ACT                                  what is printed: it was done,
 //!     error CODE ENTERED RETURNED SENTENCE    it returned this; both times in nanoseconds,
 //!     wrong SENTENCE                          or it returned success with wrong bytes
 //! ```
+
+mod intruder;
+mod rare;
 
 use nix::time::{ClockId, clock_gettime};
 use penny::internals::comm::{
@@ -54,6 +59,10 @@ fn main() {
         match rank.act(act) {
             Ok(()) => say(&format!("ok {act}")),
             Err(e) => rank.complain(&e),
+        }
+        // Nothing can be called on a communicator that was not joined.
+        if act.starts_with("join") && rank.comm.is_none() {
+            return;
         }
     }
 }
@@ -130,6 +139,7 @@ impl Part {
             "destroy" => comm::destroy(self.comm.take().expect("joined"))?,
             "abort" => comm::abort(self.comm.take().expect("joined"))?,
             "fork" => self.fork(),
+            "intrude" => self.intrude(&words[1..]),
             "exit" => std::process::exit(0),
             "crash" => std::process::abort(),
             other => panic!("no such act: {other}"),
@@ -156,7 +166,10 @@ impl Part {
             (None, "signals") => self.signals(count),
             (None, "mailbox") => self.mailbox(),
             (None, "semaphore") => self.semaphore(),
-            (None, _) => self.transfer(count),
+            (None, _) => match self.rare(what, count) {
+                Some(ended) => ended,
+                None => self.transfer(count),
+            },
         }
     }
 
