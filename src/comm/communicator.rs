@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{self, PeerProgress, PreparedCall, direct};
 use crate::kernels::Fold;
 use crate::memory::control::{DEPTH, Membership, PAYLOAD};
-use crate::memory::view::Payload;
+use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
@@ -167,6 +167,20 @@ impl CommCore {
             false => self.carry_out(call, &checked, chosen),
         };
         if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
+    }
+
+    /// Meet all ranks: the collective as a program calls it.
+    pub(super) fn barrier(&mut self) -> Result<()> {
+        self.collective(&Call {
+            collective: Collective::Barrier,
+            send: Address::NULL,
+            recv: Address::NULL,
+            count: 0,
+            dtype: DataType::Uint8,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        })
     }
 
     /// Run a collective whose arguments are right by a method.

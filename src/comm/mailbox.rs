@@ -4,6 +4,7 @@
 //! one exchange is the agreement, the address book and the verdict. A mailbox's memory is used again only when no rank can write
 //! to it any more: after all have closed theirs, or after all have left.
 
+use super::agree::{Answers, Proposal, Subject};
 use super::communicator::CommCore;
 use super::onesided::deferred_free::DeferredFree;
 use super::registry::{self, CommHandle};
@@ -43,10 +44,56 @@ static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 /// Names one rank's mailboxes in this process.
 pub type MailboxHandle = handle::Handle<MailboxKind>;
 
-/// What ranks tell each other first: that they make a mailbox, or end one.
-const MAKE: u64 = 0x6d62_6f78_0001;
-const END: u64 = 0x6d62_6f78_0002;
-const WORDS: usize = 6;
+/// What a rank proposes.
+enum MailboxCall {
+    /// To make mailboxes; its own is at an offset in its heap.
+    Create(MailboxShape, u64),
+    /// To end those that a call made.
+    Destroy(u64),
+}
+
+impl Proposal for MailboxCall {
+    const SUBJECT: Subject = Subject::Mailboxes;
+    const EQUAL: usize = 2;
+    type Words = [u64; 5];
+
+    /// The call; slotBytes or the number of the call that made it; and this rank's offset, threads and slots.
+    fn words(&self) -> [u64; 5] {
+        match self {
+            MailboxCall::Create(shape, offset) => {
+                [1, shape.slot_bytes as u64, *offset, shape.threads as u64, shape.slots as u64]
+            }
+            MailboxCall::Destroy(number) => [2, *number, 0, 0, 0],
+        }
+    }
+
+    fn reads(words: &[u64]) -> String {
+        match words {
+            [1, ..] => "pennyMailboxCreate".into(),
+            [2, number, ..] => format!("pennyMailboxDestroy of the mailbox of call #{number}"),
+            _ => "something that is no call on mailboxes".into(),
+        }
+    }
+
+    fn disagreement(&self, all: &Answers, [first, other]: [Rank; 2]) -> String {
+        let calls = [first, other].map(|rank| all.reads::<Self>(rank));
+        match calls[0] == calls[1] {
+            true => format!(
+                "ranks disagree: slotBytes is {} on rank {first} and {} on rank {other}; a message must fit into any mailbox",
+                all.of(first)[1],
+                all.of(other)[1]
+            ),
+            false => format!(
+                "ranks disagree on mailboxes: rank {first} calls {}, rank {other} {}; all ranks must make the same calls",
+                calls[0], calls[1]
+            ),
+        }
+    }
+
+    fn inability(&self, rank: Rank) -> String {
+        format!("rank {rank} could not make its mailbox, so no rank did; its own error says why")
+    }
+}
 
 impl OpenMailbox {
     fn deferred(&self) -> Option<DeferredFree> {
@@ -60,49 +107,45 @@ impl CommCore {
         self.broken()?;
         let &MailboxConfig { threads, slots, slot_bytes } = config;
         let shape = MailboxShape { threads, slots, slot_bytes, ranks: self.nranks() };
-        let made = self.mailbox_prepare(&shape);
-        let (state, offset) = match &made {
-            Ok((_, offset)) => (0, *offset),
-            Err(e) => (e.code as u64, 0),
+        let (deferred, offset) = match self.mailbox_prepare(&shape) {
+            Ok((deferred, offset)) => (Ok(deferred), offset),
+            Err(e) => (Err(e), 0),
         };
-        let told = self.tell_all(&[MAKE, state, offset, threads as u64, slots as u64, slot_bytes as u64]);
-        let told = match told {
-            Ok(told) => told,
+        let part = deferred.as_ref().map(drop).map_err(Error::clone);
+        let agreed = match self.propose(&MailboxCall::Create(shape, offset), part) {
+            Ok(agreed) => agreed,
             Err(e) => {
                 // Some rank may have heard of this one's.
-                made.into_iter().for_each(|(deferred, _)| deferred.keep());
+                deferred.into_iter().for_each(DeferredFree::keep);
                 return Err(e);
             }
         };
-        let (deferred, _) = made?;
-        match self.mailbox_agreed(&told) {
-            Ok(told) => {
-                let boxes = Mailboxes::new(self.timing().clone(), &told);
-                let open_mailbox = boxes.map(|boxes| OpenMailbox {
-                    boxes,
-                    comm: self.handle(),
-                    number: self.seq,
-                    deferred: Mutex::new(None),
-                });
-                let open_mailbox = match open_mailbox {
-                    Ok(open_mailbox) => Arc::new(open_mailbox),
-                    Err(e) => {
-                        deferred.keep();
-                        return Err(e);
-                    }
-                };
-                *open_mailbox.deferred.lock().unwrap_or_else(|e| e.into_inner()) = Some(deferred);
-                TABLE.insert(open_mailbox.clone()).ok_or_else(|| {
-                    open_mailbox.deferred().into_iter().for_each(DeferredFree::keep);
-                    Error::system("this process has as many mailboxes as it can have; destroy some")
-                })
-            }
+        let deferred = deferred?;
+        let ((), all) = match agreed {
+            Ok(agreed) => agreed,
             Err(e) => {
                 // All ranks know that there is none.
                 deferred.free()?;
-                Err(e)
+                return Err(e);
             }
-        }
+        };
+        let boxes = match Mailboxes::new(self.timing().clone(), &self.mailbox_shapes(&all)) {
+            Ok(boxes) => boxes,
+            Err(e) => {
+                deferred.keep();
+                return Err(e);
+            }
+        };
+        let open_mailbox = Arc::new(OpenMailbox {
+            boxes,
+            comm: self.handle(),
+            number: self.seq,
+            deferred: Mutex::new(Some(deferred)),
+        });
+        TABLE.insert(open_mailbox.clone()).ok_or_else(|| {
+            open_mailbox.deferred().into_iter().for_each(DeferredFree::keep);
+            Error::system("this process has as many mailboxes as it can have; destroy some")
+        })
     }
 
     /// A machine whose places are mailboxes has so many threads in each and no more.
@@ -134,51 +177,22 @@ impl CommCore {
         }
     }
 
-    /// Where all mailboxes are, if every rank has made one and a message fits anywhere.
-    fn mailbox_agreed(&self, told: &[u64]) -> Result<Vec<(u64, MailboxShape)>> {
-        let each = || (0..).zip(told.chunks_exact(WORDS));
-        if let Some((rank, _)) = each().find(|(_, words)| words[0] != MAKE) {
-            let me = self.rank();
-            return Err(Error::usage(format!(
-                "ranks disagree: rank {me} makes a mailbox, rank {rank} does something else; all ranks must make the same calls"
-            )));
-        }
-        if let Some((rank, words)) = each().find(|(_, words)| words[1] != 0) {
-            let text =
-                format!("rank {rank} could not make its mailbox, so no rank did; its own error says why");
-            let argument = words[1] == Code::InvalidArgument as u64;
-            return Err(if argument { Error::usage(text) } else { Error::system(text) });
-        }
-        if let Some((rank, words)) = each().find(|(_, words)| words[5] != told[5]) {
-            return Err(Error::usage(format!(
-                "ranks disagree: slotBytes is {} on rank 0 and {} on rank {rank}; a message must fit into any mailbox",
-                told[5], words[5]
-            )));
-        }
+    /// Returns where all mailboxes are, and their shapes.
+    fn mailbox_shapes(&self, all: &Answers) -> Vec<(u64, MailboxShape)> {
         let word = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
-        let shape = |w: &[u64]| MailboxShape {
-            threads: word(w[3]),
-            slots: word(w[4]),
-            slot_bytes: word(w[5]),
+        let shape = |words: &[u64]| MailboxShape {
+            threads: word(words[3]),
+            slots: word(words[4]),
+            slot_bytes: word(words[1]),
             ranks: self.nranks(),
         };
-        Ok(each().map(|(_, words): (Rank, _)| (words[2], shape(words))).collect())
+        all.ranks().map(|(_, words)| (words[2], shape(words))).collect()
     }
 
     fn mailbox_destroy(&mut self, handle: MailboxHandle, open_mailbox: &OpenMailbox) -> Result<()> {
         self.usable()?;
         open_mailbox.boxes.close();
-        let told = self.tell_all(&[END, open_mailbox.number, 0, 0, 0, 0]).and_then(|told| {
-            let others = (0..).zip(told.chunks_exact(WORDS));
-            match others.into_iter().find(|(_, words)| words[..2] != [END, open_mailbox.number]) {
-                None => Ok(()),
-                Some((rank, _)) => Err(Error::usage(format!(
-                    "ranks disagree: rank {} destroys the mailbox of call #{}, rank {rank} does something else",
-                    self.rank(),
-                    open_mailbox.number
-                ))),
-            }
-        });
+        let told = self.agree(&MailboxCall::Destroy(open_mailbox.number), Ok(())).map(drop);
         match told {
             Err(e) if e.code == Code::InvalidUsage => {
                 open_mailbox.boxes.reopen();

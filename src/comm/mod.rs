@@ -2,12 +2,13 @@
 //!
 //! This is Penny's Rust interface; `ffi` is a thin C coat over it.
 
+mod agree;
 mod calls;
 mod communicator;
 mod config;
-mod exchange;
 mod group;
 mod join;
+mod late_mismatch;
 mod mailbox;
 mod onesided;
 mod registry;

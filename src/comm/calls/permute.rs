@@ -11,6 +11,7 @@
 
 use super::collective::MOST_BYTES;
 use super::point_to_point::{self, Transfer};
+use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -103,14 +104,13 @@ impl<'a> Permute<'a> {
         sends.map(|(from, &to)| (from, to as Rank))
     }
 
-    /// What all ranks must pass alike, and where this rank's block goes.
-    fn words(&self, rank: Rank) -> [u64; WORDS] {
-        // FNV-1a; tables that differ by accident have the same digest once in 2^64.
+    /// A number over the table: differing tables have the same by accident once in 2^64.
+    fn digest(&self) -> u64 {
+        // FNV-1a.
         let step = |hash: u64, &to: &i32| {
             to.to_le_bytes().iter().fold(hash, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
         };
-        let digest = self.perm.iter().fold(0xcbf2_9ce4_8422_2325, step);
-        [self.count as u64, self.dtype as u64, digest, self.perm[rank as usize] as u32 as u64]
+        self.perm.iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
     /// The two ends as transfers.
@@ -128,8 +128,52 @@ impl<'a> Permute<'a> {
     }
 }
 
-/// Words that a rank tells: count, type, digest of the table, its own entry.
-const WORDS: usize = 4;
+/// A permutation as its ranks agree on it.
+struct Table<'a> {
+    permute: &'a Permute<'a>,
+    rank: Rank,
+}
+
+impl Proposal for Table<'_> {
+    const SUBJECT: Subject = Subject::Permutation;
+    const EQUAL: usize = 3;
+    type Words = [u64; 4];
+
+    /// Count, type, digest of the table; and this rank's own entry.
+    fn words(&self) -> [u64; 4] {
+        let Permute { count, dtype, perm, .. } = self.permute;
+        [*count as u64, *dtype as u64, self.permute.digest(), perm[self.rank as usize] as u32 as u64]
+    }
+
+    fn reads(words: &[u64]) -> String {
+        let name = DataType::from_c(words[1] as i32).map_or("unknown", DataType::name);
+        format!("(count {}, type {name})", words[0])
+    }
+
+    /// Names this rank and the first that differs from it.
+    fn disagreement(&self, all: &Answers, [_, other]: [Rank; 2]) -> String {
+        let me = self.rank;
+        let mine = &all.of(me)[..3];
+        let rank = all.ranks().find(|(_, theirs)| theirs[..3] != *mine).map_or(other, |(rank, _)| rank);
+        let what = match mine[..2] == all.of(rank)[..2] {
+            false => {
+                let [own, theirs] = [me, rank].map(|rank| all.reads::<Self>(rank));
+                format!("rank {me} passed {own}, rank {rank} {theirs}")
+            }
+            true => {
+                // An entry that the owner has otherwise than we do; if there is none, they differ about third ranks.
+                let perm = &self.permute.perm;
+                let odd = all.ranks().find(|(r, theirs)| theirs[3] != perm[*r as usize] as u32 as u64);
+                let odd = odd.map_or(String::new(), |(r, theirs)| {
+                    let (ours, own) = (perm[r as usize], theirs[3] as u32 as i32);
+                    format!(": perm[{r}] is {ours} here and {own} on rank {r}")
+                });
+                format!("perm of rank {me} and of rank {rank} are not the same{odd}")
+            }
+        };
+        format!("ranks disagree in a permutation: {what}; all must pass the same count, type and perm")
+    }
+}
 
 impl CommCore {
     /// Run a permutation from check to return.
@@ -141,40 +185,10 @@ impl CommCore {
     fn exchange_blocks(&mut self, permute: &Permute<'_>) -> Result<()> {
         self.usable()?;
         let Some(checked) = permute.checked(self.rank(), self.nranks())? else { return Ok(()) };
-        let mine = permute.words(self.rank());
-        let all = self.tell_all(&mine)?;
-        self.agree(permute, &mine, &all)?;
+        self.agree(&Table { permute, rank: self.rank() }, Ok(()))?;
         if checked.from.is_none() {
             kernels::zero(checked.output);
         }
         point_to_point::run(self, &permute.transfers(&checked), true)
-    }
-
-    /// Do all ranks mean the same permutation?
-    fn agree(&self, permute: &Permute<'_>, mine: &[u64; WORDS], all: &[u64]) -> Result<()> {
-        let theirs = || (0..self.nranks()).zip(all.chunks_exact(WORDS));
-        let Some((rank, other)) = theirs().find(|(_, theirs)| theirs[..3] != mine[..3]) else {
-            return Ok(());
-        };
-        let me = self.rank();
-        let text = |words: &[u64]| {
-            let name = DataType::from_c(words[1] as i32).map_or("unknown", DataType::name);
-            format!("count {}, type {name}", words[0])
-        };
-        let what = match mine[..2] == other[..2] {
-            false => format!("rank {me} passed ({}), rank {rank} ({})", text(mine), text(other)),
-            true => {
-                // An entry that the owner has otherwise than we do; if there is none, they differ about third ranks.
-                let odd = theirs().find(|(r, theirs)| theirs[3] != permute.perm[*r as usize] as u32 as u64);
-                let odd = odd.map_or(String::new(), |(r, theirs)| {
-                    let (ours, own) = (permute.perm[r as usize], theirs[3] as u32 as i32);
-                    format!(": perm[{r}] is {ours} here and {own} on rank {r}")
-                });
-                format!("perm of rank {me} and of rank {rank} are not the same{odd}")
-            }
-        };
-        Err(Error::usage(format!(
-            "ranks disagree in a permutation: {what}; all must pass the same count, type and perm"
-        )))
     }
 }

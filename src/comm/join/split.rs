@@ -14,6 +14,7 @@
 
 use super::Entrance;
 use crate::bootstrap::{self, MeetingPlace, UniqueId};
+use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::Config;
 use crate::comm::join;
@@ -88,45 +89,43 @@ impl SplitArgs {
     pub(in crate::comm) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
         SplitArgs { colour, key, group: None, config }
     }
-
-    /// As the ranks tell each other.
-    fn encode(&self, able: bool) -> [u64; WORDS] {
-        let word = |number: i32| number as u32 as u64;
-        let (kind, size) = self.group.map_or((0, 0), |(kind, size)| (1 + kind as u64, size as u64));
-        [
-            kind | u64::from(self.colour.is_some()) << 8 | u64::from(able) << 9,
-            size,
-            word(self.colour.unwrap_or(0)),
-            word(self.key),
-        ]
-    }
 }
 
-/// Words that a rank tells of its wish.
-const WORDS: usize = 4;
+/// In place of a colour: the rank joins no child.
+const COLOURLESS: u64 = u64::MAX;
 
-/// What another rank wishes.
-struct Theirs<'a>(&'a [u64]);
+impl Proposal for SplitArgs {
+    const SUBJECT: Subject = Subject::Communicators;
+    const EQUAL: usize = 2;
+    type Words = [u64; 4];
 
-impl Theirs<'_> {
-    /// What was called, with which arguments.
-    fn call(&self) -> String {
-        let size = self.0[1];
-        match self.0[0] & 0xff {
+    /// Kind and size; and this rank's colour and key.
+    fn words(&self) -> [u64; 4] {
+        let (kind, size) = self.group.map_or((0, 0), |(kind, size)| (1 + kind as u64, size as u64));
+        [kind, size, self.colour.map_or(COLOURLESS, |colour| colour as u32 as u64), self.key as u32 as u64]
+    }
+
+    fn reads(words: &[u64]) -> String {
+        let size = words[1];
+        match words[0] {
             0 => "a split".into(),
             1 => "the group of all".into(),
             2 => format!("consecutive groups of {size}"),
             _ => format!("orthogonal groups of {size}"),
         }
     }
-    fn colour(&self) -> Option<i32> {
-        (self.0[0] >> 8 & 1 == 1).then_some(self.0[2] as u32 as i32)
+
+    fn disagreement(&self, all: &Answers, [first, other]: [Rank; 2]) -> String {
+        format!(
+            "ranks disagree on the communicators to make: rank {first} asks for {}, rank {other} for {}; all ranks of comm must \
+             pass the same",
+            all.reads::<Self>(first),
+            all.reads::<Self>(other)
+        )
     }
-    fn key(&self) -> i32 {
-        self.0[3] as u32 as i32
-    }
-    fn able(&self) -> bool {
-        self.0[0] >> 9 & 1 == 1
+
+    fn inability(&self, rank: Rank) -> String {
+        format!("rank {rank} has no room for another communicator, so none was made; its own error says why")
     }
 }
 
@@ -161,7 +160,7 @@ pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Opti
         Ok(pending) => pending.join().map(|()| pending.handle()),
         Err(e) => {
             // The others count on this rank, and learn why there will be no child.
-            let _ = registry::enter(parent, |c| c.members(&args, false));
+            let _ = registry::enter(parent, |c| c.members(&args, Err(e.clone())));
             Err(e)
         }
     }
@@ -170,7 +169,7 @@ pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Opti
 impl CommCore {
     fn child(&mut self, handle: Option<CommHandle>, args: &SplitArgs) -> Result<()> {
         self.usable()?;
-        let members = self.members(args, true)?;
+        let members = self.members(args, Ok(()))?;
         let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
         if rank.is_none() && args.colour.is_some() {
             return Err(Error::remote(
@@ -215,27 +214,15 @@ impl CommCore {
         joined.map_err(|e| watch().err().unwrap_or(e)).inspect_err(|e| self.break_with(e))
     }
 
-    /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
-    fn members(&mut self, args: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
-        let all = self.tell_all(&args.encode(able))?;
-        let theirs = || (0..).zip(all.chunks_exact(WORDS).map(Theirs));
-        let first = Theirs(&all[..WORDS]).call();
-        if let Some((rank, other)) = theirs().find(|(_, other)| other.call() != first) {
-            return Err(Error::usage(format!(
-                "ranks disagree on the communicators to make: rank 0 asks for {first}, rank {rank} for {}; all ranks of \
-                 comm must pass the same",
-                other.call()
-            )));
-        }
-        if let Some((rank, _)) = theirs().find(|(_, other)| !other.able()) {
-            return Err(Error::system(format!(
-                "rank {rank} has no room for another communicator, so none was made; its own error says why"
-            )));
-        }
+    /// Agrees with all on a split, and returns the members of this rank's child: ranks of the parent, in the child's order;
+    /// none without a colour.
+    fn members(&mut self, args: &SplitArgs, part: Result<()>) -> Result<Vec<Rank>> {
+        let ((), all) = self.agree(args, part)?;
         let Some(colour) = args.colour else { return Ok(Vec::new()) };
-        let mut members: Vec<(i32, Rank)> = theirs()
-            .filter(|(_, other)| other.colour() == Some(colour))
-            .map(|(rank, other)| (other.key(), rank))
+        let mut members: Vec<(i32, Rank)> = all
+            .ranks()
+            .filter(|(_, words)| words[2] == colour as u32 as u64)
+            .map(|(rank, words)| (words[3] as u32 as i32, rank))
             .collect();
         members.sort_unstable();
         Ok(members.into_iter().map(|(_, rank)| rank).collect())
@@ -285,7 +272,7 @@ mod tests {
             }
             let gone = ranks[2];
             registry::enter(gone, |c| {
-                let members = c.members(&args(gone), true)?;
+                let members = c.members(&args(gone), Ok(()))?;
                 assert_eq!(members, [0, 1, 2]);
                 c.meeting_of(&members).map(|id| assert!(id.is_some()))
             })
@@ -310,7 +297,8 @@ mod tests {
                 assert_eq!(e.code, Code::SystemError);
                 assert!(e.message.contains("rank 1 has no room"), "{e}");
             });
-            let told = registry::enter(ranks[1], |c| c.members(&args(ranks[1]), false));
+            let told =
+                registry::enter(ranks[1], |c| c.members(&args(ranks[1]), Err(Error::system("no room"))));
             assert_eq!(told.unwrap_err().code, Code::SystemError);
         });
         std::thread::scope(|scope| {

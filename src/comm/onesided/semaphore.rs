@@ -5,8 +5,9 @@
 //!     rank 1   zeroed lines of its heap -> tell all "DMA, 3 of them, `recv`, at offset 512"   -> the same? -> region, handle
 //! ```
 
-use super::deferred_free::DeferredFree;
+use super::deferred_free::{DeferredFree, no_memory};
 use super::symmetric;
+use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::env;
@@ -19,11 +20,12 @@ use crate::onesided::semaphore::{self, BARRIERS, Making, SemaphoreMemory, Semaph
 use crate::onesided::{Mesh, Races, Region, SymmetricMemory};
 use crate::sync::prim::Ordering;
 use crate::sys::fork;
+use crate::types::Rank;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// Bytes of a name: it must fit what the ranks tell each other.
-const NAME: usize = 8 * (WORDS - 4);
+const NAME: usize = 8 * NAME_WORDS;
 
 thread_local! {
     static LAST: Remembered<SemaphoreKind, Held> = const { RefCell::new(None) };
@@ -50,60 +52,75 @@ pub(in crate::comm) struct SemaphoreHome {
     barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
-/// What the ranks tell each other: what it is about, an offset, three numbers; or a name in the place of the last ones.
-const WORDS: usize = 8;
+/// What a rank proposes: a call, two numbers, a name; and where this rank's memory for it begins, of so many bytes.
+struct SemaphoreCall<'a> {
+    ask: Ask,
+    numbers: [u64; 2],
+    name: &'a str,
+    begin: u64,
+    bytes: usize,
+}
 
 #[derive(Clone, Copy)]
 enum Ask {
-    Home = 0x5e00,
+    Home = 1,
     Create,
     Destroy,
     Mesh,
 }
 
-fn text(words: &[u64]) -> String {
-    let name = || {
-        let bytes: Vec<u8> = words[4..].iter().flat_map(|word| word.to_le_bytes()).collect();
-        String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
-    };
-    match words[0] {
-        w if w == Ask::Home as u64 => match words[2] {
-            0 => "pennyShmemInit without PENNY_CHECK".into(),
-            1 => "pennyShmemInit with PENNY_CHECK=race".into(),
-            _ => "pennyShmemInit with a PENNY_CHECK that there is not".into(),
-        },
-        w if w == Ask::Create as u64 => {
-            let kind = if words[2] == SemaphoreUnit::Dma as u64 { "DMA" } else { "regular" };
-            format!("pennySemaphoreCreate of {} {kind} semaphores `{}`", words[3], name())
-        }
-        w if w == Ask::Destroy as u64 => format!("pennySemaphoreDestroy of `{}`", name()),
-        w if w == Ask::Mesh as u64 && words[2] == u64::MAX => "pennyMesh with sides that are none".into(),
-        w if w == Ask::Mesh as u64 => format!("pennyMesh with {}", Mesh::of_word(words[2])),
-        _ => "something that is no call on semaphores".into(),
+/// Words of a name.
+const NAME_WORDS: usize = 4;
+
+impl SemaphoreCall<'_> {
+    fn new(ask: Ask, numbers: [u64; 2], name: &str) -> SemaphoreCall<'_> {
+        SemaphoreCall { ask, numbers, name, begin: 0, bytes: 0 }
     }
 }
 
-impl CommCore {
-    /// Tell all what is asked for, which must be the same but for the second word; every rank's second word.
-    fn ask(&mut self, ask: Ask, own: u64, numbers: [u64; 2], name: &str) -> Result<Vec<u64>> {
-        let mut words = [ask as u64, own, numbers[0], numbers[1], 0, 0, 0, 0];
-        for (word, bytes) in words[4..].iter_mut().zip(name.as_bytes().chunks(8)) {
+impl Proposal for SemaphoreCall<'_> {
+    const SUBJECT: Subject = Subject::Semaphores;
+    const EQUAL: usize = 3 + NAME_WORDS;
+    type Words = [u64; 4 + NAME_WORDS];
+
+    fn words(&self) -> Self::Words {
+        let mut words = [0; 4 + NAME_WORDS];
+        words[..3].copy_from_slice(&[self.ask as u64, self.numbers[0], self.numbers[1]]);
+        for (word, bytes) in words[3..Self::EQUAL].iter_mut().zip(self.name.as_bytes().chunks(8)) {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_le_bytes(padded);
         }
-        let all = self.tell_all(&words)?;
-        let agreed = |theirs: &[u64]| theirs[0] == all[0] && theirs[2..] == all[2..WORDS];
-        if let Some((rank, theirs)) = (0..).zip(all.chunks_exact(WORDS)).find(|(_, theirs)| !agreed(theirs)) {
-            return Err(Error::usage(format!(
-                "ranks disagree on semaphores: rank 0 calls {}, rank {rank} {}; all ranks must make the same calls",
-                text(&all[..WORDS]),
-                text(theirs)
-            )));
-        }
-        Ok(all.chunks_exact(WORDS).map(|theirs| theirs[1]).collect())
+        words[Self::EQUAL] = self.begin;
+        words
     }
 
+    fn reads(words: &[u64]) -> String {
+        let name = || {
+            let bytes: Vec<u8> = words[3..Self::EQUAL].iter().flat_map(|word| word.to_le_bytes()).collect();
+            String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+        };
+        match words[..2] {
+            [1, 0] => "pennyShmemInit without PENNY_CHECK".into(),
+            [1, 1] => "pennyShmemInit with PENNY_CHECK=race".into(),
+            [1, _] => "pennyShmemInit with a PENNY_CHECK that there is not".into(),
+            [2, unit] => {
+                let kind = if unit == SemaphoreUnit::Dma as u64 { "DMA" } else { "regular" };
+                format!("pennySemaphoreCreate of {} {kind} semaphores `{}`", words[2], name())
+            }
+            [3, _] => format!("pennySemaphoreDestroy of `{}`", name()),
+            [4, u64::MAX] => "pennyMesh with sides that are none".into(),
+            [4, sides] => format!("pennyMesh with {}", Mesh::of_word(sides)),
+            _ => "something that is no call on semaphores".into(),
+        }
+    }
+
+    fn inability(&self, rank: Rank) -> String {
+        no_memory(rank, self.bytes)
+    }
+}
+
+impl CommCore {
     /// So many zeroed bytes on every rank, in agreement on what they are for.
     fn lines(
         &mut self,
@@ -119,7 +136,8 @@ impl CommCore {
             kernels::zero(view);
         }
         // Nobody uses it before all have come here, and so have zeroed it.
-        self.range_of_all(base, bytes, |c, begin| c.ask(ask, begin, numbers, name))?
+        let word = SemaphoreCall::EQUAL;
+        self.range_of_all(base, bytes, word, |begin| SemaphoreCall { ask, numbers, name, begin, bytes })?
     }
 
     /// With the symmetric heap come its barrier semaphores.
@@ -186,7 +204,7 @@ impl CommCore {
                 "sem is a barrier semaphore, which is there for as long as the symmetric heap; leave it alone",
             ));
         }
-        self.ask(Ask::Destroy, 0, [id, 0], held.semaphores.name())?;
+        self.agree(&SemaphoreCall::new(Ask::Destroy, [id, 0], held.semaphores.name()), Ok(()))?;
         // All have come: nobody signals any more.
         TABLE.remove(handle);
         let left = held.semaphores.retire();
@@ -202,7 +220,7 @@ impl CommCore {
         let mesh = Mesh::new(dims, self.nranks());
         // A rank whose sides are wrong says so: the others count on it.
         let word = mesh.as_ref().map_or(u64::MAX, |mesh| mesh.word());
-        let told = self.ask(Ask::Mesh, 0, [word, 0], "");
+        let told = self.agree(&SemaphoreCall::new(Ask::Mesh, [word, 0], ""), Ok(()));
         let mesh = mesh?;
         told?;
         home.declare(mesh);

@@ -12,7 +12,8 @@
 //! The memory is taken from the rank's shareable heap, which all peers have mapped whole. So growing by a further segment
 //! takes one exchange of numbers, and collectives on symmetric memory copy nothing.
 
-use super::deferred_free::DeferredFree;
+use super::deferred_free::{DeferredFree, no_memory};
+use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::env;
 use crate::error::{Error, Result};
@@ -21,6 +22,7 @@ use crate::memory::arena::{Arena, ArenaStats, Exhausted};
 use crate::memory::heap;
 use crate::memory::view::{Address, Payload};
 use crate::onesided::SymmetricMemory;
+use crate::types::Rank;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,7 +54,13 @@ struct Segment {
     reserved: usize,
 }
 
-/// What the ranks tell each other, as the first of [`WORDS`] words.
+/// What a rank proposes: a call and its arguments. Where a new segment begins in the rank's heap need not be equal.
+struct HeapCall {
+    ask: Ask,
+    args: [u64; 2],
+    begin: u64,
+}
+
 #[derive(Clone, Copy)]
 enum Ask {
     Init = 1,
@@ -60,24 +68,41 @@ enum Ask {
     Calloc,
     Free,
     Finalize,
+    Segment,
+    Pages,
 }
 
-const WORDS: usize = 4;
 /// In place of an offset: the pointer is not the start of an allocation.
 const NOT_ALLOCATED: u64 = u64::MAX;
 
-impl Ask {
-    fn text(words: &[u64]) -> String {
+impl Proposal for HeapCall {
+    const SUBJECT: Subject = Subject::SymmetricHeap;
+    const EQUAL: usize = 3;
+    type Words = [u64; 4];
+
+    fn words(&self) -> [u64; 4] {
+        [self.ask as u64, self.args[0], self.args[1], self.begin]
+    }
+
+    fn reads(words: &[u64]) -> String {
         match words[0] {
             1 => format!("pennyShmemInit with segments of {} bytes", words[1]),
             2 => format!("an allocation of {} bytes aligned to {}", words[1], words[2]),
             3 => format!("an allocation of {} zeroed bytes", words[1]),
-            4 if words[1] == NOT_ALLOCATED => {
-                "pennyShmemFree of a pointer that is no live allocation".to_string()
-            }
+            4 if words[1] == NOT_ALLOCATED => "pennyShmemFree of a pointer that is no live allocation".into(),
             4 => format!("pennyShmemFree of what lies at offset {}", words[1]),
-            5 => "pennyShmemFinalize".to_string(),
-            _ => "something that is no call on the symmetric heap".to_string(),
+            5 => "pennyShmemFinalize".into(),
+            _ => "something that is no call on the symmetric heap".into(),
+        }
+    }
+
+    fn inability(&self, rank: Rank) -> String {
+        match self.ask {
+            Ask::Segment => no_memory(rank, self.args[0] as usize),
+            Ask::Pages => {
+                format!("rank {rank} could not get the pages, so no rank did; its own error says why")
+            }
+            _ => format!("rank {rank} could not do its part, so no rank did; its own error says why"),
         }
     }
 }
@@ -92,29 +117,8 @@ impl Drop for Symmetric {
 
 impl CommCore {
     /// All ranks must ask for the same.
-    fn same(&mut self, ask: Ask, a: u64, b: u64) -> Result<()> {
-        let all = self.tell_all(&[ask as u64, a, b, 0])?;
-        let first = &all[..WORDS];
-        let other = (0..).zip(all.chunks_exact(WORDS)).find(|(_, words)| *words != first);
-        let Some((rank, words)) = other else { return Ok(()) };
-        Err(Error::usage(format!(
-            "ranks disagree on the symmetric heap: rank 0 calls {}, rank {rank} {}; all ranks must make the same calls",
-            Ask::text(first),
-            Ask::text(words)
-        )))
-    }
-
-    /// All ranks tell how their part went; an error if one of them failed: its own where that was this one.
-    fn verdict<T>(&mut self, mine: Result<T>, what: &str) -> Result<T> {
-        let all = self.tell_all(&[mine.is_err() as u64, 0, 0, 0])?;
-        let mine = mine?;
-        let failed = (0..).zip(all.chunks_exact(WORDS)).find(|(_, words)| words[0] != 0);
-        match failed {
-            None => Ok(mine),
-            Some((rank, _)) => Err(Error::system(format!(
-                "rank {rank} could not {what}, so no rank did; its own error says why"
-            ))),
-        }
+    fn same<T>(&mut self, ask: Ask, args: [u64; 2], part: Result<T>) -> Result<T> {
+        self.agree(&HeapCall { ask, args, begin: 0 }, part).map(|(part, _)| part)
     }
 
     fn heap(&mut self) -> Result<&mut Symmetric> {
@@ -126,8 +130,8 @@ impl CommCore {
         self.usable()?;
         self.broken()?;
         let first = first_bytes();
-        self.same(Ask::Init, first.as_ref().map_or(u64::MAX, |&bytes| bytes as u64), 0)?;
-        let first = first?;
+        let bytes = first.as_ref().map_or(0, |&bytes| bytes as u64);
+        let first = self.same(Ask::Init, [bytes, 0], first)?;
         if self.symmetric.is_some() {
             return Err(Error::usage(
                 "the communicator has a symmetric heap already; one pennyShmemInit is enough",
@@ -153,7 +157,7 @@ impl CommCore {
     pub(in crate::comm) fn symmetric_finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.heap()?;
-        self.same(Ask::Finalize, 0, 0)?;
+        self.same(Ask::Finalize, [0; 2], Ok(()))?;
         let mut symmetric = self.symmetric.take().ok_or_else(absent)?;
         self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take();
         symmetric.symmetric.close();
@@ -161,7 +165,7 @@ impl CommCore {
         let mut deferred = self.semaphores_close();
         deferred.extend(symmetric.segments.iter_mut().filter_map(|s| s.deferred.take()));
         // Nobody writes to it any more once all have come here.
-        match self.same(Ask::Finalize, 1, 0) {
+        match self.same(Ask::Finalize, [1, 0], Ok(())) {
             Ok(()) => deferred.into_iter().try_for_each(DeferredFree::free).and(left),
             Err(e) => {
                 deferred.into_iter().for_each(DeferredFree::keep);
@@ -188,7 +192,8 @@ impl CommCore {
         if bytes == 0 {
             return Ok(0);
         }
-        self.same(if zeroed { Ask::Calloc } else { Ask::Malloc }, bytes as u64, align as u64)?;
+        let ask = if zeroed { Ask::Calloc } else { Ask::Malloc };
+        self.same(ask, [bytes as u64, align as u64], Ok(()))?;
         die_point!(150 "symmetric_agreed");
         let heap = self.heap()?;
         let block = match heap.arena.alloc(bytes as u64, align as u64) {
@@ -207,7 +212,7 @@ impl CommCore {
         let heap = self.heap()?;
         let ready = heap.back(block.offset, bytes, zeroed);
         die_point!(151 "symmetric_backed");
-        let made = self.verdict(ready, "get the pages").inspect_err(|_| {
+        self.same(Ask::Pages, [0; 2], ready).inspect_err(|_| {
             if let Ok(heap) = self.heap() {
                 let _ = heap.arena.free(block.offset);
             }
@@ -227,7 +232,7 @@ impl CommCore {
         let offset = heap.offset_of(addr);
         let refusal = offset.as_ref().err().cloned();
         // The others count on this rank, and learn why nothing was freed.
-        let told = self.same(Ask::Free, *offset.as_ref().unwrap_or(&NOT_ALLOCATED), 0);
+        let told = self.same(Ask::Free, [*offset.as_ref().unwrap_or(&NOT_ALLOCATED), 0], Ok(()));
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
@@ -265,10 +270,8 @@ impl CommCore {
     fn segment_of(&mut self, bytes: usize) -> Result<Result<()>> {
         let base = heap::mine()?.alloc_sparse(bytes, MOST_ALIGN);
         die_point!(153 "symmetric_range");
-        let made = self.range_of_all(base, bytes, |c, begin| {
-            let all = c.tell_all(&[begin, bytes as u64, 0, 0])?;
-            Ok(all.chunks_exact(WORDS).map(|words| words[0]).collect())
-        })?;
+        let args = [bytes as u64, 0];
+        let made = self.range_of_all(base, bytes, 3, |begin| HeapCall { ask: Ask::Segment, args, begin })?;
         let (region, deferred) = match made {
             Ok(made) => made,
             Err(refused) => return Ok(Err(refused)),

@@ -9,6 +9,7 @@
 //! each knows whose fault it is that none has. Windows are numbered in the order in which they are made, which is the same
 //! on all ranks; so ranks that give up different ones are found out.
 
+use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
@@ -55,26 +56,40 @@ impl Drop for Windows {
 /// All bits of the flags that a window may be registered with.
 const FLAGS: i32 = 3;
 
-/// What ranks tell each other, as the first of [`WORDS`] words; the second is the flags, or the window's number.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What a rank proposes: a call, the flags or the window's number, and where this rank's part begins and its size.
+struct WindowCall {
+    ask: Ask,
+    key: u64,
+    part: [u64; 2],
+}
+
+#[derive(Clone, Copy)]
 #[repr(u64)]
 enum Ask {
-    Register = 0x5749_4e01,
+    Register = 1,
     Have,
     Deregister,
 }
 
-const WORDS: usize = 4;
-/// In place of the second word: this rank is in no position to.
-const REFUSED: u64 = u64::MAX;
+impl WindowCall {
+    fn new(ask: Ask, key: u64) -> WindowCall {
+        WindowCall { ask, key, part: [0; 2] }
+    }
+}
 
-impl Ask {
-    fn text(words: &[u64]) -> String {
+impl Proposal for WindowCall {
+    const SUBJECT: Subject = Subject::Windows;
+    const EQUAL: usize = 2;
+    type Words = [u64; 4];
+
+    fn words(&self) -> [u64; 4] {
+        [self.ask as u64, self.key, self.part[0], self.part[1]]
+    }
+
+    fn reads(words: &[u64]) -> String {
         match words {
-            [ask, flags, ..] if *ask == Ask::Register as u64 => {
-                format!("pennyCommWindowRegister with winFlags {flags}")
-            }
-            [ask, number, ..] if *ask == Ask::Deregister as u64 => {
+            [1, flags, ..] => format!("pennyCommWindowRegister with winFlags {flags}"),
+            [3, number, ..] => {
                 format!("pennyCommWindowDeregister of window {number} in the order of their making")
             }
             _ => "something that is no call on windows".into(),
@@ -149,28 +164,6 @@ fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
 }
 
 impl CommCore {
-    /// Hear what every rank asks for: the same, or an error on each.
-    fn ask_all(&mut self, ask: Ask, mine: Result<[u64; 3]>) -> Result<Vec<u64>> {
-        let [key, begin, size] = *mine.as_ref().unwrap_or(&[REFUSED, 0, 0]);
-        let all = self.tell_all(&[ask as u64, key, begin, size])?;
-        mine?;
-        let each = || (0..).zip(all.chunks_exact(WORDS));
-        if let Some((rank, _)) = each().find(|(_, words)| words[..2] == [ask as u64, REFUSED]) {
-            return Err(Error::usage(format!(
-                "rank {rank} could not do its part, so it was done on no rank; the error that rank {rank} got says why"
-            )));
-        }
-        let first = &all[..2];
-        if let Some((rank, words)) = each().find(|(_, words)| words[..2] != *first) {
-            return Err(Error::usage(format!(
-                "ranks disagree on windows: rank 0 calls {}, rank {rank} {}; all ranks must make the same calls",
-                Ask::text(&all),
-                Ask::text(words)
-            )));
-        }
-        Ok(all)
-    }
-
     fn window_register(&mut self, buff: Address<'static>, size: usize, flags: i32) -> Result<WindowHandle> {
         let known = match flags & !FLAGS {
             0 => Ok(()),
@@ -180,29 +173,30 @@ impl CommCore {
             ))),
         };
         let begin = known.and_then(|()| reached(buff, size));
-        let all = self.ask_all(Ask::Register, begin.map(|begin| [flags as u64, begin, size as u64]))?;
-        let of = |word: usize| all.chunks_exact(WORDS).map(|words| words[word]).collect::<Vec<_>>();
+        let part = [begin.as_ref().map_or(0, |&begin| begin), size as u64];
+        let (_, all) = self.agree(&WindowCall { ask: Ask::Register, key: flags as u64, part }, begin)?;
         let window = Arc::new(Window {
             comm: self.handle(),
             number: self.windows.made,
-            region: Region::new(buff.get(), size, of(2)),
-            sizes: of(3).into(),
+            region: Region::new(buff.get(), size, all.each(2)),
+            sizes: all.each(3).into(),
         });
         let made = WINDOWS
             .insert(window)
             .ok_or_else(|| Error::system("this process has as many windows as it can have; deregister some"));
-        let all_have_it = self.ask_all(Ask::Have, made.clone().map(|_| [0; 3]));
-        let made =
-            made.and_then(|made| all_have_it.map(|_| made).inspect_err(|_| drop(WINDOWS.remove(made))))?;
+        let all_have_it = self.agree(&WindowCall::new(Ask::Have, 0), made.clone());
+        let (made, _) =
+            all_have_it.inspect_err(|_| made.into_iter().for_each(|made| drop(WINDOWS.remove(made))))?;
         self.windows.open.push(made);
         self.windows.made += 1;
         Ok(made)
     }
 
     fn window_deregister(&mut self, window: WindowHandle) -> Result<()> {
-        let number = with(self.handle(), window, "win", |window| Ok([window.number, 0, 0]));
+        let number = with(self.handle(), window, "win", |window| Ok(window.number));
         // Whoever has heard of all knows that none of them writes any more.
-        self.ask_all(Ask::Deregister, number)?;
+        let key = number.as_ref().map_or(0, |&number| number);
+        self.agree(&WindowCall::new(Ask::Deregister, key), number)?;
         self.windows.open.retain(|&open| open != window);
         WINDOWS.remove(window).map(drop).ok_or_else(|| Error::internal("a live window was not there"))
     }
