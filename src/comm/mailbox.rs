@@ -15,7 +15,7 @@ use crate::types::Rank;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
-/// What a caller asks of its rank's mailbox.
+/// The settings of a rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxConfig {
     /// Threads that it serves, at most 64.
@@ -26,7 +26,7 @@ pub struct MailboxConfig {
     pub slot_bytes: u32,
 }
 
-/// One rank's mailboxes as their handle names them.
+/// The mailboxes behind a handle.
 struct OpenMailbox {
     boxes: Mailboxes,
     comm: CommHandle,
@@ -43,7 +43,7 @@ static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 /// Names one rank's mailboxes in this process.
 pub type MailboxHandle = handle::Handle<MailboxKind>;
 
-/// What ranks tell each other first: that they make a mailbox, or end one.
+/// The first word of an exchange between ranks that make a mailbox.
 const MAKE: u64 = 0x6d62_6f78_0001;
 const END: u64 = 0x6d62_6f78_0002;
 const WORDS: usize = 6;
@@ -105,7 +105,7 @@ impl CommCore {
         }
     }
 
-    /// On a declared machine, mailboxes take their time.
+    /// Attaches the mailboxes to the declared machine, if there is one, so that they take its time.
     fn in_place(&self, boxes: Mailboxes) -> Mailboxes {
         match self.placement_view() {
             None => boxes,
@@ -113,7 +113,7 @@ impl CommCore {
         }
     }
 
-    /// A machine whose places are mailboxes has so many threads in each and no more.
+    /// Checks a mailbox against the declared machine, whose places may limit the number of threads.
     fn mailbox_fits(&self, shape: &MailboxShape) -> Result<()> {
         let network = self.placement.as_ref().map(|placement| placement.participant().network());
         match network.and_then(|network| Some((network, network.mailbox?))) {
@@ -128,7 +128,7 @@ impl CommCore {
         }
     }
 
-    /// This rank's own, known to nobody yet.
+    /// Makes this rank's own mailbox, which no other rank knows yet.
     fn mailbox_prepare(&self, shape: &MailboxShape) -> Result<(DeferredFree, u64)> {
         shape.check()?;
         self.mailbox_fits(shape)?;
@@ -143,7 +143,7 @@ impl CommCore {
         }
     }
 
-    /// Where all mailboxes are, if every rank has made one and a message fits anywhere.
+    /// Returns the places of all mailboxes, if every rank has made one and a message fits into each.
     fn mailbox_agreed(&self, told: &[u64]) -> Result<Vec<(u64, MailboxShape)>> {
         let each = || (0..).zip(told.chunks_exact(WORDS));
         if let Some((rank, _)) = each().find(|(_, words)| words[0] != MAKE) {

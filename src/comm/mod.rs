@@ -1,6 +1,6 @@
-//! A communicator: who is in it, what it is doing, how it ends.
+//! Communicators: their ranks, their calls, their end.
 //!
-//! This is Penny's Rust interface; `ffi` is a thin C coat over it.
+//! `api` and `ffi` are thin layers over these functions.
 
 mod calls;
 mod communicator;
@@ -164,7 +164,7 @@ pub fn user_rank(comm: CommHandle) -> Result<Rank> {
 pub fn device(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
-/// Is a call not to be made now: is a group open on this thread, or a stream given?
+/// Tells whether a call is to be queued: a group is open on this thread, or a stream is given.
 #[inline]
 fn is_for_later(stream: Option<StreamHandle>) -> bool {
     stream.is_some() || group::is_open()

@@ -87,14 +87,14 @@ impl MailboxHeader {
         true
     }
 
-    /// How the round ended, if it has: did all vote true?
+    /// Returns whether all threads voted true, if the round has ended.
     pub(super) fn verdict(&self, round: u64) -> Option<bool> {
         // ORDER: partner of the store in `conclude`.
         let told = self.verdict.0.load(Ordering::Acquire);
         (told >> 1 > round).then_some(told & 1 == 1)
     }
 
-    /// How many are idle now, for error sentences.
+    /// Returns the number of idle threads, for error sentences.
     pub(super) fn idlers(&self) -> u64 {
         self.census.0.load(Ordering::Relaxed) & COUNT
     }

@@ -38,7 +38,7 @@ impl MailboxWords<'_> {
         self.head.lock.store(0, order(PlantedSite::Unlock, Ordering::Release));
     }
 
-    /// Who inserts now?
+    /// Returns the rank that inserts now.
     pub(super) fn holder(&self) -> Option<Rank> {
         self.head.lock.load(Ordering::Relaxed).checked_sub(1)
     }

@@ -54,7 +54,7 @@ impl Mailboxes {
         Ok(true)
     }
 
-    /// Could a message to `dest` be sent without waiting? For a moment: others send there as well.
+    /// Tells whether a message to `dest` could be sent without waiting now; other senders may take the slot first.
     pub fn can_send(&self, thread: i32, dest: i32) -> Result<bool> {
         let (_, block) = self.dest(dest)?;
         let (_, guard) = self.sit(thread)?;
@@ -106,7 +106,7 @@ impl Mailboxes {
         claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
     }
 
-    /// Will somebody free slots of `dest`'s mailbox?
+    /// Checks that `dest` can still free slots of its mailbox.
     pub(super) fn able(&self, dest: Rank) -> Result<()> {
         self.transport.watch_hope()?;
         self.transport.check_ranks(Some(dest).filter(|&r| r != self.rank()).into_iter())
@@ -183,7 +183,7 @@ impl Mailboxes {
         }
     }
 
-    /// A slot that was claimed in vain.
+    /// Gives back a slot that was claimed but not used.
     pub(super) fn give_back(&self, dest: Rank, slot: u32) {
         self.words(dest).give_back(slot);
         self.slot_freed(dest);
@@ -212,7 +212,7 @@ impl Mailboxes {
     }
 }
 
-/// A mask names some threads of a mailbox and nobody else.
+/// Checks that a mask names at least one thread of a mailbox, and no thread that it does not have.
 #[inline]
 pub(super) fn check_mask(dest: Rank, block: &MailboxMemory, mask: u64) -> Result<()> {
     let threads = block.shape().threads;

@@ -32,9 +32,9 @@ pub(super) struct ThreadState {
     held: Box<[AtomicU64]>,
 }
 
-/// Why a seat cannot be had.
+/// The reason for which a thread's state cannot be entered.
 pub(super) enum Refusal {
-    /// Somebody sits there.
+    /// Another thread uses it.
     Taken,
     /// The mailbox is closed.
     Closed,
@@ -44,7 +44,7 @@ pub(super) enum Refusal {
 pub(super) struct ThreadGuard<'a>(&'a ThreadState);
 
 impl ThreadState {
-    /// At a mailbox of so many slots.
+    /// Makes the state of a thread of a mailbox with `slots` slots.
     pub fn new(slots: u32, flits: u32) -> ThreadState {
         ThreadState {
             taken: AtomicU32::new(0),
@@ -70,7 +70,7 @@ impl ThreadState {
         }
     }
 
-    /// Take the seat for good. False while somebody sits there.
+    /// Closes the state for good. Returns false while a thread uses it.
     pub fn close(&self) -> bool {
         matches!(
             self.taken.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed),
@@ -148,7 +148,8 @@ impl ThreadGuard<'_> {
         true
     }
 
-    /// Nothing was there. True every so often, when it is time to look whether anything can still come.
+    /// Counts a look that found nothing. Returns true at intervals, when the caller should check whether a message can
+    /// still arrive.
     pub fn in_vain(&self) -> bool {
         let vain = self.0.vain.load(Ordering::Relaxed).wrapping_add(1);
         self.0.vain.store(vain, Ordering::Relaxed);

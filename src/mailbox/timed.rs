@@ -25,11 +25,11 @@ use crate::memory::mailbox::FLIT;
 use crate::sync::prim::model::{Ordering, fence};
 use crate::types::Rank;
 
-/// What looks that found nothing cost, so that a program that polls lets time pass: so much for every 64.
+/// The cost of 64 looks that found nothing, so that time passes in a polling program.
 const VAIN_LOOKS_PS: u64 = 1_000_000;
 
 impl Mailboxes {
-    /// The same for ranks that stand on a declared machine.
+    /// Returns the mailboxes for ranks on a declared machine.
     pub fn on_machine(mut self, timed: PlacementView) -> Mailboxes {
         timed.participant.serve_exactly();
         timed.participant.expect_threads(self.mine().shape().threads, 0);
@@ -72,8 +72,8 @@ impl Mailboxes {
         }
     }
 
-    /// What this rank does now to be seen by others is its turn to do: on a declared machine it returns when whatever is
-    /// earlier there is done.
+    /// Waits for this rank's turn to do something that other ranks see: on a declared machine it returns when all
+    /// earlier events there are done.
     #[inline]
     pub(super) fn in_turn(&self) -> Result<()> {
         match &self.timed {
@@ -95,7 +95,7 @@ impl Mailboxes {
         self.transport.check_alarm()
     }
 
-    /// Something has been stored at a rank's mailbox: whoever waits there looks.
+    /// Makes threads that wait at a rank's mailbox look again, after a store there.
     #[inline]
     pub(super) fn stored(&self, rank: Rank) {
         if let Some(timed) = &self.timed {
@@ -141,7 +141,7 @@ impl Mailboxes {
         self.timed.as_ref().map_or(0, |timed| timed.participant.latest_ps(&timed.job))
     }
 
-    /// All were idle at that time.
+    /// Advances this rank's clock to the time at which all were idle.
     #[inline]
     pub(super) fn come_to(&self, at_ps: u64) -> Result<()> {
         match &self.timed {
@@ -159,7 +159,7 @@ impl Drop for Mailboxes {
     }
 }
 
-/// From the arrival of all copies until all threads have theirs.
+/// Computes the time from the arrival of all copies until all threads have theirs.
 fn delivery_ps(participant: &Participant, copies: impl Iterator<Item = (Rank, u64)>) -> u64 {
     let Some(mailbox) = participant.network().mailbox else { return 0 };
     let (mut longest_ps, mut last) = (0, None);

@@ -17,24 +17,24 @@ use crate::kernels;
 use crate::memory::view::{Address, Payload};
 use crate::types::{DataType, Rank};
 
-/// One permutation as the caller made it.
+/// A permutation with the caller's arguments.
 #[derive(Clone, Debug)]
 pub struct Permute<'a> {
-    /// The block to be sent; not looked at where this rank sends to nobody.
+    /// The block to send; not used if this rank sends to none.
     pub send: Address<'a>,
-    /// Where the block that comes is put.
+    /// The place for the received block.
     pub recv: Address<'a>,
     /// Elements of a block.
     pub count: usize,
     /// Element type.
     pub dtype: DataType,
-    /// By rank: whom it sends to, -1 for nobody. Alike on all ranks.
+    /// The destination of each rank, -1 for none. The same on all ranks.
     pub perm: Vec<i32>,
 }
 
 /// A permutation whose arguments are right by themselves.
 struct Checked<'a> {
-    /// Whom this rank sends to and receives from.
+    /// The ranks to which this rank sends and from which it receives.
     to: Option<i32>,
     from: Option<i32>,
     output: Payload<'a>,
@@ -97,13 +97,13 @@ impl<'a> Permute<'a> {
         self.checked(rank, nranks).map(drop)
     }
 
-    /// Who sends to whom, apart from those who keep their own.
+    /// Iterates over the pairs of sender and receiver, without ranks that send to themselves.
     pub(in crate::comm) fn sends(&self) -> impl Iterator<Item = (Rank, Rank)> + '_ {
         let sends = (0..).zip(&self.perm).filter(|&(from, &to)| to >= 0 && to as Rank != from);
         sends.map(|(from, &to)| (from, to as Rank))
     }
 
-    /// What all ranks must pass alike, and where this rank's block goes.
+    /// Returns the arguments that must be the same on all ranks, and the destination of this rank's block.
     fn words(&self, rank: Rank) -> [u64; WORDS] {
         // FNV-1a; tables that differ by accident have the same digest once in 2^64.
         let step = |hash: u64, &to: &i32| {
@@ -150,7 +150,7 @@ impl CommCore {
         point_to_point::run(self, &permute.transfers(&checked), true)
     }
 
-    /// Do all ranks mean the same permutation?
+    /// Checks that all ranks have passed the same permutation.
     fn agree(&self, permute: &Permute<'_>, mine: &[u64; WORDS], all: &[u64]) -> Result<()> {
         let theirs = || (0..self.nranks()).zip(all.chunks_exact(WORDS));
         let Some((rank, other)) = theirs().find(|(_, theirs)| theirs[..3] != mine[..3]) else {

@@ -9,7 +9,7 @@ use crate::memory::view::Address;
 use crate::transport::pair;
 use crate::types::{DataType, Rank};
 
-/// One half of a point-to-point transfer.
+/// A send or a receive: one half of a point-to-point transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a> {
     /// `true`: send.
@@ -32,7 +32,7 @@ impl<'a> Transfer<'a> {
         self.checked(rank, nranks, &Registrations::of(rank))
     }
 
-    /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
+    /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
     fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));

@@ -23,7 +23,7 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// Is a group open on this thread?
+/// Tells whether a group is open on this thread.
 #[inline]
 pub(super) fn is_open() -> bool {
     GROUP.with_borrow(|g| g.depth > 0)
@@ -80,7 +80,7 @@ pub(super) fn simulate_end() -> Result<u64> {
     batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
 }
 
-/// What the outermost group holds, when it ends.
+/// Ends the innermost group; of the outermost, returns its contents.
 fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
     let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {

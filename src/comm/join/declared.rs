@@ -51,7 +51,8 @@ pub(in crate::comm) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank)
     ))
 }
 
-/// On a machine, the planner prices methods on it, and waits end when nothing can end there any more.
+/// Makes the planner; on a declared machine it prices algorithms there, and waits end when no call can end there any
+/// more.
 pub(in crate::comm) fn planner(
     planner: Planner,
     transport: &Transport,

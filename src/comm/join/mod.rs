@@ -1,4 +1,4 @@
-//! How a communicator begins and ends.
+//! The beginning and the end of a communicator.
 
 use super::communicator::CommCore;
 use super::config::{Config, Settings};
@@ -93,7 +93,7 @@ fn default_staging(nranks: u32, on_machine: bool) -> usize {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-/// Where a rank joins, and as what.
+/// The meeting place of a joining rank, and its settings.
 pub(super) struct Entrance<'a> {
     pub place: MeetingPlace,
     pub rank: Rank,
@@ -103,13 +103,13 @@ pub(super) struct Entrance<'a> {
     pub config: &'a Config,
     /// The members' ranks in the parent, if there is one.
     pub parent_ranks: Option<Vec<Rank>>,
-    /// Where its ancestry begins, and its members' ranks there; `None`: here.
+    /// The first communicator of its ancestry and its members' ranks there; `None`: this one.
     pub world: Option<(CommHandle, Vec<Rank>)>,
-    /// Asked while the others are awaited.
+    /// The check that runs while the rank waits for the others.
     pub watch: StopCheck<'a>,
     /// Because of whom the watch fails.
     pub cause: &'a dyn Fn() -> Option<Cause>,
-    /// Where the members stand on the declared machine, if their parent stands on one.
+    /// The members' places on the declared machine, if their parent has one.
     pub placement: Cell<Option<Placement>>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Entrance<'a> {
         machine
     }
 
-    /// In a communicator without a parent.
+    /// Makes the entrance to a communicator without a parent.
     pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
         Entrance {
             place,
@@ -146,7 +146,7 @@ pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCo
     prepared.enter(handle, entrance)
 }
 
-/// What a rank needs before it meets the others.
+/// The resources that a rank needs before it meets the others.
 struct Prepared {
     settings: Settings,
     machine: Option<Machine>,

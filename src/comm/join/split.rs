@@ -23,7 +23,7 @@ use crate::transport::identity::Cause;
 use crate::types::Rank;
 use std::cell::Cell;
 
-/// How the ranks of a communicator are divided into groups of one size.
+/// The division of a communicator's ranks into groups of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// One group of all.
@@ -48,14 +48,14 @@ impl Grouping {
     }
 }
 
-/// What a rank asks for.
+/// The arguments of one rank.
 #[derive(Clone, Debug)]
 pub(in crate::comm) struct SplitArgs {
-    /// Those of one colour become a communicator; `None`: this rank joins none.
+    /// The colour: ranks of one colour form a communicator; `None`: this rank joins none.
     colour: Option<i32>,
     /// They are ordered by it, then by their rank in the parent.
     key: i32,
-    /// For groups, whose colours are computed: kind and size, which all must pass alike.
+    /// Kind and size of groups, whose colours are computed; the same on all ranks.
     group: Option<(Grouping, u32)>,
     /// `None`: the parent's.
     config: Option<Config>,
@@ -89,7 +89,7 @@ impl SplitArgs {
         SplitArgs { colour, key, group: None, config }
     }
 
-    /// As the ranks tell each other.
+    /// Encodes the arguments for the exchange between ranks.
     fn encode(&self, able: bool) -> [u64; WORDS] {
         let word = |number: i32| number as u32 as u64;
         let (kind, size) = self.group.map_or((0, 0), |(kind, size)| (1 + kind as u64, size as u64));
@@ -105,11 +105,11 @@ impl SplitArgs {
 /// Words that a rank tells of its wish.
 const WORDS: usize = 4;
 
-/// What another rank wishes.
+/// The encoded arguments of another rank.
 struct Theirs<'a>(&'a [u64]);
 
 impl Theirs<'_> {
-    /// What was called, with which arguments.
+    /// Describes the call and its arguments.
     fn call(&self) -> String {
         let size = self.0[1];
         match self.0[0] & 0xff {

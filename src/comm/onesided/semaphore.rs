@@ -33,7 +33,7 @@ static TABLE: Objects<SemaphoreKind, Held> = Objects::new(&LAST);
 /// Names semaphores of this process.
 pub type SemaphoreHandle = handle::Handle<SemaphoreKind>;
 
-/// What a handle stands for.
+/// The semaphores behind a handle.
 struct Held {
     comm: CommHandle,
     semaphores: Semaphores,
@@ -50,7 +50,7 @@ pub(in crate::comm) struct SemaphoreHome {
     barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
-/// What the ranks tell each other: what it is about, an offset, three numbers; or a name in the place of the last ones.
+/// The words of an exchange between ranks: the subject, an offset, three numbers; or a name in place of the last ones.
 const WORDS: usize = 8;
 
 #[derive(Clone, Copy)]
@@ -104,7 +104,7 @@ impl CommCore {
         Ok(all.chunks_exact(WORDS).map(|theirs| theirs[1]).collect())
     }
 
-    /// So many zeroed bytes on every rank, in agreement on what they are for.
+    /// Allocates zeroed bytes on every rank, after the ranks have agreed on their use.
     fn lines(
         &mut self,
         ask: Ask,
@@ -122,7 +122,7 @@ impl CommCore {
         self.range_of_all(base, bytes, |c, begin| c.ask(ask, begin, numbers, name))?
     }
 
-    /// With the symmetric heap come its barrier semaphores.
+    /// Makes the barrier semaphores of a new symmetric heap.
     pub(in crate::comm) fn semaphores_init(&mut self, symmetric: Arc<SymmetricMemory>) -> Result<()> {
         let check = race_check();
         let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
@@ -236,7 +236,7 @@ impl CommCore {
     }
 }
 
-/// Are writers without order looked for?
+/// Tells whether `PENNY_CHECK` asks for the detection of unordered writers.
 fn race_check() -> Result<bool> {
     match env::get("PENNY_CHECK").as_deref() {
         None => Ok(false),

@@ -30,11 +30,11 @@ pub fn shmem_alloc(comm: CommHandle, bytes: usize, align: usize, zeroed: bool) -
 pub fn shmem_free(comm: CommHandle, addr: usize) -> Result<()> {
     registry::enter(comm, |c| c.symmetric_free(addr))
 }
-/// The heap's books, and its number of segments.
+/// Returns the heap's statistics and its number of segments.
 pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
     registry::enter(comm, |c| c.symmetric_stats())
 }
-/// All ranks have come. `quiet`: and what they have put is done.
+/// Waits until all ranks have called it. `quiet`: their earlier puts are then complete.
 pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
     registry::enter(comm, |c| {
         if quiet {

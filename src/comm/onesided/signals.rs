@@ -33,18 +33,18 @@ use std::collections::BTreeMap;
 pub struct Counter {
     /// The other rank; one's own will do.
     pub peer: i32,
-    /// Which signal of the context: `sigIdx`.
+    /// The index of the signal in its context: `sigIdx`.
     pub index: i32,
-    /// Which context: `ctx`.
+    /// The context: `ctx`.
     pub context: i32,
 }
 
 /// A signal, perhaps with data that comes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal {
-    /// What is counted up.
+    /// The counter to increment.
     pub counter: Counter,
-    /// Of no use yet: 0.
+    /// Reserved: 0.
     pub flags: u32,
     /// The data.
     pub put: Option<Put>,
@@ -61,16 +61,16 @@ pub struct Put {
     pub dtype: DataType,
     /// The window.
     pub window: WindowHandle,
-    /// Where in the peer's part of it, in bytes.
+    /// The offset in the peer's part of it, in bytes.
     pub offset: usize,
 }
 
 /// Signals to be waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct AwaitedSignals {
-    /// How many.
+    /// The number of signals.
     pub count: i32,
-    /// Of which.
+    /// Their counter.
     pub counter: Counter,
 }
 
@@ -143,7 +143,7 @@ fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, 
     Ok(of_each)
 }
 
-/// What a rank remembers of the counters that it shares with each of its peers.
+/// A rank's state of the counters that it shares with each of its peers.
 pub(in crate::comm) struct SignalCounters {
     peers: Vec<Peer>,
 }
@@ -157,7 +157,7 @@ struct Peer {
 }
 
 impl SignalCounters {
-    /// For a communicator of so many ranks.
+    /// Makes the counters for a communicator of `nranks` ranks.
     pub fn new(nranks: u32) -> SignalCounters {
         SignalCounters { peers: vec![Peer::default(); nranks as usize] }
     }
@@ -190,7 +190,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// How many have come.
+    /// Returns the number of signals that have arrived.
     fn came(&self, t: &Transport) -> u64 {
         let Place { peer, context, index } = self.place;
         // ORDER: partner of the addition in `deliver`.
@@ -328,7 +328,7 @@ impl CommCore {
         }
     }
 
-    /// What a failure leaves of the communicator: after the declared machine's, nothing.
+    /// Breaks the communicator after a failure of the declared machine.
     fn one_sided_failure(&mut self, error: &Error) {
         match &self.placement {
             Some(placement) if placement.participant().check().is_err() => self.end_with(error),
@@ -336,7 +336,7 @@ impl CommCore {
         }
     }
 
-    /// What puts and signals one after the other would take on the idle machine.
+    /// Computes the time of consecutive puts and signals on the idle machine.
     pub(in crate::comm) fn estimate_signals(&self, signals: &[Signal]) -> Result<u64> {
         let Some(placement) = &self.placement else { return Ok(0) };
         let mut total_ps = 0u64;

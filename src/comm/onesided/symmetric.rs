@@ -28,12 +28,12 @@ use std::sync::Arc;
 const FIRST_BYTES: usize = 64 << 20;
 /// Addresses of all ranks agree up to a page.
 const MOST_ALIGN: usize = 4096;
-/// Pages are reserved in steps of so many bytes.
+/// The step in bytes in which pages are reserved.
 const PAGES: usize = 256 << 10;
-/// In the arena, segment k begins at `k << SEGMENT_SHIFT`: no two are neighbours.
+/// The shift by which segment k begins at `k << SEGMENT_SHIFT` in the arena, so that no two segments are adjacent.
 const SEGMENT_SHIFT: u32 = 44;
 
-/// One rank's books of a symmetric heap.
+/// One rank's bookkeeping of a symmetric heap.
 pub(in crate::comm) struct Symmetric {
     symmetric: Arc<SymmetricMemory>,
     arena: Arena,
@@ -52,7 +52,7 @@ struct Segment {
     reserved: usize,
 }
 
-/// What the ranks tell each other, as the first of [`WORDS`] words.
+/// The request that ranks exchange, as the first of [`WORDS`] words.
 #[derive(Clone, Copy)]
 enum Ask {
     Init = 1,
@@ -63,7 +63,7 @@ enum Ask {
 }
 
 const WORDS: usize = 4;
-/// In place of an offset: the pointer is not the start of an allocation.
+/// The value that stands for an offset if the pointer is not the start of an allocation.
 const NOT_ALLOCATED: u64 = u64::MAX;
 
 impl Ask {
@@ -91,7 +91,7 @@ impl Drop for Symmetric {
 }
 
 impl CommCore {
-    /// All ranks must ask for the same.
+    /// Checks that all ranks make the same request.
     fn same(&mut self, ask: Ask, a: u64, b: u64) -> Result<()> {
         let all = self.tell_all(&[ask as u64, a, b, 0])?;
         let first = &all[..WORDS];
@@ -104,7 +104,8 @@ impl CommCore {
         )))
     }
 
-    /// All ranks tell how their part went; an error if one of them failed: its own where that was this one.
+    /// Exchanges the outcomes of all ranks; returns an error if one of them failed, and this rank's own error if it was
+    /// this one.
     fn verdict<T>(&mut self, mine: Result<T>, what: &str) -> Result<T> {
         let all = self.tell_all(&[mine.is_err() as u64, 0, 0, 0])?;
         let mine = mine?;
@@ -238,13 +239,13 @@ impl CommCore {
         }
     }
 
-    /// The books.
+    /// Returns the statistics.
     pub(in crate::comm) fn symmetric_stats(&mut self) -> Result<(ArenaStats, usize)> {
         let heap = self.heap()?;
         Ok((heap.arena.stats(), heap.segments.len()))
     }
 
-    /// One segment more: `wished` bytes, or if some rank has not so many, `least`.
+    /// Adds a segment of `wished` bytes or, if a rank has less, of `least`.
     fn grow(&mut self, wished: usize, least: usize) -> Result<()> {
         let bytes = wished.next_multiple_of(4096);
         let refused = match self.segment_of(bytes)? {
@@ -290,7 +291,7 @@ impl Symmetric {
         }
     }
 
-    /// How to reach it.
+    /// Returns the access to the heap.
     pub fn symmetric(&self) -> &SymmetricMemory {
         &self.symmetric
     }

@@ -52,10 +52,10 @@ impl Drop for Windows {
     }
 }
 
-/// All bits of the flags that a window may be registered with.
+/// The bits of all flags with which a window may be registered.
 const FLAGS: i32 = 3;
 
-/// What ranks tell each other, as the first of [`WORDS`] words; the second is the flags, or the window's number.
+/// The request that ranks exchange, as the first of [`WORDS`] words; the second is the flags, or the window's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 enum Ask {
@@ -65,7 +65,7 @@ enum Ask {
 }
 
 const WORDS: usize = 4;
-/// In place of the second word: this rank is in no position to.
+/// The value that stands for the second word if this rank cannot take part.
 const REFUSED: u64 = u64::MAX;
 
 impl Ask {
@@ -133,7 +133,7 @@ pub(in crate::comm) fn with<R>(
     })
 }
 
-/// Where in this process's heap peers reach a range of its memory.
+/// Returns the offset in this process's heap at which peers reach a range of its memory.
 fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// Names an event of this process.
 pub type EventHandle = handle::Handle<EventKind>;
 
-/// One time that a stream comes to a point, and how it went until there.
+/// One recording of an event on a stream, with the outcome of the calls before it.
 #[derive(Default)]
 pub(super) struct Point {
     /// 1: the stream has come to it.
@@ -40,12 +40,12 @@ impl Point {
         self.passed.reach(1);
     }
 
-    /// The same for a thread of the program, which may be interrupted.
+    /// Waits as a thread of the program, which may be interrupted.
     pub fn reach_from_outside(&self) -> Result<()> {
         unless_interrupted(self.passed.reach_unless_interrupted(1))
     }
 
-    /// How it went; an error of code `InProgress` where it is still to come.
+    /// Returns the outcome; an error of code `InProgress` if the stream has not reached the point.
     pub fn outcome(&self) -> Result<()> {
         match self.outcome.get() {
             None => Err(in_progress()),
@@ -58,7 +58,7 @@ impl Point {
     }
 }
 
-/// See the head of this file.
+/// An event: its last recording and its outcome (see the head of this file).
 pub(super) struct EventState {
     /// The last time that it was to be recorded; `None`: never.
     last: Mutex<Option<Arc<Point>>>,
@@ -72,12 +72,12 @@ thread_local! {
 static EVENTS: Objects<EventKind, EventState> = Objects::new(&LAST);
 
 impl EventState {
-    /// It is to be recorded, at a new point.
+    /// Makes a new point for the next recording.
     pub fn record(&self) -> Arc<Point> {
         ignore_poison(&self.last).insert(Arc::default()).clone()
     }
 
-    /// Where it was recorded last, or is going to be.
+    /// Returns the point of the last recording, complete or pending.
     pub fn point(&self) -> Option<Arc<Point>> {
         ignore_poison(&self.last).clone()
     }
@@ -121,7 +121,7 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
     point.outcome()
 }
 
-/// The same without waiting: an error of code `InProgress` where it is not over.
+/// Tests an event without waiting: an error of code `InProgress` if it is not complete.
 pub fn event_query(event: EventHandle) -> Result<()> {
     find(event)?.point().map_or(Ok(()), |point| point.outcome())
 }

@@ -14,14 +14,14 @@ use std::sync::Mutex;
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
-/// See the head of this file.
+/// The turns of a communicator's calls over its streams (see the head of this file).
 #[derive(Default)]
 pub(in super::super) struct CallTurns {
     /// Turns that have been taken.
     taken: AtomicU64,
     /// Turns that are over.
     over: EventCount,
-    /// The first failure that nobody has asked for.
+    /// The first failure that was not reported yet.
     failure: Mutex<Option<Code>>,
 }
 
@@ -50,7 +50,7 @@ impl CallTurns {
         ignore_poison(&self.failure).get_or_insert(error.code);
     }
 
-    /// No turn is waited for any more.
+    /// Ends all waits for turns.
     pub(in super::super) fn abort(&self) {
         self.over.raise(ABORTED);
     }
@@ -60,7 +60,7 @@ impl CallTurns {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Is nothing queued?
+    /// Tells whether no call is queued.
     #[inline]
     pub(in super::super) fn are_over(&self) -> bool {
         // Whoever has queued something sees it; that another thread just does so is no order.
@@ -76,7 +76,7 @@ impl CallTurns {
         Ok(())
     }
 
-    /// The first failure that nobody has asked for.
+    /// The first failure that was not reported yet.
     pub(in super::super) fn failure(&self) -> Option<Code> {
         ignore_poison(&self.failure).take()
     }
