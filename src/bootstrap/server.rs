@@ -31,7 +31,8 @@ const LINGER: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: usize = 16;
 /// Most connections accepted before the guests are looked at again.
 const ACCEPT_BURST: usize = 64;
-/// How long to leave newcomers alone when no descriptor is free, and a guest when too many are under way.
+/// The pause before new connections are accepted when no descriptor is free, and before a rank is served when too many
+/// descriptors are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The meetings that a server expects: what its owner adds and the server takes.
@@ -284,7 +285,7 @@ impl Server {
         true
     }
 
-    /// Read what a guest has to say.
+    /// Reads what a rank sends.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
         let packet = match rank_connection.receive(buffer) {
@@ -399,7 +400,7 @@ impl Server {
         }
     }
 
-    /// Send as many members as the guest's socket takes now.
+    /// Sends as many members as the rank's socket accepts now.
     fn feed(&mut self, at: usize, now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
         let Stage::Fed { serial, rank, mut next, .. } = rank_connection.stage else { return };

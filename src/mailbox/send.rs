@@ -106,7 +106,7 @@ impl Mailboxes {
         claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
     }
 
-    /// Checks that `dest` can still free slots of its mailbox.
+    /// Checks that `dest` lives, so that slots of its mailbox can still become free.
     pub(super) fn able(&self, dest: Rank) -> Result<()> {
         self.transport.watch_hope()?;
         self.transport.check_ranks(Some(dest).filter(|&r| r != self.rank()).into_iter())

@@ -1,7 +1,7 @@
-//! What one thread of a mailbox knows, in its own process's memory: nothing that a peer does changes it.
+//! The state of one thread of a mailbox, in its own process's memory: no peer can change it.
 //!
-//! One operating system thread at a time may sit in a seat; a second is told so. Every operation takes its seat first, so
-//! taking all seats for good is how a mailbox is closed.
+//! One operating system thread at a time may use a state; a second one gets an error. Every operation first takes its
+//! state, so a mailbox is closed by taking all states for good.
 
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ const TAKEN: u32 = 1;
 /// `ThreadState::taken`: for good.
 const CLOSED: u32 = 2;
 
-/// A thread's place at its mailbox. What is in it is changed by who sits there.
+/// The state of a thread of a mailbox. Only the thread that uses it changes it.
 #[repr(align(128))]
 pub(super) struct ThreadState {
     taken: AtomicU32,
@@ -40,7 +40,7 @@ pub(super) enum Refusal {
     Closed,
 }
 
-/// Sits in a seat until it is dropped.
+/// The exclusive use of a thread's state, until it is dropped.
 pub(super) struct ThreadGuard<'a>(&'a ThreadState);
 
 impl ThreadState {
@@ -78,7 +78,7 @@ impl ThreadState {
         )
     }
 
-    /// The seat may be taken again.
+    /// Opens the state for use again.
     pub fn reopen(&self) {
         let _ = self.taken.compare_exchange(CLOSED, 0, Ordering::Release, Ordering::Relaxed);
     }

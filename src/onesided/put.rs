@@ -10,7 +10,7 @@ use crate::memory::view::{Address, Payload};
 use crate::sync::prim::{Ordering, fence};
 use crate::types::{DataType, Rank};
 
-/// From this size on a copy goes around the caches, which it would only flush.
+/// The size from which on a copy uses non-temporal stores, because it would only flush the caches.
 const AROUND_FROM: usize = 8 << 20;
 
 /// Elements that lie apart.
@@ -18,11 +18,11 @@ const AROUND_FROM: usize = 8 << 20;
 pub struct Strided {
     /// Their type.
     pub dtype: DataType,
-    /// How many.
+    /// The number of elements.
     pub count: usize,
-    /// From one to the next at the destination, in elements.
+    /// The stride at the destination, in elements.
     pub dest_stride: isize,
-    /// From one to the next at the source, in elements.
+    /// The stride at the source, in elements.
     pub source_stride: isize,
 }
 
@@ -105,8 +105,8 @@ impl SymmetricMemory {
         copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
 
-    /// [`put`](Self::put), then set or add to a word at the same rank, which whoever sees it may take as the sign that
-    /// this put's bytes are there.
+    /// Puts as [`put`](Self::put) does, then sets or adds to a word at the same rank. A thread that sees the new word
+    /// also sees the bytes of this put.
     #[inline]
     #[allow(clippy::too_many_arguments)] // OpenSHMEM's own list.
     pub fn put_signal(
@@ -235,7 +235,7 @@ impl SymmetricMemory {
         Ok((0..s.count).map(move |k| (dest.at(k * to), source.at(k * from))))
     }
 
-    /// What this thread has put so far comes before what it puts from now on.
+    /// Orders this thread's earlier puts before its later ones.
     pub fn fence(&self) -> Result<()> {
         self.usable()?;
         // ORDER: stores before it are seen before stores after it; partner: whoever sees one of the latter with Acquire.
@@ -243,7 +243,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// All that this thread has put and got is done: visible to every rank. An error if a rank is gone.
+    /// Completes all puts and gets of this thread and makes them visible to every rank. Fails if a rank is gone.
     pub fn quiet(&self) -> Result<()> {
         self.usable()?;
         // ORDER: the store buffer is empty when it ends.

@@ -18,12 +18,12 @@ use super::timed::WORD;
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
 
-/// One of several semaphores that count bytes.
+/// A semaphore that counts bytes.
 #[derive(Clone, Copy)]
 pub struct ByteSemaphore<'a> {
-    /// Of these.
+    /// The semaphores to which it belongs.
     pub of: &'a Semaphores,
-    /// Which.
+    /// Its index.
     pub index: i32,
 }
 
@@ -34,13 +34,13 @@ pub struct RemoteCopy<'a> {
     pub src: Address<'a>,
     /// This rank's own address of symmetric memory, which names every rank's; to oneself any memory.
     pub dst: Address<'a>,
-    /// How much.
+    /// The number of bytes.
     pub bytes: usize,
     /// Counts here what has been sent; `None`: a copy to oneself, which `recv` alone counts.
     pub send: Option<ByteSemaphore<'a>>,
     /// Counts there what has come.
     pub recv: ByteSemaphore<'a>,
-    /// To whom.
+    /// The destination.
     pub device: Device,
 }
 
@@ -114,7 +114,8 @@ impl RemoteCopy<'_> {
         self.wait_recv()
     }
 
-    /// Are both there? Then they are taken off, as by [`wait`](Self::wait); else nothing is.
+    /// Tells whether both amounts are there. If so they are subtracted, as by [`wait`](Self::wait); else neither
+    /// changes.
     pub fn test(&self) -> Result<bool> {
         self.check()?;
         let bytes = self.bytes as u64;

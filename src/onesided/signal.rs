@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory::view::Address;
 use crate::sync::prim::{AtomicU64, Ordering};
 
-/// What is done to a signal. OpenSHMEM's numbers, by which C names them.
+/// The operation on a signal. The numbers are OpenSHMEM's, as in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalOp {
     /// The value takes its place.
@@ -26,7 +26,7 @@ impl SignalOp {
         }
     }
 
-    /// Do it.
+    /// Applies the operation to a word.
     #[inline]
     pub(super) fn apply(self, word: &AtomicU64, value: u64) {
         // ORDER: publishes what this thread has put before; partner: the loads in `signal_fetch` and `await_signal`.

@@ -51,7 +51,7 @@ impl SymmetricMemory {
         Ok(Carried { _arrival: Some(arrival) })
     }
 
-    /// Something has been stored at a rank: whoever waits there looks.
+    /// Makes threads that wait at a rank look again, after a store there.
     #[inline]
     pub(super) fn stored(&self, rank: Rank) {
         self.transport.after_post_to(rank);

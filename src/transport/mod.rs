@@ -1,4 +1,4 @@
-//! Moves values between ranks: arrivals, program counters, staging, heaps; and tells when a wait is hopeless.
+//! Moves values between ranks (arrivals, program counters, staging, heaps), and detects waits that cannot succeed.
 
 pub mod agreement;
 pub mod arrival;

@@ -93,7 +93,7 @@ fn default_staging(nranks: u32, on_machine: bool) -> usize {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-/// The meeting place of a joining rank, and its settings.
+/// The parameters with which a rank joins.
 pub(super) struct Entrance<'a> {
     pub place: MeetingPlace,
     pub rank: Rank,

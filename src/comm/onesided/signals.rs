@@ -328,7 +328,7 @@ impl CommCore {
         }
     }
 
-    /// Breaks the communicator after a failure of the declared machine.
+    /// Breaks the communicator after an error, or ends it if the declared machine has failed.
     fn one_sided_failure(&mut self, error: &Error) {
         match &self.placement {
             Some(placement) if placement.participant().check().is_err() => self.end_with(error),

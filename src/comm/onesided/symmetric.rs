@@ -5,8 +5,9 @@
 //!     rank 1   tell all "malloc, 100 bytes, aligned to 64"  -> the same? -> arena -> offset 4096 -> pages -> tell all "done"
 //! ```
 //!
-//! Every rank keeps the books of the whole heap by itself: the same calls in the same order give the same offsets, and the
-//! first exchange proves that the calls are the same. The second is the barrier with which an allocation ends, and the
+//! Every rank keeps the allocation records of the whole heap by itself: the same calls in the same order give the same
+//! offsets, and the first exchange proves that the calls are the same. The second is the barrier with which an allocation
+//! ends, and the
 //! verdict: if one rank's system has no pages left, no rank has the memory.
 //!
 //! The memory is taken from the rank's shareable heap, which all peers have mapped whole. So growing by a further segment

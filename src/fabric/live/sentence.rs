@@ -1,4 +1,4 @@
-//! Text on the board, for whoever reads it there.
+//! Text in the clock segment, for its readers.
 
 use crate::memory::clock_segment::SENTENCE;
 use crate::sync::prim::{AtomicU64, Ordering};
