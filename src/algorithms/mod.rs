@@ -138,7 +138,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
-/// Prove the programs of all ranks, and what the method claims about them.
+/// Proves the programs of all ranks, and what the method claims about them.
 #[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;

@@ -85,7 +85,7 @@ pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
 /// A check whether to continue waiting.
 pub type StopCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Meet all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
+/// Meets all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
 /// one rank's descriptors are open here at a time unless `each` keeps them.
 ///
 /// Blocks until all ranks have come. `timeout` counts from this call, `None` waits for ever; the shortest timeout of
@@ -122,7 +122,7 @@ pub fn meet(
     client::meet(&ticket(place)?, hello, timeout, each, watch)
 }
 
-/// Tell all others that a rank cannot join, and why: they would wait for it until their deadline.
+/// Tells all others that a rank cannot join, and why: they would wait for it until their deadline.
 pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
     if let MeetingPlace::Derived(derived) = place
         && rank == 0

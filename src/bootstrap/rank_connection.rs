@@ -78,7 +78,7 @@ impl RankConnection {
         }
     }
 
-    /// Tell it the verdict, or close without if it does not take it.
+    /// Tells it the verdict, or close without if it does not take it.
     pub fn tell(&mut self, error: &Error) {
         let _ = socket::send(&self.connection, &Answer::Verdict(error.clone()).encode(), &[]);
         self.stage = Stage::Gone;

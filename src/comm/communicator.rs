@@ -156,7 +156,7 @@ impl CommCore {
         self.last_news(semaphores)
     }
 
-    /// Run a collective from check to return.
+    /// Runs a collective from check to return.
     #[inline]
     pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
         self.usable()?;
@@ -173,7 +173,7 @@ impl CommCore {
         if self.news.is_some() { self.with_news(ended) } else { ended }
     }
 
-    /// Run a collective whose arguments are right by a method.
+    /// Runs a collective whose arguments are right by a method.
     #[inline]
     pub(super) fn carry_out(
         &mut self,

@@ -230,16 +230,16 @@ fn stale(mailbox: MailboxHandle) -> Error {
     )
 }
 
-/// Make a mailbox on every rank of a communicator. All ranks call.
+/// Makes a mailbox on every rank of a communicator. All ranks call.
 pub fn mailbox_create(comm: CommHandle, config: &MailboxConfig) -> Result<MailboxHandle> {
     registry::enter(comm, |c| c.mailbox_create(config))
 }
-/// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
+/// Ends it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
 pub fn mailbox_destroy(mailbox: MailboxHandle) -> Result<()> {
     let open_mailbox = TABLE.get(mailbox).ok_or_else(|| stale(mailbox))?;
     registry::enter(open_mailbox.comm, |c| c.mailbox_destroy(mailbox, &open_mailbox))
 }
-/// Use it, from any thread.
+/// Uses it, from any thread.
 #[inline]
 pub fn mailbox<T>(mailbox: MailboxHandle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
     TABLE.with(mailbox, |open_mailbox| body(&open_mailbox.boxes)).unwrap_or_else(|| Err(stale(mailbox)))

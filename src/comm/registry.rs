@@ -54,7 +54,7 @@ pub(super) fn reserve() -> Result<CommHandle> {
     })
 }
 
-/// Put the communicator behind its reserved handle.
+/// Puts the communicator behind its reserved handle.
 pub(super) fn fill(communicator: CommCore) {
     let handle = communicator.handle();
     let place = TABLE.place(handle).expect("reserved");
@@ -63,7 +63,7 @@ pub(super) fn fill(communicator: CommCore) {
     TABLE.open(handle);
 }
 
-/// Give a handle back: it was reserved and not filled, or its communicator has been removed.
+/// Gives a handle back: it was reserved and not filled, or its communicator has been removed.
 pub(super) fn release(handle: CommHandle) {
     TABLE.release(handle);
 }
@@ -77,7 +77,7 @@ pub(super) enum Entry {
     Worker,
 }
 
-/// Be the one thread inside.
+/// Is the one thread inside.
 #[inline]
 pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
     enter_as(handle, Entry::Caller, inside)
@@ -111,7 +111,7 @@ pub(super) fn enter_as<T>(
     }
 }
 
-/// Be inside when the calls are over that were queued on streams.
+/// Is inside when the calls are over that were queued on streams.
 #[cold]
 fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'static, Option<CommCore>>> {
     let shared = shared(handle)?;

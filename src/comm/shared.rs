@@ -68,7 +68,7 @@ impl CommShared {
         }
     }
 
-    /// Make the present and all future calls fail, on every rank.
+    /// Makes the present and all future calls fail, on every rank.
     pub(super) fn abort(&self) {
         self.transport.abort();
         self.turns.abort();

@@ -33,7 +33,7 @@ pub enum DirectOutcome {
     NeedsProgram,
 }
 
-/// Put the input where the arrival line says it is. Call before arriving.
+/// Puts the input where the arrival line says it is. Call before arriving.
 #[inline]
 pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     if job.offer.payload && !job.input.is_empty() {
@@ -41,7 +41,7 @@ pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     }
 }
 
-/// Take the peers' payloads. The rank has arrived already.
+/// Takes the peers' payloads. The rank has arrived already.
 #[inline]
 pub fn run(
     t: &Transport,

@@ -75,7 +75,7 @@ struct Run<'a, 'b> {
     stream: bool,
 }
 
-/// Run the program. The rank has arrived already.
+/// Runs the program. The rank has arrived already.
 pub fn run<'a>(
     t: &'a Transport,
     scope: &mut Scope,
@@ -268,7 +268,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// Wait for an operand and find it. `None`: the sender has stored it in our output.
+    /// Waits for an operand and finds it. `None`: the sender has stored it in our output.
     fn incoming(
         &mut self,
         operand: &OperandSource,

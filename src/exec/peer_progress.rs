@@ -19,7 +19,7 @@ pub struct PeerProgress {
 }
 
 impl PeerProgress {
-    /// Forget the last call's offers.
+    /// Forgets the last call's offers.
     #[inline]
     pub fn begin(&mut self, nranks: u32) {
         self.offers.clear();
@@ -37,7 +37,7 @@ impl PeerProgress {
         Ok(offer)
     }
 
-    /// Wait until all ranks are done with call `seq`, which they show by arriving at the next.
+    /// Waits until all ranks are done with call `seq`, which they show by arriving at the next.
     pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         if seq <= self.done {
             return Ok(());

@@ -108,7 +108,7 @@ impl Fold {
         Some(Fold { size: dtype.size(), nranks: nranks.max(1), stages })
     }
 
-    /// Fold `sources` left to right, element by element, `count` elements, into every one of `dests`.
+    /// Folds `sources` left to right, element by element, `count` elements, into every one of `dests`.
     ///
     /// `finish` says that this fold completes the reduction, so `Avg` divides.
     ///

@@ -26,7 +26,7 @@ pub enum Rest {
 }
 
 impl Mailboxes {
-    /// Wait until something that is wanted is so; what is: (can send, can receive).
+    /// Waits until something that is wanted is so; what is: (can send, can receive).
     pub fn wait_until(&self, thread: i32, want: Want) -> Result<(bool, bool)> {
         let dest = want.send.map(|dest| self.dest(dest)).transpose()?.map(|(dest, _)| dest);
         if dest.is_none() && !want.recv {
@@ -63,7 +63,7 @@ impl Mailboxes {
         Ok(is)
     }
 
-    /// Be idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
+    /// Is idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
     /// way or unfreed. Who is idle has freed what it received.
     pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
         let (thread, guard) = self.sit(thread)?;

@@ -100,7 +100,7 @@ impl Mailboxes {
         Ok(self.keys.add(route.into()))
     }
 
-    /// Forget a key. Messages under way by it arrive.
+    /// Forgets a key. Messages under way by it arrive.
     pub fn key_destroy(&self, key: KeyId) -> Result<()> {
         self.keys.remove(key)
     }

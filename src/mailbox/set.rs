@@ -275,7 +275,7 @@ impl Mailboxes {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
-    /// End this rank's waits and let no call in any more; returns when none is under way.
+    /// Ends this rank's waits and lets no call in any more; returns when none is under way.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for (thread, thread_state) in (0..).zip(&self.thread_states) {
@@ -289,7 +289,7 @@ impl Mailboxes {
         }
     }
 
-    /// Take [`close`](Self::close) back: the others do not agree.
+    /// Takes [`close`](Self::close) back: the others do not agree.
     pub fn reopen(&self) {
         self.closed.store(false, Ordering::Release);
         self.thread_states.iter().for_each(ThreadState::reopen);

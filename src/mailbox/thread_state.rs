@@ -126,7 +126,7 @@ impl ThreadGuard<'_> {
         bump(&self.0.sent);
     }
 
-    /// Take the message at the head of the queue.
+    /// Takes the message at the head of the queue.
     pub fn hold(&self, slot: u32) {
         let (word, bit) = self.bit(slot);
         word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl ThreadGuard<'_> {
         bump(&self.0.received);
     }
 
-    /// Give a message up. False if it is not held.
+    /// Gives a message up. False if it is not held.
     pub fn let_go(&self, slot: u32) -> bool {
         let (word, bit) = self.bit(slot);
         let held = word.load(Ordering::Relaxed);

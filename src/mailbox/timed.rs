@@ -103,7 +103,7 @@ impl Mailboxes {
         }
     }
 
-    /// Wait for what some rank will store.
+    /// Waits for what some rank will store.
     #[cold]
     pub(super) fn wait_there(
         &self,

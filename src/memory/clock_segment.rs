@@ -277,7 +277,7 @@ impl ClockSegment {
         };
         ClockSegment::open(file, places, ports).ok()
     }
-    /// Have the kernel announce the end of this process at a rank's place.
+    /// Has the kernel announce the end of this process at a rank's place.
     pub fn keep(&self, place: u32) -> Result<()> {
         assert!((place as usize) < self.places, "a rank outside of the board");
         let line = self.layout().place + place as usize * size_of::<PlaceLine>();
@@ -351,7 +351,7 @@ impl ClockSegment {
     pub fn posts(&self, place: u32, ticket: usize, count: usize) -> &[PostLine] {
         self.segment.structs(self.posts_at(place, ticket), count.min(ClockSegment::room(ticket)))
     }
-    /// Reserve the space of the first `count` posts of a ticket.
+    /// Reserves the space of the first `count` posts of a ticket.
     pub fn reserve_posts(&self, place: u32, ticket: usize, count: usize) -> Result<()> {
         if count > ClockSegment::room(ticket) {
             return Err(Error::usage(format!(

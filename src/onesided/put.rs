@@ -26,7 +26,7 @@ pub struct Strided {
     pub source_stride: isize,
 }
 
-/// Copy to a peer's memory, or from it.
+/// Copies to a peer's memory, or from it.
 #[inline]
 pub fn copy_across(dest: Payload<'_>, source: Payload<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
@@ -59,7 +59,7 @@ fn missing(what: &str, bytes: usize) -> Error {
 }
 
 impl SymmetricMemory {
-    /// Write `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
+    /// Writes `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
     #[inline]
     pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
         self.usable()?;
@@ -76,7 +76,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put at a place that holds it, without ringing anybody.
+    /// Puts at a place that holds it, without ringing anybody.
     #[inline]
     fn store(&self, place: HeapPlace<'_>, source: Payload<'_>, rank: Rank) -> Result<()> {
         let bytes = source.bytes();
@@ -91,7 +91,7 @@ impl SymmetricMemory {
         copy_across(place.region.view(&self.transport, rank, place.offset, bytes)?, source)
     }
 
-    /// Read `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
+    /// Reads `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
     #[inline]
     pub fn get(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
         self.usable()?;
@@ -139,7 +139,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put one element, of 4 or 8 bytes in one piece.
+    /// Puts one element, of 4 or 8 bytes in one piece.
     #[inline]
     pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
         let size = dtype.size();
@@ -170,7 +170,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put elements that lie apart to places that lie apart.
+    /// Puts elements that lie apart to places that lie apart.
     pub fn put_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("source", source, s.count)?;
@@ -186,7 +186,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Get elements that lie apart to places that lie apart.
+    /// Gets elements that lie apart to places that lie apart.
     pub fn get_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("dest", dest, s.count)?;

@@ -57,7 +57,7 @@ impl RemoteCopy<'_> {
         Ok(())
     }
 
-    /// Begin it. Nothing is written before all of it is known to be right.
+    /// Begins it. Nothing is written before all of it is known to be right.
     pub fn start(&self) -> Result<()> {
         self.check()?;
         let home = self.recv.of.home();
@@ -96,13 +96,13 @@ impl RemoteCopy<'_> {
         self.recv.of.add_at(self.recv.index, bytes, rank)
     }
 
-    /// Wait until the source has been read, and take the bytes off. A copy without `send` is awaited by its other half.
+    /// Waits until the source has been read, and takes the bytes off. A copy without `send` is awaited by its other half.
     pub fn wait_send(&self) -> Result<()> {
         self.check()?;
         self.send.map_or(Ok(()), |send| send.of.wait(send.index, self.bytes as u64))
     }
 
-    /// Wait until as many bytes have come to this rank, and take them off.
+    /// Waits until as many bytes have come to this rank, and takes them off.
     pub fn wait_recv(&self) -> Result<()> {
         self.check()?;
         self.recv.of.wait(self.recv.index, self.bytes as u64)

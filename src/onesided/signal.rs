@@ -40,7 +40,7 @@ impl SignalOp {
 }
 
 impl SymmetricMemory {
-    /// Set or add to a rank's signal.
+    /// Sets or add to a rank's signal.
     #[inline]
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
         self.usable()?;
@@ -63,7 +63,7 @@ impl SymmetricMemory {
         Ok(seen)
     }
 
-    /// Wait until this rank's signal compares so with a value; what it was then.
+    /// Waits until this rank's signal compares so with a value; what it was then.
     #[inline]
     pub fn await_signal(&self, signal: Address, cmp: Comparison, value: u64) -> Result<u64> {
         self.usable()?;

@@ -170,7 +170,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Wait for what some rank will store; `what` says what that is.
+    /// Waits for what some rank will store; `what` says what that is.
     #[inline]
     pub(super) fn wait(&self, mut ready: impl FnMut() -> bool, what: impl Fn() -> String) -> Result<()> {
         let t = &*self.transport;

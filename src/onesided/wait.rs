@@ -179,7 +179,7 @@ impl WordRange<'_> {
         }
     }
 
-    /// Wait until [`test`](Self::test) finds enough.
+    /// Waits until [`test`](Self::test) finds enough.
     pub fn wait(&self, several: Several) -> Result<Vec<usize>> {
         let mut found = None;
         let ready = || {

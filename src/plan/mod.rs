@@ -231,7 +231,7 @@ impl Plan {
     pub fn new(parts: u32) -> Plan {
         Plan { parts, steps: Vec::new() }
     }
-    /// Hand the rank's own input chunk to a peer or a set.
+    /// Hands the rank's own input chunk to a peer or a set.
     pub fn send(&mut self, to: impl Peers, chunk: Chunk) -> &mut Step {
         self.step(chunk, vec![Operand::Own], false, to.list())
     }
@@ -243,23 +243,23 @@ impl Plan {
     pub fn copy_send(&mut self, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::Own], true, to.list())
     }
-    /// Take what arrives into the output.
+    /// Takes what arrives into the output.
     pub fn recv_copy(&mut self, from: Rank, chunk: Chunk) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], true, Vec::new())
     }
-    /// Take what arrives into the output and pass it on.
+    /// Takes what arrives into the output and passes it on.
     pub fn recv_copy_send(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], true, to.list())
     }
-    /// Pass on what arrives without keeping it.
+    /// Passes on what arrives without keeping it.
     pub fn relay(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], false, to.list())
     }
-    /// Fold arrivals and own input, in the given order, into the output.
+    /// Folds arrivals and own input, in the given order, into the output.
     pub fn recv_reduce(&mut self, operands: Vec<Operand>, chunk: Chunk) -> &mut Step {
         self.step(chunk, operands, true, Vec::new())
     }
-    /// Fold arrivals and own input and pass the result on; `keep` stores it in the output as well.
+    /// Folds arrivals and own input and passes the result on; `keep` stores it in the output as well.
     pub fn recv_reduce_send(
         &mut self,
         operands: Vec<Operand>,
@@ -277,7 +277,7 @@ impl Plan {
 }
 
 impl Step {
-    /// Put this step on a lane.
+    /// Puts this step on a lane.
     pub fn on(&mut self, lane: Lane) -> &mut Step {
         self.lane = lane;
         self

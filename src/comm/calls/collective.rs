@@ -43,7 +43,7 @@ pub(in crate::comm) struct Checked<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    /// Checks the arguments for a rank of a communicator. `None`: right, and nothing to do.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         let (c, n) = (self.collective, nranks as usize);
         if c.reduces() && !self.op.serves(self.dtype) {

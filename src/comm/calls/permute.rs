@@ -41,7 +41,7 @@ struct Checked<'a> {
 }
 
 impl<'a> Permute<'a> {
-    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    /// Checks the arguments for a rank of a communicator. `None`: right, and nothing to do.
     fn checked(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         if self.perm.len() != nranks as usize {
             return Err(Error::argument(format!(
@@ -92,7 +92,7 @@ impl<'a> Permute<'a> {
         Ok(Some(Checked { to, from, output }))
     }
 
-    /// Check the arguments for a rank of a communicator.
+    /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<()> {
         self.checked(rank, nranks).map(drop)
     }
@@ -132,7 +132,7 @@ impl<'a> Permute<'a> {
 const WORDS: usize = 4;
 
 impl CommCore {
-    /// Run a permutation from check to return.
+    /// Runs a permutation from check to return.
     pub(in crate::comm) fn permute(&mut self, permute: &Permute<'_>) -> Result<()> {
         let ended = self.exchange_blocks(permute);
         self.with_news(ended)

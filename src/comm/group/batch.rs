@@ -51,7 +51,7 @@ impl Queued {
         }
     }
 
-    /// Make it alone.
+    /// Makes it alone.
     fn run(&self, entry: Entry) -> Result<()> {
         registry::enter_as(self.comm(), entry, |c| match self {
             Queued::Collective(_, call) => c.collective(call),
@@ -85,7 +85,7 @@ impl Batch {
         }
     }
 
-    /// Make them.
+    /// Makes them.
     pub fn run(self, entry: Entry) -> Result<()> {
         match &self.calls[..] {
             [call] if !self.grouped => call.run(entry),

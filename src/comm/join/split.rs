@@ -155,7 +155,7 @@ impl PendingSplit {
     }
 }
 
-/// Make the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
+/// Makes the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
 pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
     match PendingSplit::new(parent, args.clone()) {
         Ok(pending) => pending.join().map(|()| pending.handle()),
@@ -215,7 +215,7 @@ impl CommCore {
         joined.map_err(|e| watch().err().unwrap_or(e)).inspect_err(|e| self.break_with(e))
     }
 
-    /// Tell all of a wish, and hear who shares it: ranks of the parent, in the child's order; none without a colour.
+    /// Tells all of a wish, and hears who shares it: ranks of the parent, in the child's order; none without a colour.
     fn members(&mut self, args: &SplitArgs, able: bool) -> Result<Vec<Rank>> {
         let all = self.tell_all(&args.encode(able))?;
         let theirs = || (0..).zip(all.chunks_exact(WORDS).map(Theirs));

@@ -189,7 +189,7 @@ impl Drop for Registrations {
 }
 
 impl CommCore {
-    /// Let peers reach a buffer where it lies. Its name for [`deregister`](CommCore::deregister); never 0.
+    /// Lets peers reach a buffer where it lies. Its name for [`deregister`](CommCore::deregister); never 0.
     pub(in crate::comm) fn register(&mut self, buffer: Address<'static>, bytes: usize) -> Result<u64> {
         self.usable()?;
         let rank = self.rank();
@@ -217,7 +217,7 @@ impl CommCore {
         }
     }
 
-    /// End a registration. 0: nothing.
+    /// Ends a registration. 0: nothing.
     pub(in crate::comm) fn deregister(&mut self, handle: u64) -> Result<()> {
         self.shared.refuse_forked()?;
         if handle == 0 {

@@ -23,7 +23,7 @@ pub struct RemoteCopyCall {
     pub device: Device,
 }
 
-/// Use a copy's semaphores from any thread.
+/// Uses a copy's semaphores from any thread.
 #[inline]
 pub fn remote_copy<T>(
     comm: CommHandle,

@@ -84,7 +84,7 @@ fn text(words: &[u64]) -> String {
 }
 
 impl CommCore {
-    /// Tell all what is asked for, which must be the same but for the second word; every rank's second word.
+    /// Tells all what is asked for, which must be the same but for the second word; every rank's second word.
     fn ask(&mut self, ask: Ask, own: u64, numbers: [u64; 2], name: &str) -> Result<Vec<u64>> {
         let mut words = [ask as u64, own, numbers[0], numbers[1], 0, 0, 0, 0];
         for (word, bytes) in words[4..].iter_mut().zip(name.as_bytes().chunks(8)) {
@@ -221,7 +221,7 @@ impl CommCore {
         if harmed { Ok(()) } else { self.home().map_or(Ok(()), |home| home.retire()) }
     }
 
-    /// Take all handles out; what peers may still write to.
+    /// Takes all handles out; what peers may still write to.
     pub(in crate::comm) fn semaphores_close(&self) -> Vec<DeferredFree> {
         let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
         let Some(semaphore_home) = semaphore_home else { return Vec::new() };
@@ -268,7 +268,7 @@ fn stale(what: &str, handle: SemaphoreHandle) -> Error {
     )
 }
 
-/// Use semaphores; `what` names the argument. Of one communicator if `comm` is given.
+/// Uses semaphores; `what` names the argument. Of one communicator if `comm` is given.
 #[inline]
 pub(in crate::comm) fn with<T>(
     what: &str,
@@ -290,7 +290,7 @@ pub(in crate::comm) fn with<T>(
     used.unwrap_or_else(|| Err(stale(what, handle)))
 }
 
-/// Make semaphores of one name, `count` on every rank. All ranks call with the same arguments.
+/// Makes semaphores of one name, `count` on every rank. All ranks call with the same arguments.
 pub fn semaphore_create(
     comm: CommHandle,
     kind: SemaphoreUnit,
@@ -299,7 +299,7 @@ pub fn semaphore_create(
 ) -> Result<SemaphoreHandle> {
     registry::enter(comm, |c| c.semaphore_create(kind, name, count))
 }
-/// Give them up. All ranks call. An error lists those that are not 0 here.
+/// Gives them up. All ranks call. An error lists those that are not 0 here.
 pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
     let comm = TABLE.get(sem).ok_or_else(|| stale("sem", sem))?.comm;
     registry::enter(comm, |c| c.semaphore_destroy(sem))
@@ -317,7 +317,7 @@ pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandl
         None => insert(comm, semaphores, None).map(|handle| *known.get_or_init(|| handle)),
     }
 }
-/// Use semaphores from any thread.
+/// Uses semaphores from any thread.
 #[inline]
 pub fn semaphore<T>(sem: SemaphoreHandle, body: impl FnOnce(&Semaphores) -> Result<T>) -> Result<T> {
     with("sem", sem, None, body)

@@ -98,7 +98,7 @@ impl Counter {
 }
 
 impl Signal {
-    /// Check the arguments for a rank of a communicator; the counter, and the data where there is some.
+    /// Checks the arguments for a rank of a communicator; the counter, and the data where there is some.
     fn check(&self, comm: CommHandle, rank: Rank, nranks: u32) -> Result<(Place, Payload<'static>)> {
         let place = self.counter.check("", nranks)?;
         if self.flags != 0 {
@@ -125,7 +125,7 @@ impl Signal {
     }
 }
 
-/// Check what is to be waited for; how many of each.
+/// Checks what is to be waited for; how many of each.
 fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
     if awaited.is_empty() {
         return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
@@ -214,7 +214,7 @@ impl Pending {
 const WORD: u64 = 8;
 
 impl CommCore {
-    /// Give a signal, after its data.
+    /// Gives a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
         self.usable()?;
         let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
@@ -234,7 +234,7 @@ impl CommCore {
         Ok(())
     }
 
-    /// Store the data, then the signal, when the declared machine would; tells when that is.
+    /// Stores the data, then the signal, when the declared machine would; tells when that is.
     fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
@@ -258,7 +258,7 @@ impl CommCore {
         Ok(arrival.map(|arrival| arrival.at_ps))
     }
 
-    /// Wait for signals and take them off: all or none.
+    /// Waits for signals and takes them off: all or none.
     pub(in crate::comm) fn await_signals(&mut self, awaited: &[AwaitedSignals]) -> Result<()> {
         self.usable()?;
         let of_each = check_all(awaited, self.nranks())?;
@@ -354,7 +354,7 @@ impl CommCore {
     }
 }
 
-/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
+/// Gives a rank a signal, after the data if there is some; or queues it, if a stream is given or a group is open on this
 /// thread. The peer need not be in any call.
 pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
     if crate::comm::is_for_later(stream) {
@@ -364,7 +364,7 @@ pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -
     registry::enter(comm, |c| c.signal(signal))
 }
 
-/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
+/// Checks the number of descriptors of a wait: no more than there are signals to be waited for.
 pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
     let most = crate::comm::count(comm)? as usize * CONTEXTS * SIGNALS;
     match usize::try_from(descriptors) {
@@ -378,7 +378,7 @@ pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
     }
 }
 
-/// Wait for signals and take them off, or queue that as [`signal`] does.
+/// Waits for signals and takes them off, or queues that as [`signal`] does.
 pub fn wait_signals(
     comm: CommHandle,
     awaited: Vec<AwaitedSignals>,

@@ -123,7 +123,7 @@ impl CommCore {
         self.symmetric.as_mut().ok_or_else(absent)
     }
 
-    /// Make the symmetric heap.
+    /// Makes the symmetric heap.
     pub(in crate::comm) fn symmetric_init(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
@@ -151,7 +151,7 @@ impl CommCore {
         Ok(())
     }
 
-    /// Give the whole of it up.
+    /// Gives the whole of it up.
     pub(in crate::comm) fn symmetric_finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.heap()?;
@@ -214,7 +214,7 @@ impl CommCore {
         })
     }
 
-    /// Give one allocation back; the address 0: nothing, and no exchange.
+    /// Gives one allocation back; the address 0: nothing, and no exchange.
     pub(in crate::comm) fn symmetric_free(&mut self, addr: usize) -> Result<()> {
         self.usable()?;
         self.broken()?;
@@ -297,7 +297,7 @@ impl Symmetric {
         &self.symmetric
     }
 
-    /// Get the pages of a new block; its address.
+    /// Gets the pages of a new block; its address.
     fn back(&mut self, offset: u64, bytes: usize, zeroed: bool) -> Result<usize> {
         let own = heap::mine()?;
         let segment = &mut self.segments[(offset >> SEGMENT_SHIFT) as usize];

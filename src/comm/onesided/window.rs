@@ -110,7 +110,7 @@ impl Window {
     }
 }
 
-/// Use a window of a communicator; `what` names the argument.
+/// Uses a window of a communicator; `what` names the argument.
 pub(in crate::comm) fn with<R>(
     comm: CommHandle,
     window: WindowHandle,
@@ -208,7 +208,7 @@ impl CommCore {
     }
 }
 
-/// Open `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
+/// Opens `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
 /// the same flags. The memory stays the caller's and must be there until the window is deregistered on all ranks.
 pub fn window_register(
     comm: CommHandle,
@@ -219,7 +219,7 @@ pub fn window_register(
     registry::enter(comm, |c| c.window_register(buff, size, flags))
 }
 
-/// Close a window. All ranks call; when it returns none writes to it any more.
+/// Closes a window. All ranks call; when it returns none writes to it any more.
 pub fn window_deregister(comm: CommHandle, window: WindowHandle) -> Result<()> {
     registry::enter(comm, |c| c.window_deregister(window))
 }

@@ -35,7 +35,7 @@ impl Point {
         self.passed.raise(1);
     }
 
-    /// Wait until the stream has come to it.
+    /// Waits until the stream has come to it.
     pub fn reach(&self) {
         self.passed.reach(1);
     }
@@ -96,7 +96,7 @@ pub(super) fn find(event: EventHandle) -> Result<Arc<EventState>> {
     Ok(found)
 }
 
-/// Make an event, which counts as over until it is recorded.
+/// Makes an event, which counts as over until it is recorded.
 pub fn event_create() -> Result<EventHandle> {
     fork::watch();
     let event = EventState { last: Mutex::default(), generation: fork::generation() };
@@ -104,14 +104,14 @@ pub fn event_create() -> Result<EventHandle> {
     made.ok_or_else(|| Error::system("this process has as many events as it can have; destroy some"))
 }
 
-/// Give an event back. Streams that still have to come to it do so without harm.
+/// Gives an event back. Streams that still have to come to it do so without harm.
 pub fn event_destroy(event: EventHandle) -> Result<()> {
     find(event)?;
     EVENTS.remove(event);
     Ok(())
 }
 
-/// Wait until an event is over; the first failure since the event before it on its stream.
+/// Waits until an event is over; the first failure since the event before it on its stream.
 pub fn event_synchronize(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if !point.is_passed() {

@@ -81,7 +81,7 @@ impl Stream {
         if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
 
-    /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
+    /// Queues a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
     fn push(&self, job: StreamTask) {
         let mut jobs = ignore_poison(&self.jobs);
         jobs.push_back(job);
@@ -96,7 +96,7 @@ impl Stream {
         (job, number)
     }
 
-    /// Wait until everything is over that has been queued so far.
+    /// Waits until everything is over that has been queued so far.
     fn settle(&self) -> Result<()> {
         unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
     }
@@ -161,7 +161,7 @@ fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
     })
 }
 
-/// Make a stream, whose worker thread runs until [`stream_destroy`].
+/// Makes a stream, whose worker thread runs until [`stream_destroy`].
 pub fn stream_create() -> Result<StreamHandle> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     fork::watch();
@@ -215,7 +215,7 @@ fn end(stream: &Stream) {
     }
 }
 
-/// Wait until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
+/// Waits until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
 pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;

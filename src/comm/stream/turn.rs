@@ -26,12 +26,12 @@ pub(in super::super) struct CallTurns {
 }
 
 impl CallTurns {
-    /// Take the next turn. One thread at a time.
+    /// Takes the next turn. One thread at a time.
     pub(super) fn take(&self) -> u64 {
         self.taken.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Wait for a turn. What is before it is under way on other streams. An error if there are none any more.
+    /// Waits for a turn. What is before it is under way on other streams. An error if there are none any more.
     pub(super) fn await_turn(&self, turn: u64) -> Result<()> {
         self.over.reach(turn);
         match self.over.get() {
@@ -67,7 +67,7 @@ impl CallTurns {
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
-    /// Wait for what is queued now.
+    /// Waits for what is queued now.
     pub(in super::super) fn await_all(&self) -> Result<()> {
         if !self.are_over() {
             refuse_worker()?;

@@ -93,7 +93,7 @@ fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
     ended
 }
 
-/// Make calls, and tell their communicators if they fail.
+/// Makes calls, and tells their communicators if they fail.
 pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
     let name = batch.name();
     let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))

@@ -47,7 +47,7 @@ impl Participant {
         self.clock_segment().header().exact.store(1, Ordering::Release);
     }
 
-    /// Send bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
+    /// Sends bytes from one place of the machine to another, at this rank's clock or at `at_ps`; until they have arrived.
     pub fn put(
         &self,
         ends: [Rank; 2],
@@ -60,7 +60,7 @@ impl Participant {
         self.put_all(&[ends], bytes, at_ps, deadline_ns, watch, expired)
     }
 
-    /// Send bytes several ways at once, until the last have arrived.
+    /// Sends bytes several ways at once, until the last have arrived.
     pub fn put_all(
         &self,
         ways: &[[Rank; 2]],
@@ -150,7 +150,7 @@ impl Participant {
         }
     }
 
-    /// Wait until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
+    /// Waits until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
     pub fn await_store(
         &self,
         mut ready: impl FnMut() -> bool,

@@ -178,7 +178,7 @@ impl Participant {
         }
     }
 
-    /// Move the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
+    /// Moves the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
     /// clock then.
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looked_anew();
@@ -201,7 +201,7 @@ impl Participant {
         Ok(at_ps.max(before))
     }
 
-    /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
+    /// Posts what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<PendingCall> {
         self.post(posts, at_ps, None)
     }
@@ -239,7 +239,7 @@ impl Participant {
         Ok(PendingCall { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
     }
 
-    /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
+    /// Waits until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
     /// else ends the wait. Returns the rank's exit.
     pub fn leave(
         &self,

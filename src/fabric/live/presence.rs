@@ -56,7 +56,7 @@ pub(super) fn is_counted(presence: u32) -> bool {
 }
 
 impl ThreadLine {
-    /// Go over from one state to another, if that is the state.
+    /// Goes over from one state to another, if that is the state.
     pub(super) fn turns(&self, from: u32, to: u32) -> bool {
         self.presence.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -98,7 +98,7 @@ impl Participant {
         self.dismiss(self.place())
     }
 
-    /// End all presences of a rank that has left or died; tells how many were counted.
+    /// Ends all presences of a rank that has left or died; tells how many were counted.
     fn dismiss(&self, place: Rank) -> u32 {
         let lines = self.clock_segment().threads(place).iter();
         lines.map(|line| is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) as u32).sum()

@@ -355,7 +355,7 @@ fn note_call(journal: &Journal<'_>, call: &Gathered) {
     members.iter().for_each(|member| trace(journal, &[member.rank as u64, member.entry_ps]));
 }
 
-/// Take words into the hash of all that has happened.
+/// Takes words into the hash of all that has happened.
 fn trace(journal: &Journal<'_>, words: &[u64]) {
     let hash = &journal.clock_segment.header().trace;
     let mix = |h: u64, word: &u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -53,7 +53,7 @@ impl<'a> Lock<'a> {
         (number % self.places.len() as u64) as usize
     }
 
-    /// Wait in line. `None`: others were quicker, or too many wait; to be tried again.
+    /// Waits in line. `None`: others were quicker, or too many wait; to be tried again.
     pub fn draw(&self, rank: Rank) -> Option<u64> {
         let number = self.next.load(Ordering::Relaxed);
         // ORDER: what the place said of an earlier number comes before what it will say of this one; partner: `hand_on`.
@@ -73,7 +73,7 @@ impl<'a> Lock<'a> {
         self.places[self.place(number)].load(Ordering::Acquire) == its_turn(number)
     }
 
-    /// Go away with a number: the lock is given back if it is held, or passes this number by when its turn comes.
+    /// Goes away with a number: the lock is given back if it is held, or passes this number by when its turn comes.
     pub fn give_up(&self, number: u64) {
         let place = &self.places[self.place(number)];
         let says = place.load(Ordering::Acquire);

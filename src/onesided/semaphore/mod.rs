@@ -265,7 +265,7 @@ impl Semaphores {
         self.add(index, inc, rank)
     }
 
-    /// Add to a rank's semaphore, and wake who waits for it.
+    /// Adds to a rank's semaphore, and wakes who waits for it.
     #[inline]
     fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
         let symmetric = &*self.home.symmetric;
@@ -299,7 +299,7 @@ impl Semaphores {
         Ok(value)
     }
 
-    /// Wait until this rank's semaphore is at least so much, and take it off.
+    /// Waits until this rank's semaphore is at least so much, and takes it off.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
         self.home.symmetric.usable()?;
         reasonable("value", value)?;
@@ -307,7 +307,7 @@ impl Semaphores {
         self.take(index, value)
     }
 
-    /// Take so much off if it is there.
+    /// Takes so much off if it is there.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
         let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
@@ -349,7 +349,7 @@ impl Semaphores {
 }
 
 impl Line<'_> {
-    /// Take so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
+    /// Takes so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
     fn take(&self, value: u64) -> bool {
         let mut there = self.value.load(Ordering::Relaxed);
         // BOUND: it is tried again only where another thread of this rank has taken or a rank has added.

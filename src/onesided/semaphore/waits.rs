@@ -48,7 +48,7 @@ impl Waits {
         Some([word(0)?, word(1)?])
     }
 
-    /// Tell what a thread of this rank waits for, if there is a place.
+    /// Tells what a thread of this rank waits for, if there is a place.
     pub fn post(&self, symmetric: &SymmetricMemory, wanted: Wanted) -> Option<usize> {
         let tag = u64::from(wanted.set) << 32 | (u64::from(wanted.index) + 1);
         (0..PLACES).find(|&place| {
