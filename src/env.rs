@@ -1,13 +1,13 @@
 //! The table of all `PENNY_` variables: name, type, meaning.
 
-/// One variable that a user may set.
+/// A variable that a user may set.
 #[cfg(any(test, feature = "internals"))]
 pub struct Variable {
     /// The name in the environment.
     pub name: &'static str,
-    /// What its value is: a number, a word, a grammar.
+    /// The kind of its value: a number, a word, a grammar.
     pub kind: &'static str,
-    /// What it does and what it is when unset.
+    /// The meaning, and the value when it is unset.
     pub about: &'static str,
 }
 

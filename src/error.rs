@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::fmt;
 
-/// What a call returns to C. See `include/README.md` for when each is used.
+/// The result of a call. `include/README.md` says when each is used.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
@@ -30,7 +30,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// One fixed sentence for the code alone (`pennyGetErrorString`).
+    /// Returns one fixed sentence for the code alone (`pennyGetErrorString`).
     pub const fn describe(self) -> &'static str {
         match self {
             Code::Success => "no error",
@@ -53,7 +53,7 @@ impl Code {
 pub struct Error {
     /// The number that C sees.
     pub code: Code,
-    /// What went wrong and what to do about it.
+    /// The sentence: the fault and the remedy.
     pub message: String,
 }
 

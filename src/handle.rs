@@ -43,7 +43,7 @@ macro_rules! kinds {
                 const NUMBER: u8 = $number;
             }
         )*
-        /// What a kind is called, with its article.
+        /// Returns the name of a kind, with its article.
         const fn called(number: u8) -> Option<&'static str> {
             match number {
                 $($number => Some(concat!($article, " ", $words)),)*
@@ -100,7 +100,7 @@ impl<K> Handle<K> {
         Handle { bits, kind: PhantomData }
     }
 
-    /// What the program holds.
+    /// Returns the number that the program holds.
     #[inline]
     pub const fn bits(self) -> u64 {
         self.bits
@@ -171,7 +171,7 @@ impl<K: Kind> Numbers<K> {
         Numbers { most, unused: Mutex::new(Unused { again: Vec::new(), fresh: 0 }) }
     }
 
-    /// One that nobody has. `None`: the table is full.
+    /// Takes an unused handle. `None`: the table is full.
     fn take(&self) -> Option<Handle<K>> {
         let mut unused = entered(&self.unused);
         if let Some(last) = unused.again.pop() {

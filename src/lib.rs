@@ -1,8 +1,8 @@
 //! Penny: collective communication between processes of one machine, over shared memory.
 //!
-//! All-reduce, broadcast, all-to-all and their kin, send and receive, groups, streams, one-sided access and mailboxes,
-//! between *ranks*: processes that a launcher has started, or threads of one process. Every wait ends: with the data,
-//! with another rank's death, with an abort, or at a deadline, and then with a sentence that names the rank.
+//! The crate provides all-reduce, broadcast, all-to-all and similar collectives, send and receive, groups, streams,
+//! one-sided access and mailboxes between *ranks*: processes started by a launcher, or threads of one process. Every wait
+//! ends: with the data, or with an error that names a rank, on another rank's death, on an abort, or at a deadline.
 //!
 //! # A first program
 //!
@@ -19,8 +19,8 @@
 //! }
 //! ```
 //!
-//! Start it with `penny run -n 2`, `mpirun -n 2`, `srun -n 2` or another launcher. The same without one, with ranks that are
-//! threads of this process:
+//! Start it with `penny run -n 2`, `mpirun -n 2`, `srun -n 2` or another launcher. Ranks can also be threads of this process,
+//! without a launcher:
 //!
 //! ```
 //! let sums = penny::on_threads(2, |comm| {
@@ -32,30 +32,30 @@
 //! # Ok::<(), penny::Error>(())
 //! ```
 //!
-//! # What there is
+//! # Overview
 //!
-//! | to | use |
+//! | task | items |
 //! |---|---|
 //! | make ranks and call collectives | [`Communicator`], [`CommunicatorBuilder`], [`UniqueId`], [`on_threads`] |
 //! | say what buffers hold and how they are reduced | [`Element`] (the integers, `f32`, `f64`, `bool`, [`F16`], [`Bf16`], [`F8E4M3`], [`F8E5M2`]), [`Op`] |
 //! | make several calls together | [`Group`] |
-//! | go on while calls are made | [`streams`], [`Stream`], [`Event`] |
-//! | pass buffers that other ranks reach, so that nothing is copied | [`SharedVec`] |
-//! | put and get without the other rank's call | [`SymmetricHeap`], [`SymmetricVec`] |
+//! | continue while calls run | [`streams`], [`Stream`], [`Event`] |
+//! | pass buffers that other ranks reach, so that large calls copy nothing | [`SharedVec`] |
+//! | put and get without a call of the other rank | [`SymmetricHeap`], [`SymmetricVec`] |
 //! | send short messages to threads | [`Mailbox`], [`MailboxThread`] |
-//! | act on failures | [`Error`], [`Code`] |
-//! | price collectives on machines that are only declared | [`sim`] |
+//! | handle failures | [`Error`], [`Code`] |
+//! | compute the time of collectives on simulated clusters (declared machines) | [`sim`] |
 //! | call the C interface from Rust | [`ffi`] |
 //!
-//! A program without `unsafe` cannot misuse memory through this crate: buffers are slices, calls borrow them for as long as
-//! they are at work, and memory that other ranks may change at any time is only copied. No public function makes a buffer
+//! A program without `unsafe` cannot misuse memory through this crate: buffers are slices, calls borrow them until they have
+//! completed, and memory that other ranks may change at any time is only copied. No public function makes a buffer
 //! from a number:
 //!
 //! ```compile_fail,E0603
 //! let buffer = penny::memory::view::Address::NULL.at(0x1000).view(8);
 //! ```
 //!
-//! Settings of the environment (`PENNY_ALGO`, `PENNY_TIMEOUT` and others) are listed in the README.
+//! The README lists the environment variables (`PENNY_ALGO`, `PENNY_TIMEOUT` and others).
 //!
 //! # How it is built
 //!
@@ -66,11 +66,11 @@
 //!          |                 |
 //!         api               ffi      the safe front; the C ABI. Both check, convert and call. No logic.
 //!             \           /
-//!               comm           a communicator: who is in it, groups, abort, errors
+//!               comm           a communicator: its ranks, groups, abort, errors
 //!             /      \
-//!     planner        exec      decide which plan        run a plan: slices, progress, deadlines
+//!     planner        exec      choose a plan            run a plan: slices, progress, deadlines
 //!        |            |
-//!     algorithms      |     fabric      what it would take on the declared links
+//!     algorithms      |     fabric      the time of a plan on declared links
 //!        |            |        |
 //!       plan <--------+--------+        the vocabulary between deciding, moving and pricing
 //!                     |
@@ -79,51 +79,63 @@
 //!           memory -> sync -> sys       segments and heaps; flags and waiting; system calls
 //! ```
 //!
-//! Three ideas carry the design. Algorithms are pure and a plan is data. Every rank publishes one number, its program
-//! counter, and every wait is a wait for a peer's counter to pass a value that the plans fix beforehand. Every wait is
-//! bounded: it ends on data, on a peer's death, on abort or on the deadline.
+//! The design rests on three ideas. Algorithms are pure functions, and a plan is data. Every rank publishes one number, its
+//! program counter, and every wait is a wait for a peer's counter to pass a value that the plans fix beforehand. Every wait
+//! is bounded: it ends on data, on a peer's death, on abort or on the deadline.
 //!
-//! Memory is vouched for at the border: `api` lends slices, `ffi` lends what its C caller promises, and everything between
-//! handles views of lent memory, whose ranges are checked. `unsafe` is in `sys`, `sync`, `memory`, `kernels`, `ffi` and `api`.
+//! The border of the crate ensures that memory is valid: `api` lends slices, `ffi` lends the memory that its C caller
+//! promises, and the modules between them handle range-checked views of lent memory. `unsafe` is in `sys`, `sync`, `memory`, `kernels`, `ffi` and `api`.
 //!
 //! # Glossary
 //!
 //! | word | meaning |
 //! |---|---|
-//! | rank | one member of a communicator; a process, or a thread of one |
+//! | rank | one member of a communicator: a process, or a thread of one |
 //! | peer | another rank |
 //! | buffer | the user's memory |
+//! | payload | a view of bytes that ranks exchange: a range of lent memory (`Payload`) |
 //! | block | `count` elements of a buffer; the unit that collectives address by rank |
-//! | chunk | one part of one block: the planner's piece |
+//! | chunk | a part of a block: the planner's piece |
 //! | slice | as much of a chunk as fits a slot: the executor's piece |
-//! | step | one motion of a plan: fold operands, keep, pass on |
+//! | algorithm | a pure function from a rank's view of a collective (`RankView`) to its plan |
+//! | step | one operation of a plan: fold operands, keep the result, pass it on |
 //! | plan | one rank's program of steps |
-//! | lane | one NIC's channel |
+//! | lane | the channel of one NIC |
 //! | segment | one shared mapping |
 //! | twin | the range of the heap that stands for a registered buffer |
-//! | slot | a place in a segment where a rank stages what others will read |
-//! | arrival | the line by which a rank tells the others which call it has entered |
-//! | record | what a rank passed to its latest calls, for others to look up |
-//! | trail | a number over a rank's latest calls, by which others see that one was another |
-//! | card | what a process tells the others of itself: PID, start time, PID namespace |
-//! | attendance | a rank's connection to the meeting, open until the rank has joined |
-//! | cause | the rank or process because of which the first rank to give up did so |
+//! | slot | a place in a segment where a rank stages data for other ranks |
+//! | arrival | the line by which a rank announces the call that it has entered |
+//! | fingerprint | a number over a call's arguments, which ranks compare |
+//! | record | the arguments of a rank's latest calls, for other ranks to look up |
+//! | trail | a number over a rank's latest calls, by which other ranks detect a different call |
+//! | card | the identity of a process: PID, start time, PID namespace |
+//! | introduction | the information that a rank sends to all others when it joins, besides descriptors |
+//! | rendezvous | the exchange of information and descriptors when ranks join |
+//! | attendance | a rank's connection to the rendezvous, open until the rank has joined |
+//! | cause | the rank or process that made the first rank give up |
 //! | flag | a word that one rank posts and others wait on |
-//! | place | where a rank stands on a declared machine |
-//! | port | one direction of one wire's end of such a machine; it serves one message at a time |
-//! | board | the segment by which ranks on a declared machine share its time |
-//! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
-//! | region | a range of memory that every rank has, at an address of its own |
-//! | domain | one rank's symmetric heap |
-//! | semaphore | a counter in a rank's memory that any rank adds to and only its own takes from |
-//! | mesh | the ranks' coordinates, as a program declares them |
-//! | ledger | who has written where and who knows of it, where races are looked for |
-//! | signal | a word by which a put says that it has come |
-//! | mailbox | a rank's slots and its threads' queues, to which all ranks send |
-//! | seat | what one thread of a mailbox knows; one operating system thread at a time sits there |
-//! | census, verdict | how many threads are idle; what they are told when all are |
-//! | handle | what a program holds in place of an object: its kind, generation and place in a table |
-//! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
+//! | event count, doorbell | the means by which waiting threads sleep and are woken |
+//! | backoff | the polls, yields and sleeps of one wait |
+//! | handle | the number that a program holds in place of an object: its kind, generation and index in a table |
+//! | deferred free | memory that was given up but is freed only when no rank can reach it |
+//! | simulated cluster, declared machine | a machine that a file or a preset describes, whose time calls take |
+//! | network | a declared machine as the fabric sees it: ports, their classes, routes between places |
+//! | place | the position of a rank on a declared machine |
+//! | placement | the places of a communicator's ranks |
+//! | port | one direction of one end of a wire; it serves one message at a time |
+//! | clock segment | the segment by which the ranks of a job share the time of a declared machine |
+//! | participant | one rank of a job on a declared machine, with its clock |
+//! | presence | one thread of a participant, as the clock segment knows it |
+//! | post, ticket | a call that a rank announces to the engine, and the entry in which it waits for the answer |
+//! | region | a range of memory that every rank has, each at an address of its own |
+//! | symmetric memory | one rank's symmetric heap |
+//! | semaphore | a counter in a rank's memory: any rank adds to it, only its own rank subtracts |
+//! | mesh | the coordinates of ranks, as a program declares them |
+//! | vector clocks | the record of writes and of the order between ranks, by which races are detected |
+//! | signal | a word by which a put announces its arrival |
+//! | mailbox | a rank's slots and the queues of its threads, to which all ranks send |
+//! | thread state | the state of one thread of a mailbox; one operating system thread at a time uses it |
+//! | census, verdict | the number of idle threads, and the answer that they get when all are idle |
 
 #![deny(unsafe_code)]
 
@@ -181,7 +193,7 @@ mod handle;
 mod log;
 mod types;
 
-/// The inside, for Penny's own benchmarks, command line and tests. No version of it is like another.
+/// The internals, for Penny's own benchmarks, command line and tests. They may change in every version.
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {

@@ -26,19 +26,19 @@ impl Level {
     }
 }
 
-/// Something that is probably a mistake of the program's.
+/// Logs a probable mistake of the program.
 #[cold]
 pub fn warn(rank: Rank, what: Arguments<'_>) {
     say(Level::Warn, rank, what);
 }
 
-/// Something that was decided and is good to know.
+/// Logs a decision of the library.
 #[cold]
 pub fn info(rank: Rank, what: Arguments<'_>) {
     say(Level::Info, rank, what);
 }
 
-/// Something that the process decided before it is a rank, and is good to know.
+/// Logs a decision of the library that is made before the process is a rank.
 #[cold]
 pub fn decided(what: Arguments<'_>) {
     if Level::Info <= asked_for() {
@@ -52,7 +52,7 @@ fn say(level: Level, rank: Rank, what: Arguments<'_>) {
     }
 }
 
-/// In one piece, so that the ranks' lines stay whole. A stderr that is closed loses it.
+/// Writes a line in one piece, so that the ranks' lines stay whole. The line is lost if stderr is closed.
 fn write(line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -138,23 +138,23 @@ impl RedOp {
 c_enum! {
     /// The collectives. The names are those of the `*_perf` programs.
     Collective {
-        /// Everybody gets the reduction of everybody's buffer.
+        /// Every rank gets the reduction of all ranks' buffers.
         AllReduce = 0, "all_reduce";
         /// The root gets the reduction.
         Reduce = 1, "reduce";
         /// Everybody gets the root's buffer.
         Broadcast = 2, "broadcast";
-        /// Everybody gets everybody's buffer, in rank order.
+        /// Every rank gets all ranks' buffers, in rank order.
         AllGather = 3, "all_gather";
         /// Rank r gets block r of the reduction.
         ReduceScatter = 4, "reduce_scatter";
         /// Block j of rank i becomes block i of rank j.
         AlltoAll = 5, "alltoall";
-        /// The root gets everybody's buffer, in rank order.
+        /// The root gets all ranks' buffers, in rank order.
         Gather = 6, "gather";
         /// Rank r gets block r of the root's buffer.
         Scatter = 7, "scatter";
-        /// Nobody leaves before everybody has come.
+        /// No rank leaves before all ranks have entered.
         Barrier = 8, "barrier";
     }
 }
@@ -164,7 +164,7 @@ impl Collective {
     pub const fn reduces(self) -> bool {
         matches!(self, Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter)
     }
-    /// Has a root.
+    /// Tells whether the collective has a root.
     pub const fn rooted(self) -> bool {
         matches!(self, Collective::Reduce | Collective::Broadcast | Collective::Gather | Collective::Scatter)
     }

@@ -41,7 +41,7 @@ pub(super) const SERVES: &[Collective] =
 /// How many hops a rank's data goes in one direction.
 pub(super) type Reach = fn(&RankView) -> u32;
 
-/// Write the program for data that goes as far up (to rank + 1) and as far down as the two reaches say. Between them
+/// Writes the program for data that goes as far up (to rank + 1) and as far down as the two reaches say. Between them
 /// they reach every other rank once.
 pub(super) fn plan(v: &RankView, [up, down]: [Reach; 2], out: &mut Plan) {
     let ways = [Way { v, reach: up, up: true }, Way { v, reach: down, up: false }];

@@ -1,4 +1,4 @@
-//! The methods, one idea a file. An algorithm is pure: given a [`RankView`] it writes that rank's [`Plan`].
+//! The algorithms, one idea per file. An algorithm is pure: given a [`RankView`] it writes that rank's [`Plan`].
 //!
 //! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
 //! and the benchmarks find it there.
@@ -33,24 +33,24 @@ use crate::plan::link::{Linked, link};
 use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::types::Collective;
 
-/// What the table of methods says about one algorithm.
+/// A row of the table of algorithms.
 pub struct Algorithm {
     /// The name that `PENNY_ALGO` accepts.
     pub name: &'static str,
     /// The idea in one sentence, for `penny algos`.
     pub about: &'static str,
-    /// What it costs, for `penny algos`: n ranks, S bytes, B bandwidth, a latency.
+    /// The cost, for `penny algorithms`: n ranks, S bytes, B bandwidth, a latency.
     pub cost_formula: &'static str,
     /// The collectives it can plan.
     pub serves: &'static [Collective],
     /// Folds all inputs in rank order with one rounding, so its bits do not depend on the number of slices or on
     /// the method; `PENNY_REPRODUCIBLE=1` allows only such methods for reductions.
     pub rank_order: bool,
-    /// Why it cannot serve this view, or `None` if it can. Asked only for a collective in `serves` and two ranks or
-    /// more.
+    /// Returns the reason for which it cannot serve this view, or `None` if it can. Called only for a collective in
+    /// `serves` and at least two ranks.
     pub guard: fn(&RankView) -> Option<&'static str>,
-    /// How the programs of all ranks resemble each other, which spares the linker most of them. Called as `plan` is; a test
-    /// holds the answer against the programs. [`Alike::No`] is never wrong.
+    /// Returns how the programs of all ranks resemble each other, so that the linker can skip most of them. Called as
+    /// `plan` is; a test compares the answer with the programs. [`Alike::No`] is always correct.
     pub alike: fn(&RankView) -> Alike,
     /// The declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&RankView) -> Cost,
@@ -59,7 +59,7 @@ pub struct Algorithm {
     pub plan: fn(&RankView, &mut Plan),
 }
 
-/// Every method there is.
+/// The table of all algorithms.
 pub static ALL: &[&Algorithm] = &[
     &ring::RING,
     &ring_reverse::RING_REVERSE,
@@ -96,7 +96,7 @@ pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algor
 }
 
 impl Algorithm {
-    /// Why this method cannot plan for this view, or `None` if it can.
+    /// Returns the reason for which this algorithm cannot plan for this view, or `None` if it can.
     pub fn refuses(&self, v: &RankView) -> Option<&'static str> {
         if !self.serves.contains(&v.collective) {
             return Some("it does not know this collective");
@@ -121,7 +121,7 @@ pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
     out
 }
 
-/// What the method says that [`plan`] costs this rank.
+/// Returns the declared cost of [`plan`] for this rank.
 #[cfg(test)]
 pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
@@ -138,7 +138,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
-/// Prove the programs of all ranks, and what the method claims about them.
+/// Proves the programs of all ranks, and what the method claims about them.
 #[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;

@@ -54,7 +54,7 @@ pub(super) fn descending(nranks: u32) -> Vec<Rank> {
     (0..nranks).rev().collect()
 }
 
-/// Write the program for one or several cycles, each a lane with its share of every block. Each order names every
+/// Writes the program for one or several cycles, each a lane with its share of every block. Each order names every
 /// rank once.
 pub(super) fn plan(v: &RankView, orders: &[Vec<Rank>], out: &mut Plan) {
     let (n, lanes) = (v.nranks, orders.len() as u32);

@@ -70,7 +70,7 @@ fn ways(shape: Shape) -> Vec<Way> {
     ways
 }
 
-/// Write the program for one or several ways through a grid, each with its share of every block.
+/// Writes the program for one or several ways through a grid, each with its share of every block.
 ///
 /// Chunks whose owners differ on the first axis only follow each other round its rings, one each round. Those of other
 /// owners are not ahead or behind but beside them, and have a lane of their own. Within a round chunks stand in the order of how
@@ -188,14 +188,14 @@ impl Place {
         (0..3).filter(reads).map(|j| self.ahead[j]).collect()
     }
 
-    /// Add to a chunk on its way to the owner, no sooner than it is wanted there.
+    /// Adds to a chunk on its way to the owner, no sooner than it is wanted there.
     fn up(&self, chunk: Chunk, lane: Lane, rounds: &mut Rounds) {
         let passed = |j| if self.distance[j] == 0 { self.extent[j] - 1 } else { self.distance[j] - 1 };
         let round = (0..3).map(passed).sum();
         rounds.at(round).recv_reduce_send(self.fold(), chunk, false, self.ahead[self.stage]).on(lane);
     }
 
-    /// Take a complete chunk, which left its owner in round `start`.
+    /// Takes a complete chunk, which left its owner in round `start`.
     fn down(&self, start: u32, chunk: Chunk, lane: Lane, rounds: &mut Rounds) {
         let round = start + self.distance.iter().sum::<u32>();
         rounds.at(round).recv_copy_send(self.behind[self.stage], chunk, self.readers()).on(lane);

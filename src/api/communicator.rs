@@ -224,13 +224,13 @@ impl Communicator {
         request::all_to_all_in_place(self, data)?.run(self)
     }
 
-    /// Waits until all ranks have come here.
+    /// Waits until all ranks have called it.
     pub fn barrier(&self) -> Result<()> {
         request::barrier(self)?.run(self)
     }
 
-    /// Sends one block to one rank: the block of rank r goes to rank `perm[r]`, `None` for nowhere. A rank that nobody
-    /// sends to gets zeros. All ranks pass the same `perm`.
+    /// Sends one block to one rank: the block of rank r goes to rank `perm[r]`, `None` for nowhere. A rank to which no
+    /// rank sends gets zeros. All ranks pass the same `perm`.
     pub fn permute<T: Element>(&self, send: &[T], recv: &mut [T], perm: &[Option<Rank>]) -> Result<()> {
         request::permute(self, send, recv, perm)?.run(self)
     }
@@ -274,7 +274,7 @@ impl Communicator {
         comm::fabric_now(self.handle)
     }
 
-    /// Declares that this rank computes for so many picoseconds; the clock afterwards.
+    /// Declares that this rank computes for `picoseconds`; returns the clock afterwards.
     pub fn fabric_advance(&self, picoseconds: u64) -> Result<u64> {
         comm::fabric_advance(self.handle, picoseconds)
     }

@@ -11,7 +11,7 @@ mod sealed {
     /// The type has the size of its [`DataType`](crate::DataType), no padding, and no invalid bits unless
     /// [`IS_BOOL`](Sealed::IS_BOOL) says so.
     pub unsafe trait Sealed {
-        /// Only the bytes 0 and 1 are values.
+        /// True if only the bytes 0 and 1 are values.
         const IS_BOOL: bool = false;
     }
 }
@@ -155,7 +155,7 @@ impl<'a> Output<'a> {
         self.address
     }
 
-    /// The same output for a call that is made later.
+    /// Returns the output for a call that is made later.
     ///
     /// # Safety
     /// It must be dropped before the slice's borrow ends, and after the call is over.

@@ -50,7 +50,7 @@ pub struct Destination {
     pub threads: u64,
 }
 
-/// What is known of a message that was received.
+/// The description of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes that were copied: the message's length, rounded up to a multiple of 16, or less if the buffer is shorter.

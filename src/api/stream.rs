@@ -31,7 +31,7 @@ struct Made {
 struct Ending<'a>(&'a Mutex<Made>);
 
 impl Ending<'_> {
-    /// Waits until all is over; the first failure that nobody was told of.
+    /// Waits until all work has completed; returns the first failure that was not reported yet.
     fn end(&self) -> Result<()> {
         // Not held while waiting: a function that a stream calls might want another stream.
         let mut first = Ok(());
@@ -182,7 +182,8 @@ impl<'scope> Stream<'scope, '_> {
         comm::stream_wait_event(Some(self.handle), event.handle)
     }
 
-    /// Has the stream's thread call a function when it comes to it. The function must not wait for streams.
+    /// Queues a call of a function, which the stream's thread makes in its turn. The function must not wait for
+    /// streams.
     pub fn run(&self, function: impl FnOnce() + Send + 'scope) -> Result<()> {
         let function: Box<dyn FnOnce() + Send + 'scope> = Box::new(function);
         // SAFETY: only the lifetime changes. The stream's thread calls or drops the function before `streams` returns, and
@@ -226,12 +227,12 @@ pub struct Event {
 }
 
 impl Event {
-    /// Waits until the stream has come here; the first failure of what it did since the event before.
+    /// Waits until the stream has reached the event; returns the first failure of its work since the event before.
     pub fn synchronize(&self) -> Result<()> {
         comm::event_synchronize(self.handle)
     }
 
-    /// Tells whether the stream has come here.
+    /// Tells whether the stream has reached the event.
     pub fn is_over(&self) -> Result<bool> {
         told(comm::event_query(self.handle))
     }

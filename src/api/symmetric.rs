@@ -48,7 +48,7 @@ pub struct SymmetricVec<'c, T: Plain> {
     elements: PhantomData<T>,
 }
 
-/// How a value is folded into an element of another rank.
+/// The operation that combines a value with an element of another rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// The value takes the element's place.
@@ -80,7 +80,7 @@ impl<'c> SymmetricHeap<'c> {
         Ok(SymmetricVec { comm: self.comm, start, len, elements: PhantomData })
     }
 
-    /// Waits until all ranks have come here, and everything is visible that they have put before.
+    /// Waits until all ranks have called it; their earlier puts are then visible to all ranks.
     pub fn barrier(&self) -> Result<()> {
         comm::shmem_barrier(self.comm.handle(), true)
     }

@@ -64,7 +64,7 @@ impl Clock {
     }
 }
 
-/// Meet the other ranks where the ticket says. Until this rank has joined, they are told if it does not.
+/// Meets the other ranks where the ticket says. Until this rank has joined, they are told if it does not.
 pub fn meet(
     ticket: &Invitation,
     hello: &Hello<'_>,
@@ -120,7 +120,7 @@ pub fn meet(
     }
 }
 
-/// Tell the others that this rank cannot join, if they meet already or soon do.
+/// Tells the others that this rank cannot join, if they meet already or soon do.
 pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
     let clock = Clock { start: Instant::now(), timeout: Some(REFUSAL) };
     let info = frame::cut(&why.message).as_bytes();
@@ -143,7 +143,7 @@ pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
     }
 }
 
-/// Say something and hear that it was heard: the other side closes.
+/// Says something and hears that it was heard: the other side closes.
 fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     host_of(connection).map_err(|e| io::Error::other(e.message))?;
     socket::send(connection, packet, &[])?;
@@ -165,7 +165,7 @@ fn host_of(connection: &OwnedFd) -> Result<i32> {
     Ok(peer.pid)
 }
 
-/// Say hello and hear the answers.
+/// Says hello and hears the answers.
 fn visit(
     connection: &OwnedFd,
     host: i32,
@@ -221,7 +221,7 @@ fn packet<'a>(ticket: &Invitation, hello: &Hello<'a>, clock: Clock) -> frame::He
     }
 }
 
-/// Send the hello; `false` if the door was closed meanwhile.
+/// Sends the hello; `false` if the door was closed meanwhile.
 fn say(connection: &OwnedFd, ticket: &Invitation, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
     loop {
         match socket::send(connection, &packet(ticket, hello, clock).encode(), hello.fds) {

@@ -31,7 +31,7 @@ fn name(key: &[u8; 16]) -> Vec<u8> {
     format!("penny/id/{:032x}", u128::from_be_bytes(*key)).into_bytes()
 }
 
-/// Make an id; this process serves the meeting of the ranks that show it.
+/// Makes an id; this process serves the meeting of the ranks that show it.
 pub fn create_id() -> Result<UniqueId> {
     let secret = Secret(random());
     let mut door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! How the ranks of one host meet, and how each gets descriptors of every other's memory.
+//! The rendezvous of the ranks of one host, at which each gets descriptors of every other rank's memory.
 //!
 //! ```text
 //!     rank 0     rank 1     rank 2               every rank connects to one abstract AF_UNIX socket,
@@ -45,17 +45,18 @@ pub use id::create_id;
 /// The largest communicator.
 pub const MAX_RANKS: u32 = 1024;
 
-/// What all ranks of one future communicator share: where to meet and the secret that admits them. Opaque to C.
+/// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It
+/// is opaque to C.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId(pub [u8; 128]);
 
-/// Where to meet.
+/// The place at which ranks meet.
 #[derive(Clone)]
 pub enum MeetingPlace {
-    /// At the process that made the id.
+    /// The process that made the id.
     Id(UniqueId),
-    /// Where the launcher's variables lead all ranks of one job; rank 0 serves.
+    /// A place derived from the launcher's variables, the same for all ranks of one job; rank 0 serves.
     Derived(DerivedPlace),
 }
 
@@ -66,25 +67,25 @@ pub struct DerivedPlace {
     secret: [u8; 16],
 }
 
-/// What a rank brings to the meeting.
+/// The contribution of a rank to the rendezvous.
 pub struct Hello<'a> {
-    /// Who it is.
+    /// The rank.
     pub rank: u32,
-    /// How many it expects.
+    /// The number of ranks that it expects.
     pub nranks: u32,
-    /// What it says to every rank; at most [`MAX_INFO`] bytes.
+    /// The information for every rank; at most [`MAX_INFO`] bytes.
     pub info: &'a [u8],
-    /// What it gives to every rank; at most 2. Every rank gets duplicates, the caller keeps these.
+    /// The descriptors for every rank; at most 2. Every rank gets duplicates; the caller keeps these.
     pub fds: &'a [BorrowedFd<'a>],
 }
 
-/// What to do with one rank's info and descriptors.
+/// A function that handles one rank's info and descriptors.
 pub type Each<'a> = dyn FnMut(u32, &[u8], Vec<OwnedFd>) -> Result<()> + 'a;
 
-/// Is there still something to wait for?
+/// A check whether to continue waiting.
 pub type StopCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Meet all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
+/// Meets all ranks. Calls `each(rank, info, fds)` once for every rank, its own included, in rank order; no more than
 /// one rank's descriptors are open here at a time unless `each` keeps them.
 ///
 /// Blocks until all ranks have come. `timeout` counts from this call, `None` waits for ever; the shortest timeout of
@@ -121,7 +122,7 @@ pub fn meet(
     client::meet(&ticket(place)?, hello, timeout, each, watch)
 }
 
-/// Tell all others that a rank cannot join, and why: they would wait for it until their deadline.
+/// Tells all others that a rank cannot join, and why: they would wait for it until their deadline.
 pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
     if let MeetingPlace::Derived(derived) = place
         && rank == 0

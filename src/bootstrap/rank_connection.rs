@@ -8,7 +8,7 @@ use super::frame::Answer;
 use crate::error::Error;
 use crate::sys::socket::{self, Datagram};
 
-/// How far a guest has come.
+/// The state of a rank's connection.
 #[derive(Clone, Copy)]
 pub enum Stage {
     /// Has not said anything.
@@ -53,7 +53,8 @@ pub struct RankConnection {
 }
 
 impl RankConnection {
-    /// The next packet. A guest that closes before it has read all that it was sent leaves an error before its last words.
+    /// Reads the next packet. A rank that closes before it has read all packets sent to it leaves an error before its
+    /// last packet.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Datagram> {
         match socket::receive(&self.connection, buffer) {
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => socket::receive(&self.connection, buffer),
@@ -77,7 +78,7 @@ impl RankConnection {
         }
     }
 
-    /// Tell it the verdict, or close without if it does not take it.
+    /// Tells it the verdict, or close without if it does not take it.
     pub fn tell(&mut self, error: &Error) {
         let _ = socket::send(&self.connection, &Answer::Verdict(error.clone()).encode(), &[]);
         self.stage = Stage::Gone;

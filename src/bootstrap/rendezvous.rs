@@ -79,7 +79,7 @@ impl Rendezvous {
         self.members.len() as u32
     }
 
-    /// Let a rank in. An error is the verdict for everybody.
+    /// Lets a rank in. An error is the verdict for everybody.
     pub fn join(&mut self, hello: &HelloFrame<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
         if self.came == 0 {
             if hello.nranks == 0 || hello.nranks > MAX_RANKS {

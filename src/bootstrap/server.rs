@@ -31,7 +31,8 @@ const LINGER: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: usize = 16;
 /// Most connections accepted before the guests are looked at again.
 const ACCEPT_BURST: usize = 64;
-/// How long to leave newcomers alone when no descriptor is free, and a guest when too many are under way.
+/// The pause before new connections are accepted when no descriptor is free, and before a rank is served when too many
+/// descriptors are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The meetings that a server expects: what its owner adds and the server takes.
@@ -93,7 +94,7 @@ struct Server {
     told: u32,
 }
 
-/// Listen under `name` and serve the meetings of the returned book on a thread of its own. The thread ends when the
+/// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
 /// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedRanks>>> {
     let server = Server::new(socket::listen(name)?);
@@ -103,7 +104,7 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     Ok(expected_ranks)
 }
 
-/// Listen under `name` on this thread until `ranks` ranks have come and been told `verdict`, or `limit` is over: for rank 0,
+/// Listens under `name` on this thread until `ranks` ranks have come and been told `verdict`, or `limit` is over: for rank 0,
 /// where the others would wait for it and it cannot serve their meeting.
 pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error, limit: Duration) -> io::Result<()> {
     let mut server = Server::new(socket::listen(name)?);
@@ -127,7 +128,7 @@ impl Server {
         }
     }
 
-    /// Serve until nothing is expected and nobody is here any more, or it is `enough`.
+    /// Serves until nothing is expected and nobody is here any more, or it is `enough`.
     fn run(mut self, enough: &dyn Fn(&Server) -> bool) {
         let mut buffer = [0u8; MAX_BYTES];
         loop {
@@ -164,7 +165,7 @@ impl Server {
         expected_ranks.closed
     }
 
-    /// Sleep until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
+    /// Sleeps until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
     fn wait(&self, now: Instant) -> io::Result<(bool, Vec<usize>)> {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
         // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
@@ -209,7 +210,7 @@ impl Server {
         expected.chain(tables).min()
     }
 
-    /// Close what is over: expectations, waits, verdicts, meetings that everybody has left.
+    /// Closes what is over: expectations, waits, verdicts, meetings that everybody has left.
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
         {
@@ -243,7 +244,7 @@ impl Server {
         rank_connections.retain(|g| !matches!(g.stage, Stage::Gone));
     }
 
-    /// Take who has come, and read at once what they bring.
+    /// Takes who has come, and reads at once what they bring.
     fn accept(&mut self, buffer: &mut [u8], now: Instant) {
         for _ in 0..ACCEPT_BURST {
             let connection = match socket::accept(&self.listener) {
@@ -275,7 +276,7 @@ impl Server {
         }
     }
 
-    /// Close the connection of the stranger who has been silent longest; `false` if there is none.
+    /// Closes the connection of the stranger who has been silent longest; `false` if there is none.
     fn turn_the_eldest_stranger_away(&mut self) -> bool {
         let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
             return false;
@@ -284,7 +285,7 @@ impl Server {
         true
     }
 
-    /// Read what a guest has to say.
+    /// Reads what a rank sends.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
         let packet = match rank_connection.receive(buffer) {
@@ -318,7 +319,7 @@ impl Server {
         }
     }
 
-    /// Check a stranger's hello and give it its place, or the verdict.
+    /// Checks a stranger's hello and gives it its place, or the verdict.
     fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
         let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
         let Some(table) = self.table(serial, &secret) else {
@@ -360,7 +361,7 @@ impl Server {
         self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
     }
 
-    /// Join the meeting; returns the rank. An error is the verdict for everybody.
+    /// Joins the meeting; returns the rank. An error is the verdict for everybody.
     fn seat(
         &mut self,
         serial: u64,
@@ -399,7 +400,7 @@ impl Server {
         }
     }
 
-    /// Send as many members as the guest's socket takes now.
+    /// Sends as many members as the rank's socket accepts now.
     fn feed(&mut self, at: usize, now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
         let Stage::Fed { serial, rank, mut next, .. } = rank_connection.stage else { return };
@@ -432,7 +433,7 @@ impl Server {
         rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Give the verdict to everybody who is in this meeting, and keep it for those who come later. A program may end as soon as
+    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later. A program may end as soon as
     /// one of its ranks has heard it, and this thread with it: the ranks of this process hear it last.
     fn fail(&mut self, serial: u64, error: Error, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };

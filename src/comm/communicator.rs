@@ -36,7 +36,7 @@ pub struct CommCore {
     peers: PeerProgress,
     /// Collective calls made.
     pub(super) seq: u64,
-    /// Whether the others make the same calls.
+    /// The check that all ranks make the same calls.
     pub(super) agreement: Agreement,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
@@ -56,8 +56,8 @@ pub struct CommCore {
     pub(super) windows: Windows,
 }
 
-/// From this size on, peers read shared buffers where they lie instead of getting a copy with the arrival. That takes a
-/// second synchronisation, which is dear where ranks must take turns on a core.
+/// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
+/// takes a second synchronisation, which is expensive where ranks share a core.
 fn shared_from(nranks: u32) -> usize {
     if nranks as usize <= cpu::usable_cores() { 4096 } else { PAYLOAD + 1 }
 }
@@ -152,7 +152,7 @@ impl CommCore {
         self.report_last_mismatch(semaphores)
     }
 
-    /// Run a collective from check to return.
+    /// Runs a collective from check to return.
     #[inline]
     pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
         self.usable()?;
@@ -183,7 +183,7 @@ impl CommCore {
         })
     }
 
-    /// Run a collective whose arguments are right by a method.
+    /// Runs a collective whose arguments are right by a method.
     #[inline]
     pub(super) fn carry_out(
         &mut self,
@@ -230,7 +230,7 @@ impl CommCore {
         &self.shared.timing
     }
 
-    /// For `PENNY_CHECK=race`: what this rank does in the present call.
+    /// Records the events of the current call for `PENNY_CHECK=race`.
     #[inline]
     pub(super) fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
         let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.symmetric().races());
@@ -293,8 +293,8 @@ impl CommCore {
         Ok(fold)
     }
 
-    /// What this rank offers: a copy of a small input, else the place of its buffers where peers can reach them. And what
-    /// the call is to take for those buffers.
+    /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.
+    /// Also returns the views that the call is to use for these buffers.
     #[inline]
     pub(super) fn offer<'a>(
         &self,

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
 use crate::planner::select::Selection;
 
-/// What a caller may set when it makes a communicator.
+/// The settings that a caller may pass when it makes a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
@@ -16,9 +16,9 @@ pub struct Config {
     pub algo: Option<String>,
     /// The declared machine; `None`: `PENNY_FABRIC`.
     pub fabric: Option<String>,
-    /// How its time is taken; `None`: `PENNY_FABRIC_CLOCK`.
+    /// The clock of that machine; `None`: `PENNY_FABRIC_CLOCK`.
     pub fabric_clock: Option<String>,
-    /// How long a rank in its own program may hold the machine's clock; `None`: `PENNY_FABRIC_GRACE`.
+    /// The longest time that a thread outside of any call may hold the machine's clock; `None`: `PENNY_FABRIC_GRACE`.
     pub fabric_grace: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Default for Config {
 /// Deadline where nothing else is said.
 const TIMEOUT_MS: u64 = 600_000;
 
-/// All settings of one communicator, read once.
+/// The settings of one communicator, read once.
 pub(super) struct Settings {
     /// 0: none.
     pub timeout_ns: u64,
@@ -67,7 +67,7 @@ impl Settings {
     }
 }
 
-/// What the caller set, or else the environment.
+/// Returns the caller's setting, or else that of the environment.
 fn given(own: &Option<String>, name: &'static str) -> Option<String> {
     own.clone().or_else(|| env::get(name))
 }

@@ -16,7 +16,7 @@ use crate::types::Rank;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
-/// What a caller asks of its rank's mailbox.
+/// The settings of a rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxConfig {
     /// Threads that it serves, at most 64.
@@ -27,7 +27,7 @@ pub struct MailboxConfig {
     pub slot_bytes: u32,
 }
 
-/// One rank's mailboxes as their handle names them.
+/// The mailboxes behind a handle.
 struct OpenMailbox {
     boxes: Mailboxes,
     comm: CommHandle,
@@ -148,7 +148,7 @@ impl CommCore {
         })
     }
 
-    /// A machine whose places are mailboxes has so many threads in each and no more.
+    /// Checks a mailbox against the declared machine, whose places may limit the number of threads.
     fn mailbox_fits(&self, shape: &MailboxShape) -> Result<()> {
         match self.timing().network().and_then(|network| Some((network, network.mailbox?))) {
             Some((network, mailbox)) if shape.threads > mailbox.threads => Err(Error::argument(format!(
@@ -162,7 +162,7 @@ impl CommCore {
         }
     }
 
-    /// This rank's own, known to nobody yet.
+    /// Makes this rank's own mailbox, which no other rank knows yet.
     fn mailbox_prepare(&self, shape: &MailboxShape) -> Result<(DeferredFree, u64)> {
         shape.check()?;
         self.mailbox_fits(shape)?;
@@ -235,16 +235,16 @@ fn stale(mailbox: MailboxHandle) -> Error {
     )
 }
 
-/// Make a mailbox on every rank of a communicator. All ranks call.
+/// Makes a mailbox on every rank of a communicator. All ranks call.
 pub fn mailbox_create(comm: CommHandle, config: &MailboxConfig) -> Result<MailboxHandle> {
     registry::enter(comm, |c| c.mailbox_create(config))
 }
-/// End it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
+/// Ends it. All ranks call; this rank's other threads must not be inside a call on it, or are told.
 pub fn mailbox_destroy(mailbox: MailboxHandle) -> Result<()> {
     let open_mailbox = TABLE.get(mailbox).ok_or_else(|| stale(mailbox))?;
     registry::enter(open_mailbox.comm, |c| c.mailbox_destroy(mailbox, &open_mailbox))
 }
-/// Use it, from any thread.
+/// Uses it, from any thread.
 #[inline]
 pub fn mailbox<T>(mailbox: MailboxHandle, body: impl FnOnce(&Mailboxes) -> Result<T>) -> Result<T> {
     TABLE.with(mailbox, |open_mailbox| body(&open_mailbox.boxes)).unwrap_or_else(|| Err(stale(mailbox)))

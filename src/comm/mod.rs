@@ -1,6 +1,6 @@
-//! A communicator: who is in it, what it is doing, how it ends.
+//! Communicators: their ranks, their calls, their end.
 //!
-//! This is Penny's Rust interface; `ffi` is a thin C coat over it.
+//! `api` and `ffi` are thin layers over these functions.
 
 mod agree;
 mod calls;
@@ -59,11 +59,11 @@ use crate::memory::heap;
 use crate::memory::view::Address;
 use crate::types::Rank;
 
-/// Make an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
+/// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
     bootstrap::create_id()
 }
-/// Join the communicator that `id` names. Blocks until all ranks have come or the deadline passes; in an open group
+/// Joins the communicator that `id` names. Blocks until all ranks have come or the deadline passes; in an open group
 /// the outermost [`group_end`] does, and the handle is valid after it.
 pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
     if group::is_blank(id) {
@@ -116,19 +116,19 @@ pub fn parent_ranks(comm: CommHandle) -> Result<Option<Vec<Rank>>> {
 pub fn init_all(n: i32) -> Result<Vec<CommHandle>> {
     join::init_all(n)
 }
-/// Join the communicator of all processes of this launch (mpirun, mpiexec, srun, torchrun, `penny run`).
+/// Joins the communicator of all processes of this launch (mpirun, mpiexec, srun, torchrun, `penny run`).
 pub fn init_from_env(config: &Config) -> Result<CommHandle> {
     join::init_from_env(config)
 }
-/// Finish what is under way; the handle then only serves [`destroy`].
+/// Finishes what is under way; the handle then only serves [`destroy`].
 pub fn finalize(comm: CommHandle) -> Result<()> {
     registry::enter(comm, |c| c.finalize())
 }
-/// Free the communicator.
+/// Frees the communicator.
 pub fn destroy(comm: CommHandle) -> Result<()> {
     join::destroy(comm)
 }
-/// Make every rank's current and future calls fail, then free it. May be called while another thread is inside a call.
+/// Makes every rank's current and future calls fail, then frees it. May be called while another thread is inside a call.
 pub fn abort(comm: CommHandle) -> Result<()> {
     join::abort(comm)
 }
@@ -165,12 +165,12 @@ pub fn user_rank(comm: CommHandle) -> Result<Rank> {
 pub fn device(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
-/// Is a call not to be made now: is a group open on this thread, or a stream given?
+/// Tells whether a call is to be queued: a group is open on this thread, or a stream is given.
 #[inline]
 fn is_for_later(stream: Option<StreamHandle>) -> bool {
     stream.is_some() || group::is_open()
 }
-/// Make a call whose arguments are right at the end of the open group, or when its stream comes to it.
+/// Makes a call whose arguments are right at the end of the open group, or when its stream comes to it.
 fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     if group::is_open() {
         stream.map_or(Ok(()), stream::check)?;
@@ -179,7 +179,7 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     }
     stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
 }
-/// Run a collective; or queue it, if a stream is given or a group is open on this thread.
+/// Runs a collective; or queues it, if a stream is given or a group is open on this thread.
 #[inline]
 pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
@@ -189,7 +189,7 @@ pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamH
     }
     registry::enter(comm, |c| c.collective(call))
 }
-/// Run one half of a transfer, or queue it as [`collective`] does.
+/// Runs one half of a transfer, or queue it as [`collective`] does.
 pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
@@ -197,7 +197,7 @@ pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<S
     }
     registry::enter(comm, |c| calls::point_to_point::run(c, std::slice::from_ref(transfer), false))
 }
-/// Run a permutation, or queue it as [`collective`] does.
+/// Runs a permutation, or queue it as [`collective`] does.
 pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         permute.check(user_rank(comm)?, count(comm)?)?;
@@ -205,19 +205,19 @@ pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<Strea
     }
     registry::enter(comm, |c| c.permute(&permute))
 }
-/// Open a group on this thread.
+/// Opens a group on this thread.
 pub fn group_start() -> Result<()> {
     group::start()
 }
-/// Record that a call inside the open group failed its checks: the outermost [`group_end`] returns this and runs nothing.
+/// Records that a call inside the open group failed its checks: the outermost [`group_end`] returns this and runs nothing.
 pub fn group_fail(error: &Error) {
     group::fail(error);
 }
-/// Close the innermost group; the outermost runs what was queued.
+/// Closes the innermost group; the outermost runs what was queued.
 pub fn group_end() -> Result<()> {
     group::end()
 }
-/// Close the innermost group; the outermost is not run but priced: picoseconds on the declared machine.
+/// Closes the innermost group; the outermost is not run but priced: picoseconds on the declared machine.
 pub fn group_simulate_end() -> Result<u64> {
     group::simulate_end()
 }
@@ -229,16 +229,16 @@ pub fn mem_alloc(bytes: usize) -> Result<usize> {
         heap::mine()?.alloc(bytes).map_err(|_| full)
     })
 }
-/// Give memory of [`mem_alloc`] back.
+/// Gives memory of [`mem_alloc`] back.
 pub fn mem_free(addr: usize) -> Result<()> {
     heap::mine()?.free(addr)
 }
-/// Let peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
+/// Lets peers reach `bytes` bytes of ordinary memory where they lie, until [`deregister`] or the communicator's end: its
 /// calls on them copy no more than on memory of [`mem_alloc`]. Where that cannot be, the log says why and they copy.
 pub fn register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Result<u64> {
     registry::enter(comm, |c| c.register(buffer, bytes))
 }
-/// End a registration of [`register`]; 0: nothing.
+/// Ends a registration of [`register`]; 0: nothing.
 pub fn deregister(comm: CommHandle, registration: u64) -> Result<()> {
     registry::enter(comm, |c| c.deregister(registration))
 }

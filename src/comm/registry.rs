@@ -1,7 +1,7 @@
 //! The communicators of this process, by handle.
 //!
-//! Entering a communicator takes its lock without waiting:
-//! whoever finds it taken is a second thread in the same communicator, which is a misuse that we name.
+//! Entering a communicator takes its lock without waiting: if it is taken, a second thread is in the same communicator,
+//! which is reported as a misuse.
 
 use super::communicator::CommCore;
 use super::shared::CommShared;
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 /// Names one communicator of this process.
 pub type CommHandle = handle::Handle<CommKind>;
 
-/// Where a communicator is.
+/// The place of a communicator.
 #[derive(Default)]
 pub(super) struct Place {
     body: Mutex<Option<CommCore>>,
-    /// What other threads may see while one is inside.
+    /// The part that other threads may access while one is inside.
     shared: Mutex<Option<Arc<CommShared>>>,
 }
 
@@ -24,7 +24,7 @@ type Communicators = Table<CommKind, Place, 1024>;
 
 static TABLE: Communicators = Table::new();
 
-/// Is there a communicator behind the handle?
+/// Tells whether the handle is of a live communicator.
 #[inline]
 pub(super) fn is_live(handle: CommHandle) -> bool {
     live(handle).is_ok()
@@ -47,14 +47,14 @@ pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A handle whose communicator is still to be made; until [`fill`] it is stale to everybody else.
+/// Reserves a handle for a communicator that is still to be made; until [`fill`] all other functions treat it as stale.
 pub(super) fn reserve() -> Result<CommHandle> {
     TABLE.reserve().ok_or_else(|| {
         Error::system(format!("this process has {} communicators already; destroy some", Communicators::MOST))
     })
 }
 
-/// Put the communicator behind its reserved handle.
+/// Puts the communicator behind its reserved handle.
 pub(super) fn fill(communicator: CommCore) {
     let handle = communicator.handle();
     let place = TABLE.place(handle).expect("reserved");
@@ -63,12 +63,12 @@ pub(super) fn fill(communicator: CommCore) {
     TABLE.open(handle);
 }
 
-/// Give a handle back: it was reserved and not filled, or its communicator has been removed.
+/// Gives a handle back: it was reserved and not filled, or its communicator has been removed.
 pub(super) fn release(handle: CommHandle) {
     TABLE.release(handle);
 }
 
-/// Who enters.
+/// The kind of caller that enters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     /// A thread of the program: what it has queued on streams comes first.
@@ -77,13 +77,13 @@ pub(super) enum Entry {
     Worker,
 }
 
-/// Be the one thread inside.
+/// Is the one thread inside.
 #[inline]
 pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
     enter_as(handle, Entry::Caller, inside)
 }
 
-/// The same, for whoever it is.
+/// Enters for the given kind of caller.
 #[inline]
 pub(super) fn enter_as<T>(
     handle: CommHandle,
@@ -111,7 +111,7 @@ pub(super) fn enter_as<T>(
     }
 }
 
-/// Be inside when the calls are over that were queued on streams.
+/// Is inside when the calls are over that were queued on streams.
 #[cold]
 fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'static, Option<CommCore>>> {
     let shared = shared(handle)?;
@@ -130,7 +130,7 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
     }
 }
 
-/// Do something inside.
+/// Runs a function inside the communicator.
 #[inline]
 fn occupy<T>(
     body: &mut Option<CommCore>,
@@ -151,7 +151,7 @@ fn occupied() -> Error {
     )
 }
 
-/// What any thread may see at any time.
+/// Returns the part that any thread may access at any time.
 pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
     let slot = live(handle)?;
     ignore_poison(&slot.shared).clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
@@ -163,7 +163,7 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
-/// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
+/// Removes a communicator. Waits for a thread that is inside, so an aborting caller must first make it leave.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
     let mut body = ignore_poison(&slot.body);

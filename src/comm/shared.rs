@@ -12,7 +12,7 @@ use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// How a communicator came to be, which its children take after.
+/// The origin of a communicator, which its children inherit.
 pub(super) struct Origin {
     /// Its caller's settings.
     pub config: Config,
@@ -24,7 +24,7 @@ pub(super) struct Origin {
     pub world: Vec<Rank>,
 }
 
-/// What other threads may see and do while one is inside a call.
+/// The part of a communicator that other threads may access while one is inside a call.
 pub struct CommShared {
     pub(super) handle: CommHandle,
     pub(super) transport: Arc<Transport>,
@@ -68,7 +68,7 @@ impl CommShared {
         }
     }
 
-    /// Make the present and all future calls fail, on every rank.
+    /// Makes the present and all future calls fail, on every rank.
     pub(super) fn abort(&self) {
         self.transport.abort();
         self.turns.abort();

@@ -13,7 +13,7 @@ const SMALLEST_SLOT: usize = 16;
 /// A line.
 const LINE: usize = 64;
 
-/// How a call is cut.
+/// The division of a call into chunks and slices.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     /// Elements of a part.
@@ -48,7 +48,7 @@ impl Cut {
     }
 }
 
-/// Bytes of each of so many slots: whole lines if they fit. 0: not even the smallest fit.
+/// Returns the bytes of each of `slots` slots: whole cache lines if they fit. 0: not even the smallest slots fit.
 fn slot_bytes(staging: usize, slots: usize) -> usize {
     let bytes = (staging / slots).min(SLOT_LIMIT);
     let whole = if bytes >= LINE { LINE } else { SMALLEST_SLOT };

@@ -24,16 +24,16 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
     blocks.checked_mul(block_bytes).is_some_and(|bytes| bytes <= PAYLOAD)
 }
 
-/// Whether the call is finished, or its data did not come with the arrivals and a program has to fetch it.
+/// The outcome of a direct call: complete, or a program has to fetch data that did not come with the arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectOutcome {
     /// The output is complete.
     Done,
-    /// Some rank offered its buffers instead of a copy.
+    /// A rank offered its buffers instead of a copy.
     NeedsProgram,
 }
 
-/// Put the input where the arrival line says it is. Call before arriving.
+/// Puts the input where the arrival line says it is. Call before arriving.
 #[inline]
 pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     if job.offer.payload && !job.input.is_empty() {
@@ -42,7 +42,7 @@ pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
     }
 }
 
-/// Take the peers' payloads. The rank has arrived already.
+/// Takes the peers' payloads. The rank has arrived already.
 #[inline]
 pub fn run(
     t: &Transport,
@@ -112,7 +112,7 @@ pub fn run(
     Ok(DirectOutcome::Done)
 }
 
-/// Bytes of an input of so many blocks; padded inputs may end early.
+/// Returns the bytes of an input of `blocks` blocks; padded inputs may end early.
 fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
     job.limit.min(blocks as usize * job.count) * job.size
 }
@@ -136,5 +136,5 @@ fn gather<'v>(job: &PreparedCall<'_>, n: u32, from: impl Fn(Rank) -> Payload<'v>
     }
 }
 
-/// What a rank with private buffers offers in a direct call.
+/// The offer of a rank with private buffers in a direct call.
 pub const PACKED: Offer = Offer { payload: true, input: None, output: None, in_place: false };

@@ -15,7 +15,7 @@ impl<T: Copy> Few<T> {
     pub fn new(blank: T) -> Few<T> {
         Few { inline: [blank; FEW], len: 0, spilled: Vec::new() }
     }
-    /// Add at the end.
+    /// Adds at the end.
     #[inline]
     pub fn push(&mut self, value: T) {
         if self.len < FEW {
@@ -28,7 +28,7 @@ impl<T: Copy> Few<T> {
         }
         self.len += 1;
     }
-    /// Forget everything.
+    /// Forgets everything.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;

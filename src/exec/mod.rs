@@ -26,7 +26,7 @@ use few::Few;
 
 /// One rank's call, ready to run.
 pub struct PreparedCall<'a> {
-    /// What is done.
+    /// The collective of the call.
     pub collective: Collective,
     /// Root.
     pub root: Rank,
@@ -42,15 +42,15 @@ pub struct PreparedCall<'a> {
     pub size: usize,
     /// The reduction, for those that reduce.
     pub fold: Option<Fold>,
-    /// What this rank offered.
+    /// The offer of this rank.
     pub offer: Offer,
 }
 
-/// From this size on, results bypass the cache where nobody reads them soon.
+/// The size from which on results bypass the cache where no rank reads them soon.
 const STREAM_FROM: usize = 16 << 20;
 
 impl Collective {
-    /// Every rank needs every other rank, so all arrivals are checked before any output is written.
+    /// Tells whether every rank needs every other rank, so that all arrivals are checked before any output is written.
     pub const fn everybody(self) -> bool {
         use Collective::*;
         matches!(self, AllReduce | AllGather | ReduceScatter | AlltoAll | Barrier)
@@ -66,16 +66,16 @@ struct Run<'a, 'b> {
     cut: Cut,
     mine: Buffers,
     base: u64,
-    /// Where this call's half of everybody's staging memory begins.
+    /// The offset at which this call's half of each rank's staging memory begins.
     half: usize,
     all_checked: bool,
     staging_free: bool,
-    /// Something was read where it lies in a peer's heap.
+    /// True if data was read in place in a peer's heap.
     borrowed: bool,
     stream: bool,
 }
 
-/// Run the program. The rank has arrived already.
+/// Runs the program. The rank has arrived already.
 pub fn run<'a>(
     t: &'a Transport,
     scope: &mut Scope,
@@ -210,7 +210,7 @@ impl<'a> Run<'a, '_> {
         ((block as usize * self.job.count + extent.start) * size, extent.count * size)
     }
 
-    /// One step for one slice. True if somebody may be waiting for it.
+    /// Runs one step for one slice. Returns whether a peer may be waiting for it.
     #[inline]
     fn step(
         &mut self,
@@ -250,7 +250,7 @@ impl<'a> Run<'a, '_> {
         Ok(waited || outgoing)
     }
 
-    /// No output is written before all arguments are known to agree, where all ranks matter.
+    /// Checks all arrivals before any output is written, in collectives in which every rank needs every other.
     #[inline]
     fn check_everybody(&mut self) -> Result<()> {
         if self.all_checked {
@@ -266,7 +266,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// Wait for an operand and find it. `None`: the sender has stored it in our output.
+    /// Waits for an operand and finds it. `None`: the sender has stored it in our output.
     fn incoming(
         &mut self,
         operand: &OperandSource,
@@ -307,7 +307,7 @@ impl<'a> Run<'a, '_> {
         self.half + (slot as usize * depth + slice as usize % depth) * self.cut.slot
     }
 
-    /// Where the result goes. True if somebody reads it.
+    /// Returns the destinations of the result, and whether a peer reads it.
     fn destinations(
         &mut self,
         step: &LinkedStep,
@@ -384,7 +384,7 @@ impl<'a> Run<'a, '_> {
         }
     }
 
-    /// Stay until nobody reads this rank's buffers any more.
+    /// Waits until no peer reads this rank's buffers any more.
     fn drain(&mut self) -> Result<()> {
         if !self.mine.input_shared && !self.mine.output_shared {
             return Ok(());

@@ -7,19 +7,19 @@ use crate::transport::pace::Pace;
 use crate::transport::{Scope, Transport};
 use crate::types::Rank;
 
-/// What a rank remembers between calls about how far the others are.
+/// The progress of the other ranks, as far as this rank knows it, kept between calls.
 #[derive(Default)]
 pub struct PeerProgress {
-    /// All ranks are done with every call up to this one.
+    /// The newest call that all ranks have completed.
     pub done: u64,
-    /// How staged copies are written.
+    /// The way in which staged copies are written.
     pub(super) pace: Pace,
-    /// What each rank offered in the current call, once its arrival has been checked.
+    /// The offer of each rank in the current call, present once its arrival has been checked.
     offers: Vec<Option<Offer>>,
 }
 
 impl PeerProgress {
-    /// Forget the last call's offers.
+    /// Forgets the last call's offers.
     #[inline]
     pub fn begin(&mut self, nranks: u32) {
         self.offers.clear();
@@ -37,7 +37,7 @@ impl PeerProgress {
         Ok(offer)
     }
 
-    /// Wait until all ranks are done with call `seq`, which they show by arriving at the next.
+    /// Waits until all ranks are done with call `seq`, which they show by arriving at the next.
     pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         if seq <= self.done {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a plan would take on a declared machine: one engine, in whole picoseconds.
+//! The time of plans on a declared machine: one engine, in whole picoseconds.
 //!
 //! ```text
 //!     plans, places, entries --> program   lists of steps as flat tables
@@ -29,37 +29,37 @@ use std::sync::Arc;
 
 /// A collective call to be priced.
 pub struct PricedCall<'a> {
-    /// All ranks' programs.
+    /// The programs of all ranks.
     pub plans: &'a [Plan],
-    /// Where in the network each rank stands.
+    /// The place of each rank in the network.
     pub places: &'a [Rank],
-    /// What they are programs of; its rank does not matter.
+    /// The view for which they are made; its rank is not used.
     pub view: RankView,
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// Chunks above this many bytes travel in slices of so many; 0: whole.
+    /// The largest slice of a chunk in bytes; 0: chunks are not cut.
     pub slice_bytes: u64,
 }
 
 /// A call whose plans are shared, so that the same call can be recognised.
 #[derive(Clone)]
 pub struct SharedCall {
-    /// All ranks' programs; those of another allocation count as others.
+    /// The programs of all ranks; programs in another allocation count as different.
     pub plans: Arc<[Plan]>,
-    /// What they are programs of.
+    /// The view for which they are made.
     pub view: RankView,
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// As in [`PricedCall`].
+    /// The largest slice, as in [`PricedCall`].
     pub slice_bytes: u64,
 }
 
 impl SharedCall {
-    /// As the engine takes it.
+    /// Converts the call for the engine.
     pub fn call<'a>(&'a self, places: &'a [Rank]) -> PricedCall<'a> {
         PricedCall {
             plans: &self.plans,
@@ -72,7 +72,7 @@ impl SharedCall {
     }
 }
 
-/// What passed a port.
+/// The traffic counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Payload.
@@ -92,7 +92,7 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// What passed since then; the longest queue is that of all time.
+    /// Returns the traffic since then; the longest queue is that of all time.
     fn since(&self, earlier: &PortCounters) -> PortCounters {
         PortCounters {
             bytes: self.bytes - earlier.bytes,
@@ -106,32 +106,32 @@ impl PortCounters {
     }
 }
 
-/// How a port is left when nothing is under way.
+/// The state of a port when no call is in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortState {
-    /// It is taken until then.
+    /// The time until which it is busy.
     pub free_ps: u64,
-    /// What passed it so far.
+    /// Its traffic counters.
     pub counters: PortCounters,
 }
 
-/// One rank of a call is done.
+/// The completion of one rank of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// What admitting the call returned.
+    /// The number that admitting the call returned.
     pub call: u64,
     /// The rank in the call.
     pub member: Rank,
-    /// When; perhaps later than what has happened so far.
+    /// The time, which may be later than the last handled event.
     pub exit_ps: u64,
 }
 
 /// A priced call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTimes {
-    /// When each rank is done.
+    /// The time at which each rank is done.
     pub exit_ps: Vec<u64>,
-    /// What passed each port of the network.
+    /// The traffic counters of each port of the network.
     pub counters: Vec<PortCounters>,
     /// Events that the engine handled.
     pub events: u64,

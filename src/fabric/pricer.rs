@@ -179,7 +179,7 @@ impl Pricer {
         Ok(priced)
     }
 
-    /// Ask the engine.
+    /// Asks the engine.
     fn find(
         &self,
         call: &SharedCall,
@@ -319,7 +319,7 @@ impl LazyPorts {
         price.meets(base_ps, &self.ports)
     }
 
-    /// Note that a call took what it takes.
+    /// Notes that a call took what it takes.
     fn pay(&mut self, price: &Arc<Price>, base_ps: u64) -> Result<Priced> {
         let priced = price.at(base_ps)?;
         self.free_ps = self.free_ps.max(base_ps + price.last_ps);
@@ -364,14 +364,14 @@ impl Price {
         Ok(Priced { base_ps, outcome: self.outcome.clone() })
     }
 
-    /// Leave the ports as the call leaves them.
+    /// Leaves the ports as the call leaves them.
     fn leave(&self, base_ps: u64, ports: &mut [PortState]) -> Result<Priced> {
         let priced = self.at(base_ps)?;
         self.apply(base_ps, 1, ports);
         Ok(priced)
     }
 
-    /// Leave the ports as so many calls leave them, of which the last began at a time. Of faults nothing is remembered.
+    /// Leaves the ports as so many calls leave them, of which the last began at a time. Of faults nothing is remembered.
     fn apply(&self, base_ps: u64, times: u64, ports: &mut [PortState]) {
         for passed in &self.ports {
             let port = &mut ports[passed.port as usize];

@@ -62,7 +62,7 @@ impl World {
         self.engine.admit(&self.network, &call.call(places), entry_ps)
     }
 
-    /// Handle what happens before `until_ps`, in order, and return as soon as a member is finished. `None`: all that
+    /// Handles what happens before `until_ps`, in order, and returns as soon as a member is finished. `None`: all that
     /// happens before is handled. `Err` names who waits for whom if nothing can ever happen any more and a call is not
     /// finished.
     pub fn advance(&mut self, until_ps: u64) -> Result<Option<Finished>> {

@@ -5,7 +5,7 @@ use crate::memory::view::Payload;
 /// Bytes of a cache line: what one non-temporal write fills.
 pub(super) const LINE: usize = 64;
 
-/// Copy `src` to `dst`. They are equally long, and are the same bytes at one address (then nothing is done) or share none.
+/// Copies `src` to `dst`. They are equally long, and are the same bytes at one address (then nothing is done) or share none.
 ///
 /// `non_temporal` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.
@@ -47,13 +47,13 @@ pub fn put_bits(to: Payload<'_>, value: u64) {
     unsafe { to.addr().copy_from_nonoverlapping(bytes.as_ptr(), to.bytes().min(8)) };
 }
 
-/// Set every byte to 0.
+/// Sets every byte to 0.
 pub fn zero(dst: Payload<'_>) {
     // SAFETY: a destination view is writable for its length.
     unsafe { dst.addr().write_bytes(0, dst.bytes()) }
 }
 
-/// Take the first `lines` cache lines of what is about to be overwritten, and wait until this core owns them.
+/// Takes the first `lines` cache lines of what is about to be overwritten, and waits until this core owns them.
 pub fn claim(dst: Payload<'_>, lines: usize) {
     let lines = lines.min(dst.bytes() / LINE);
     for at in 0..lines {
@@ -87,7 +87,7 @@ pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, non_tempo
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 8 * LINE;
 
-/// Copy whole lines with non-temporal writes.
+/// Copies whole lines with non-temporal writes.
 ///
 /// # Safety
 /// Both are valid for `bytes`, a multiple of a line, and do not overlap; `to` is aligned to a line.
@@ -109,7 +109,7 @@ unsafe fn stream_lines(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copy whole lines; this architecture leaves no choice of caching to us.
+/// Copies whole lines; this architecture leaves no choice of caching to us.
 ///
 /// # Safety
 /// Both are valid for `bytes` and do not overlap.

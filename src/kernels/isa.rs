@@ -86,7 +86,7 @@ pub(super) enum Stages {
         maps: bool,
         /// Does the operation divide at its end?
         divides: bool,
-        /// See [`small::fold`].
+        /// Sees [`small::fold`].
         fold: unsafe fn(*mut u8, &[FoldSource<'_>], usize, usize, Option<u32>),
     },
 }

@@ -55,19 +55,19 @@ use crate::types::{DataType, RedOp};
 use isa::Stages;
 use std::mem::MaybeUninit;
 
-/// One operand of a fold.
+/// An operand of a fold.
 #[derive(Clone, Copy)]
 pub struct FoldSource<'a> {
-    /// Where its elements are; they need not be aligned.
+    /// The elements; they need not be aligned.
     pub view: Payload<'a>,
     /// A rank's own untouched input, so the operation's map (square, x != 0) applies to it.
     pub raw: bool,
 }
 
-/// One place that a result goes to.
+/// A destination of a result.
 #[derive(Clone, Copy)]
 pub struct Dest<'a> {
-    /// Where its elements go; they need not be aligned.
+    /// The place of its elements; they need not be aligned.
     pub view: Payload<'a>,
     /// Write around the caches, if the place is aligned to 64 bytes: for what this core does not read again soon.
     pub non_temporal: bool,
@@ -80,7 +80,7 @@ impl<'a> Dest<'a> {
     }
 }
 
-/// How to fold one element type with one operation: a value to keep and to copy.
+/// A fold of one element type with one operation, as a value that can be kept and copied.
 #[derive(Clone, Copy)]
 pub struct Fold {
     /// Bytes of one element.
@@ -108,7 +108,7 @@ impl Fold {
         Some(Fold { size: dtype.size(), nranks: nranks.max(1), stages })
     }
 
-    /// Fold `sources` left to right, element by element, `count` elements, into every one of `dests`.
+    /// Folds `sources` left to right, element by element, `count` elements, into every one of `dests`.
     ///
     /// `finish` says that this fold completes the reduction, so `Avg` divides.
     ///
@@ -132,7 +132,7 @@ impl Fold {
         self.fold_any(sources, dests, count, finish);
     }
 
-    /// See [`Fold::fold`].
+    /// Folds as [`Fold::fold`] does.
     fn fold_any(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         let bytes = count.checked_mul(self.size).expect("a fold's length fits the address space");
         assert!(!sources.is_empty(), "a fold has at least one source");
@@ -244,7 +244,7 @@ impl Fold {
     }
 }
 
-/// Is every destination exactly a source, or apart from it, in the first so many bytes?
+/// Tells whether every destination is exactly a source or does not overlap it, in the first `bytes` bytes.
 fn apart(sources: &[FoldSource<'_>], dests: &[Dest<'_>], bytes: usize) -> bool {
     let pair = |d: &Dest<'_>, s: &FoldSource<'_>| {
         s.view.addr() == d.view.addr() || !s.view.part(0, bytes).overlaps(d.view.part(0, bytes))

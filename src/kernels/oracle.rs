@@ -4,7 +4,7 @@ use crate::types::{DataType, RedOp};
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
-/// Fold `sources` (bytes, and whether they are raw), as [`Fold::fold`](super::Fold::fold) does, to bytes.
+/// Folds `sources` (bytes, and whether they are raw), as [`Fold::fold`](super::Fold::fold) does, to bytes.
 pub(crate) fn fold(
     dtype: DataType,
     op: RedOp,
@@ -141,7 +141,7 @@ pub(crate) fn narrow(dtype: DataType, x: f32) -> u64 {
     }
 }
 
-/// Look at every finite magnitude and take the nearest; what lies half a step or more beyond the largest overflows.
+/// Looks at every finite magnitude and takes the nearest; what lies half a step or more beyond the largest overflows.
 fn nearest(dtype: DataType, x: f32, largest: u64, overflow: u64, nan: u64) -> u64 {
     if x.is_nan() {
         return nan;

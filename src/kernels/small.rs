@@ -36,7 +36,7 @@ pub trait Codec<L> {
     unsafe fn store(codes: *mut Self::Code, floats: L);
 }
 
-/// Fold n elements of `sources`, `offset` bytes into each, to `out`; divide the result if a divisor is given.
+/// Folds n elements of `sources`, `offset` bytes into each, to `out`; divides the result if a divisor is given.
 ///
 /// # Safety
 /// All are valid for the elements, aligned or not, and each source is `out` exactly or does not overlap it; the CPU has

@@ -29,7 +29,7 @@ pub unsafe fn read<const W: usize>(from: *const u8, bytes: usize) -> [u64; W] {
     words
 }
 
-/// Write the first `bytes` bytes of W words to `to`.
+/// Writes the first `bytes` bytes of W words to `to`.
 ///
 /// # Safety
 /// Valid for `bytes` bytes.

@@ -89,7 +89,7 @@ float! { f32 f64 }
 divide! { i8, f32, i32; u8, f32, i32; i16, f32, i32; u16, f32, i32; i32, f64, i32; u32, f64, u32; }
 divide_wide! { i64 u64 }
 
-/// Map n values in place.
+/// Maps n values in place.
 ///
 /// # Safety
 /// Valid for n elements of `T`, aligned or not.
@@ -102,7 +102,7 @@ pub unsafe fn map<T: Copy, M: Map<T>>(x: *mut u8, n: usize) {
     }
 }
 
-/// Divide n values in place.
+/// Divides n values in place.
 ///
 /// # Safety
 /// Valid for n elements of `T`, aligned or not; `ranks` >= 1.

@@ -38,14 +38,14 @@ fn of_round(census: u64, round: u64) -> bool {
 }
 
 impl MailboxHeader {
-    /// Be idle. The census as it is now, for [`conclude`](Self::conclude).
+    /// Is idle. The census as it is now, for [`conclude`](Self::conclude).
     pub(super) fn enter(&self, vote: bool) -> u64 {
         let more = if is(PlantedSite::Version) { share(vote) } else { share(vote) + VERSION };
         // ORDER: whatever this thread has sent and freed comes before; partner: the last one's entry.
         self.census.0.fetch_add(more, order(PlantedSite::EnterIdle, Ordering::AcqRel)).wrapping_add(more)
     }
 
-    /// Be idle no more. False if the round has ended meanwhile: then there is, or will be at once, a verdict.
+    /// Is idle no more. False if the round has ended meanwhile: then there is, or will be at once, a verdict.
     pub(super) fn leave(&self, vote: bool, round: u64) -> bool {
         let mut census = self.census.0.load(Ordering::Acquire);
         // BOUND: a retry means that another thread has entered or left.
@@ -61,7 +61,7 @@ impl MailboxHeader {
         false
     }
 
-    /// End the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended, at the
+    /// Ends the round, if the census counts all `threads` and `all_free` holds while it does. True if it ended, at the
     /// time of a declared machine that `now_ps` tells.
     pub(super) fn conclude(
         &self,
@@ -87,14 +87,14 @@ impl MailboxHeader {
         true
     }
 
-    /// How the round ended, if it has: did all vote true?
+    /// Returns whether all threads voted true, if the round has ended.
     pub(super) fn verdict(&self, round: u64) -> Option<bool> {
         // ORDER: partner of the store in `conclude`.
         let told = self.verdict.0.load(Ordering::Acquire);
         (told >> 1 > round).then_some(told & 1 == 1)
     }
 
-    /// How many are idle now, for error sentences.
+    /// Returns the number of idle threads, for error sentences.
     pub(super) fn idlers(&self) -> u64 {
         self.census.0.load(Ordering::Relaxed) & COUNT
     }

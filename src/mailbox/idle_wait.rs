@@ -5,28 +5,28 @@ use crate::error::{Error, Result};
 use crate::sync::prim::model::Ordering;
 use crate::types::Rank;
 
-/// What a thread waits for: either is enough.
+/// The conditions for which a thread waits: either is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// That a message to this rank could be sent.
+    /// Wait until a message to this rank could be sent.
     pub send: Option<i32>,
-    /// That there is a message.
+    /// Wait until there is a message.
     pub recv: bool,
 }
 
-/// How being idle ended.
+/// The outcome of an idle wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// A message is here.
     Message = 0,
     /// Every thread of every mailbox is idle, and no message is left.
     AllIdle = 1,
-    /// And all of them voted true.
+    /// As `AllIdle`, and all threads voted true.
     AllVoted = 2,
 }
 
 impl Mailboxes {
-    /// Wait until something that is wanted is so; what is: (can send, can receive).
+    /// Waits until something that is wanted is so; what is: (can send, can receive).
     pub fn wait_until(&self, thread: i32, want: Want) -> Result<(bool, bool)> {
         let dest = want.send.map(|dest| self.dest(dest)).transpose()?.map(|(dest, _)| dest);
         if dest.is_none() && !want.recv {
@@ -63,7 +63,7 @@ impl Mailboxes {
         Ok(is)
     }
 
-    /// Be idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
+    /// Is idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
     /// way or unfreed. Who is idle has freed what it received.
     pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
         let (thread, guard) = self.sit(thread)?;
@@ -116,7 +116,7 @@ impl Mailboxes {
         Ok(if counts.verdict(round) == Some(true) { Rest::AllVoted } else { Rest::AllIdle })
     }
 
-    /// Is no slot of any mailbox in use? For who is idle, and knows that all are.
+    /// Tells whether no slot of any mailbox is in use. The caller must be idle and know that all threads are.
     fn all_free(&self) -> bool {
         self.blocks().iter().all(|block| block.words().free_slots() == block.shape().slots)
     }
@@ -130,7 +130,7 @@ impl Mailboxes {
         }
     }
 
-    /// Which threads are not idle, in words.
+    /// Names the threads that are not idle.
     fn who_works(&self) -> String {
         const SHOWN: usize = 8;
         let works = |(rank, block): (Rank, &crate::memory::mailbox::MailboxMemory)| {

@@ -18,7 +18,7 @@ pub struct KeyEntry {
     pub dest: i32,
     /// Its threads.
     pub mask: u64,
-    /// What the message tells them.
+    /// The local key that the receivers get with the message.
     pub local_key: u32,
 }
 
@@ -100,13 +100,13 @@ impl Mailboxes {
         Ok(self.keys.add(route.into()))
     }
 
-    /// Forget a key. Messages under way by it arrive.
+    /// Forgets a key. Messages under way by it arrive.
     pub fn key_destroy(&self, key: KeyId) -> Result<()> {
         self.keys.remove(key)
     }
 
-    /// Send what a thread has written to its send slot to everybody that a key stands for. Waits while one of the mailboxes is
-    /// full; then nobody has it yet.
+    /// Sends the contents of a thread's send slot to all receivers of a key. Waits while one of the mailboxes is full;
+    /// until then no receiver gets the message.
     pub fn key_send(&self, key: KeyId, send_slot: usize) -> Result<()> {
         let route = self.keys.get(key)?;
         let (thread, guard) = self.sit(self.sender(send_slot)?)?;
@@ -125,7 +125,7 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// Slots that were claimed in vain.
+    /// Gives back slots that were claimed but not used.
     fn give_all_back(&self, route: &[(Rank, KeyEntry)], slots: &[u32]) {
         for ((dest, _), &slot) in route.iter().zip(slots) {
             self.give_back(*dest, slot);

@@ -14,19 +14,21 @@
 //! ```
 //!
 //! - `slots.rs`: the life of a slot; free slots; the commit by which a message comes to all its receivers or to none yet.
-//! - `queues.rs`: who receives what, in which order.
-//! - `idle.rs`: has everybody run out of work?
-//! - `thread_state.rs`: what one thread knows: its position, what it holds. One operating system thread at a time sits there.
-//! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `rest.rs` are what its threads
-//!   do: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed key.
-//! - `timed.rs`: the same on a declared machine, where all of it takes time.
+//! - `queues.rs`: the order in which threads receive messages.
+//! - `idle.rs`: the detection of the end of all work.
+//! - `thread_state.rs`: the state of one thread: its position and the messages that it holds. One operating system thread
+//! at a time uses it.
+//! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `idle_wait.rs` are the
+//! calls of its threads: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed
+//! key.
+//! - `timed.rs`: the time of these calls on a declared machine.
 //!
 //! No call takes a lock of this process: all threads of a rank call at once. Senders to one mailbox insert in turns, for as long
-//! as it takes to write the queues' entries; a message's copy is not part of that. A full mailbox holds its senders back and
-//! nobody else: a sender's own slot is free again when the call returns.
+//! as it takes to write the queues' entries; a message's copy is not part of that. A full mailbox blocks only its
+//! senders: a sender's own slot is free again when the call returns.
 //!
-//! A mailbox's memory is fixed when it is made. Every wait ends: with what it waits for, a rank's death, an abort, the mailbox's
-//! end, or the deadline.
+//! A mailbox's memory is fixed when it is made. Every wait ends: with its message, a rank's death, an abort, the
+//! mailbox's end, or the deadline.
 
 mod idle;
 mod idle_wait;

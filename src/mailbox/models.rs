@@ -69,7 +69,7 @@ impl Shelf {
         words.unlock();
     }
 
-    /// Receive and free what is at a position, if it has come.
+    /// Receives and frees what is at a position, if it has come.
     fn receive(&self, thread: u32, position: u32) -> Option<u64> {
         let slot = self.words().head(thread, position)?;
         let value = self.read(slot);

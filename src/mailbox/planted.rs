@@ -43,7 +43,7 @@ pub(super) const fn order(_site: PlantedSite, right: Ordering) -> Ordering {
     right
 }
 
-/// Is the line broken?
+/// Tells whether the fault is planted at this site.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(super) const fn is(_site: PlantedSite) -> bool {

@@ -23,7 +23,7 @@ use crate::sync::prim::model::{AtomicU32, Ordering};
 use crate::types::Rank;
 
 impl MailboxWords<'_> {
-    /// Be the one who inserts.
+    /// Is the one who inserts.
     pub(super) fn try_lock(&self, rank: Rank) -> bool {
         let lock = &self.head.lock;
         // ORDER: partner of the store in `unlock`.
@@ -32,18 +32,18 @@ impl MailboxWords<'_> {
             && lock.compare_exchange(0, rank + 1, acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Let others insert.
+    /// Lets others insert.
     pub(super) fn unlock(&self) {
         // ORDER: publishes tails and entries to the next holder; partner: `try_lock`.
         self.head.lock.store(0, order(PlantedSite::Unlock, Ordering::Release));
     }
 
-    /// Who inserts now?
+    /// Returns the rank that inserts now.
     pub(super) fn holder(&self) -> Option<Rank> {
         self.head.lock.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Put a filled slot in the queue of each thread of the mask, and commit it. By the holder of the lock; every bit of the
+    /// Puts a filled slot in the queue of each thread of the mask, and commits it. By the holder of the lock; every bit of the
     /// mask is a thread's.
     pub(super) fn insert(&self, slot: u32, mask: u64, bytes: u64) {
         let count = mask.count_ones();

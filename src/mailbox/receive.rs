@@ -16,11 +16,11 @@ pub struct Message {
     pub data: usize,
     /// Its length.
     pub flits: u32,
-    /// Who sent it.
+    /// The rank of the sender.
     pub source_rank: Rank,
-    /// As which of its threads.
+    /// The thread number of the sender.
     pub source_thread: u32,
-    /// What the key by which it was sent says to this mailbox; 0 without one.
+    /// The local key of the sending key's entry for this mailbox; 0 without a key.
     pub local_key: u32,
 }
 
@@ -52,7 +52,7 @@ impl Mailboxes {
         }
     }
 
-    /// Is there a message for a thread?
+    /// Tells whether there is a message for a thread.
     #[inline]
     pub fn can_recv(&self, thread: i32) -> Result<bool> {
         let (thread, guard) = self.sit(thread)?;

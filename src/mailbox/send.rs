@@ -15,7 +15,7 @@ pub(super) struct Letter {
 }
 
 impl Mailboxes {
-    /// Send what a thread has written to its send slot to every thread of `dest`'s mailbox whose bit is set. Waits while that
+    /// Sends what a thread has written to its send slot to every thread of `dest`'s mailbox whose bit is set. Waits while that
     /// mailbox is full. The send slot may be written again when this returns.
     #[inline]
     pub fn multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<()> {
@@ -56,7 +56,7 @@ impl Mailboxes {
         Ok(true)
     }
 
-    /// Could a message to `dest` be sent without waiting? For a moment: others send there as well.
+    /// Tells whether a message to `dest` could be sent without waiting now; other senders may take the slot first.
     pub fn can_send(&self, thread: i32, dest: i32) -> Result<bool> {
         let (_, block) = self.dest(dest)?;
         let (_, guard) = self.sit(thread)?;
@@ -88,7 +88,7 @@ impl Mailboxes {
         self.wait_for_slot(thread, dest)
     }
 
-    /// Wait for one.
+    /// Waits for one.
     #[cold]
     pub(super) fn wait_for_slot(&self, thread: u32, dest: Rank) -> Result<u32> {
         let words = self.words(dest);
@@ -108,13 +108,13 @@ impl Mailboxes {
         claimed.ok_or_else(|| Error::internal("a wait for a slot ended without one"))
     }
 
-    /// Will somebody free slots of `dest`'s mailbox?
+    /// Checks that `dest` lives, so that slots of its mailbox can still become free.
     pub(super) fn able(&self, dest: Rank) -> Result<()> {
         self.transport.watch_hope()?;
         self.transport.check_ranks(Some(dest).filter(|&r| r != self.rank()).into_iter())
     }
 
-    /// Let who frees slots of `dest`'s mailbox know, during `wait`, that this thread waits for one.
+    /// Lets who frees slots of `dest`'s mailbox know, during `wait`, that this thread waits for one.
     pub(super) fn announced<T>(&self, thread: u32, dest: Rank, wait: impl FnOnce() -> T) -> T {
         let (bit, block) = (1 << thread, &self.blocks()[dest as usize]);
         let mine = &block.waiting()[self.rank() as usize];
@@ -128,7 +128,7 @@ impl Mailboxes {
         ended
     }
 
-    /// Copy a thread's message to a claimed slot.
+    /// Copies a thread's message to a claimed slot.
     #[inline]
     pub(super) fn fill(&self, letter: Letter, dest: Rank, slot: u32, local_key: u32) {
         let (block, bytes) = (&self.blocks()[dest as usize], letter.flits as usize * FLIT);
@@ -139,7 +139,7 @@ impl Mailboxes {
         line.local_key.store(local_key, Ordering::Relaxed);
     }
 
-    /// Put a filled slot in the queues, and wake who sleeps for it.
+    /// Puts a filled slot in the queues, and wakes who sleeps for it.
     #[inline]
     pub(super) fn deliver(&self, letter: Letter, dest: Rank, slot: u32, mask: u64) -> Result<()> {
         let words = self.words(dest);
@@ -158,7 +158,7 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// Insert for ever, as a rank that is stopped there.
+    /// Inserts for ever, as a rank that is stopped there.
     #[cfg(test)]
     pub(crate) fn hold_turn(&self, dest: Rank) {
         assert!(self.words(dest).try_lock(self.rank()));
@@ -177,7 +177,7 @@ impl Mailboxes {
         self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.watch_hope(), what)
     }
 
-    /// Ring threads of a mailbox, if they sleep.
+    /// Rings threads of a mailbox, if they sleep.
     #[cold]
     pub(super) fn ring(&self, rank: Rank, mask: u64) {
         let block = &self.blocks()[rank as usize];
@@ -189,7 +189,7 @@ impl Mailboxes {
         }
     }
 
-    /// A slot that was claimed in vain.
+    /// Gives back a slot that was claimed but not used.
     pub(super) fn give_back(&self, dest: Rank, slot: u32) {
         self.words(dest).give_back(slot);
         self.slot_freed(dest);
@@ -218,7 +218,7 @@ impl Mailboxes {
     }
 }
 
-/// A mask names some threads of a mailbox and nobody else.
+/// Checks that a mask names at least one thread of a mailbox, and no thread that it does not have.
 #[inline]
 pub(super) fn check_mask(dest: Rank, block: &MailboxMemory, mask: u64) -> Result<()> {
     let threads = block.shape().threads;

@@ -16,7 +16,7 @@ use crate::transport::watch::seconds;
 use crate::types::Rank;
 use std::sync::Arc;
 
-/// One rank's mailbox, and the others' that it sends to.
+/// The mailboxes of a communicator: a rank's own, and those to which it sends.
 pub struct Mailboxes {
     pub(super) transport: Arc<Transport>,
     blocks: Box<[MailboxMemory]>,
@@ -32,7 +32,7 @@ pub struct Mailboxes {
     generation: u32,
 }
 
-/// What a thread has waited for in vain, in words.
+/// The awaited ranks and event of a failed wait, for its error sentence.
 pub(super) struct AwaitedRanks {
     pub what: String,
     /// The rank that it depends on; `None`: it could come from any.
@@ -40,17 +40,17 @@ pub(super) struct AwaitedRanks {
 }
 
 impl AwaitedRanks {
-    /// From any rank.
+    /// Makes the description of a wait for any rank.
     pub fn of_all(what: impl Into<String>) -> AwaitedRanks {
         AwaitedRanks { what: what.into(), of: None }
     }
-    /// From one rank.
+    /// Makes the description of a wait for one rank.
     pub fn of(rank: Rank, what: String) -> AwaitedRanks {
         AwaitedRanks { what, of: Some(rank) }
     }
 }
 
-/// What has gone through a rank's mailbox.
+/// The statistics of a rank's mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailboxStats {
     /// Slots.
@@ -61,7 +61,7 @@ pub struct MailboxStats {
     pub sent: u64,
     /// Messages that this rank's threads have received: one for each thread that received it.
     pub received: u64,
-    /// Messages written to this mailbox, whoever sent them: one for each copy.
+    /// Messages written to this mailbox by any rank: one for each copy.
     pub written: u64,
     /// Threads that those were addressed to, all together.
     pub delivered: u64,
@@ -69,7 +69,7 @@ pub struct MailboxStats {
     pub bytes_written: u64,
 }
 
-/// Make this rank's own mailbox, at an address of its heap: empty, and known to nobody yet.
+/// Makes this rank's own mailbox at an address of its heap: empty, and not known to other ranks yet.
 pub fn prepare(addr: usize, shape: &MailboxShape, rank: Rank) -> Result<u64> {
     let heap = heap::mine()?;
     let offset = heap
@@ -118,7 +118,7 @@ impl Mailboxes {
     pub(super) fn mine(&self) -> &MailboxMemory {
         &self.blocks[self.rank() as usize]
     }
-    /// All of them, by rank.
+    /// Returns all mailboxes, by rank.
     pub(super) fn blocks(&self) -> &[MailboxMemory] {
         &self.blocks
     }
@@ -162,7 +162,7 @@ impl Mailboxes {
         }
     }
 
-    /// Where a thread writes its next message: always the same place.
+    /// Returns the slot in which a thread writes its next message; it is always the same.
     pub fn send_slot(&self, thread: i32) -> Result<usize> {
         let (thread, _sitting) = self.sit(thread)?;
         Ok(self.mine().send_slot(thread, 0).addr() as usize)
@@ -199,7 +199,7 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// What has gone through.
+    /// Returns the statistics.
     pub fn stats(&self) -> Result<MailboxStats> {
         let (shape, words) = (self.mine().shape(), self.mine().words());
         Ok(MailboxStats {
@@ -213,7 +213,8 @@ impl Mailboxes {
         })
     }
 
-    /// Wait as a thread of this mailbox. `watch` tells why waiting is in vain; `what` words the deadline's error.
+    /// Waits as a thread of this mailbox. `watch` returns an error if the wait cannot succeed; `what` words the
+    /// deadline's error.
     #[inline]
     pub(super) fn wait(
         &self,
@@ -228,7 +229,7 @@ impl Mailboxes {
         }
     }
 
-    /// The same, and a declared machine's clock waits, too.
+    /// Waits, and lets a declared machine's clock wait, too.
     #[inline]
     pub(super) fn wait_here(
         &self,
@@ -267,7 +268,7 @@ impl Mailboxes {
         ))
     }
 
-    /// Can anything still come? Not from those who have left, nor if a rank died.
+    /// Checks that a message can still arrive: not all other ranks have left, and no rank has died.
     pub(super) fn hope(&self) -> Result<()> {
         self.open()?;
         self.transport.watch_hope()
@@ -277,7 +278,7 @@ impl Mailboxes {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
-    /// End this rank's waits and let no call in any more; returns when none is under way.
+    /// Ends this rank's waits and lets no call in any more; returns when none is under way.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for (thread, thread_state) in (0..).zip(&self.thread_states) {
@@ -291,7 +292,7 @@ impl Mailboxes {
         }
     }
 
-    /// Take [`close`](Self::close) back: the others do not agree.
+    /// Takes [`close`](Self::close) back: the others do not agree.
     pub fn reopen(&self) {
         self.closed.store(false, Ordering::Release);
         self.thread_states.iter().for_each(ThreadState::reopen);

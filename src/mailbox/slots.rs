@@ -16,21 +16,21 @@ use super::planted::{PlantedSite, order};
 use crate::memory::mailbox::{MailboxWords, Slot};
 use crate::sync::prim::model::Ordering;
 
-/// In a slot's word: a count, not a link.
+/// The bit of a slot's word that marks a count instead of a link.
 const IN_USE: u64 = 1 << 63;
 const DEPTH: u32 = 32;
 const LINK: u64 = (1 << DEPTH) - 1;
-/// In the head's word: bits of the first slot.
+/// The bits of the head's word that hold the first slot.
 const FIRST: u64 = (1 << 20) - 1;
 const TAG: u64 = FIRST + 1;
 
-/// How many free slots there are from one with this word on, itself included.
+/// Returns the number of free slots in the list from one with this word on, itself included.
 fn depth(word: u64) -> u64 {
     (word & !IN_USE) >> DEPTH
 }
 
 impl MailboxWords<'_> {
-    /// All slots are free. Before anybody else knows of the mailbox.
+    /// Puts all slots on the free list, before another rank knows of the mailbox.
     pub(super) fn prepare(&self) {
         let n = self.slots.len() as u64;
         for (i, slot) in (0..).zip(self.slots) {
@@ -59,7 +59,7 @@ impl MailboxWords<'_> {
         }
     }
 
-    /// A slot is free: its last receiver is done with it, or it was claimed in vain.
+    /// Frees a slot: its last receiver has freed it, or it was claimed but not used.
     pub(super) fn give_back(&self, slot: u32) {
         let free = &self.head.free.0;
         let mut first = free.load(Ordering::Acquire);
@@ -89,7 +89,7 @@ impl MailboxWords<'_> {
         self.slots[slot as usize].word.store(IN_USE | count as u64, release);
     }
 
-    /// Is the message there?
+    /// Tells whether the message is committed.
     pub(super) fn committed(&self, slot: u32) -> bool {
         // ORDER: partner of the store in `commit`.
         let word =
@@ -97,7 +97,8 @@ impl MailboxWords<'_> {
         word.is_some_and(|word| word & IN_USE != 0)
     }
 
-    /// One receiver is done with it. True if it was the last, and the slot is free; `None` if the word holds no count.
+    /// Counts one receiver off. Returns whether it was the last, so that the slot is free; `None` if the word holds no
+    /// count.
     pub(super) fn release(&self, slot: u32) -> Option<bool> {
         // ORDER: hands over what this receiver has read; partner: the last receiver's, which hands it on in `give_back`.
         let word = self.nth(slot as u64)?.word.fetch_sub(1, order(PlantedSite::Release, Ordering::AcqRel));
@@ -112,7 +113,7 @@ impl MailboxWords<'_> {
         }
     }
 
-    /// How many slots are free; exact when nobody takes or frees one meanwhile.
+    /// Returns the number of free slots; it is exact if no thread takes or frees one meanwhile.
     pub(super) fn free_slots(&self) -> u32 {
         let first = self.head.free.0.load(Ordering::Acquire);
         let count =
@@ -120,7 +121,7 @@ impl MailboxWords<'_> {
         count.min(self.slots.len() as u64) as u32
     }
 
-    /// Is any slot free?
+    /// Tells whether a slot is free.
     pub(super) fn has_free(&self) -> bool {
         self.head.free.0.load(Ordering::Relaxed) & FIRST != 0
     }

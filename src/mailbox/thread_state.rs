@@ -1,7 +1,7 @@
-//! What one thread of a mailbox knows, in its own process's memory: nothing that a peer does changes it.
+//! The state of one thread of a mailbox, in its own process's memory: no peer can change it.
 //!
-//! One operating system thread at a time may sit in a seat; a second is told so. Every operation takes its seat first, so
-//! taking all seats for good is how a mailbox is closed.
+//! One operating system thread at a time may use a state; a second one gets an error. Every operation first takes its
+//! state, so a mailbox is closed by taking all states for good.
 
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ const TAKEN: u32 = 1;
 /// `ThreadState::taken`: for good.
 const CLOSED: u32 = 2;
 
-/// A thread's place at its mailbox. What is in it is changed by who sits there.
+/// The state of a thread of a mailbox. Only the thread that uses it changes it.
 #[repr(align(128))]
 pub(super) struct ThreadState {
     taken: AtomicU32,
@@ -32,19 +32,19 @@ pub(super) struct ThreadState {
     held: Box<[AtomicU64]>,
 }
 
-/// Why a seat cannot be had.
+/// The reason for which a thread's state cannot be entered.
 pub(super) enum Refusal {
-    /// Somebody sits there.
+    /// Another thread uses it.
     Taken,
     /// The mailbox is closed.
     Closed,
 }
 
-/// Sits in a seat until it is dropped.
+/// The exclusive use of a thread's state, until it is dropped.
 pub(super) struct ThreadGuard<'a>(&'a ThreadState);
 
 impl ThreadState {
-    /// At a mailbox of so many slots.
+    /// Makes the state of a thread of a mailbox with `slots` slots.
     pub fn new(slots: u32, flits: u32) -> ThreadState {
         ThreadState {
             taken: AtomicU32::new(0),
@@ -70,7 +70,7 @@ impl ThreadState {
         }
     }
 
-    /// Take the seat for good. False while somebody sits there.
+    /// Closes the state for good. Returns false while a thread uses it.
     pub fn close(&self) -> bool {
         matches!(
             self.taken.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed),
@@ -78,7 +78,7 @@ impl ThreadState {
         )
     }
 
-    /// The seat may be taken again.
+    /// Opens the state for use again.
     pub fn reopen(&self) {
         let _ = self.taken.compare_exchange(CLOSED, 0, Ordering::Release, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ impl ThreadGuard<'_> {
         bump(&self.0.sent);
     }
 
-    /// Take the message at the head of the queue.
+    /// Takes the message at the head of the queue.
     pub fn hold(&self, slot: u32) {
         let (word, bit) = self.bit(slot);
         word.store(word.load(Ordering::Relaxed) | bit, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl ThreadGuard<'_> {
         bump(&self.0.received);
     }
 
-    /// Give a message up. False if it is not held.
+    /// Gives a message up. False if it is not held.
     pub fn let_go(&self, slot: u32) -> bool {
         let (word, bit) = self.bit(slot);
         let held = word.load(Ordering::Relaxed);
@@ -148,7 +148,8 @@ impl ThreadGuard<'_> {
         true
     }
 
-    /// Nothing was there. True every so often, when it is time to look whether anything can still come.
+    /// Counts a look that found nothing. Returns true at intervals, when the caller should check whether a message can
+    /// still arrive.
     pub fn in_vain(&self) -> bool {
         let vain = self.0.vain.load(Ordering::Relaxed).wrapping_add(1);
         self.0.vain.store(vain, Ordering::Relaxed);

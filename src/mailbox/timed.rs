@@ -26,7 +26,7 @@ use crate::sync::prim::model::{Ordering, fence};
 use crate::topology::MailboxSpec;
 use crate::types::Rank;
 
-/// What looks that found nothing cost, so that a program that polls lets time pass: so much for every 64.
+/// The cost of 64 looks that found nothing, so that time passes in a polling program.
 const VAIN_LOOKS_PS: u64 = 1_000_000;
 
 impl Mailboxes {
@@ -62,8 +62,8 @@ impl Mailboxes {
         }
     }
 
-    /// What this rank does now to be seen by others is its turn to do: on a declared machine it returns when whatever is
-    /// earlier there is done.
+    /// Waits for this rank's turn to do something that other ranks see: on a declared machine it returns when all
+    /// earlier events there are done.
     #[inline]
     pub(super) fn in_turn(&self) -> Result<()> {
         self.timing.pause(0, || self.open())
@@ -75,7 +75,7 @@ impl Mailboxes {
         self.timing.stored(rank);
     }
 
-    /// Wait for what some rank will store.
+    /// Waits for what some rank will store.
     #[cold]
     pub(super) fn wait_there(
         &self,
@@ -105,7 +105,7 @@ impl Mailboxes {
         self.timing.latest_ps()
     }
 
-    /// All were idle at that time.
+    /// Advances this rank's clock to the time at which all were idle.
     #[inline]
     pub(super) fn come_to(&self, at_ps: u64) -> Result<()> {
         self.timing.advance_to(at_ps, || self.open())

@@ -92,7 +92,7 @@ fn one_in_each(a: &Range<usize>, b: &Range<usize>) -> bool {
     meet(a, &own) && meet(b, &twins) || meet(b, &own) && meet(a, &twins)
 }
 
-/// Do two ranges share memory that they see at different addresses?
+/// Does two ranges share memory that they see at different addresses?
 #[cold]
 pub(super) fn share(a: &Range<usize>, b: &Range<usize>) -> bool {
     lock().iter().any(|pages| meet(&pages.in_heap(a), b) || meet(&pages.in_heap(b), a))

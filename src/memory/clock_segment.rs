@@ -1,4 +1,4 @@
-//! The board: what the ranks of one job share about a declared machine's time.
+//! The clock segment: the shared state of a declared machine's time for the ranks of one job.
 //!
 //! ```text
 //!     header | place x n | thread x n x THREADS | ticket x n x TICKETS | port x m | log | posts of each ticket
@@ -33,7 +33,7 @@ pub const LOG: usize = 1 << 17;
 pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
-/// First word of a finished board; changes with the layout.
+/// The first word of an initialized clock segment; changes with the layout.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x04");
 
 /// What all ranks look at.
@@ -85,19 +85,19 @@ pub struct BoardHeader {
 /// One rank's clock.
 #[repr(C, align(64))]
 pub struct PlaceLine {
-    /// When its last call was done, and what it declared since.
+    /// The time at which its last call was done, plus the time declared since.
     pub clock_ps: AtomicU64,
     /// PID, 0 before it has joined.
     pub pid: AtomicU32,
     /// 1: has left.
     pub left: AtomicU32,
-    /// By which the kernel announces the end of its process.
+    /// The robust list node by which the kernel announces the end of its process.
     life: LifeNode,
-    /// Places in mailboxes that threads of its rank are expected to take, less those where one waits.
+    /// The number of mailbox places of its rank without a waiting thread.
     pub outside: AtomicU32,
-    /// Thread lines of this rank that have ever been in use: the first so many.
+    /// The number of thread lines of this rank that have ever been in use; these come first.
     pub threads_used: AtomicU32,
-    /// Tickets of this rank that have ever been in use: the first so many.
+    /// The number of tickets of this rank that have ever been in use; these come first.
     pub tickets_used: AtomicU32,
     _pad: AtomicU32,
     /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
@@ -209,7 +209,7 @@ unsafe impl ShmSafe for Ticket {}
 // SAFETY: as above.
 unsafe impl ShmSafe for PostLine {}
 
-/// A mapped board.
+/// A mapped clock segment.
 pub struct ClockSegment {
     kept: Mutex<Option<Kept>>,
     segment: Segment,
@@ -259,7 +259,7 @@ impl ClockSegment {
         let segment = Segment::map(&file, Layout::new(places, ports).total)?;
         Ok(ClockSegment { kept: Mutex::default(), segment, file, places, ports })
     }
-    /// A board of which nothing is known but its file, to be looked at only. `None`: it is none.
+    /// Maps a clock segment for reading, by its file alone. `None`: the file is none.
     #[cfg(any(test, feature = "internals"))]
     pub fn observe(file: File) -> Option<ClockSegment> {
         let head = size_of::<BoardHeader>();
@@ -277,7 +277,7 @@ impl ClockSegment {
         };
         ClockSegment::open(file, places, ports).ok()
     }
-    /// Have the kernel announce the end of this process at a rank's place.
+    /// Has the kernel announce the end of this process at a rank's place.
     pub fn keep(&self, place: u32) -> Result<()> {
         assert!((place as usize) < self.places, "a rank outside of the board");
         let line = self.layout().place + place as usize * size_of::<PlaceLine>();
@@ -351,7 +351,7 @@ impl ClockSegment {
     pub fn posts(&self, place: u32, ticket: usize, count: usize) -> &[PostLine] {
         self.segment.structs(self.posts_at(place, ticket), count.min(ClockSegment::room(ticket)))
     }
-    /// Reserve the space of the first `count` posts of a ticket.
+    /// Reserves the space of the first `count` posts of a ticket.
     pub fn reserve_posts(&self, place: u32, ticket: usize, count: usize) -> Result<()> {
         if count > ClockSegment::room(ticket) {
             return Err(Error::usage(format!(

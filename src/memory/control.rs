@@ -274,13 +274,13 @@ impl Control {
     pub fn file(&self) -> &File {
         &self.file
     }
-    /// Have the kernel announce the end of this process in a rank's life line.
+    /// Has the kernel announce the end of this process in a rank's life line.
     pub fn keep(&self, rank: u32) -> Result<Membership> {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         let line = self.layout.life + rank as usize * size_of::<Life>();
         Ok(Membership { _kept: keeper::keep(&self.file, line + std::mem::offset_of!(Life, node))? })
     }
-    /// Reserve the space of the ring from one rank to another. Both ends do it before they touch it.
+    /// Reserves the space of the ring from one rank to another. Both ends do it before they touch it.
     pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {
         let (offset, bytes) = self.layout.ring(from, to);
         shm::reserve(&self.file, offset, bytes)

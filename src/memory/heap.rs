@@ -100,7 +100,7 @@ pub fn own() -> Result<Arc<PeerHeap>> {
     Ok(mine()?.as_peer.clone())
 }
 
-/// Map the heap that `id` names, or find it among those mapped already (this process's own included). It is one of
+/// Maps the heap that `id` names, or find it among those mapped already (this process's own included). It is one of
 /// `of` heaps that are to be mapped.
 pub fn peer(id: HeapId, file: &File, bytes: usize, of: u32) -> Result<Arc<PeerHeap>> {
     static MAPPED: Mutex<BTreeMap<HeapId, Weak<PeerHeap>>> = Mutex::new(BTreeMap::new());
@@ -223,14 +223,14 @@ impl Heap {
         Ok(range.start)
     }
 
-    /// Reserve the pages of a part of a sparse range; zero when first reserved. After this, touching them cannot fail.
+    /// Reserves the pages of a part of a sparse range; zero when first reserved. After this, touching them cannot fail.
     pub fn reserve_within(&self, addr: usize, bytes: usize) -> Result<()> {
         let space = self.lock()?;
         self.sparse_part(&space, addr, bytes)?;
         shm::reserve(&self.file, addr - self.segment.base(), bytes)
     }
 
-    /// Give the whole pages of a part of a sparse range back to the system; their contents are lost.
+    /// Gives the whole pages of a part of a sparse range back to the system; their contents are lost.
     #[cfg(any(test, feature = "internals"))]
     pub fn release_within(&self, addr: usize, bytes: usize) -> Result<()> {
         let space = self.lock()?;
@@ -238,7 +238,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Take back what [`alloc`](Heap::alloc), [`alloc_aligned`](Heap::alloc_aligned) or
+    /// Takes back what [`alloc`](Heap::alloc), [`alloc_aligned`](Heap::alloc_aligned) or
     /// [`alloc_sparse`](Heap::alloc_sparse) gave.
     pub fn free(&self, addr: usize) -> Result<()> {
         if addr == 0 {
@@ -326,7 +326,7 @@ impl Heap {
         }
     }
 
-    /// Give the whole pages of a range back.
+    /// Gives the whole pages of a range back.
     fn release_pages(&self, range: &Range<usize>) {
         let (from, to) = (range.start.next_multiple_of(PAGE), range.end & !(PAGE - 1));
         shm::release(&self.file, from - self.segment.base(), to.saturating_sub(from));

@@ -92,7 +92,7 @@ fn buffers() -> MutexGuard<'static, Vec<Entry>> {
     BUFFERS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Move a buffer into the heap, or take a share in the registered buffer that it is part of.
+/// Moves a buffer into the heap, or take a share in the registered buffer that it is part of.
 ///
 /// The buffer is lent until the last share is released. By the promise made to [`Address::from_raw`] nobody else uses the
 /// bytes during the call, and nobody frees them before.
@@ -231,7 +231,7 @@ impl Registered {
         self.0
     }
 
-    /// Give the share up. `None`: it is a parent's, and this process a forked child.
+    /// Gives the share up. `None`: it is a parent's, and this process a forked child.
     pub fn release(self) -> Option<Released> {
         let mut all = buffers();
         let at = all.iter().position(|e| e.is_ours() && e.buffer == self.0)?;
@@ -258,7 +258,7 @@ impl Registered {
     }
 }
 
-/// Put private pages in the place of those pages that are still ours. True: all were.
+/// Puts private pages in the place of those pages that are still ours. True: all were.
 fn put_back(buffer: &Buffer) -> Result<bool> {
     let heap = heap::mine()?;
     let mut left = buffer.pages.1 - buffer.pages.0;

@@ -39,13 +39,13 @@ impl Segment {
         Ok((Segment::of(&file, bytes)?, file))
     }
 
-    /// Map a file that a peer made. Fails if it is smaller than `bytes`, or could be made smaller where that can be ruled
+    /// Maps a file that a peer made. Fails if it is smaller than `bytes`, or could be made smaller where that can be ruled
     /// out.
     pub fn map(file: &File, bytes: usize) -> Result<Segment> {
         Segment::map_first(file, bytes, bytes)
     }
 
-    /// Map the first `part` bytes of a file that a peer made and announced with `bytes` bytes.
+    /// Maps the first `part` bytes of a file that a peer made and announced with `bytes` bytes.
     pub fn map_first(file: &File, bytes: usize, part: usize) -> Result<Segment> {
         shm::check_sealed(file)?;
         let size =
@@ -58,13 +58,13 @@ impl Segment {
         Segment::of(file, part)
     }
 
-    /// Map the first bytes of a file that this process made.
+    /// Maps the first bytes of a file that this process made.
     pub fn of(file: &File, bytes: usize) -> Result<Segment> {
         let raw = MmapOptions::new().len(bytes).map_raw(file).map_err(|e| refused(bytes, &e.to_string()))?;
         Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
     }
 
-    /// Map the same file a second time, `bytes` bytes of it. They must not be more than the file has.
+    /// Maps the same file a second time, `bytes` bytes of it. They must not be more than the file has.
     ///
     /// # Safety
     /// The file has as many bytes.

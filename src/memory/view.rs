@@ -149,7 +149,7 @@ impl<'a> Payload<'a> {
     fn range(self) -> Range<usize> {
         self.addr as usize..self.addr as usize + self.bytes
     }
-    /// Do the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
+    /// Does the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
     #[inline]
     pub fn overlaps(self, other: Payload<'_>) -> bool {
         if self.is_empty() || other.is_empty() {
@@ -158,7 +158,7 @@ impl<'a> Payload<'a> {
         let (a, b) = (self.range(), other.range());
         self.overlaps_as_mapped(other) || alias::may_meet(&a, &b) && alias::share(&a, &b)
     }
-    /// Do the two have an address in common?
+    /// Does the two have an address in common?
     #[inline]
     fn overlaps_as_mapped(self, other: Payload<'_>) -> bool {
         let (a, b) = (self.range(), other.range());

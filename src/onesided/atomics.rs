@@ -7,10 +7,10 @@ use crate::memory::view::Address;
 use crate::sync::prim::Ordering;
 use crate::types::{DataType, Rank};
 
-/// What is done to a word.
+/// The operation on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
-    /// Nothing: it is only read.
+    /// Reads the word.
     Fetch,
     /// The value takes its place.
     Set,
@@ -26,16 +26,16 @@ pub enum AtomicOp {
     Xor,
 }
 
-/// One atomic operation. Values are the element's bits, the rest 0.
+/// An atomic operation. Values are the element's bits, zero-extended.
 #[derive(Clone, Copy, Debug)]
 pub struct Atomic {
-    /// What is done.
+    /// The operation.
     pub op: AtomicOp,
     /// The word's type.
     pub dtype: DataType,
-    /// With what.
+    /// The operand.
     pub value: u64,
-    /// For [`AtomicOp::CompareSwap`]: what is expected.
+    /// The expected value of an [`AtomicOp::CompareSwap`].
     pub expected: u64,
     /// The caller wants to know what the word was, so the answer has to come back.
     pub fetches: bool,
@@ -63,7 +63,7 @@ macro_rules! apply {
     }};
 }
 
-/// One element as a program passes it.
+/// Reads an element that a program passes.
 pub fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
     match value.is_null() {
         true => Err(Error::argument(format!("{name} is NULL; pass the place of one {dtype}"))),
@@ -71,13 +71,13 @@ pub fn operand(name: &str, value: Address, dtype: DataType) -> Result<u64> {
     }
 }
 
-/// One element to where the program wants it.
+/// Writes an element to the program's place for it.
 pub fn answer(fetched: Address, dtype: DataType, bits: u64) {
     kernels::put_bits(fetched.view(dtype.size()), bits);
 }
 
 impl SymmetricMemory {
-    /// Do it to a rank's word; what the word was before.
+    /// Applies the operation to a rank's word; returns its former value.
     #[inline]
     pub fn modify(&self, dest: Address, change: &Atomic, pe: i32) -> Result<u64> {
         self.usable()?;

@@ -16,11 +16,11 @@ pub const MESH_DIMS: usize = 4;
 /// A rank, as a caller names it. Coordinates that a mesh does not have are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// By its coordinates if a mesh is declared, else by its number, the first of them.
+    /// Coordinates if a mesh is declared, else the number in the first entry.
     Default([i32; MESH_DIMS]),
-    /// By its number in the communicator.
+    /// The number in the communicator.
     Logical(i32),
-    /// By its coordinates in the mesh.
+    /// The coordinates in the mesh.
     Mesh([i32; MESH_DIMS]),
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Mesh {
 }
 
 impl Mesh {
-    /// With these sides, the slowest first, of as many places as there are ranks; no sides: none.
+    /// Makes a mesh with these sides, the slowest first, whose product is the number of ranks; no sides: no mesh.
     pub fn new(dims: &[i32], nranks: u32) -> Result<Mesh> {
         if dims.len() > MESH_DIMS {
             return Err(Error::argument(format!(
@@ -71,11 +71,11 @@ impl Mesh {
         Ok(mesh)
     }
 
-    /// As ranks tell each other.
+    /// Encodes the mesh for the exchange between ranks.
     pub fn word(self) -> u64 {
         self.word
     }
-    /// What another rank has told.
+    /// Decodes the mesh of another rank.
     pub fn of_word(word: u64) -> Mesh {
         Mesh { word }
     }
@@ -110,7 +110,7 @@ impl Mesh {
 pub(super) struct Declared(AtomicU64);
 
 impl Declared {
-    /// From now on this one.
+    /// Sets the mesh that is used from now on.
     pub fn set(&self, mesh: Mesh) {
         // A word that means itself: nothing else is published by it.
         self.0.store(mesh.word(), Ordering::Relaxed);

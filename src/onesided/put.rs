@@ -10,7 +10,7 @@ use crate::sync::prim::{Ordering, fence};
 use crate::timing::WORD;
 use crate::types::{DataType, Rank};
 
-/// From this size on a copy goes around the caches, which it would only flush.
+/// The size from which on a copy uses non-temporal stores, because it would only flush the caches.
 const AROUND_FROM: usize = 8 << 20;
 
 /// Elements that lie apart.
@@ -18,15 +18,15 @@ const AROUND_FROM: usize = 8 << 20;
 pub struct Strided {
     /// Their type.
     pub dtype: DataType,
-    /// How many.
+    /// The number of elements.
     pub count: usize,
-    /// From one to the next at the destination, in elements.
+    /// The stride at the destination, in elements.
     pub dest_stride: isize,
-    /// From one to the next at the source, in elements.
+    /// The stride at the source, in elements.
     pub source_stride: isize,
 }
 
-/// Copy to a peer's memory, or from it.
+/// Copies to a peer's memory, or from it.
 #[inline]
 pub fn copy_across(dest: Payload<'_>, source: Payload<'_>) -> Result<()> {
     if dest.overlaps(source) && dest.addr() != source.addr() {
@@ -59,7 +59,7 @@ fn missing(what: &str, bytes: usize) -> Error {
 }
 
 impl SymmetricMemory {
-    /// Write `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
+    /// Writes `bytes` bytes from `source`, any memory of this rank, to `dest`, symmetric memory, at a rank.
     #[inline]
     pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
         self.usable()?;
@@ -77,7 +77,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put at a place that holds it, without ringing anybody.
+    /// Puts at a place that holds it, without ringing anybody.
     #[inline]
     fn store(&self, place: HeapPlace<'_>, source: Payload<'_>, rank: Rank) -> Result<()> {
         let bytes = source.bytes();
@@ -92,7 +92,7 @@ impl SymmetricMemory {
         copy_across(place.region.view(&self.transport, rank, place.offset, bytes)?, source)
     }
 
-    /// Read `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
+    /// Reads `bytes` bytes of `source`, symmetric memory, at a rank into `dest`, any memory of this rank.
     #[inline]
     pub fn get(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
         self.usable()?;
@@ -106,8 +106,8 @@ impl SymmetricMemory {
         copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
 
-    /// [`put`](Self::put), then set or add to a word at the same rank, which whoever sees it may take as the sign that
-    /// this put's bytes are there.
+    /// Puts as [`put`](Self::put) does, then sets or adds to a word at the same rank. A thread that sees the new word
+    /// also sees the bytes of this put.
     #[inline]
     #[allow(clippy::too_many_arguments)] // OpenSHMEM's own list.
     pub fn put_signal(
@@ -142,7 +142,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put one element, of 4 or 8 bytes in one piece.
+    /// Puts one element, of 4 or 8 bytes in one piece.
     #[inline]
     pub fn put_element(&self, dest: Address, value: Address, dtype: DataType, pe: i32) -> Result<()> {
         let size = dtype.size();
@@ -173,7 +173,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Put elements that lie apart to places that lie apart.
+    /// Puts elements that lie apart to places that lie apart.
     pub fn put_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("source", source, s.count)?;
@@ -189,7 +189,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// Get elements that lie apart to places that lie apart.
+    /// Gets elements that lie apart to places that lie apart.
     pub fn get_strided(&self, dest: Address, source: Address, s: &Strided, pe: i32) -> Result<()> {
         let rank = self.peer(pe)?;
         given("dest", dest, s.count)?;
@@ -238,7 +238,7 @@ impl SymmetricMemory {
         Ok((0..s.count).map(move |k| (dest.at(k * to), source.at(k * from))))
     }
 
-    /// What this thread has put so far comes before what it puts from now on.
+    /// Orders this thread's earlier puts before its later ones.
     pub fn fence(&self) -> Result<()> {
         self.usable()?;
         // ORDER: stores before it are seen before stores after it; partner: whoever sees one of the latter with Acquire.
@@ -246,7 +246,7 @@ impl SymmetricMemory {
         Ok(())
     }
 
-    /// All that this thread has put and got is done: visible to every rank. An error if a rank is gone.
+    /// Completes all puts and gets of this thread and makes them visible to every rank. Fails if a rank is gone.
     pub fn quiet(&self) -> Result<()> {
         self.usable()?;
         // ORDER: the store buffer is empty when it ends.

@@ -6,11 +6,11 @@ use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::transport::Transport;
 use crate::types::Rank;
 
-/// Where something lies in a rank's shareable heap: one name for it on all ranks.
+/// The position of a word in a rank's shareable heap, which names it on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeapWord {
     pub rank: Rank,
-    /// From the beginning of its heap.
+    /// The offset from the beginning of the rank's heap.
     pub at: u64,
 }
 
@@ -20,7 +20,7 @@ pub struct Region {
     /// This rank's address of the first byte.
     base: usize,
     bytes: usize,
-    /// Where it begins in each rank's heap.
+    /// The offset of the region in each rank's heap.
     begins: Box<[u64]>,
 }
 
@@ -33,12 +33,12 @@ impl Region {
     pub fn base(&self) -> usize {
         self.base
     }
-    /// How long it is.
+    /// Returns the length.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How far into the region a range of this rank's memory begins, if it lies within.
+    /// Returns the offset within the region of a range of this rank's memory, if it lies within.
     #[inline]
     pub fn offset_of(&self, addr: usize, bytes: usize) -> Option<usize> {
         let offset = addr.wrapping_sub(self.base);

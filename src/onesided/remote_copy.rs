@@ -18,12 +18,12 @@ use crate::error::{Error, Result};
 use crate::memory::view::Address;
 use crate::timing::WORD;
 
-/// One of several semaphores that count bytes.
+/// A semaphore that counts bytes.
 #[derive(Clone, Copy)]
 pub struct ByteSemaphore<'a> {
-    /// Of these.
+    /// The semaphores to which it belongs.
     pub of: &'a Semaphores,
-    /// Which.
+    /// Its index.
     pub index: i32,
 }
 
@@ -34,13 +34,13 @@ pub struct RemoteCopy<'a> {
     pub src: Address<'a>,
     /// This rank's own address of symmetric memory, which names every rank's; to oneself any memory.
     pub dst: Address<'a>,
-    /// How much.
+    /// The number of bytes.
     pub bytes: usize,
     /// Counts here what has been sent; `None`: a copy to oneself, which `recv` alone counts.
     pub send: Option<ByteSemaphore<'a>>,
     /// Counts there what has come.
     pub recv: ByteSemaphore<'a>,
-    /// To whom.
+    /// The destination.
     pub device: Device,
 }
 
@@ -57,7 +57,7 @@ impl RemoteCopy<'_> {
         Ok(())
     }
 
-    /// Begin it. Nothing is written before all of it is known to be right.
+    /// Begins it. Nothing is written before all of it is known to be right.
     pub fn start(&self) -> Result<()> {
         self.check()?;
         let home = self.recv.of.home();
@@ -96,13 +96,13 @@ impl RemoteCopy<'_> {
         self.recv.of.add_at(self.recv.index, bytes, rank)
     }
 
-    /// Wait until the source has been read, and take the bytes off. A copy without `send` is awaited by its other half.
+    /// Waits until the source has been read, and takes the bytes off. A copy without `send` is awaited by its other half.
     pub fn wait_send(&self) -> Result<()> {
         self.check()?;
         self.send.map_or(Ok(()), |send| send.of.wait(send.index, self.bytes as u64))
     }
 
-    /// Wait until as many bytes have come to this rank, and take them off.
+    /// Waits until as many bytes have come to this rank, and takes them off.
     pub fn wait_recv(&self) -> Result<()> {
         self.check()?;
         self.recv.of.wait(self.recv.index, self.bytes as u64)
@@ -114,7 +114,8 @@ impl RemoteCopy<'_> {
         self.wait_recv()
     }
 
-    /// Are both there? Then they are taken off, as by [`wait`](Self::wait); else nothing is.
+    /// Tells whether both amounts are there. If so they are subtracted, as by [`wait`](Self::wait); else neither
+    /// changes.
     pub fn test(&self) -> Result<bool> {
         self.check()?;
         let bytes = self.bytes as u64;

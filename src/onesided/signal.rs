@@ -7,7 +7,7 @@ use crate::memory::view::Address;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::timing::WORD;
 
-/// What is done to a signal. OpenSHMEM's numbers, by which C names them.
+/// The operation on a signal. The numbers are OpenSHMEM's, as in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalOp {
     /// The value takes its place.
@@ -26,7 +26,7 @@ impl SignalOp {
         }
     }
 
-    /// Do it.
+    /// Applies the operation to a word.
     #[inline]
     pub(super) fn apply(self, word: &AtomicU64, value: u64) {
         // ORDER: publishes what this thread has put before; partner: the loads in `signal_fetch` and `await_signal`.
@@ -40,7 +40,7 @@ impl SignalOp {
 }
 
 impl SymmetricMemory {
-    /// Set or add to a rank's signal.
+    /// Sets or add to a rank's signal.
     #[inline]
     pub fn signal(&self, signal: Address, value: u64, op: SignalOp, pe: i32) -> Result<()> {
         self.usable()?;
@@ -63,7 +63,7 @@ impl SymmetricMemory {
         Ok(seen)
     }
 
-    /// Wait until this rank's signal compares so with a value; what it was then.
+    /// Waits until this rank's signal compares so with a value; what it was then.
     #[inline]
     pub fn await_signal(&self, signal: Address, cmp: Comparison, value: u64) -> Result<u64> {
         self.usable()?;

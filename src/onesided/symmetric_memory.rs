@@ -13,10 +13,10 @@ use std::sync::{Arc, OnceLock};
 /// Segments that a heap may have. Each is at least as large as all before it together, so they are never too few.
 const SEGMENTS: usize = 48;
 
-/// How often a wait is eager before it goes the long way: about as long as a put and its answer take.
+/// The number of eager polls before a wait takes the slow path: about the time of a put and its answer.
 const ANSWER: u32 = 4;
 
-/// One rank's symmetric heap.
+/// The symmetric heap of one rank.
 pub struct SymmetricMemory {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
@@ -27,7 +27,7 @@ pub struct SymmetricMemory {
     closed: AtomicBool,
 }
 
-/// Where a range of one's own symmetric memory lies.
+/// The position of a range of this rank's symmetric memory.
 #[derive(Clone, Copy)]
 pub(super) struct HeapPlace<'a> {
     pub region: &'a Region,
@@ -54,7 +54,7 @@ impl SymmetricMemory {
         &self.transport
     }
 
-    /// One segment more; all ranks add the same ones in the same order.
+    /// Adds a segment; all ranks add the same segments in the same order.
     pub fn add(&self, segment: Region) -> Result<()> {
         let mut segment = Some(segment);
         for slot in &self.segments {
@@ -75,16 +75,16 @@ impl SymmetricMemory {
         self.segments.iter().map_while(OnceLock::get)
     }
 
-    /// From now on look for writers without order.
+    /// Enables the detection of unordered writers.
     pub fn check_races(&self, races: Races) {
         let _ = self.races.set(races);
     }
 
-    /// From now on every use is refused.
+    /// Closes the heap: every later use is refused.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
-    /// Has it been closed?
+    /// Tells whether it is closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
@@ -95,7 +95,7 @@ impl SymmetricMemory {
         self.transport.rank()
     }
 
-    /// Where a range of symmetric memory lies; `what` names the argument.
+    /// Returns the position of a range of symmetric memory; `what` names the argument.
     #[inline(always)] // An error is returned through memory, and that costs more than the search.
     pub(super) fn place(&self, what: &str, addr: usize, bytes: usize) -> Result<HeapPlace<'_>> {
         for region in self.segments() {

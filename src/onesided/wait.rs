@@ -9,7 +9,7 @@ use crate::types::DataType;
 use std::cmp::Ordering as Order;
 use std::fmt;
 
-/// How a word is to compare with a value. OpenSHMEM's numbers, by which C names them.
+/// The comparison of a word with a value. The numbers are OpenSHMEM's, as in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Equal.
@@ -41,7 +41,7 @@ impl Comparison {
         }
     }
 
-    /// Does it hold, where the word compares so with the value?
+    /// Tells whether the comparison holds for this order of word and value.
     #[inline]
     pub const fn holds(self, order: Order) -> bool {
         match self {
@@ -68,14 +68,14 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// How many of several words.
+/// The number of words for which a wait must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Several {
-    /// Every one.
+    /// All words.
     All,
     /// The first that is found.
     Any,
-    /// All that are found once there is one.
+    /// At least one word; all that hold are returned.
     Some,
 }
 
@@ -179,7 +179,7 @@ impl WordRange<'_> {
         }
     }
 
-    /// Wait until [`test`](Self::test) finds enough.
+    /// Waits until [`test`](Self::test) finds enough.
     pub fn wait(&self, several: Several) -> Result<Vec<usize>> {
         let mut found = None;
         let ready = || {

@@ -76,7 +76,7 @@ pub struct Proof {
 
 type Checked<T> = Result<T, Box<PlanFault>>;
 
-/// Prove that `plans`, one a rank, are `collective` with this root.
+/// Proves that `plans`, one a rank, are `collective` with this root.
 pub fn prove(plans: &[Plan], collective: Collective, root: Rank) -> Checked<Proof> {
     let case = Case { plans, collective, root };
     case.well_formed()?;
@@ -93,7 +93,7 @@ pub fn prove(plans: &[Plan], collective: Collective, root: Rank) -> Checked<Proo
     })
 }
 
-/// Prove that `plans`, which [`prove`] finds right, also get through under this protocol, call after call.
+/// Proves that `plans`, which [`prove`] finds right, also get through under this protocol, call after call.
 #[cfg(test)]
 pub fn prove_over(plans: &[Plan], collective: Collective, root: Rank, protocol: Protocol) -> Checked<()> {
     let case = Case { plans, collective, root };

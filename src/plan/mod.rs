@@ -32,24 +32,24 @@ pub mod render;
 
 use crate::types::{Collective, Rank};
 
-/// One NIC's channel. Natively a label only; on a fabric each lane has its own links.
+/// The channel of one NIC. On shared memory it is only a label; on a fabric each lane has its own links.
 pub type Lane = u16;
 
-/// One part of one block of the collective's vector.
+/// A part of a block of the collective's vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Chunk {
-    /// Which block (see the table in the module's head).
+    /// The block (see the table in the module's head).
     pub block: u32,
-    /// Which part of the block, `0..parts`.
+    /// The part of the block, `0..parts`.
     pub part: u32,
 }
 
-/// Where an operand of a step comes from.
+/// The source of an operand of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The rank's own input for the step's chunk.
     Own,
-    /// What arrives from a peer.
+    /// The value that arrives from a peer.
     From(Rank),
 }
 
@@ -64,14 +64,14 @@ pub struct Step {
     pub operands: Vec<Operand>,
     /// Store the result in the rank's output.
     pub keep: bool,
-    /// The ranks that get the result; one copy, many readers. Empty: nobody.
+    /// The ranks that get the result: one copy with many readers. Empty: none.
     pub to: Vec<Rank>,
 }
 
-/// Where a rank stands: all that an algorithm may look at.
+/// A rank's view of a collective: the whole input of an algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RankView {
-    /// Which collective is planned.
+    /// The collective to plan.
     pub collective: Collective,
     /// The rank whose program is written.
     pub rank: Rank,
@@ -79,18 +79,18 @@ pub struct RankView {
     pub nranks: u32,
     /// The root, 0 for collectives without one.
     pub root: Rank,
-    /// How the ranks are arranged.
+    /// The arrangement of the ranks.
     pub shape: Shape,
 }
 
-/// How ranks are arranged: extents of a grid, the fastest first, with `x + X * (y + Y * z)` the rank at (x, y, z).
+/// The arrangement of ranks: extents of a grid, the fastest first, with `x + X * (y + Y * z)` the rank at (x, y, z).
 ///
 /// Nodes of g ranks are `[g, nodes, 1]`, a torus is its axes, and ranks of which nothing is known are `[n, 1, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(pub [u32; 3]);
 
 impl Shape {
-    /// All ranks alike.
+    /// Makes the shape of ranks without an arrangement.
     pub const fn flat(nranks: u32) -> Shape {
         Shape([nranks, 1, 1])
     }
@@ -106,19 +106,19 @@ impl Shape {
     pub const fn nodes(self) -> u32 {
         self.0[1] * self.0[2]
     }
-    /// Where a rank stands.
+    /// Returns the coordinates of a rank.
     pub const fn coordinates(self, rank: Rank) -> [u32; 3] {
         let [x, y, _] = self.0;
         [rank % x, rank / x % y, rank / x / y]
     }
-    /// Who stands there.
+    /// Returns the rank at these coordinates.
     pub const fn rank(self, at: [u32; 3]) -> Rank {
         let [x, y, _] = self.0;
         at[0] + x * (at[1] + y * at[2])
     }
 }
 
-/// One rank's program for one collective.
+/// The program of one rank for one collective.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Plan {
     /// Parts that each block is divided into; the same on all ranks.
@@ -129,7 +129,7 @@ pub struct Plan {
 
 /// A peer or a set of peers.
 pub trait Peers {
-    /// As a list.
+    /// Converts to a list.
     fn list(self) -> Vec<Rank>;
 }
 impl Peers for Rank {
@@ -149,15 +149,16 @@ impl Peers for &[Rank] {
 }
 
 impl RankView {
-    /// Of a rank among ranks that are all alike.
+    /// Makes the view of a rank among ranks without an arrangement.
     pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> RankView {
         RankView { collective, rank, nranks, root, shape: Shape::flat(nranks) }
     }
-    /// The same of another rank.
+    /// Returns the view of another rank.
     pub const fn of(&self, rank: Rank) -> RankView {
         RankView { rank, ..*self }
     }
-    /// Every rank but this one, the next one first: if all send in this order, nobody is everybody's first.
+    /// Returns all other ranks, beginning with the next one: if all ranks send in this order, they begin with different
+    /// destinations.
     pub fn others(&self) -> Vec<Rank> {
         (1..self.nranks).map(|distance| self.next(distance)).collect()
     }
@@ -230,7 +231,7 @@ impl Plan {
     pub fn new(parts: u32) -> Plan {
         Plan { parts, steps: Vec::new() }
     }
-    /// Hand the rank's own input chunk to a peer or a set.
+    /// Hands the rank's own input chunk to a peer or a set.
     pub fn send(&mut self, to: impl Peers, chunk: Chunk) -> &mut Step {
         self.step(chunk, vec![Operand::Own], false, to.list())
     }
@@ -242,23 +243,23 @@ impl Plan {
     pub fn copy_send(&mut self, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::Own], true, to.list())
     }
-    /// Take what arrives into the output.
+    /// Takes what arrives into the output.
     pub fn recv_copy(&mut self, from: Rank, chunk: Chunk) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], true, Vec::new())
     }
-    /// Take what arrives into the output and pass it on.
+    /// Takes what arrives into the output and passes it on.
     pub fn recv_copy_send(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], true, to.list())
     }
-    /// Pass on what arrives without keeping it.
+    /// Passes on what arrives without keeping it.
     pub fn relay(&mut self, from: Rank, chunk: Chunk, to: impl Peers) -> &mut Step {
         self.step(chunk, vec![Operand::From(from)], false, to.list())
     }
-    /// Fold arrivals and own input, in the given order, into the output.
+    /// Folds arrivals and own input, in the given order, into the output.
     pub fn recv_reduce(&mut self, operands: Vec<Operand>, chunk: Chunk) -> &mut Step {
         self.step(chunk, operands, true, Vec::new())
     }
-    /// Fold arrivals and own input and pass the result on; `keep` stores it in the output as well.
+    /// Folds arrivals and own input and passes the result on; `keep` stores it in the output as well.
     pub fn recv_reduce_send(
         &mut self,
         operands: Vec<Operand>,
@@ -276,7 +277,7 @@ impl Plan {
 }
 
 impl Step {
-    /// Put this step on a lane.
+    /// Puts this step on a lane.
     pub fn on(&mut self, lane: Lane) -> &mut Step {
         self.lane = lane;
         self

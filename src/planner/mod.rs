@@ -1,4 +1,4 @@
-//! From a request to a linked plan: the choice of the method, and a cache, because plans do not depend on the count.
+//! From a request to a linked plan: the choice of the algorithm, and a cache, because plans do not depend on the count.
 
 pub mod options;
 pub mod select;
@@ -23,7 +23,7 @@ pub struct Planner {
     one_shot: usize,
 }
 
-/// Tells how long a method takes for a view, blocks of so many elements, and elements of so many bytes.
+/// A function that returns the time of an algorithm for a view, a number of elements per block, and bytes per element.
 pub type Judge = Box<dyn Fn(&RankView, usize, [u64; 2]) -> Result<u64> + Send>;
 
 type Key = (Collective, Rank, usize);
@@ -39,7 +39,7 @@ struct Choice {
 }
 
 impl Planner {
-    /// For a rank of a communicator.
+    /// Makes the planner of a rank of a communicator.
     pub fn new(rank: Rank, nranks: u32, selection: Selection) -> Planner {
         Planner {
             rank,
@@ -104,7 +104,8 @@ impl Planner {
         Ok((method, why))
     }
 
-    /// Of all methods that may serve, the one that takes the least time on the machine; the same on all ranks.
+    /// Returns the algorithm with the least time on the machine among those that can serve; it is the same on all
+    /// ranks.
     fn quickest(&self, judge: &Judge, view: &RankView, bytes: u64, block: [u64; 2]) -> Result<usize> {
         let mut best = None;
         for method in self.selection.allowed(view, bytes) {
@@ -140,7 +141,7 @@ impl Planner {
         (self.one_shot, Why::Asked)
     }
 
-    /// Is this the method that small messages can be exchanged by without a program?
+    /// Tells whether this is the algorithm by which small messages can be exchanged without a program.
     #[inline]
     pub fn is_one_shot(&self, method: usize) -> bool {
         method == self.one_shot
@@ -155,7 +156,7 @@ impl Planner {
     }
 }
 
-/// All ranks' programs of a method, by its index in the registry; an error if it cannot serve the view.
+/// Returns all ranks' programs of an algorithm, by its index in the table; fails if it cannot serve the view.
 pub fn programs(method: u8, view: &RankView) -> Result<Vec<Plan>> {
     let algorithm = algorithms::ALL.get(method as usize).copied();
     let algorithm = algorithm.filter(|a| a.refuses(view).is_none()).ok_or_else(|| {

@@ -109,7 +109,7 @@ impl<'a> Rest<'a> {
         self.0 = self.0.trim_start_matches([' ', '\t', '\n', '\r']);
     }
 
-    /// Pass a sign, if it is next.
+    /// Passes a sign, if it is next.
     fn take(&mut self, sign: &str) -> bool {
         self.skip_space();
         let after = self.0.strip_prefix(sign);

@@ -33,7 +33,7 @@ pub struct Doorbell {
 pub struct Sleepers(AtomicU32);
 
 impl Sleepers {
-    /// Call after the store that others may be waiting for. True if some rank has to be rung.
+    /// Calls after the store that others may be waiting for. True if some rank has to be rung.
     #[inline]
     pub fn after_post(&self) -> bool {
         // ORDER: fence (A) of the module's drawing; partner: `Doorbell::prepare`.
@@ -43,7 +43,7 @@ impl Sleepers {
 }
 
 impl Doorbell {
-    /// Announce sleep. Afterwards look at the data once more; sleep only if it is still not there.
+    /// Announces sleep. Afterwards look at the data once more; sleep only if it is still not there.
     pub fn prepare(&self, sleepers: &Sleepers) -> u32 {
         sleepers.0.fetch_add(1, Ordering::Relaxed);
         self.asleep.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Doorbell {
         ticket
     }
 
-    /// Take the announcement back.
+    /// Takes the announcement back.
     pub fn finish(&self, sleepers: &Sleepers) {
         self.asleep.fetch_sub(1, Ordering::Relaxed);
         sleepers.0.fetch_sub(1, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl Doorbell {
         &self.rings
     }
 
-    /// Wake the owner if it sleeps.
+    /// Wakes the owner if it sleeps.
     #[cfg(not(loom))]
     pub fn ring(&self) {
         if self.strike() {

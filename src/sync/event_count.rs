@@ -54,7 +54,7 @@ impl EventCount {
         }
     }
 
-    /// Wait until it is at least so much. What it counts must be bounded: nothing else ends the wait.
+    /// Waits until it is at least so much. What it counts must be bounded: nothing else ends the wait.
     pub fn reach(&self, value: u64) {
         #[cfg(not(loom))]
         if self.comes_soon(value) {

@@ -18,7 +18,7 @@ pub mod model {
     pub use loom::sync::{Condvar, Mutex};
 }
 
-/// Tell the core that this is a spin loop.
+/// Tells the core that this is a spin loop.
 #[inline]
 pub fn pause() {
     core::hint::spin_loop();

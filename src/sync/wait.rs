@@ -64,7 +64,7 @@ const PROMPT: u32 = 3;
 /// Yields between two looks at the watch and the clock.
 const YIELDS_A_LOOK: u32 = 16;
 
-/// Poll for as long as a hand-off between two running cores takes.
+/// Polls for as long as a hand-off between two running cores takes.
 #[inline]
 pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     // BOUND: `EAGER` polls.
@@ -84,7 +84,7 @@ pub struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Wait until `ready`. `watch` reports what else ends the wait; `expired` words the deadline's error.
+    /// Waits until `ready`. `watch` reports what else ends the wait; `expired` words the deadline's error.
     ///
     /// Try [`eagerly`] first: most hand-offs are over by then, and neither the clock nor a `Waiter` is needed.
     #[cold]
@@ -138,7 +138,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleep until the bell rings or it is time to look up. True if it came to be ready before: that may have changed
+    /// Sleeps until the bell rings or it is time to look up. True if it came to be ready before: that may have changed
     /// something, as where an amount is taken, so it must not be asked again.
     fn nap(&self, ready: &mut impl FnMut() -> bool) -> bool {
         let ticket = self.doorbell.prepare(self.sleepers);

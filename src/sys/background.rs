@@ -46,7 +46,7 @@ impl Drop for Masked {
     }
 }
 
-/// Run `body` on a thread of its own. `name` has at most 15 bytes.
+/// Runs `body` on a thread of its own. `name` has at most 15 bytes.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     spawn_with_stack(name, 256 << 10, body)
 }
@@ -74,7 +74,7 @@ impl Ended {
         self.grown.notify_all();
     }
 
-    /// Wait for `all` of them; `look` is called now and then.
+    /// Waits for `all` of them; `look` is called now and then.
     fn reach(&self, all: usize, look: impl Fn()) {
         let mut count = self.count.lock().unwrap_or_else(|e| e.into_inner());
         // BOUND: the threads' own work, whose waits are bounded.
@@ -87,7 +87,7 @@ impl Ended {
     }
 }
 
-/// Run `work` on all items at the same time: on the last in the calling thread, on the others in threads of their own,
+/// Runs `work` on all items at the same time: on the last in the calling thread, on the others in threads of their own,
 /// which are called `name`. Gives the results in the order of the items; a panic in a thread is an `Err`.
 ///
 /// Where the calling thread is interrupted, or a thread cannot be made, the waits of the other threads are interrupted.
@@ -130,7 +130,7 @@ pub fn at_once<T: Send, R: Send>(
     })
 }
 
-/// Run `body` on a thread with a descriptor table of its own, in which nothing is open but the standard streams: for the last
+/// Runs `body` on a thread with a descriptor table of its own, in which nothing is open but the standard streams: for the last
 /// words of a process that can open nothing any more.
 pub fn with_free_descriptors<T: Send + 'static>(
     body: impl FnOnce() -> io::Result<T> + Send + 'static,

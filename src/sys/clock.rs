@@ -11,7 +11,7 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleep until a time of [`now_ns`]: the last tenth of a millisecond in short sleeps, so that it is met closely.
+/// Sleeps until a time of [`now_ns`]: the last tenth of a millisecond in short sleeps, so that it is met closely.
 pub fn sleep_until(at_ns: u64) {
     const CLOSE_NS: u64 = 100_000;
     // BOUND: the time comes.

@@ -5,7 +5,7 @@ pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
 
-/// Let another thread run on this core.
+/// Lets another thread run on this core.
 #[inline]
 pub fn yield_now() {
     std::thread::yield_now();

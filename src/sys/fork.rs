@@ -12,7 +12,7 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Start counting. Idempotent.
+/// Starts counting. Idempotent.
 pub fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -3,7 +3,7 @@
 use crate::sync::prim::AtomicU32;
 use std::time::Duration;
 
-/// Sleep until the word is woken, if it still holds `expected`; at most `timeout`. Spurious returns are fine.
+/// Sleeps until the word is woken, if it still holds `expected`; at most `timeout`. Spurious returns are fine.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     let ts = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
@@ -16,7 +16,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Wake everybody who sleeps on the word, in any process.
+/// Wakes everybody who sleeps on the word, in any process.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: as above; waking touches no memory.
     unsafe {

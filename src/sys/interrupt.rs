@@ -51,7 +51,7 @@ impl From<Interrupted> for Error {
     }
 }
 
-/// Set the calling thread's check; `None`: it has none.
+/// Sets the calling thread's check; `None`: it has none.
 ///
 /// # Safety
 /// `check` must be safe to call with `argument` from the calling thread until another one is set.
@@ -102,7 +102,7 @@ fn due(now_ns: u64) -> Result<(), Interrupted> {
     ask()
 }
 
-/// Ask now.
+/// Asks now.
 pub fn ask() -> Result<(), Interrupted> {
     // The check may wait in a call itself, and may set another check.
     if ASKING.get() {

@@ -17,7 +17,7 @@ pub fn page() -> usize {
     usize::try_from(bytes).unwrap_or(4096)
 }
 
-/// Put pages of a shared file, reserved already, under an address; they take over the bytes that are there.
+/// Puts pages of a shared file, reserved already, under an address; they take over the bytes that are there.
 ///
 /// # Safety
 /// The range is whole pages of ordinary private memory, which nobody writes during the call.
@@ -35,7 +35,7 @@ pub unsafe fn share(file: &File, offset: usize, at: usize, bytes: usize) -> Resu
     if new == libc::MAP_FAILED { Err(refused(bytes)) } else { Ok(()) }
 }
 
-/// Put private pages under an address where pages of a shared file are; they take over the file's bytes.
+/// Puts private pages under an address where pages of a shared file are; they take over the file's bytes.
 ///
 /// # Safety
 /// The range is whole pages that [`share`] put there, which nobody writes during the call.
@@ -105,7 +105,7 @@ impl Drop for Again {
     }
 }
 
-/// Make the pages of a shared mapping present, so that the first to touch them need not wait. It may do nothing.
+/// Makes the pages of a shared mapping present, so that the first to touch them need not wait. It may do nothing.
 pub fn make_present(at: usize, bytes: usize) {
     // SAFETY: it changes no byte, and ranges that are not mapped are refused.
     unsafe { libc::madvise(at as *mut _, bytes, libc::MADV_POPULATE_WRITE) };

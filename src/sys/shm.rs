@@ -138,7 +138,7 @@ fn seal(file: &File) -> Result<()> {
     }
 }
 
-/// Refuse a peer's file that some process may still shrink although it could have been sealed, or, under
+/// Refuses a peer's file that some process may still shrink although it could have been sealed, or, under
 /// PENNY_SHM=memfd, any that may be shrunk.
 pub fn check_sealed(file: &File) -> Result<()> {
     // SAFETY: fcntl on an open descriptor; files that know no seals are an error, and so not sealed.
@@ -167,7 +167,7 @@ fn is_memfd(file: &File) -> bool {
     theirs.is_some() && device(file) == *theirs
 }
 
-/// Reserve the pages of a range. After this, touching them cannot fail.
+/// Reserves the pages of a range. After this, touching them cannot fail.
 pub fn reserve(file: &File, offset: usize, bytes: usize) -> Result<()> {
     if bytes == 0 {
         return Ok(());
@@ -197,7 +197,7 @@ pub fn reserve(file: &File, offset: usize, bytes: usize) -> Result<()> {
     }
 }
 
-/// Give the pages of a range back; they read as zeros from then on.
+/// Gives the pages of a range back; they read as zeros from then on.
 pub fn release(file: &File, offset: usize, bytes: usize) {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fallocate on an open descriptor with plain numbers; if it fails the pages merely stay.

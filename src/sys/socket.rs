@@ -37,7 +37,7 @@ fn packet_socket() -> io::Result<OwnedFd> {
     Ok(sys::socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?)
 }
 
-/// Listen under an abstract name of at most 107 bytes. `AddrInUse` if another socket has it.
+/// Listens under an abstract name of at most 107 bytes. `AddrInUse` if another socket has it.
 pub fn listen(name: &[u8]) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
     sys::bind(socket.as_raw_fd(), &UnixAddr::new_abstract(name)?)?;
@@ -45,7 +45,7 @@ pub fn listen(name: &[u8]) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connect to the socket that listens under `name`. `ConnectionRefused` if none does; `WouldBlock` if too many others
+/// Connects to the socket that listens under `name`. `ConnectionRefused` if none does; `WouldBlock` if too many others
 /// are waiting to be accepted.
 pub fn connect(name: &[u8]) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
@@ -54,7 +54,7 @@ pub fn connect(name: &[u8]) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Take one waiting connection; `None` if there is none.
+/// Takes one waiting connection; `None` if there is none.
 pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     match uninterrupted(|| sys::accept4(listener.as_raw_fd(), flags)) {
@@ -82,7 +82,7 @@ pub fn peer(connection: &OwnedFd) -> io::Result<Peer> {
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid() })
 }
 
-/// Send one packet with its descriptors (at most [`MAX_FDS`]), whole or not at all. `WouldBlock` if the other side has
+/// Sends one packet with its descriptors (at most [`MAX_FDS`]), whole or not at all. `WouldBlock` if the other side has
 /// not read enough of what was sent before.
 pub fn send(connection: &OwnedFd, packet: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let raw: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
@@ -105,7 +105,7 @@ pub struct Datagram {
     pub fds_lost: bool,
 }
 
-/// Receive one packet; `len` 0 means that the other side has closed. `WouldBlock` if there is none yet.
+/// Receives one packet; `len` 0 means that the other side has closed. `WouldBlock` if there is none yet.
 ///
 /// Raw `recvmsg` and not nix's: that one turns a cut control message into an error and leaks the descriptors that did
 /// arrive.
@@ -161,11 +161,11 @@ pub struct PollEntry<'a> {
 }
 
 impl<'a> PollEntry<'a> {
-    /// Wait until there is something to read, or the other side has closed.
+    /// Waits until there is something to read, or the other side has closed.
     pub fn readable(fd: &'a OwnedFd) -> Self {
         PollEntry { fd: fd.as_fd(), writable: false, ready: false }
     }
-    /// Wait until a packet can be sent, or the other side has closed.
+    /// Waits until a packet can be sent, or the other side has closed.
     pub fn writable(fd: &'a OwnedFd) -> Self {
         PollEntry { fd: fd.as_fd(), writable: true, ready: false }
     }
@@ -175,7 +175,7 @@ impl<'a> PollEntry<'a> {
     }
 }
 
-/// Wait until one of the descriptors is ready or the time is over (`None`: no limit), whichever comes first.
+/// Waits until one of the descriptors is ready or the time is over (`None`: no limit), whichever comes first.
 ///
 /// A signal ends the wait early with nothing ready; the caller's loop knows its own deadline.
 pub fn wait(watches: &mut [PollEntry<'_>], timeout: Option<Duration>) -> io::Result<()> {

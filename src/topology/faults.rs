@@ -76,7 +76,7 @@ impl Crc {
     }
 }
 
-/// Read one `[[fault]]`, and add it to those of the ports that it names.
+/// Reads one `[[fault]]`, and adds it to those of the ports that it names.
 pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<PortFault>) -> Result<()> {
     let link = section.need("link", "\"n0.g0.nic.tx\"")?;
     let kind = section.need("kind", "\"down\"")?.word(&["down", "slow", "drop_lane", "crc"])?;

@@ -161,7 +161,7 @@ fn build(root: &Section, classes: &[Class], arguments: &[(String, String)]) -> R
     builder(&section, classes)
 }
 
-/// Give the ports of an override classes of their own.
+/// Gives the ports of an override classes of their own.
 fn reclass(
     section: &Section,
     classes: &mut Vec<Class>,

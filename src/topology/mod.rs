@@ -43,9 +43,9 @@ pub struct Class {
     pub name: String,
     /// Payload bytes a second in this direction, after the class's efficiency.
     pub rate: u64,
-    /// From leaving this port to reaching the next one.
+    /// The time from leaving this port to reaching the next one.
     pub latency_ps: u64,
-    /// To issue a message; overlaps with the port's work on earlier ones.
+    /// The time to issue a message; overlaps with the port's work on earlier ones.
     pub post_ps: u64,
     /// Port time that each message takes beside its bytes.
     pub gap_ps: u64,
@@ -62,7 +62,7 @@ pub struct Class {
 /// One direction of one wire's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// For people and for overrides: `n0.g3.nic.tx`.
+    /// The name, for people and for overrides: `n0.g3.nic.tx`.
     pub name: String,
     /// Index in [`Network::classes`].
     pub class: u32,
@@ -83,28 +83,28 @@ pub trait Routes: Send + Sync {
 
 /// A machine as far as messages are concerned.
 pub struct Network {
-    /// What to call it: the preset with its arguments, or the file.
+    /// The name: the preset with its arguments, or the file.
     pub name: String,
     /// Kinds of ports.
     pub classes: Vec<Class>,
     /// All ports.
     pub ports: Vec<Port>,
-    /// How the places are arranged; there are `shape.nranks()` of them.
+    /// The arrangement of the places; there are `shape.nranks()` of them.
     pub shape: Shape,
     /// The way from place to place.
     pub routes: Box<dyn Routes>,
-    /// What goes wrong, and when.
+    /// The faults and their times.
     pub faults: Vec<faults::PortFault>,
     /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
     pub placement: Vec<Rank>,
     /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
     pub fair: bool,
-    /// Every place is a mailbox such as this.
+    /// The mailbox of every place, if the machine has mailboxes.
     pub mailbox: Option<MailboxSpec>,
 }
 
 impl Class {
-    /// Time that so many bytes take on the wire, framing included, rounded up once.
+    /// Returns the time of `bytes` bytes on the wire, framing included, rounded up once.
     pub fn serialisation_ps(&self, bytes: u64) -> u64 {
         let packets = if self.mtu == 0 { 1 } else { bytes.div_ceil(self.mtu).max(1) };
         self.wire_ps(bytes + packets * self.header)

@@ -95,7 +95,7 @@ fn path(g: u32, entry: u32, exit: u32) -> Vec<u32> {
     }
 }
 
-/// Hold that every order visits every rank once, and count what its hops use. `Err` says which order is no circle.
+/// Checks that every order visits every rank once, and counts what its hops use. `Err` says which order is no circle.
 #[cfg(test)]
 pub fn check(orders: &[Vec<Rank>], shape: Shape) -> Result<Census, String> {
     let (n, g) = (shape.nranks(), shape.per_node());

@@ -61,7 +61,7 @@ impl<'a> Section<'a> {
         Ok(Section { source: self.source, name, at, table, arguments: &[] })
     }
 
-    /// Refuse whatever is not in the list.
+    /// Refuses whatever is not in the list.
     pub fn knows(&self, keys: &[&str]) -> Result<()> {
         let known = keys.join(", ");
         if let Some((key, _)) = self.arguments.iter().find(|(key, _)| !keys.contains(&key.as_str())) {

@@ -1,4 +1,4 @@
-//! Moves values between ranks: arrivals, program counters, staging, heaps; and tells when a wait is hopeless.
+//! Moves values between ranks (arrivals, program counters, staging, heaps), and detects waits that cannot succeed.
 
 pub mod agreement;
 pub mod arrival;
@@ -120,7 +120,7 @@ impl Transport {
         self.timeout_ns
     }
 
-    /// Ring whoever sleeps. Call after every store that a peer may wait for.
+    /// Rings whoever sleeps. Call after every store that a peer may wait for.
     #[inline]
     pub fn after_post(&self) {
         if self.control.header().sleepers.after_post() {
@@ -128,7 +128,7 @@ impl Transport {
         }
     }
 
-    /// Ring one rank if it sleeps, this one's other threads included. Call after a store that only that rank may wait for.
+    /// Rings one rank if it sleeps, this one's other threads included. Call after a store that only that rank may wait for.
     #[inline]
     pub fn after_post_to(&self, peer: Rank) {
         if self.control.header().sleepers.after_post() {
@@ -149,7 +149,7 @@ impl Transport {
         }
     }
 
-    /// Enter a call: payload first, then the line.
+    /// Enters a call: payload first, then the line.
     #[inline]
     pub fn arrive(&self, scope: &Scope, offer: &Offer) {
         let &Scope { seq, mine, trail, .. } = scope;
@@ -190,7 +190,7 @@ impl Transport {
         self.control.arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
     }
 
-    /// Wait for a rank's arrival and hold its arguments against ours.
+    /// Waits for a rank's arrival and holds its arguments against ours.
     #[inline]
     pub fn meet(&self, peer: Rank, scope: &mut Scope) -> Result<Offer> {
         let line = self.control.arrival(peer, scope.seq);
@@ -211,7 +211,7 @@ impl Transport {
         ))
     }
 
-    /// Publish this rank's program counter.
+    /// Publishes this rank's program counter.
     #[inline]
     pub fn publish(&self, counter: u64) {
         // ORDER: publishes every slot, heap range and output written so far; partner: `await_counter`.
@@ -221,13 +221,13 @@ impl Transport {
         die_point!(23 "progress_rung");
     }
 
-    /// Publish where nobody waits: the end of a call, which only the watch looks at.
+    /// Publishes where nobody waits: the end of a call, which only the watch looks at.
     #[inline]
     pub fn publish_quietly(&self, counter: u64) {
         self.control.progress(self.rank).counter.store(counter, Ordering::Release);
     }
 
-    /// Wait until a rank's program counter has reached a value.
+    /// Waits until a rank's program counter has reached a value.
     #[inline]
     pub fn await_counter(&self, peer: Rank, counter: u64, scope: &mut Scope) -> Result<()> {
         let word = &self.control.progress(peer).counter;
@@ -237,7 +237,7 @@ impl Transport {
         self.wait(scope, || word.load(Ordering::Acquire) >= counter)
     }
 
-    /// Wait for anything, watching all ranks.
+    /// Waits for anything, watching all ranks.
     #[inline]
     pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
         if eagerly(&mut ready) {
@@ -250,7 +250,7 @@ impl Transport {
         self.wait_watching(scope.deadline_ns, ready, || self.watch(&scope), || self.expired(&scope))
     }
 
-    /// Wait with a caller's own watch.
+    /// Waits with a caller's own watch.
     #[inline]
     pub fn wait_watching(
         &self,
@@ -298,7 +298,7 @@ impl Transport {
         &self.heaps[rank as usize]
     }
 
-    /// Tell everybody that this rank is gone for good.
+    /// Tells everybody that this rank is gone for good.
     pub fn leave(&self) {
         self.control.life(self.rank).state.store(LEFT, Ordering::Release);
         die_point!(61 "leave_told");
@@ -306,7 +306,7 @@ impl Transport {
         die_point!(62 "leave_rung");
     }
 
-    /// Tell everybody that this rank gave up in call `seq`, or [`JOINING`].
+    /// Tells everybody that this rank gave up in call `seq`, or [`JOINING`].
     pub fn fail(&self, seq: u64) {
         let life = self.control.life(self.rank);
         if let Some(cause) = self.cause() {
@@ -326,7 +326,7 @@ impl Transport {
         self.ring_all();
     }
 
-    /// Make every rank's current and future calls fail.
+    /// Makes every rank's current and future calls fail.
     pub fn abort(&self) {
         if let Some(cause) = self.cause() {
             self.publish_cause(cause);

@@ -4,13 +4,13 @@ use crate::error::{Error, Result};
 use crate::memory::view::{Address, Payload};
 use crate::types::{Collective, DataType, Rank, RedOp};
 
-/// No machine's addresses reach further, so no buffer is larger.
+/// The largest size of a buffer: no processor addresses more.
 pub(in crate::comm) const MOST_BYTES: usize = 1 << 56;
 
-/// One collective call as the caller made it, not checked yet.
+/// A collective call with the caller's arguments, before they are checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Which collective.
+    /// The collective.
     pub collective: Collective,
     /// The input.
     pub send: Address<'a>,
@@ -43,7 +43,7 @@ pub(in crate::comm) struct Checked<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    /// Checks the arguments for a rank of a communicator. `None`: right, and nothing to do.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         let (c, n) = (self.collective, nranks as usize);
         if c.reduces() && !self.op.serves(self.dtype) {

@@ -18,31 +18,31 @@ use crate::kernels;
 use crate::memory::view::{Address, Payload};
 use crate::types::{DataType, Rank};
 
-/// One permutation as the caller made it.
+/// A permutation with the caller's arguments.
 #[derive(Clone, Debug)]
 pub struct Permute<'a> {
-    /// The block to be sent; not looked at where this rank sends to nobody.
+    /// The block to send; not used if this rank sends to none.
     pub send: Address<'a>,
-    /// Where the block that comes is put.
+    /// The place for the received block.
     pub recv: Address<'a>,
     /// Elements of a block.
     pub count: usize,
     /// Element type.
     pub dtype: DataType,
-    /// By rank: whom it sends to, -1 for nobody. Alike on all ranks.
+    /// The destination of each rank, -1 for none. The same on all ranks.
     pub perm: Vec<i32>,
 }
 
 /// A permutation whose arguments are right by themselves.
 struct Checked<'a> {
-    /// Whom this rank sends to and receives from.
+    /// The ranks to which this rank sends and from which it receives.
     to: Option<i32>,
     from: Option<i32>,
     output: Payload<'a>,
 }
 
 impl<'a> Permute<'a> {
-    /// Check the arguments for a rank of a communicator. `None`: right, and nothing to do.
+    /// Checks the arguments for a rank of a communicator. `None`: right, and nothing to do.
     fn checked(&self, rank: Rank, nranks: u32) -> Result<Option<Checked<'a>>> {
         if self.perm.len() != nranks as usize {
             return Err(Error::argument(format!(
@@ -93,12 +93,12 @@ impl<'a> Permute<'a> {
         Ok(Some(Checked { to, from, output }))
     }
 
-    /// Check the arguments for a rank of a communicator.
+    /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<()> {
         self.checked(rank, nranks).map(drop)
     }
 
-    /// Who sends to whom, apart from those who keep their own.
+    /// Iterates over the pairs of sender and receiver, without ranks that send to themselves.
     pub(in crate::comm) fn sends(&self) -> impl Iterator<Item = (Rank, Rank)> + '_ {
         let sends = (0..).zip(&self.perm).filter(|&(from, &to)| to >= 0 && to as Rank != from);
         sends.map(|(from, &to)| (from, to as Rank))

@@ -9,7 +9,7 @@ use crate::memory::view::Address;
 use crate::transport::pair;
 use crate::types::{DataType, Rank};
 
-/// One half of a point-to-point transfer.
+/// A send or a receive: one half of a point-to-point transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer<'a> {
     /// `true`: send.
@@ -27,12 +27,12 @@ pub struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    /// Check the arguments for a rank of a communicator.
+    /// Checks the arguments for a rank of a communicator.
     pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<pair::PairTransfer<'a>> {
         self.checked(rank, nranks, &Registrations::of(rank))
     }
 
-    /// The same for one that is about to begin: the receiver finds what is sent where the sender has it.
+    /// Checks a transfer that is about to begin, and finds the place at which the receiver can read the sender's data.
     fn checked(&self, rank: Rank, nranks: u32, registered: &Registrations) -> Result<pair::PairTransfer<'a>> {
         if !(0..nranks as i32).contains(&self.peer) {
             return Err(Error::argument(format!("peer {} is not in 0..{nranks}", self.peer)));
@@ -59,7 +59,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Run transfers side by side. `grouped`: they belong to one group, so both halves of one to oneself may be there.
+/// Runs transfers side by side. `grouped`: they belong to one group, so both halves of one to oneself may be there.
 pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bool) -> Result<()> {
     if transfers.is_empty() {
         return Ok(());
@@ -80,7 +80,7 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     exchange(c, batch)
 }
 
-/// Move the bytes; on a declared machine, in its time.
+/// Moves the bytes; on a declared machine, in its time.
 fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]>) -> Result<()> {
     let batch = batch.as_mut();
     let posts = c.transfer_posts(batch);

@@ -37,7 +37,7 @@ impl Queued {
         }
     }
 
-    /// What it is, for sentences.
+    /// Returns its name for error sentences.
     pub fn name(&self) -> &'static str {
         match self {
             Queued::Collective(_, call) => call.collective.name(),
@@ -50,7 +50,7 @@ impl Queued {
         }
     }
 
-    /// Make it alone.
+    /// Makes it alone.
     fn run(&self, entry: Entry) -> Result<()> {
         registry::enter_as(self.comm(), entry, |c| match self {
             Queued::Collective(_, call) => c.collective(call),
@@ -76,7 +76,7 @@ pub(in crate::comm) struct Batch {
 }
 
 impl Batch {
-    /// What it is, for sentences.
+    /// Returns its name for error sentences.
     pub fn name(&self) -> &'static str {
         match &self.calls[..] {
             [call] if !self.grouped => call.name(),
@@ -84,7 +84,7 @@ impl Batch {
         }
     }
 
-    /// Make them.
+    /// Makes them.
     pub fn run(self, entry: Entry) -> Result<()> {
         match &self.calls[..] {
             [call] if !self.grouped => call.run(entry),
@@ -93,12 +93,13 @@ impl Batch {
     }
 }
 
-/// What the calls of a group would take on the declared machine. Shares run side by side, so it is as long as the longest.
+/// Computes the time of a group's calls on the declared machine. Shares run at the same time, so the result is the
+/// longest share's.
 pub(in crate::comm) fn estimate(queue: Vec<Queued>) -> Result<u64> {
     divide(queue).iter().try_fold(0, |longest: u64, share| Ok(longest.max(share.estimate()?)))
 }
 
-/// Do the same for each, all at once because they wait for one another; the first failure counts.
+/// Runs a function for each item at the same time, because the items wait for one another; returns the first failure.
 pub(in crate::comm) fn side_by_side<T: Send>(
     all: &mut [T],
     work: impl Fn(&mut T) -> Result<()> + Sync,
@@ -113,7 +114,7 @@ pub(in crate::comm) fn side_by_side<T: Send>(
     ended.into_iter().rev().fold(Ok(()), |first, one| first.and(one.unwrap_or_else(panicked)))
 }
 
-/// One communicator's share of a group.
+/// The share of one communicator in a group.
 struct Share {
     handle: CommHandle,
     signals: Vec<Signal>,
@@ -125,7 +126,7 @@ struct Share {
     part: Part,
 }
 
-/// One share for each communicator.
+/// Divides a queue into one share for each communicator.
 fn divide(queue: Vec<Queued>) -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
     for queued in queue {
@@ -178,8 +179,8 @@ fn divide_time(shares: &mut [Share]) -> Result<()> {
 }
 
 impl Share {
-    /// What it would take on the declared machine, if all ranks entered it together. Signals that are waited for have come
-    /// by then, if the others give as many as this rank.
+    /// Computes its time on the declared machine if all ranks enter it together. Awaited signals count as arrived by
+    /// then, assuming that the other ranks send as many as this one.
     fn estimate(&self) -> Result<u64> {
         registry::enter(self.handle, |communicator| {
             let other_ps = communicator.estimate(&self.transfers, &self.joint)?;

@@ -23,7 +23,7 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// Is a group open on this thread?
+/// Tells whether a group is open on this thread.
 #[inline]
 pub(super) fn is_open() -> bool {
     GROUP.with_borrow(|g| g.depth > 0)
@@ -42,14 +42,14 @@ pub(super) fn fail(error: &Error) {
     });
 }
 
-/// Join at the end of the group: several ranks of one thread can only join together.
+/// Joins at the end of the group: several ranks of one thread can only join together.
 pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
     let handle = joining.handle();
     GROUP.with_borrow_mut(|g| g.joining.push(joining));
     handle
 }
 
-/// Make a call at the end of the group, on a stream if one is given.
+/// Makes a call at the end of the group, on a stream if one is given.
 pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
     GROUP.with_borrow_mut(|g| g.queue.push((queued, stream)));
 }
@@ -68,7 +68,7 @@ pub(super) fn end() -> Result<()> {
     }
 }
 
-/// Close the group; tell what the outermost would take, instead of running it.
+/// Closes the group; tells what the outermost would take, instead of running it.
 pub(super) fn simulate_end() -> Result<u64> {
     let (joining, queue) = close()?;
     if !joining.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn simulate_end() -> Result<u64> {
     batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
 }
 
-/// What the outermost group holds, when it ends.
+/// Ends the innermost group; of the outermost, returns its contents.
 fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
     let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {

@@ -9,7 +9,7 @@ use crate::types::Rank;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Rank 0's seat, and with it the board for all; an error if the ranks do not fit the machine.
+/// Makes rank 0's participant and the clock segment for all ranks; fails if the ranks do not fit the machine.
 pub(in crate::comm) fn found(
     machine: Option<&Machine>,
     rank: Rank,
@@ -20,7 +20,7 @@ pub(in crate::comm) fn found(
     (rank == 0).then(|| Participant::found(machine.clone(), nranks, planner::programs)).transpose()
 }
 
-/// The ranks that do not share a parent on a machine: rank 0 at the board that it founded, the others at the same.
+/// Places ranks without a parent on a machine: rank 0 makes the clock segment, the others join it.
 pub(in crate::comm) fn stand(
     founded: Option<Participant>,
     machine: Option<Machine>,
@@ -51,7 +51,8 @@ pub(in crate::comm) fn unlike(rank: Rank, machine: Option<&Machine>, peer: Rank)
     ))
 }
 
-/// On a machine, the planner prices methods on it, and waits end when nothing can end there any more.
+/// Adapts a planner to the declared machine, if there is one: it prices algorithms there, and waits end when no call can
+/// end there any more.
 pub(in crate::comm) fn planner(
     planner: Planner,
     transport: &Transport,

@@ -3,12 +3,12 @@
 use crate::memory::heap::HeapId;
 use crate::sys::process::Card;
 
-/// What a rank tells all others when they meet, besides descriptors.
+/// The facts, besides descriptors, that a rank sends to all others when they meet.
 #[derive(Clone, Copy)]
 pub(in crate::comm) struct Introduction {
     /// Its heap.
     pub heap: HeapId,
-    /// That heap's size.
+    /// The size of that heap.
     pub heap_bytes: u64,
     /// Its process.
     pub card: Card,
@@ -19,7 +19,7 @@ pub(in crate::comm) struct Introduction {
 }
 
 impl Introduction {
-    /// As it goes through the meeting.
+    /// Encodes it for the rendezvous.
     pub fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[..16].copy_from_slice(&self.heap);

@@ -1,4 +1,4 @@
-//! How a communicator begins and ends.
+//! The beginning and the end of a communicator.
 
 use super::communicator::CommCore;
 use super::config::{Config, Settings};
@@ -28,13 +28,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Join the communicator that `id` names.
+/// Joins the communicator that `id` names.
 pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
     let (rank, nranks) = check_ranks(rank, nranks)?;
     registered(&Entrance::of(MeetingPlace::Id(*id), rank, nranks, config))
 }
 
-/// Make a communicator and its handle.
+/// Makes a communicator and its handle.
 fn registered(entrance: &Entrance<'_>) -> Result<CommHandle> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
     let handle = registry::reserve().inspect_err(refuse)?;
@@ -46,7 +46,7 @@ pub(super) fn settle(handle: CommHandle, entrance: &Entrance<'_>) -> Result<()> 
     join(handle, entrance).map(registry::fill).inspect_err(|_| registry::release(handle))
 }
 
-/// Join the communicator of all processes of this launch.
+/// Joins the communicator of all processes of this launch.
 pub(super) fn init_from_env(config: &Config) -> Result<CommHandle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
@@ -94,7 +94,7 @@ fn default_staging(nranks: u32, on_machine: bool) -> usize {
 /// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
 const MOST_STAGING: u64 = 1 << 32;
 
-/// Where a rank joins, and as what.
+/// The parameters with which a rank joins.
 pub(super) struct Entrance<'a> {
     pub place: MeetingPlace,
     pub rank: Rank,
@@ -104,13 +104,13 @@ pub(super) struct Entrance<'a> {
     pub config: &'a Config,
     /// The members' ranks in the parent, if there is one.
     pub parent_ranks: Option<Vec<Rank>>,
-    /// Where its ancestry begins, and its members' ranks there; `None`: here.
+    /// The first communicator of its ancestry and its members' ranks there; `None`: this one.
     pub world: Option<(CommHandle, Vec<Rank>)>,
-    /// Asked while the others are awaited.
+    /// The check that runs while the rank waits for the others.
     pub watch: StopCheck<'a>,
     /// Because of whom the watch fails.
     pub cause: &'a dyn Fn() -> Option<Cause>,
-    /// Where the members stand on the declared machine, if their parent stands on one.
+    /// The members' places on the declared machine, if their parent has one.
     pub placement: Cell<Option<Placement>>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Entrance<'a> {
         machine
     }
 
-    /// In a communicator without a parent.
+    /// Makes the entrance to a communicator without a parent.
     pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
         Entrance {
             place,
@@ -140,14 +140,14 @@ impl<'a> Entrance<'a> {
     }
 }
 
-/// Meet the others and be one of them. Whatever keeps this rank from it, the others are told.
+/// Meets the others and joins them. If this rank cannot join, the others are told the reason.
 pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
     let prepared = Prepared::new(entrance).inspect_err(refuse)?;
     prepared.enter(handle, entrance)
 }
 
-/// What a rank needs before it meets the others.
+/// The resources that a rank needs before it meets the others.
 struct Prepared {
     settings: Settings,
     machine: Option<Machine>,
@@ -295,7 +295,7 @@ impl Prepared {
     }
 }
 
-/// Announce this rank and wait until all are there.
+/// Announces this rank and waits until all are there.
 fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
     let life = t.control().life(rank);
@@ -334,7 +334,7 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
     )
 }
 
-/// Free a communicator: others learn that this rank has left.
+/// Frees a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
@@ -345,7 +345,7 @@ pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     told
 }
 
-/// Make all ranks' calls fail, get our own thread out of its call, and free the communicator; in a thread's interrupt check
+/// Makes all ranks' calls fail, gets our own thread out of its call, and frees the communicator; in a thread's interrupt check
 /// it is not freed.
 pub(super) fn abort(handle: CommHandle) -> Result<()> {
     let shared = registry::shared(handle)?;
@@ -360,7 +360,7 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
     Ok(())
 }
 
-/// Take a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
+/// Takes a communicator out, end what hangs on it, and leave. With it, what was left in its semaphores and what its ranks
 /// disagreed on.
 fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     let mut communicator = registry::remove(handle)?;

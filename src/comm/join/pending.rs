@@ -13,9 +13,9 @@ use crate::types::Rank;
 
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(in crate::comm) enum Joining {
-    /// By an id.
+    /// A rank that joins by a unique id.
     Newcomer(PendingInit),
-    /// From a parent.
+    /// A rank of a split or a group.
     Birth(PendingSplit),
 }
 
@@ -63,7 +63,8 @@ impl Joining {
             Joining::Birth(pending) => pending.join(),
         }
     }
-    /// It will not be. The ranks that wait for this one where an id leads are told why; those of a parent hear of its next call.
+    /// Gives up joining. Ranks that wait for this one at a unique id get the reason; ranks of a parent learn it from
+    /// its next call.
     pub(in crate::comm) fn give_up(&self, why: &Error) {
         if let Joining::Newcomer(pending) = self {
             bootstrap::refuse(&MeetingPlace::Id(pending.id), pending.rank, pending.nranks, why);
@@ -72,8 +73,8 @@ impl Joining {
     }
 }
 
-/// Those that can join side by side; the children of one parent, or of one rank on a declared machine, come one after
-/// another.
+/// Divides pending joins into rounds that can run at the same time; the children of one parent, or of one rank on a
+/// declared machine, join one after another.
 fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
         Joining::Newcomer(_) => None,

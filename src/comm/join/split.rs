@@ -24,7 +24,7 @@ use crate::transport::identity::Cause;
 use crate::types::Rank;
 use std::cell::Cell;
 
-/// How the ranks of a communicator are divided into groups of one size.
+/// The division of a communicator's ranks into groups of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grouping {
     /// One group of all.
@@ -49,14 +49,14 @@ impl Grouping {
     }
 }
 
-/// What a rank asks for.
+/// The arguments of one rank.
 #[derive(Clone, Debug)]
 pub(in crate::comm) struct SplitArgs {
-    /// Those of one colour become a communicator; `None`: this rank joins none.
+    /// The colour: ranks of one colour form a communicator; `None`: this rank joins none.
     colour: Option<i32>,
     /// They are ordered by it, then by their rank in the parent.
     key: i32,
-    /// For groups, whose colours are computed: kind and size, which all must pass alike.
+    /// Kind and size of groups, whose colours are computed; the same on all ranks.
     group: Option<(Grouping, u32)>,
     /// `None`: the parent's.
     config: Option<Config>,
@@ -154,7 +154,7 @@ impl PendingSplit {
     }
 }
 
-/// Make the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
+/// Makes the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
 pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
     match PendingSplit::new(parent, args.clone()) {
         Ok(pending) => pending.join().map(|()| pending.handle()),

@@ -23,9 +23,9 @@ pub(in crate::comm) struct DeferredFree {
 }
 
 enum Held {
-    /// What the heap handed out, by its address.
+    /// A range that the heap allocated, by its address.
     Range(usize),
-    /// What stood for a buffer that is registered no more.
+    /// The twin of a buffer that is no longer registered.
     Twin { _twin: Arc<Twin> },
 }
 
@@ -33,18 +33,18 @@ enum Held {
 static KEPT: Mutex<Vec<DeferredFree>> = Mutex::new(Vec::new());
 
 impl DeferredFree {
-    /// Of memory that the heap handed out; from now on it is freed through this alone.
+    /// Takes over memory that the heap allocated; from now on it is freed through this value only.
     pub fn new(addr: usize, transport: Arc<Transport>) -> DeferredFree {
         sweep();
         DeferredFree { held: Held::Range(addr), transport }
     }
 
-    /// Of what stood for a registered buffer; its last holder frees it.
+    /// Takes over a registered buffer's twin; its last holder frees it.
     pub fn of_twin(twin: Arc<Twin>, transport: Arc<Transport>) -> DeferredFree {
         DeferredFree { held: Held::Twin { _twin: twin }, transport }
     }
 
-    /// All ranks have given it up.
+    /// Frees the memory after all ranks have given it up.
     pub fn free(self) -> Result<()> {
         match self.held {
             Held::Range(addr) => heap::mine()?.free(addr),
@@ -52,7 +52,7 @@ impl DeferredFree {
         }
     }
 
-    /// Nobody may have told the others.
+    /// Keeps the memory, because the other ranks may not know that it was given up.
     pub fn keep(self) {
         KEPT.lock().unwrap_or_else(|e| e.into_inner()).push(self);
         sweep();

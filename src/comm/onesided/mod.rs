@@ -1,4 +1,4 @@
-//! What a communicator makes for one-sided access: symmetric heap, windows, signals, semaphores, registered buffers.
+//! One-sided access of a communicator: making symmetric heaps, windows, signals, semaphores, registered buffers.
 
 pub(in crate::comm) mod deferred_free;
 pub(in crate::comm) mod registered;

@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Below this many bytes a call copies its data, registered or not: that costs less than the edges do.
 const WORTH: usize = 16 << 10;
 
-/// From this many bytes on, a call asks the kernel whether the buffer still has its pages; below, the question would
-/// cost a tenth of the call.
+/// The size from which on a call asks the kernel whether the buffer still has its pages; for smaller calls the question
+/// would cost a tenth of their time.
 const ASK_FROM: usize = 1 << 20;
 
 /// Names a registration of this process.
@@ -91,8 +91,8 @@ impl Registrations {
         parts
     }
 
-    /// Where peers find a buffer, if they can, and what this rank must take for it in the call. `full`: peers are to
-    /// find the buffer's present bytes there.
+    /// Returns the place at which peers find a buffer, if they can reach it, and the view that this rank must use for
+    /// it in the call. `full`: peers must find the buffer's current bytes there.
     #[inline]
     pub(in crate::comm) fn reach<'a>(&self, view: Payload<'a>, full: bool) -> (Option<u64>, Payload<'a>) {
         if view.is_empty() {
@@ -173,7 +173,7 @@ impl Registrations {
     }
 }
 
-/// Have a buffer's edges in its twin.
+/// Copies a buffer's edges to its twin.
 fn fill(edges: [(Payload<'_>, Payload<'_>); 2]) {
     edges.into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
     die_point!(162 "registered_filled");
@@ -190,7 +190,7 @@ impl Drop for Registrations {
 }
 
 impl CommCore {
-    /// Let peers reach a buffer where it lies. Its name for [`deregister`](CommCore::deregister); never 0.
+    /// Lets peers reach a buffer where it lies. Its name for [`deregister`](CommCore::deregister); never 0.
     pub(in crate::comm) fn register(&mut self, buffer: Address<'static>, bytes: usize) -> Result<u64> {
         self.usable()?;
         let rank = self.rank();
@@ -218,7 +218,7 @@ impl CommCore {
         }
     }
 
-    /// End a registration. 0: nothing.
+    /// Ends a registration. 0: nothing.
     pub(in crate::comm) fn deregister(&mut self, handle: u64) -> Result<()> {
         self.shared.refuse_forked()?;
         if handle == 0 {

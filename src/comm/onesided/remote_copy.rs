@@ -13,17 +13,17 @@ pub struct RemoteCopyCall {
     pub src: Address<'static>,
     /// This rank's own address of symmetric memory; to oneself any memory.
     pub dst: Address<'static>,
-    /// How much.
+    /// The number of bytes.
     pub bytes: usize,
     /// Semaphore and index that count what was sent; `None`: a copy to oneself.
     pub send: Option<(SemaphoreHandle, i32)>,
     /// Semaphore and index that count what has come.
     pub recv: (SemaphoreHandle, i32),
-    /// To whom.
+    /// The destination.
     pub device: Device,
 }
 
-/// Use a copy's semaphores from any thread.
+/// Uses a copy's semaphores from any thread.
 #[inline]
 pub fn remote_copy<T>(
     comm: CommHandle,

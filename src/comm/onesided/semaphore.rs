@@ -35,7 +35,7 @@ static TABLE: Objects<SemaphoreKind, Held> = Objects::new(&LAST);
 /// Names semaphores of this process.
 pub type SemaphoreHandle = handle::Handle<SemaphoreKind>;
 
-/// What a handle stands for.
+/// The semaphores behind a handle.
 struct Held {
     comm: CommHandle,
     semaphores: Semaphores,
@@ -140,7 +140,7 @@ impl CommCore {
         self.range_of_all(base, bytes, word, |begin| SemaphoreCall { ask, numbers, name, begin, bytes })?
     }
 
-    /// With the symmetric heap come its barrier semaphores.
+    /// Makes the barrier semaphores of a new symmetric heap.
     pub(in crate::comm) fn semaphores_init(&mut self, symmetric: Arc<SymmetricMemory>) -> Result<()> {
         let check = race_check();
         let (n, checked) = (self.nranks(), check.as_ref().map_or(2, |&check| u64::from(check)));
@@ -239,7 +239,7 @@ impl CommCore {
         if harmed { Ok(()) } else { self.home().map_or(Ok(()), |home| home.retire()) }
     }
 
-    /// Take all handles out; what peers may still write to.
+    /// Takes all handles out; what peers may still write to.
     pub(in crate::comm) fn semaphores_close(&self) -> Vec<DeferredFree> {
         let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
         let Some(semaphore_home) = semaphore_home else { return Vec::new() };
@@ -254,7 +254,7 @@ impl CommCore {
     }
 }
 
-/// Are writers without order looked for?
+/// Tells whether `PENNY_CHECK` asks for the detection of unordered writers.
 fn race_check() -> Result<bool> {
     match env::get("PENNY_CHECK").as_deref() {
         None => Ok(false),
@@ -286,7 +286,7 @@ fn stale(what: &str, handle: SemaphoreHandle) -> Error {
     )
 }
 
-/// Use semaphores; `what` names the argument. Of one communicator if `comm` is given.
+/// Uses semaphores; `what` names the argument. Of one communicator if `comm` is given.
 #[inline]
 pub(in crate::comm) fn with<T>(
     what: &str,
@@ -308,7 +308,7 @@ pub(in crate::comm) fn with<T>(
     used.unwrap_or_else(|| Err(stale(what, handle)))
 }
 
-/// Make semaphores of one name, `count` on every rank. All ranks call with the same arguments.
+/// Makes semaphores of one name, `count` on every rank. All ranks call with the same arguments.
 pub fn semaphore_create(
     comm: CommHandle,
     kind: SemaphoreUnit,
@@ -317,7 +317,7 @@ pub fn semaphore_create(
 ) -> Result<SemaphoreHandle> {
     registry::enter(comm, |c| c.semaphore_create(kind, name, count))
 }
-/// Give them up. All ranks call. An error lists those that are not 0 here.
+/// Gives them up. All ranks call. An error lists those that are not 0 here.
 pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
     let comm = TABLE.get(sem).ok_or_else(|| stale("sem", sem))?.comm;
     registry::enter(comm, |c| c.semaphore_destroy(sem))
@@ -335,7 +335,7 @@ pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandl
         None => insert(comm, semaphores, None).map(|handle| *known.get_or_init(|| handle)),
     }
 }
-/// Use semaphores from any thread.
+/// Uses semaphores from any thread.
 #[inline]
 pub fn semaphore<T>(sem: SemaphoreHandle, body: impl FnOnce(&Semaphores) -> Result<T>) -> Result<T> {
     with("sem", sem, None, body)

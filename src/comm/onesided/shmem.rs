@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 pub use crate::memory::arena::ArenaStats as HeapStats;
 
-/// Make the communicator's symmetric heap. All ranks call.
+/// Makes the communicator's symmetric heap. All ranks call.
 pub fn shmem_init(comm: CommHandle) -> Result<()> {
     registry::enter(comm, |c| c.symmetric_init())
 }
-/// Give it up with all that is in it. All ranks call; none may be inside one of its calls.
+/// Gives it up with all that is in it. All ranks call; none may be inside one of its calls.
 pub fn shmem_finalize(comm: CommHandle) -> Result<()> {
     forget();
     registry::enter(comm, |c| c.symmetric_finalize())
@@ -26,15 +26,15 @@ pub fn shmem_finalize(comm: CommHandle) -> Result<()> {
 pub fn shmem_alloc(comm: CommHandle, bytes: usize, align: usize, zeroed: bool) -> Result<usize> {
     registry::enter(comm, |c| c.symmetric_alloc(bytes, align, zeroed))
 }
-/// Give memory of [`shmem_alloc`] back. All ranks call, each with its own address of it; 0 does nothing.
+/// Gives memory of [`shmem_alloc`] back. All ranks call, each with its own address of it; 0 does nothing.
 pub fn shmem_free(comm: CommHandle, addr: usize) -> Result<()> {
     registry::enter(comm, |c| c.symmetric_free(addr))
 }
-/// The heap's books, and its number of segments.
+/// Returns the heap's statistics and its number of segments.
 pub fn shmem_stats(comm: CommHandle) -> Result<(HeapStats, usize)> {
     registry::enter(comm, |c| c.symmetric_stats())
 }
-/// All ranks have come. `quiet`: and what they have put is done.
+/// Waits until all ranks have called it. `quiet`: their earlier puts are then complete.
 pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
     registry::enter(comm, |c| {
         if quiet {
@@ -43,7 +43,7 @@ pub fn shmem_barrier(comm: CommHandle, quiet: bool) -> Result<()> {
         c.barrier()
     })
 }
-/// Register `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](crate::comm::register).
+/// Registers `bytes` bytes of ordinary memory by their address, as NVSHMEM does: see [`register`](crate::comm::register).
 pub fn shmem_register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Result<()> {
     registry::enter(comm, |c| {
         c.symmetric.as_ref().ok_or_else(symmetric::absent)?.refuse_second(buffer)?;
@@ -52,7 +52,7 @@ pub fn shmem_register(comm: CommHandle, buffer: Address<'static>, bytes: usize) 
         Ok(())
     })
 }
-/// End it.
+/// Ends it.
 pub fn shmem_unregister(comm: CommHandle, buffer: Address) -> Result<()> {
     registry::enter(comm, |c| {
         let heap = c.symmetric.as_mut().ok_or_else(symmetric::absent)?;
@@ -66,7 +66,7 @@ pub fn shmem_unregister(comm: CommHandle, buffer: Address) -> Result<()> {
         c.deregister(registration)
     })
 }
-/// Use the heap from any thread.
+/// Uses the heap from any thread.
 #[inline]
 pub fn shmem<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
     with_domain(comm, body)
@@ -81,7 +81,7 @@ thread_local! {
     static LAST: RefCell<Option<(CommHandle, u32, Arc<SymmetricMemory>)>> = const { RefCell::new(None) };
 }
 
-/// Use a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
+/// Uses a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
 #[inline]
 fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
     LAST.with(|last| {
@@ -111,7 +111,7 @@ pub(in crate::comm) fn symmetric(comm: CommHandle) -> Result<Arc<SymmetricMemory
     symmetric.ok_or_else(symmetric::absent)
 }
 
-/// Forget what this thread used last: the communicator is going away.
+/// Forgets what this thread used last: the communicator is going away.
 pub(in crate::comm) fn forget() {
     LAST.with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {

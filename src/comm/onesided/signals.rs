@@ -32,18 +32,18 @@ use std::collections::BTreeMap;
 pub struct Counter {
     /// The other rank; one's own will do.
     pub peer: i32,
-    /// Which signal of the context: `sigIdx`.
+    /// The index of the signal in its context: `sigIdx`.
     pub index: i32,
-    /// Which context: `ctx`.
+    /// The context: `ctx`.
     pub context: i32,
 }
 
 /// A signal, perhaps with data that comes before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal {
-    /// What is counted up.
+    /// The counter to increment.
     pub counter: Counter,
-    /// Of no use yet: 0.
+    /// Reserved: 0.
     pub flags: u32,
     /// The data.
     pub put: Option<Put>,
@@ -60,16 +60,16 @@ pub struct Put {
     pub dtype: DataType,
     /// The window.
     pub window: WindowHandle,
-    /// Where in the peer's part of it, in bytes.
+    /// The offset in the peer's part of it, in bytes.
     pub offset: usize,
 }
 
 /// Signals to be waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct AwaitedSignals {
-    /// How many.
+    /// The number of signals.
     pub count: i32,
-    /// Of which.
+    /// Their counter.
     pub counter: Counter,
 }
 
@@ -97,7 +97,7 @@ impl Counter {
 }
 
 impl Signal {
-    /// Check the arguments for a rank of a communicator; the counter, and the data where there is some.
+    /// Checks the arguments for a rank of a communicator; the counter, and the data where there is some.
     fn check(&self, comm: CommHandle, rank: Rank, nranks: u32) -> Result<(Place, Payload<'static>)> {
         let place = self.counter.check("", nranks)?;
         if self.flags != 0 {
@@ -124,7 +124,7 @@ impl Signal {
     }
 }
 
-/// Check what is to be waited for; how many of each.
+/// Checks what is to be waited for; how many of each.
 fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
     if awaited.is_empty() {
         return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
@@ -142,7 +142,7 @@ fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, 
     Ok(of_each)
 }
 
-/// What a rank remembers of the counters that it shares with each of its peers.
+/// A rank's state of the counters that it shares with each of its peers.
 pub(in crate::comm) struct SignalCounters {
     peers: Vec<Peer>,
 }
@@ -156,7 +156,7 @@ struct Peer {
 }
 
 impl SignalCounters {
-    /// For a communicator of so many ranks.
+    /// Makes the counters for a communicator of `nranks` ranks.
     pub fn new(nranks: u32) -> SignalCounters {
         SignalCounters { peers: vec![Peer::default(); nranks as usize] }
     }
@@ -189,7 +189,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// How many have come.
+    /// Returns the number of signals that have arrived.
     fn came(&self, t: &Transport) -> u64 {
         let Place { peer, context, index } = self.place;
         // ORDER: partner of the addition in `deliver`.
@@ -210,7 +210,7 @@ impl Pending {
 }
 
 impl CommCore {
-    /// Give a signal, after its data.
+    /// Gives a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
         self.usable()?;
         let (place, data) = signal.check(self.handle(), self.rank(), self.nranks())?;
@@ -230,7 +230,7 @@ impl CommCore {
         Ok(())
     }
 
-    /// Store the data, then the signal, when the declared machine would; tells when that is.
+    /// Stores the data, then the signal, when the declared machine would; tells when that is.
     fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
         let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
@@ -247,7 +247,7 @@ impl CommCore {
         Ok(carried.at_ps())
     }
 
-    /// Wait for signals and take them off: all or none.
+    /// Waits for signals and takes them off: all or none.
     pub(in crate::comm) fn await_signals(&mut self, awaited: &[AwaitedSignals]) -> Result<()> {
         self.usable()?;
         let of_each = check_all(awaited, self.nranks())?;
@@ -315,7 +315,7 @@ impl CommCore {
         self.timing().wait_until(ready, watch, expired)
     }
 
-    /// What a failure leaves of the communicator: after the declared machine's, nothing.
+    /// Breaks the communicator after an error, or ends it if the declared machine has failed.
     fn one_sided_failure(&mut self, error: &Error) {
         match self.timing().check() {
             Err(_) => self.end_with(error),
@@ -323,7 +323,7 @@ impl CommCore {
         }
     }
 
-    /// What puts and signals one after the other would take on the idle machine.
+    /// Computes the time of consecutive puts and signals on the idle machine.
     pub(in crate::comm) fn estimate_signals(&self, signals: &[Signal]) -> Result<u64> {
         let mut total_ps = 0u64;
         for signal in signals {
@@ -338,7 +338,7 @@ impl CommCore {
     }
 }
 
-/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
+/// Gives a rank a signal, after the data if there is some; or queues it, if a stream is given or a group is open on this
 /// thread. The peer need not be in any call.
 pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
     if crate::comm::is_for_later(stream) {
@@ -348,7 +348,7 @@ pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -
     registry::enter(comm, |c| c.signal(signal))
 }
 
-/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
+/// Checks the number of descriptors of a wait: no more than there are signals to be waited for.
 pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
     let most = crate::comm::count(comm)? as usize * CONTEXTS * SIGNALS;
     match usize::try_from(descriptors) {
@@ -362,7 +362,7 @@ pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
     }
 }
 
-/// Wait for signals and take them off, or queue that as [`signal`] does.
+/// Waits for signals and takes them off, or queues that as [`signal`] does.
 pub fn wait_signals(
     comm: CommHandle,
     awaited: Vec<AwaitedSignals>,

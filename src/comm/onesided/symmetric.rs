@@ -5,8 +5,9 @@
 //!     rank 1   tell all "malloc, 100 bytes, aligned to 64"  -> the same? -> arena -> offset 4096 -> pages -> tell all "done"
 //! ```
 //!
-//! Every rank keeps the books of the whole heap by itself: the same calls in the same order give the same offsets, and the
-//! first exchange proves that the calls are the same. The second is the barrier with which an allocation ends, and the
+//! Every rank keeps the allocation records of the whole heap by itself: the same calls in the same order give the same
+//! offsets, and the first exchange proves that the calls are the same. The second is the barrier with which an allocation
+//! ends, and the
 //! verdict: if one rank's system has no pages left, no rank has the memory.
 //!
 //! The memory is taken from the rank's shareable heap, which all peers have mapped whole. So growing by a further segment
@@ -30,12 +31,12 @@ use std::sync::Arc;
 const FIRST_BYTES: usize = 64 << 20;
 /// Addresses of all ranks agree up to a page.
 const MOST_ALIGN: usize = 4096;
-/// Pages are reserved in steps of so many bytes.
+/// The step in bytes in which pages are reserved.
 const PAGES: usize = 256 << 10;
-/// In the arena, segment k begins at `k << SEGMENT_SHIFT`: no two are neighbours.
+/// The shift by which segment k begins at `k << SEGMENT_SHIFT` in the arena, so that no two segments are adjacent.
 const SEGMENT_SHIFT: u32 = 44;
 
-/// One rank's books of a symmetric heap.
+/// One rank's bookkeeping of a symmetric heap.
 pub(in crate::comm) struct Symmetric {
     symmetric: Arc<SymmetricMemory>,
     arena: Arena,
@@ -125,7 +126,7 @@ impl CommCore {
         self.symmetric.as_mut().ok_or_else(absent)
     }
 
-    /// Make the symmetric heap.
+    /// Makes the symmetric heap.
     pub(in crate::comm) fn symmetric_init(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
@@ -153,7 +154,7 @@ impl CommCore {
         Ok(())
     }
 
-    /// Give the whole of it up.
+    /// Gives the whole of it up.
     pub(in crate::comm) fn symmetric_finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.heap()?;
@@ -221,7 +222,7 @@ impl CommCore {
         made
     }
 
-    /// Give one allocation back; the address 0: nothing, and no exchange.
+    /// Gives one allocation back; the address 0: nothing, and no exchange.
     pub(in crate::comm) fn symmetric_free(&mut self, addr: usize) -> Result<()> {
         self.usable()?;
         self.broken()?;
@@ -247,13 +248,13 @@ impl CommCore {
         }
     }
 
-    /// The books.
+    /// Returns the statistics.
     pub(in crate::comm) fn symmetric_stats(&mut self) -> Result<(ArenaStats, usize)> {
         let heap = self.heap()?;
         Ok((heap.arena.stats(), heap.segments.len()))
     }
 
-    /// One segment more: `wished` bytes, or if some rank has not so many, `least`.
+    /// Adds a segment of `wished` bytes or, if a rank has less, of `least`.
     fn grow(&mut self, wished: usize, least: usize) -> Result<()> {
         let bytes = wished.next_multiple_of(4096);
         let refused = match self.segment_of(bytes)? {
@@ -299,12 +300,12 @@ impl Symmetric {
         }
     }
 
-    /// How to reach it.
+    /// Returns the access to the heap.
     pub fn symmetric(&self) -> &SymmetricMemory {
         &self.symmetric
     }
 
-    /// Get the pages of a new block; its address.
+    /// Gets the pages of a new block; its address.
     fn back(&mut self, offset: u64, bytes: usize, zeroed: bool) -> Result<usize> {
         let own = heap::mine()?;
         let segment = &mut self.segments[(offset >> SEGMENT_SHIFT) as usize];

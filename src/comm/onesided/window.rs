@@ -53,7 +53,7 @@ impl Drop for Windows {
     }
 }
 
-/// All bits of the flags that a window may be registered with.
+/// The bits of all flags with which a window may be registered.
 const FLAGS: i32 = 3;
 
 /// What a rank proposes: a call, the flags or the window's number, and where this rank's part begins and its size.
@@ -125,7 +125,7 @@ impl Window {
     }
 }
 
-/// Use a window of a communicator; `what` names the argument.
+/// Uses a window of a communicator; `what` names the argument.
 pub(in crate::comm) fn with<R>(
     comm: CommHandle,
     window: WindowHandle,
@@ -148,7 +148,7 @@ pub(in crate::comm) fn with<R>(
     })
 }
 
-/// Where in this process's heap peers reach a range of its memory.
+/// Returns the offset in this process's heap at which peers reach a range of its memory.
 fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);
@@ -202,7 +202,7 @@ impl CommCore {
     }
 }
 
-/// Open `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
+/// Opens `size` bytes of this rank's memory to the ranks of a communicator. All ranks call, each with a size of its own and
 /// the same flags. The memory stays the caller's and must be there until the window is deregistered on all ranks.
 pub fn window_register(
     comm: CommHandle,
@@ -213,7 +213,7 @@ pub fn window_register(
     registry::enter(comm, |c| c.window_register(buff, size, flags))
 }
 
-/// Close a window. All ranks call; when it returns none writes to it any more.
+/// Closes a window. All ranks call; when it returns none writes to it any more.
 pub fn window_deregister(comm: CommHandle, window: WindowHandle) -> Result<()> {
     registry::enter(comm, |c| c.window_deregister(window))
 }

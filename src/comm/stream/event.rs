@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 /// Names an event of this process.
 pub type EventHandle = handle::Handle<EventKind>;
 
-/// One time that a stream comes to a point, and how it went until there.
+/// One recording of an event on a stream, with the outcome of the calls before it.
 #[derive(Default)]
 pub(super) struct Point {
     /// 1: the stream has come to it.
@@ -45,17 +45,17 @@ impl Point {
         self.passed.raise(1);
     }
 
-    /// Wait until the stream has come to it.
+    /// Waits until the stream has come to it.
     pub fn reach(&self) {
         self.passed.reach(1);
     }
 
-    /// The same for a thread of the program, which may be interrupted.
+    /// Waits as a thread of the program, which may be interrupted.
     pub fn reach_from_outside(&self) -> Result<()> {
         unless_interrupted(self.passed.reach_unless_interrupted(1))
     }
 
-    /// How it went; an error of code `InProgress` where it is still to come.
+    /// Returns the outcome; an error of code `InProgress` if the stream has not reached the point.
     pub fn outcome(&self) -> Result<()> {
         match self.outcome.get() {
             None => Err(in_progress()),
@@ -68,7 +68,7 @@ impl Point {
     }
 }
 
-/// See the head of this file.
+/// An event: its last recording and its outcome (see the head of this file).
 pub(super) struct EventState {
     /// The last time that it was to be recorded; `None`: never.
     last: Mutex<Option<Arc<Point>>>,
@@ -82,12 +82,12 @@ thread_local! {
 static EVENTS: Objects<EventKind, EventState> = Objects::new(&LAST);
 
 impl EventState {
-    /// It is to be recorded, at a new point.
+    /// Makes a new point for the next recording.
     pub fn record(&self) -> Arc<Point> {
         ignore_poison(&self.last).insert(Arc::default()).clone()
     }
 
-    /// Where it was recorded last, or is going to be.
+    /// Returns the point of the last recording, complete or pending.
     pub fn point(&self) -> Option<Arc<Point>> {
         ignore_poison(&self.last).clone()
     }
@@ -106,7 +106,7 @@ pub(super) fn find(event: EventHandle) -> Result<Arc<EventState>> {
     Ok(found)
 }
 
-/// Make an event, which counts as over until it is recorded.
+/// Makes an event, which counts as over until it is recorded.
 pub fn event_create() -> Result<EventHandle> {
     fork::watch();
     let event = EventState { last: Mutex::default(), generation: fork::generation() };
@@ -114,14 +114,14 @@ pub fn event_create() -> Result<EventHandle> {
     made.ok_or_else(|| Error::system("this process has as many events as it can have; destroy some"))
 }
 
-/// Give an event back. Streams that still have to come to it do so without harm.
+/// Gives an event back. Streams that still have to come to it do so without harm.
 pub fn event_destroy(event: EventHandle) -> Result<()> {
     find(event)?;
     EVENTS.remove(event);
     Ok(())
 }
 
-/// Wait until an event is over; the first failure since the event before it on its stream.
+/// Waits until an event is over; the first failure since the event before it on its stream.
 pub fn event_synchronize(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if !point.is_passed() {
@@ -131,7 +131,7 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
     point.outcome()
 }
 
-/// The same without waiting: an error of code `InProgress` where it is not over.
+/// Tests an event without waiting: an error of code `InProgress` if it is not complete.
 pub fn event_query(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if point.outcome.get().is_some() {

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Arguments are checked when a call is queued; whatever fails later is told three times: by the next event of the stream
-//! (`event.rs`), by the next [`stream_synchronize`], and by the communicator's state. A failure does not keep back what is
-//! queued behind it: whether that can still succeed is for its communicator to say, and its other ranks wait for it.
+//! (`event.rs`), by the next [`stream_synchronize`], and by the communicator's state. Calls queued behind a failure still
+//! run: their communicator decides whether they can succeed, and its other ranks wait for them.
 //!
-//! Queuing is one at a time in the whole process: so that the order of the queues and the order of each communicator's turns
-//! are one order, and no circle of streams can wait for one another.
+//! One thread of the process queues at a time. The queues and each communicator's turns therefore have one order, and no
+//! cycle of waiting streams can arise.
 
 mod event;
 mod turn;
@@ -55,7 +55,7 @@ struct Stream {
     generation: u32,
 }
 
-/// The first failures that nobody has been told of.
+/// The first failures that were not reported yet.
 #[derive(Default)]
 struct Failures {
     /// Since the last synchronisation.
@@ -81,7 +81,7 @@ impl Stream {
         if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
 
-    /// Queue a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
+    /// Queues a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
     fn push(&self, job: StreamTask) {
         let mut jobs = ignore_poison(&self.jobs);
         jobs.push_back(job);
@@ -96,7 +96,7 @@ impl Stream {
         (job, number)
     }
 
-    /// Wait until everything is over that has been queued so far.
+    /// Waits until everything is over that has been queued so far.
     fn settle(&self) -> Result<()> {
         unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
     }
@@ -136,7 +136,7 @@ fn refuse_forked(generation: u32, what: &str) -> Result<()> {
     )))
 }
 
-/// Is there such a stream, for a call that is queued later?
+/// Checks that the stream exists, for a call that is queued later.
 pub(super) fn check(stream: StreamHandle) -> Result<()> {
     find(stream).map(drop)
 }
@@ -161,7 +161,7 @@ fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
     })
 }
 
-/// Make a stream, whose worker thread runs until [`stream_destroy`].
+/// Makes a stream, whose worker thread runs until [`stream_destroy`].
 pub fn stream_create() -> Result<StreamHandle> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     fork::watch();
@@ -186,7 +186,7 @@ pub fn stream_create() -> Result<StreamHandle> {
     })
 }
 
-/// End a stream when everything that is queued on it is over; its first failure that nobody has been told of.
+/// Ends a stream when all work queued on it has completed; returns its first failure that was not reported yet.
 pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
     refuse_worker()?;
     let found = find(stream)?;
@@ -215,7 +215,7 @@ fn end(stream: &Stream) {
     }
 }
 
-/// Wait until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
+/// Waits until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
 pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
@@ -224,7 +224,7 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     stream.untold()
 }
 
-/// The same without waiting: an error of code `InProgress` where something is not over.
+/// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     let stream = find(stream)?;
@@ -251,7 +251,8 @@ pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<
     Ok(())
 }
 
-/// What is queued on a stream from now on waits for an event as it is recorded now; without a stream the caller does.
+/// Makes work that is queued on a stream from now on wait for an event as it is recorded now; without a stream the caller
+/// waits.
 pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Result<()> {
     let event = event::find(event)?;
     let stream = stream.map(find).transpose()?;
@@ -266,7 +267,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
     Ok(())
 }
 
-/// Have a stream call a function when it comes to it; without a stream it is called here.
+/// Queues a call of a function on a stream; without a stream the function is called at once.
 pub fn stream_host_function(
     stream: Option<StreamHandle>,
     function: impl FnOnce() + Send + 'static,
@@ -282,11 +283,11 @@ pub fn stream_host_function(
     Ok(())
 }
 
-/// Queue calls whose arguments are right on the first of these streams, so that they begin when all of them have come so far
-/// and all of them go on when they are over. Where one is `None` the caller waits for that, too, and is told how it went.
+/// Queues checked calls on the first of these streams. They begin when all streams have reached this point, and all
+/// streams continue when they have completed. If one is `None` the caller waits for that, too, and gets the outcome.
 ///
-/// On a declared machine they are made at once, by the caller, unless a stream is still busy: there a thread that nobody
-/// expects would hold the clock, or let it go on too early.
+/// On a declared machine the caller runs them at once, unless a stream is still busy: an unexpected thread would hold the
+/// clock there, or let it advance too early.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let waits = streams.contains(&None);
     if waits {
@@ -328,7 +329,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     Ok(())
 }
 
-/// Each once, in the order in which they come first.
+/// Removes duplicates and keeps the order of first occurrence.
 fn distinct<T>(all: Vec<Arc<T>>) -> Vec<Arc<T>> {
     let mut once: Vec<Arc<T>> = Vec::new();
     for one in all {

@@ -14,24 +14,24 @@ use std::sync::Mutex;
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
-/// See the head of this file.
+/// The turns of a communicator's calls over its streams (see the head of this file).
 #[derive(Default)]
 pub(in super::super) struct CallTurns {
     /// Turns that have been taken.
     taken: AtomicU64,
     /// Turns that are over.
     over: EventCount,
-    /// The first failure that nobody has asked for.
+    /// The first failure that was not reported yet.
     failure: Mutex<Option<Code>>,
 }
 
 impl CallTurns {
-    /// Take the next turn. One thread at a time.
+    /// Takes the next turn. One thread at a time.
     pub(super) fn take(&self) -> u64 {
         self.taken.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Wait for a turn. What is before it is under way on other streams. An error if there are none any more.
+    /// Waits for a turn. What is before it is under way on other streams. An error if there are none any more.
     pub(super) fn await_turn(&self, turn: u64) -> Result<()> {
         self.over.reach(turn);
         match self.over.get() {
@@ -50,7 +50,7 @@ impl CallTurns {
         ignore_poison(&self.failure).get_or_insert(error.code);
     }
 
-    /// No turn is waited for any more.
+    /// Ends all waits for turns.
     pub(in super::super) fn abort(&self) {
         self.over.raise(ABORTED);
     }
@@ -60,14 +60,14 @@ impl CallTurns {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Is nothing queued?
+    /// Tells whether no call is queued.
     #[inline]
     pub(in super::super) fn are_over(&self) -> bool {
         // Whoever has queued something sees it; that another thread just does so is no order.
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
-    /// Wait for what is queued now.
+    /// Waits for what is queued now.
     pub(in super::super) fn await_all(&self) -> Result<()> {
         if !self.are_over() {
             refuse_worker()?;
@@ -76,7 +76,7 @@ impl CallTurns {
         Ok(())
     }
 
-    /// The first failure that nobody has asked for.
+    /// The first failure that was not reported yet.
     pub(in super::super) fn failure(&self) -> Option<Code> {
         ignore_poison(&self.failure).take()
     }

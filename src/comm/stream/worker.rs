@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Something that a stream does when it comes to it.
+/// A task in a stream's queue.
 pub(super) enum StreamTask {
     /// Make calls when their turns on their communicators have come.
     Calls(Calls),
@@ -25,7 +25,7 @@ pub(super) enum StreamTask {
     Await(Arc<Point>),
     /// Call a function of the program.
     Call(Box<dyn FnOnce() + Send>),
-    /// Nothing comes after it.
+    /// The last task of a stream.
     End,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Calls {
     pub turns: Vec<(u64, Arc<CommShared>)>,
     /// The group's other streams.
     pub others: Vec<Arc<Stream>>,
-    /// Tells these, and whoever else waits, that the calls are over, and how they went.
+    /// The point that reports the completion and the outcome of the calls to these streams and to all waiting threads.
     pub over: Arc<Point>,
 }
 
@@ -44,12 +44,12 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this thread some stream's worker?
+/// Tells whether this thread is a stream's worker.
 pub(super) fn is_worker() -> bool {
     IS_WORKER.get()
 }
 
-/// Do what is queued until the end comes.
+/// Runs queued tasks until the last one.
 pub(super) fn work(stream: &Stream) {
     IS_WORKER.set(true);
     give_way();
@@ -99,7 +99,7 @@ fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
     ended
 }
 
-/// Make calls, and tell their communicators if they fail.
+/// Makes calls, and tells their communicators if they fail.
 pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
     let name = batch.name();
     let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))

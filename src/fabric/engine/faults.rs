@@ -99,7 +99,7 @@ impl Faults {
         down.map(|w| w.until_ps.min(before_ps) - w.from_ps).sum()
     }
 
-    /// Serve the port's message of this number, which is ready at a time and whose last byte does not leave before
+    /// Serves the port's message of this number, which is ready at a time and whose last byte does not leave before
     /// `tail_ps`. Each time that it is sent in vain goes to `lost`.
     pub fn serve(
         &self,

@@ -162,7 +162,7 @@ impl Engine {
         self.front = 0;
     }
 
-    /// Handle what happens before a time, until a rank is finished.
+    /// Handles what happens before a time, until a rank is finished.
     #[inline]
     pub fn advance<S: FnMut(Span)>(&mut self, until_ps: u64, sink: &mut S) -> Result<Option<Finished>> {
         let faults = &self.faults;
@@ -206,7 +206,7 @@ impl Engine {
         self.deadlock().map_or(Ok(None), Err)
     }
 
-    /// Forget the finished calls at the front.
+    /// Forgets the finished calls at the front.
     fn leave(&mut self) {
         while self.calls.front().is_some_and(Option::is_none) {
             self.calls.pop_front();

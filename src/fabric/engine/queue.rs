@@ -105,13 +105,13 @@ impl Queue {
         self.present.is_empty() && self.added.is_empty() && self.after.is_empty()
     }
 
-    /// Begin at time 0 again; there is nothing to come.
+    /// Begins at time 0 again; there is nothing to come.
     pub fn restart(&mut self) {
         debug_assert!(self.is_empty(), "events would be lost");
         (self.now_ps, self.next_ps) = (0, 0);
     }
 
-    /// Add an event that is not before the last one popped.
+    /// Adds an event that is not before the last one popped.
     #[inline]
     pub fn push(&mut self, event: TimedEvent) {
         debug_assert!(event.at_ps >= self.now_ps, "time goes back");
@@ -176,7 +176,7 @@ impl Queue {
         self.next_ps = self.next_ps.min(event.at_ps);
     }
 
-    /// Go to the next time at which something happens, if it is before `until_ps`.
+    /// Goes to the next time at which something happens, if it is before `until_ps`.
     fn advance(&mut self, until_ps: u64) -> Option<()> {
         if self.filled == 0 || self.next_ps >= until_ps {
             return None;
@@ -205,7 +205,7 @@ impl Queue {
         Some(())
     }
 
-    /// Put `present` in order. It is a few stretches, each in order, which a stable sort finds and merges.
+    /// Puts `present` in order. It is a few stretches, each in order, which a stable sort finds and merges.
     fn sort(&mut self) {
         if self.present.len() > 1 {
             // Nearly always of one call, and shorter keys are quicker.

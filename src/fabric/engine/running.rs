@@ -133,7 +133,7 @@ impl Running {
         })
     }
 
-    /// Let the ranks come when they said they would.
+    /// Lets the ranks come when they said they would.
     pub fn begin(&self, queue: &mut Queue) {
         for (rank, member) in (0..).zip(&self.members) {
             let order = u64::from(self.program.ranks[rank as usize]) << self.step_shift;
@@ -278,7 +278,7 @@ impl Running {
         Ok(self.did(rank, now_ps))
     }
 
-    /// Hand on the slices of a step that are ready.
+    /// Hands on the slices of a step that are ready.
     fn advance(&mut self, id: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
         loop {
             let step = &self.program.steps[id as usize];
@@ -326,7 +326,7 @@ impl Running {
         schedule(queue, TimedEvent { at_ps, call: self.number | HEAD, order, who })
     }
 
-    /// Find room for a message.
+    /// Finds room for a message.
     fn place(&mut self, message: Message) -> Result<u32> {
         let who = self.vacant;
         if who != NONE {

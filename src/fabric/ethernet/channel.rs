@@ -46,7 +46,7 @@ pub struct Setup {
     pub buffers: u32,
 }
 
-/// Refuse what a core cannot hold, and what would never end.
+/// Refuses what a core cannot hold, and what would never end.
 pub(super) fn check(
     parameters: &Parameters,
     setups: &[Setup],

@@ -147,7 +147,7 @@ impl<'a> Clockwork<'a> {
         }
     }
 
-    /// Add a link whose ends start at these times; its index.
+    /// Adds a link whose ends start at these times; its index.
     pub fn link(
         &mut self,
         setups: &[Setup],
@@ -204,7 +204,7 @@ impl<'a> Clockwork<'a> {
         self.links.iter().all(|timed| timed.link.is_finished() && timed.link.is_empty())
     }
 
-    /// Run until nothing is due.
+    /// Runs until nothing is due.
     pub fn run(&mut self) -> Result<()> {
         while let Some(Reverse((at_ps, _, due))) = self.due.pop() {
             if at_ps == u64::MAX {

@@ -203,7 +203,7 @@ impl EthernetLink {
         }
     }
 
-    /// Let happen what can.
+    /// Lets happen what can.
     pub fn apply(&mut self, event: LinkEvent) -> std::result::Result<(), ProtocolFault> {
         debug_assert!(self.can(event), "{event:?} cannot happen now");
         let termination = self.termination;

@@ -70,7 +70,7 @@ impl Parameters {
         u32::try_from(fit).map_or(self.channels, |fit| fit.min(self.channels))
     }
 
-    /// Refuse what no buffer can hold.
+    /// Refuses what no buffer can hold.
     pub fn check_payload(&self, bytes: u64) -> Result<()> {
         let Parameters { align, .. } = *self;
         if bytes == 0 || !bytes.is_multiple_of(align) {

@@ -21,7 +21,7 @@ use crate::sys::process::{self, Doing};
 
 /// The first look at threads outside of calls, after one has gone back to its program.
 const FIRST_LOOK_NS: u64 = 50_000;
-/// As long as nothing changes they are looked at less and less often, down to this.
+/// The longest interval between two looks at the other threads; it grows while nothing changes.
 const RARE_LOOK_NS: u64 = 20_000_000;
 
 fn doing(line: &ThreadLine) -> Doing {
@@ -35,7 +35,7 @@ impl Participant {
         self.next_look_ns.store(clock::now_ns() + FIRST_LOOK_NS, Ordering::Relaxed);
     }
 
-    /// To be called now and then by every thread of this rank that waits: look after its others.
+    /// Looks at the other threads of this rank. Every waiting thread of the rank calls it from time to time.
     pub fn watch_own(&self) {
         let now_ns = clock::now_ns();
         let next_ns = self.next_look_ns.load(Ordering::Relaxed);

@@ -6,7 +6,7 @@ use super::participant::{Participant, lock};
 use crate::fabric::PortCounters;
 use crate::sync::prim::Ordering;
 
-/// How a job's time stands.
+/// The state of a job's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockStats {
     /// This rank's clock.
@@ -23,19 +23,19 @@ pub struct ClockStats {
     pub slip: f64,
     /// The dilation that this host needed for this rank's calls so far.
     pub needed: f64,
-    /// What both are of: nanoseconds late, asked for, worked; picoseconds on the machine.
+    /// The sums from which both are computed: nanoseconds late, requested, worked; picoseconds on the machine.
     pub sums: [u64; 4],
 }
 
 impl ClockStats {
-    /// Do paced times mean what they say?
+    /// Tells whether paced times are valid.
     pub fn valid(&self) -> bool {
         self.slip <= MOST_SLIP
     }
 }
 
 impl Participant {
-    /// How the job's time stands.
+    /// Returns the state of the job's time.
     pub fn clock_stats(&self) -> ClockStats {
         let header = self.clock_segment().header();
         let pacer = lock(&self.local_threads).pacer;
@@ -54,7 +54,7 @@ impl Participant {
         }
     }
 
-    /// What passed each port so far.
+    /// Returns the traffic counters of each port.
     pub fn counters(&self) -> Vec<PortCounters> {
         Journal::new(self.clock_segment()).ports().iter().map(|port| port.counters).collect()
     }

@@ -19,12 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const WRITING: u32 = u32::MAX;
 
 impl Participant {
-    /// One presence waits or is over.
+    /// Counts one presence as waiting or ended.
     pub(super) fn rest(&self) {
         self.rest_of(1);
     }
 
-    /// So many wait or are over. Asks for the engine if nobody runs, even if that was so before.
+    /// Counts presences as waiting or ended. Requests a run of the engine if no presence is running, even if none was
+    /// before.
     pub(super) fn rest_of(&self, presences: u32) {
         // ORDER: all posts of all ranks come before the last of these; partner: the load in `drive`.
         if self.clock_segment().header().running.fetch_sub(presences, Ordering::AcqRel) == presences {
@@ -33,7 +34,7 @@ impl Participant {
         }
     }
 
-    /// Nobody is running: run the engine, unless somebody does.
+    /// Runs the engine when no presence is running, unless another thread runs it.
     pub(super) fn drive(&self) {
         let header = self.clock_segment().header();
         header.wanted.fetch_add(1, Ordering::AcqRel);
@@ -46,9 +47,9 @@ impl Participant {
         });
     }
 
-    /// Do something as the one who may run the engine, unless somebody is that already; and again, if a run of the engine
-    /// was wanted meanwhile. Nobody ever waits for this: a rank that is stopped here keeps the others from running the
-    /// engine, not from looking at their deadlines.
+    /// Runs work with the right to run the engine, unless another thread has that right; repeats it if a run was
+    /// requested meanwhile. No thread waits for this right: a rank that is stopped here keeps the others from running
+    /// the engine, but not from checking their deadlines.
     pub(super) fn as_runner(&self, work: impl FnOnce()) {
         let header = self.clock_segment().header();
         let mut work = Some(work);
@@ -102,7 +103,7 @@ impl Participant {
         }
     }
 
-    /// No call on this machine can end any more. The first reason counts.
+    /// Records that no call on this machine can end any more. The first reason counts.
     pub(super) fn halt(&self, error: &Error) {
         let header = self.clock_segment().header();
         let first = header.deadlock.compare_exchange(0, WRITING, Ordering::AcqRel, Ordering::Acquire);
@@ -116,7 +117,7 @@ impl Participant {
         self.ring_all();
     }
 
-    /// Can calls on this machine still end?
+    /// Checks that calls on this machine can still end.
     pub fn check(&self) -> Result<()> {
         match self.clock_segment().header().deadlock.load(Ordering::Acquire) {
             0 | WRITING => Ok(()),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::clock_segment::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
 use crate::sync::prim::Ordering;
 
-/// What only this rank's own threads use.
+/// The state that only this rank's own threads use.
 pub struct LocalThreads {
     pub taken: [bool; TICKETS],
     /// Taken, and left to the engine, which gives them back.
@@ -34,7 +34,7 @@ impl Default for LocalThreads {
 }
 
 impl Participant {
-    /// Take a free ticket that has room for so many posts.
+    /// Takes a free ticket with room for `posts` posts.
     pub(super) fn take_ticket(&self, local_threads: &mut LocalThreads, posts: usize) -> Result<usize> {
         let (tickets, header) = (self.clock_segment().tickets(self.place()), self.clock_segment().header());
         let untouched = |run: u64| {
@@ -68,8 +68,9 @@ impl Participant {
         Ok(number)
     }
 
-    /// Give back a ticket whose call has failed. Whoever runs the engine now may still write to it; later runs see that it
-    /// is free. A rank that has stopped in the middle of a run keeps one ticket from being used again, and nobody waiting.
+    /// Gives back a ticket whose call has failed. A current run of the engine may still write to it; later runs see
+    /// that it is free. A rank that is stopped in the middle of a run keeps one ticket from reuse, but blocks no other
+    /// rank.
     pub(super) fn retire_ticket(&self, ticket: usize) {
         let header = self.clock_segment().header();
         let run = header.runs.load(Ordering::Acquire);
@@ -85,7 +86,7 @@ impl Participant {
         Ok((line, self.inside(&mut lock(&self.local_threads), line, wall_ns, at_ps)))
     }
 
-    /// The same with the desk in hand.
+    /// Enters a call; the caller holds the lock of the local threads.
     pub(super) fn inside(
         &self,
         local_threads: &mut LocalThreads,

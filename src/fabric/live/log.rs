@@ -1,4 +1,4 @@
-//! The state of the world between two runs of the engine, as words on the board.
+//! The state of the world between two runs of the engine, as words in the clock segment.
 //!
 //! ```text
 //!     ports (free from when, counters)  +  the calls admitted since, with their entries  =  the world
@@ -14,7 +14,7 @@ use crate::memory::clock_segment::{ClockSegment, LOG, PORT, POSTS, TICKETS};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 
-/// The board as its runner sees it.
+/// The clock segment as the engine's runner uses it.
 pub struct Journal<'a> {
     pub clock_segment: &'a ClockSegment,
 }
@@ -31,7 +31,7 @@ pub struct Logged {
 pub struct LoggedMember {
     pub rank: Rank,
     pub ticket: u32,
-    /// Which use of the ticket: one that was withdrawn is not answered any more.
+    /// The number of the ticket's use: a withdrawn use gets no answer.
     pub turn: u32,
     /// Index of its post in the ticket.
     pub post: u32,
@@ -64,7 +64,7 @@ impl<'a> Journal<'a> {
         self.clock_segment.header().logged.load(Ordering::Acquire) as usize
     }
 
-    /// Do ranks see each other's stores, so that nobody may be ahead of whoever is done first?
+    /// Tells whether ranks see each other's stores, so that no rank may run ahead of the first one that is done.
     pub fn is_exact(&self) -> bool {
         self.clock_segment.header().exact.load(Ordering::Relaxed) != 0
     }
@@ -77,7 +77,7 @@ impl<'a> Journal<'a> {
         self.clock_segment.header().handled_ps.store(at_ps, Ordering::Release);
     }
 
-    /// Is there room for calls of so many members each?
+    /// Tells whether there is room for calls with these numbers of members.
     pub fn has_room(&self, members: impl Iterator<Item = usize>) -> bool {
         self.len() + members.map(|members| CALL + MEMBER * members).sum::<usize>() <= LOG
     }
@@ -130,7 +130,7 @@ impl<'a> Journal<'a> {
         self.clock_segment.ports().chunks_exact(PORT).map(port).collect()
     }
 
-    /// Nothing is under way: the log begins anew at these ports.
+    /// Restarts the log with these ports when no call is in progress.
     pub fn begin(&self, ports: &[PortState]) {
         for (words, port) in self.clock_segment.ports().chunks_exact(PORT).zip(ports) {
             let PortCounters { bytes, messages, busy_ps, queue_high, errors, resends, down_ps } =

@@ -7,18 +7,19 @@
 //!          '-- then moves its bytes, un-paced, and looks for its exit only at the end
 //! ```
 //!
-//! Before a rank moves a byte of a call it posts what it is about to do and when, by its own clock. As soon as nobody
-//! is left who could post anything earlier, that is, when all ranks wait, whoever posted last runs the engine and
-//! writes when each member is done. So the outcome depends on what the ranks do, never on when the machine let them.
+//! Before a rank moves a byte of a call it posts the call and its start time by its own clock. When all ranks wait, so
+//! that none can post anything earlier, the rank that posted last runs the engine and writes the time at which each
+//! member is done. The result therefore depends on the ranks' calls only, never on the scheduling by this host.
 //!
-//! - A call takes part when all its members have posted it, a transfer when both of its ends have: as on a rendezvous.
-//! - One call alone is run to its end. Where several are under way the engine stops [`WINDOW_PS`] after the first rank
-//!   is done, because that rank may post again; what it then posts may be served later than exactly by so much.
+//! - A call takes part when all its members have posted it, a transfer when both of its ends have, as in a rendezvous.
+//! - One call alone is run to its end. Where several are in progress the engine stops [`WINDOW_PS`] after the first rank
+//! is done, because that rank may post again; its next post may be served late by up to that time.
 //! - A put or a pause takes part alone, and a rank may wait for another's store (`one_sided.rs`).
 //! - A rank waits when all of its threads that have called on the machine wait (`presence.rs`), or are blocked in their own
-//!   program until one of those goes on (`bystanders.rs`). A thread that stays in its own program does not hold the others
-//!   for ever.
-//! - All wait, nothing is under way and no thread can act: a deadlock, reported with who waits for whom (`verdict.rs`).
+//! program until one of those goes on (`bystanders.rs`). A thread that stays outside of calls does not hold the clock for
+//! ever.
+//! - If all ranks wait, no call is in progress and no thread can act, that is a deadlock; the report names which rank
+//! waits for which (`verdict.rs`).
 //!
 //! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
@@ -51,24 +52,24 @@ use crate::error::{Error, Result};
 use crate::topology::{Network, open};
 use std::sync::Arc;
 
-/// Where several calls are under way, the engine goes on for so long after the first rank is done.
+/// The time for which the engine continues after the first rank is done, where several calls are in progress.
 pub const WINDOW_PS: u64 = 1_000_000;
 
 /// A declared machine whose time ranks are to take.
 #[derive(Clone)]
 pub struct Machine {
-    /// What it is.
+    /// The network of the machine.
     pub network: Arc<Network>,
-    /// How it was named: a preset with arguments, or a file.
+    /// The name by which it was declared: a preset with arguments, or a file.
     pub spec: String,
-    /// Whether calls also take their time.
+    /// The clock: virtual or paced.
     pub clock: Clock,
-    /// How long a rank in its own program may hold the clock while others wait; 0: for ever.
+    /// The longest time that a thread outside of calls may hold the clock while others wait; 0: no limit.
     pub grace_ns: u64,
 }
 
 impl Machine {
-    /// From the values of `PENNY_FABRIC` and `PENNY_FABRIC_CLOCK`. `None`: no machine is declared.
+    /// Opens the machine of `PENNY_FABRIC` with the clock of `PENNY_FABRIC_CLOCK`. `None`: no machine is declared.
     pub fn declared(spec: Option<&str>, clock: Option<&str>) -> Result<Option<Machine>> {
         let Some(spec) = spec else {
             return match clock {
@@ -91,7 +92,7 @@ impl Machine {
         (self.network.hash() ^ dilation.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1)
     }
 
-    /// The same with the value of `PENNY_FABRIC_GRACE`, if that is set.
+    /// Returns the machine with the value of `PENNY_FABRIC_GRACE`, if that is set.
     pub fn with_grace(self, grace: Option<&str>) -> Result<Machine> {
         Ok(Machine { grace_ns: grace.map_or(Ok(self.grace_ns), parse_grace)?, ..self })
     }

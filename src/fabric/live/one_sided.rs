@@ -10,8 +10,8 @@
 //! store to its memory and looks again. The one who wakes counts the woken as running before it goes on itself, or the
 //! engine might run while they still have to look.
 //!
-//! For that order to hold nobody may run ahead: on a board with one-sided access the engine stops as soon as one rank is
-//! done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
+//! For that order to hold no rank may run ahead: on a clock segment with one-sided access the engine stops as soon as one
+//! rank is done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
 
 use super::participant::Participant;
 use super::presence::Watchdog;
@@ -31,7 +31,7 @@ const TURN: u64 = 1 << 32;
 pub struct Delivery<'a> {
     participant: &'a Participant,
     line: u32,
-    /// When, by the machine's clock.
+    /// The time by the machine's clock.
     pub at_ps: u64,
 }
 
@@ -42,7 +42,7 @@ impl Drop for Delivery<'_> {
 }
 
 impl Participant {
-    /// From now on ranks of the job store to each other's memory.
+    /// Declares that ranks of the job store to each other's memory from now on.
     pub fn serve_exactly(&self) {
         self.clock_segment().header().exact.store(1, Ordering::Release);
     }
@@ -72,8 +72,8 @@ impl Participant {
         Ok(arrival)
     }
 
-    /// Do nothing until a time of this rank's clock. Unlike [`advance_to`](Self::advance_to) it returns when whatever
-    /// others do before that time is done.
+    /// Waits until a time of this rank's clock. Unlike [`advance_to`](Self::advance_to) it returns when all earlier
+    /// events of other ranks are done.
     pub fn pause_until(
         &self,
         at_ps: u64,
@@ -86,15 +86,15 @@ impl Participant {
         self.leave(waiting, deadline_ns, watch, expired)
     }
 
-    /// What this rank posts and nobody else has a part in.
+    /// Makes a post of this rank without other members.
     fn alone(&self, spec: CallSpec) -> Post {
         // No communicator has such a number, and no two of these of a rank have the same.
         let (comm, key) = (u64::MAX - self.place() as u64, self.next_put());
         Post { comm, key, spec, member: 0, members: 1 }
     }
 
-    /// Places of a mailbox that threads of this rank are expected to take begin to wait, or do not any more: as long as one
-    /// does not, a thread that nobody knows yet may still come (`verdict.rs`).
+    /// Changes the number of mailbox places of this rank without a waiting thread. While there is one, a thread that is
+    /// not known yet may still come (`verdict.rs`).
     pub fn expect_threads(&self, come: u32, gone: u32) {
         let outside = &self.clock_segment().place(self.place()).outside;
         outside.fetch_add(come, Ordering::AcqRel);
@@ -107,7 +107,7 @@ impl Participant {
         ranks.iter().map(clock).max().unwrap_or(0)
     }
 
-    /// A store to the memory of a rank of the job has been made at this rank's clock: whoever waits there looks again.
+    /// Makes waiting threads of a rank of the job look again, after a store to its memory at this rank's clock.
     pub fn stored(&self, place: Rank) {
         let line = self.clock_segment().place(place);
         line.stored_ps.fetch_max(self.clock_ps(), Ordering::AcqRel);
@@ -139,7 +139,7 @@ impl Participant {
         }
     }
 
-    /// Wait until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
+    /// Waits until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
     pub fn await_store(
         &self,
         mut ready: impl FnMut() -> bool,

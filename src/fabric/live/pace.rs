@@ -13,12 +13,12 @@ use crate::error::{Error, Result};
 /// Share of the paced time by which calls may be late.
 pub const MOST_SLIP: f64 = 0.01;
 
-/// How a communicator's calls use the declared machine's time.
+/// The use of the declared machine's time by a communicator's calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// It is reported, and nothing waits for it.
+    /// The time is reported, and no call waits for it.
     Virtual,
-    /// Calls take it, so many times slower.
+    /// Calls take the time multiplied by this factor.
     Paced(f64),
 }
 
@@ -51,18 +51,18 @@ impl std::fmt::Display for Clock {
     }
 }
 
-/// One rank's account of wall time against fabric time.
+/// A rank's record of wall time against fabric time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     /// Wall time and fabric time that belong together.
     anchor: Option<(u64, u64)>,
-    /// How late calls returned, together.
+    /// The lateness of all calls.
     pub late_ns: u64,
-    /// How long they were asked to take.
+    /// The requested duration of all calls.
     pub asked_ns: u64,
-    /// How long they took to do.
+    /// The duration of the work of all calls.
     pub worked_ns: u64,
-    /// What they take on the machine.
+    /// The time of all calls on the machine.
     pub fabric_ps: u64,
 }
 
@@ -75,7 +75,7 @@ impl Pacer {
         }
     }
 
-    /// When a fabric time is due.
+    /// Returns the wall time at which a fabric time is due.
     pub fn due(&self, at_ps: u64, dilation: f64) -> Option<u64> {
         let (wall_ns, then_ps) = self.anchor?;
         Some(wall_ns.saturating_add((at_ps.saturating_sub(then_ps) as f64 * 1e-3 * dilation) as u64))
@@ -90,12 +90,12 @@ impl Pacer {
         self.fabric_ps = self.fabric_ps.saturating_add(fabric_ps);
     }
 
-    /// How late calls were, as a share of the time that they were asked to take.
+    /// Returns the lateness of calls as a share of their requested time.
     pub fn slip(&self) -> f64 {
         if self.asked_ns == 0 { 0.0 } else { self.late_ns as f64 / self.asked_ns as f64 }
     }
 
-    /// How many times slower than the machine this host moves the bytes.
+    /// Returns the factor by which this host moves the bytes slower than the machine.
     pub fn needed(&self) -> f64 {
         if self.fabric_ps == 0 { 0.0 } else { self.worked_ns as f64 * 1e3 / self.fabric_ps as f64 }
     }

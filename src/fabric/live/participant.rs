@@ -1,4 +1,4 @@
-//! A rank's seat at the declared machine: its clock, and the tickets with which it waits.
+//! A rank's part in a declared machine: its clock, and the tickets with which it waits.
 
 use super::Machine;
 use super::local_threads::LocalThreads;
@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Gives all ranks' programs of a posted collective.
 pub type Programs = fn(algorithm: u8, view: &RankView) -> Result<Vec<Plan>>;
 
-/// One rank of the job, shared by all its communicators.
+/// A rank of the job, shared by all its communicators.
 pub struct Participant {
     clock_segment: Arc<ClockSegment>,
-    /// No other seat of this process has it.
+    /// A number that no other participant of this process has.
     pub(super) number: u64,
     machine: Machine,
     place: Rank,
@@ -36,7 +36,7 @@ pub struct Participant {
     looks: AtomicU32,
     /// Puts so far.
     puts: AtomicU64,
-    /// When a waiting thread looks after the others of this rank again, and how often.
+    /// The time at which a waiting thread looks at the other threads of this rank again, and the interval.
     pub(super) next_look_ns: AtomicU64,
     pub(super) look_every_ns: AtomicU64,
     pub(super) notes: Mutex<Notes>,
@@ -50,17 +50,17 @@ pub struct PendingCall {
     wall_ns: u64,
     /// The presence of the thread that has posted.
     line: u32,
-    /// Whoever posted stays inside for something more.
+    /// True if the thread stays inside for another post.
     held: bool,
 }
 
 /// Looks at the clock with nothing between that cost no time.
 const FREE_LOOKS: u32 = 16;
-/// What the next look costs.
+/// The cost of the next look.
 const LOOK_PS: u64 = 50_000;
 /// A paced call looks this often whether it still makes sense to wait.
 const A_LOOK_NS: u64 = 10_000_000;
-/// What a look costs at most.
+/// The largest cost of a look.
 const DEAR_LOOK_PS: u64 = 1_000_000;
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,7 +68,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Participant {
-    /// A new board for a job of so many ranks; the caller is rank 0 of it.
+    /// Makes a new clock segment for a job of `ranks` ranks; the caller is rank 0.
     pub fn found(machine: Machine, ranks: u32, programs: Programs) -> Result<Participant> {
         let clock_segment = ClockSegment::create(ranks, machine.network.ports.len() as u32)?;
         let header = clock_segment.header();
@@ -86,7 +86,7 @@ impl Participant {
         Participant::at(clock_segment, machine, 0, programs)
     }
 
-    /// A seat at the board that rank 0 has founded, for the same machine.
+    /// Joins the clock segment that rank 0 has made, for the same machine.
     pub fn join(
         clock_segment: ClockSegment,
         machine: Machine,
@@ -124,14 +124,14 @@ impl Participant {
         })
     }
 
-    /// The board.
+    /// Returns the clock segment.
     pub fn clock_segment(&self) -> &ClockSegment {
         &self.clock_segment
     }
     pub(super) fn shared_board(&self) -> &Arc<ClockSegment> {
         &self.clock_segment
     }
-    /// Which rank of the job.
+    /// Returns the rank in the job.
     pub fn place(&self) -> Rank {
         self.place
     }
@@ -152,7 +152,7 @@ impl Participant {
     pub(super) fn looked_anew(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
-    /// How to wait.
+    /// Returns the backoff for waits.
     pub(super) fn backoff(&self) -> &Backoff {
         &self.backoff
     }
@@ -178,7 +178,7 @@ impl Participant {
         }
     }
 
-    /// Move the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
+    /// Moves the clock on to a time, if that is later; a paced clock takes its time, unless the watch ends it. Tells the
     /// clock then.
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looked_anew();
@@ -201,12 +201,12 @@ impl Participant {
         Ok(at_ps.max(before))
     }
 
-    /// Post what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
+    /// Posts what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<PendingCall> {
         self.post(posts, at_ps, None)
     }
 
-    /// The same; `held`: of a thread that is inside already by this presence, and stays there when the engine has answered.
+    /// Posts; `held`: the presence of a thread that is inside already and stays inside after the engine's answer.
     pub(super) fn post(&self, posts: &[Post], at_ps: Option<u64>, held: Option<u32>) -> Result<PendingCall> {
         self.check()?;
         self.looked_anew();
@@ -242,7 +242,7 @@ impl Participant {
         Ok(PendingCall { ticket: number, entry_ps, wall_ns, line, held: held.is_some() })
     }
 
-    /// Wait until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
+    /// Waits until the engine has said when this rank is done, and with a paced clock until then. `watch` tells what
     /// else ends the wait. Returns the rank's exit.
     pub fn leave(
         &self,
@@ -345,8 +345,8 @@ impl Participant {
         }
     }
 
-    /// What calls that begin together would take on the idle machine: when their last member is done. With each, where
-    /// its members stand.
+    /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call
+    /// comes with the places of its members.
     pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
         lock(&self.runner).estimate(calls)
     }

@@ -7,13 +7,13 @@ use crate::plan::Shape;
 use crate::types::Rank;
 use std::sync::Arc;
 
-/// One rank's view of its communicator's places.
+/// A rank's view of its communicator's places on the machine.
 pub struct Placement {
     participant: Arc<Participant>,
     /// Names the communicator among all of the job; the same at all members.
     comm: u64,
     rank: Rank,
-    /// Where each rank stands.
+    /// The place of each rank.
     places: Arc<[Rank]>,
     shape: Shape,
     /// Transfers so far, by peer: sent, received.
@@ -50,17 +50,17 @@ impl Placement {
         Some(Placement::new(self.participant.clone(), comm, rank, places))
     }
 
-    /// Whose clock it is.
+    /// Returns the participant whose clock it uses.
     pub fn participant(&self) -> &Arc<Participant> {
         &self.participant
     }
 
-    /// How the ranks are arranged.
+    /// Returns the arrangement of the ranks.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Where each rank stands.
+    /// The place of each rank.
     pub fn places(&self) -> &Arc<[Rank]> {
         &self.places
     }

@@ -24,7 +24,7 @@ use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::types::Rank;
 
-/// How long waiting ranks let a thread that is in its own program hold the clock, unless they are told otherwise.
+/// The default of the longest time that a thread outside of calls may hold the clock while ranks wait.
 pub const GRACE_NS: u64 = 2_000_000_000;
 /// A waiting thread looks this often who holds the clock.
 const A_GLANCE_NS: u64 = 20_000_000;
@@ -50,13 +50,13 @@ impl Watchdog {
     }
 }
 
-/// Is such a presence counted as running, unless it waits in a call?
+/// Tells whether such a presence counts as running unless it waits in a call.
 pub(super) fn is_counted(presence: u32) -> bool {
     matches!(presence, PRESENT | LEAVING)
 }
 
 impl ThreadLine {
-    /// Go over from one state to another, if that is the state.
+    /// Goes over from one state to another, if that is the state.
     pub(super) fn turns(&self, from: u32, to: u32) -> bool {
         self.presence.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -98,7 +98,7 @@ impl Participant {
         self.dismiss(self.place())
     }
 
-    /// End all presences of a rank that has left or died; tells how many were counted.
+    /// Ends all presences of a rank that has left or died; tells how many were counted.
     fn dismiss(&self, place: Rank) -> u32 {
         let lines = self.clock_segment().threads(place).iter();
         lines.map(|line| is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) as u32).sum()
@@ -152,7 +152,7 @@ impl Participant {
         true
     }
 
-    /// It may have gone on, so it is counted again.
+    /// Counts a presence as running again, because its thread may have continued.
     pub(super) fn count_unblocked(&self, line: &ThreadLine) {
         let running = &self.clock_segment().header().running;
         running.fetch_add(1, Ordering::AcqRel);
@@ -162,7 +162,7 @@ impl Participant {
         }
     }
 
-    /// What all are told of a rank that died.
+    /// Makes the error that all ranks get about a rank that died.
     pub(super) fn death(&self, place: Rank) -> Error {
         Error::remote(format!(
             "rank {place} (pid {}) died, and the clock of the declared machine cannot go on without it; abort the \

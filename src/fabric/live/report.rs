@@ -23,7 +23,7 @@ fn who(clock_segment: &ClockSegment, place: Rank, thread: u32) -> String {
     }
 }
 
-/// What every waiting rank waits for. Ranks are those of the job's first communicator.
+/// Describes what every waiting rank waits for. Ranks are those of the job's first communicator.
 pub(super) fn deadlock(clock_segment: &ClockSegment) -> String {
     let mut waits: Vec<(Rank, u32, Post)> = Vec::new();
     for place in 0..clock_segment.places() {
@@ -101,7 +101,7 @@ pub(super) fn deadlock(clock_segment: &ClockSegment) -> String {
     text + "; every send needs its receive, and ranks that send to each other need a group"
 }
 
-/// Why a rank, or one of its threads, holds the clock.
+/// Returns the reason for which a rank, or one of its threads, holds the clock.
 fn holds(clock_segment: &ClockSegment, place: Rank) -> Option<String> {
     let served = |ticket: &Ticket| ticket.state.load(Ordering::Acquire) == SERVED;
     let lines = (0..).zip(clock_segment.threads(place));
@@ -164,7 +164,8 @@ impl Participant {
         ))
     }
 
-    /// A wait has failed. Ranks of the job that are stopped may be why, or that some have left, whoever is named so far.
+    /// Completes the error of a failed wait: stopped ranks of the job, or ranks that have left, may be the cause
+    /// instead of the named one.
     pub fn blame(&self, error: Error) -> Error {
         if !matches!(error.code, Code::Timeout | Code::RemoteError) || self.check().is_err() {
             return error;

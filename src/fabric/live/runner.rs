@@ -16,15 +16,15 @@ use crate::types::{Collective, Rank};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One process's means to run the engine.
+/// The state with which a process runs the engine.
 pub struct Runner {
     network: Arc<Network>,
-    /// Where each rank of the job stands.
+    /// The place of each rank of the job.
     places: Vec<Rank>,
     programs: Programs,
     plans: HashMap<PlanKey, Arc<[Plan]>>,
     pricer: Pricer,
-    /// What this process knows of the calls under way.
+    /// The calls in progress that this process knows.
     world: Option<Known>,
 }
 
@@ -53,7 +53,7 @@ impl Gathered {
     fn complete(&self) -> bool {
         self.posts.len() >= self.members as usize
     }
-    /// Do all members mean the same, each once?
+    /// Tells whether all members have posted the same call, each once.
     fn agreed(&self) -> bool {
         let (first, _) = &self.posts[0];
         self.posts.iter().all(|(post, _)| (post.spec, post.members) == (first.spec, first.members))
@@ -70,7 +70,7 @@ impl Runner {
         Runner { network, places, programs, plans: HashMap::new(), pricer, world: None }
     }
 
-    /// Run until somebody is done, or nothing is under way. Tells how many tickets were served.
+    /// Runs until a rank is done, or no call is in progress. Returns the number of tickets served.
     pub fn run(&mut self, journal: &Journal<'_>) -> Result<u32> {
         let ready = gather(journal);
         let (agreed, void): (Vec<_>, Vec<_>) = ready.into_iter().partition(Gathered::agreed);
@@ -118,13 +118,13 @@ impl Runner {
         Ok(spec.call(plans, view))
     }
 
-    /// Where the ends of a call stand, and when they enter.
+    /// Returns the places of a call's ends and the times at which they enter.
     fn ends(&self, spec: &CallSpec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
         let places = members.iter().map(|member| self.places[member.rank as usize]).collect();
         spec.ends(places, members.iter().map(|member| member.entry_ps).collect())
     }
 
-    /// One call and nothing else: its price is remembered.
+    /// Prices a call that is alone in progress; its price is remembered.
     fn alone(&mut self, journal: &Journal<'_>, call: &Gathered) -> Result<u32> {
         let (spec, members) = parts(call);
         let (places, entries) = self.ends(&spec, &members);
@@ -142,7 +142,7 @@ impl Runner {
         Ok(served)
     }
 
-    /// What others have admitted and handled, and this process has not.
+    /// Catches up with the calls that other processes have admitted and handled.
     fn catch_up(&mut self, journal: &Journal<'_>) -> Result<Known> {
         let mut known = match self.world.take() {
             Some(known) if known.epoch == journal.epoch() && journal.len() > 0 => known,
@@ -242,7 +242,7 @@ impl Runner {
         Ok(served)
     }
 
-    /// When the last member of calls that begin together would be done on the idle machine.
+    /// Returns the time at which the last member of calls that begin together would be done on the idle machine.
     pub fn estimate(&mut self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
         let mut world = World::new(self.network.clone());
         for (spec, places) in calls {
@@ -361,7 +361,7 @@ fn note_call(journal: &Journal<'_>, call: &Gathered) {
     members.iter().for_each(|member| trace(journal, &[member.rank as u64, member.entry_ps]));
 }
 
-/// Take words into the hash of all that has happened.
+/// Takes words into the hash of all that has happened.
 fn trace(journal: &Journal<'_>, words: &[u64]) {
     let hash = &journal.clock_segment.header().trace;
     let mix = |h: u64, word: &u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -1,9 +1,9 @@
-//! Text on the board, for whoever reads it there.
+//! Text in the clock segment, for its readers.
 
 use crate::memory::clock_segment::SENTENCE;
 use crate::sync::prim::{AtomicU64, Ordering};
 
-/// Write as much of a text as fits; tells how many bytes, at least 1.
+/// Writes as much of a text as fits; tells how many bytes, at least 1.
 pub fn write_text(words: &[AtomicU64], text: &str) -> usize {
     let mut bytes = vec![0; SENTENCE * 8];
     let length = text.len().min(bytes.len() - 1);

@@ -1,7 +1,7 @@
-//! A job's board as somebody sees it who takes no part in the job.
+//! A job's clock segment as a process outside of the job sees it.
 //!
 //! ```text
-//!     ranks --> [ board ] <-- Glance: the machine's text, clocks, what passed each port; writes nothing
+//!     ranks --> [ clock segment ] <-- Snapshot: the machine's text, clocks, traffic of each port; writes nothing
 //! ```
 
 use super::log::Journal;
@@ -10,7 +10,7 @@ use crate::fabric::PortState;
 use crate::memory::clock_segment::ClockSegment;
 use crate::sync::prim::Ordering;
 
-/// How the board stood when it was looked at.
+/// A snapshot of the clock segment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The machine as it was declared, cut to fit.
@@ -25,7 +25,7 @@ pub struct Snapshot {
     pub late: u64,
     /// Calls are under way whose share is not in `ports` yet.
     pub under_way: bool,
-    /// Why no call can end any more.
+    /// The reason for which no call can end any more.
     pub halted: Option<String>,
     /// The ports when last nothing was under way.
     pub ports: Vec<PortState>,
@@ -34,7 +34,7 @@ pub struct Snapshot {
 /// One rank's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankClock {
-    /// When its last call was done, in picoseconds, and what it declared since.
+    /// The time at which its last call was done, in picoseconds, plus the time declared since.
     pub clock_ps: u64,
     /// Its process, by the number that it has where it lives; 0: it has not come.
     pub pid: u32,
@@ -46,7 +46,7 @@ pub struct RankClock {
 const LOOKS: u32 = 1000;
 
 impl Snapshot {
-    /// Look at a board.
+    /// Reads a clock segment.
     pub fn of(clock_segment: &ClockSegment) -> Snapshot {
         let (header, journal) = (clock_segment.header(), Journal::new(clock_segment));
         let clock = |place| {
@@ -81,7 +81,7 @@ impl Snapshot {
     }
 }
 
-/// All ports of one moment, unless ranks run the engine so often that no look falls between.
+/// Returns all ports at one moment, unless ranks run the engine too often for a look in between.
 fn settled_ports(journal: &Journal<'_>) -> Vec<PortState> {
     let at = || (journal.epoch(), journal.clock_segment.header().runner.load(Ordering::Acquire));
     let mut ports = Vec::new();

@@ -7,12 +7,12 @@ use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};
 use std::sync::{Arc, OnceLock};
 
-/// What is done.
+/// The kind of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// A collective call.
     Collective {
-        /// Which.
+        /// The collective.
         collective: Collective,
         /// Its root.
         root: Rank,
@@ -26,40 +26,40 @@ pub enum What {
         /// The receiver.
         to: Rank,
     },
-    /// What one rank sends, or fetches, without the other's doing.
+    /// A one-sided put or get.
     Put {
         /// The place that the bytes leave.
         from: Rank,
         /// The place where they arrive.
         to: Rank,
     },
-    /// One rank does nothing until its entry: what others do before that comes first.
+    /// A pause of one rank until its entry: earlier events of other ranks come first.
     Pause,
     /// The library's own exchange: all must have come, and it takes no time.
     Meeting,
 }
 
-/// What all members of a call agree on.
+/// The part of a call that is the same for all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallSpec {
-    /// What is done.
+    /// The kind of the call.
     pub what: What,
     /// Elements a block.
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// As it tells its kind apart from others: type, operation, padding.
+    /// The number that distinguishes variants: type, operation, padding.
     pub kind: u64,
 }
 
-/// One member's part.
+/// The part of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Post {
     /// Names the communicator among all of the job.
     pub comm: u64,
     /// Names the call within the communicator.
     pub key: u64,
-    /// What it is.
+    /// The call.
     pub spec: CallSpec,
     /// The member's number in the call: its rank; 0 for the sender and 1 for the receiver of a transfer.
     pub member: u32,
@@ -67,13 +67,13 @@ pub struct Post {
     pub members: u32,
 }
 
-/// Of [`CallSpec::words`]: a transfer.
+/// The bit of [`CallSpec::words`] that marks a transfer.
 const TRANSFER: u64 = 1 << 63;
-/// Of [`CallSpec::words`]: a put.
+/// The bit of [`CallSpec::words`] that marks a put.
 const PUT: u64 = 1 << 61;
-/// Of [`CallSpec::words`]: a meeting.
+/// The bit of [`CallSpec::words`] that marks a meeting.
 const MEETING: u64 = 1 << 62;
-/// Of [`CallSpec::words`]: a pause.
+/// The bit of [`CallSpec::words`] that marks a pause.
 const PAUSE: u64 = 1 << 60;
 
 impl CallSpec {
@@ -83,7 +83,7 @@ impl CallSpec {
         CallSpec { what, count, size, kind: 0 }
     }
 
-    /// As words.
+    /// Encodes the call as words.
     pub(super) fn words(&self) -> [u64; 4] {
         let what = match self.what {
             What::Collective { collective, root, algorithm } => {
@@ -97,7 +97,7 @@ impl CallSpec {
         [what, self.count, self.size, self.kind]
     }
 
-    /// What another rank wrote; `None` if it makes no sense.
+    /// Decodes the words of another rank; `None` if they are invalid.
     pub(super) fn read(words: [u64; 4]) -> Option<CallSpec> {
         let [what, count, size, kind] = words;
         let what = if what & TRANSFER != 0 {
@@ -118,7 +118,7 @@ impl CallSpec {
         Some(CallSpec { what, count, size, kind })
     }
 
-    /// What its plans are plans of.
+    /// Returns the view for which its plans are made.
     pub(super) fn view(&self, members: u32, shape: Shape) -> RankView {
         match self.what {
             What::Collective { collective, root, .. } => {
@@ -134,8 +134,8 @@ impl CallSpec {
         }
     }
 
-    /// Where its members stand on the machine and when they enter, as the engine takes them: a put has two ends and one
-    /// member who posts it.
+    /// Converts the members' places and entry times for the engine: a put has two ends but only one member that posts
+    /// it.
     pub(super) fn ends(&self, places: Vec<Rank>, entries: Vec<u64>) -> (Vec<Rank>, Vec<u64>) {
         match (self.what, entries.first()) {
             (What::Put { from, to }, Some(&entry_ps)) => (vec![from, to], vec![entry_ps; 2]),
@@ -152,13 +152,13 @@ impl CallSpec {
         }
     }
 
-    /// As the engine takes it.
+    /// Converts the call for the engine.
     pub(super) fn call(&self, plans: Arc<[Plan]>, view: RankView) -> SharedCall {
         SharedCall { plans, view, count: self.count, size: self.size, slice_bytes: 0 }
     }
 }
 
-/// One message from member 0 to member 1.
+/// Makes the plans of one message from member 0 to member 1.
 pub(super) fn transfer_plans() -> Arc<[Plan]> {
     static PLANS: OnceLock<Arc<[Plan]>> = OnceLock::new();
     let make = || {
@@ -170,7 +170,7 @@ pub(super) fn transfer_plans() -> Arc<[Plan]> {
     PLANS.get_or_init(make).clone()
 }
 
-/// Nothing.
+/// Makes the empty plans of a pause.
 pub(super) fn pause_plans() -> Arc<[Plan]> {
     static PLANS: OnceLock<Arc<[Plan]>> = OnceLock::new();
     PLANS.get_or_init(|| Arc::from(vec![Plan::new(1)])).clone()
@@ -189,7 +189,7 @@ impl Post {
         line.stage.store(0, Ordering::Relaxed);
     }
 
-    /// What stands on a line; `None` if it makes no sense.
+    /// Reads a line; `None` if it is invalid.
     pub(super) fn read(line: &PostLine) -> Option<Post> {
         let post = Post {
             comm: line.comm.load(Ordering::Relaxed),

@@ -45,13 +45,13 @@ struct Own {
     clock_segment: Weak<ClockSegment>,
 }
 
-/// A number that no other seat of this process has.
+/// Returns a number that no other participant of this process has.
 pub(super) fn next_number() -> u64 {
     static SEATS: AtomicU64 = AtomicU64::new(0);
     SEATS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Does a thread of this process hold a presence at some machine?
+/// Tells whether a thread of this process holds a presence at a machine.
 pub(super) fn is_known(tid: u32) -> bool {
     lock(&KNOWN).contains(&tid)
 }
@@ -100,12 +100,12 @@ fn end(clock_segment: &ClockSegment, place: Rank, line: u32) {
     }
 }
 
-/// Is there a thread behind a line that the kernel can be asked about?
+/// Tells whether a line has a thread about which the kernel can be asked.
 pub(super) fn is_watched(line: &ThreadLine) -> bool {
     !matches!(line.tid.load(Ordering::Acquire), 0 | PARKED)
 }
 
-/// Has nobody taken this presence, or has its thread ended?
+/// Tells whether this presence is free or its thread has ended.
 fn is_vacant(line: &ThreadLine) -> bool {
     let tid = line.tid.load(Ordering::Acquire);
     match line.now() {
@@ -155,7 +155,7 @@ impl Participant {
         Ok(line)
     }
 
-    /// One presence more, counted as running. The caller holds the desk.
+    /// Adds a presence that counts as running. The caller holds the lock of the local threads.
     fn new_line(&self, tid: u32) -> Result<u32> {
         let lines = self.clock_segment().all_threads(self.place());
         let number = lines.iter().position(|line| line.now() == NOBODY).ok_or_else(|| {
@@ -174,7 +174,8 @@ impl Participant {
     }
 }
 
-/// What threads do at once in the place of one that waits for all of them: each part an activity with a presence of its own.
+/// Work that several threads do at once for a thread that waits for all of them: each part is an activity with its own
+/// presence.
 struct Errand {
     participant: Arc<Participant>,
     /// The presence of the thread that waits, and that thread.
@@ -183,14 +184,14 @@ struct Errand {
     left: AtomicU32,
 }
 
-/// One of them; over when it is dropped.
+/// One part of an errand; it ends when it is dropped.
 pub struct Activity {
     errand: Arc<Errand>,
     line: u32,
 }
 
 impl Activity {
-    /// So many activities of the calling thread, which waits until all of them are over.
+    /// Makes activities for the calling thread, which waits until all of them have ended.
     pub fn several(participant: &Arc<Participant>, count: u32) -> Result<Vec<Activity>> {
         let line = participant.presence()?;
         let mut all = Vec::new();
@@ -221,7 +222,7 @@ impl Activity {
         self.errand.participant.clock_ps()
     }
 
-    /// Do its part on the calling thread.
+    /// Runs its part on the calling thread.
     pub fn act<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Back;
         impl Drop for Back {

@@ -25,10 +25,11 @@ use std::sync::TryLockError;
 
 use super::presence::GRACE_NS;
 
-/// Nothing is said before all have stood still for so long: calls that fail in other ways should say so first.
+/// The time for which all ranks must stand still before a deadlock is reported, so that other failures are reported
+/// first.
 const STANDSTILL_NS: u64 = 300_000_000;
 
-/// What a rank has seen of its threads in an epoch.
+/// The observations of a rank about its threads in an epoch.
 #[derive(Default)]
 pub(super) struct Notes {
     epoch: u64,
@@ -38,16 +39,16 @@ pub(super) struct Notes {
 
 /// A rank's threads as the kernel tells.
 enum Stillness {
-    /// One may act.
+    /// A thread may act.
     None,
-    /// All are blocked; the number changes when one has run.
+    /// All threads are blocked; the number changes when one has run.
     Blocked(u64),
-    /// Those with a presence are blocked; others may act.
+    /// Threads with a presence are blocked; others may act.
     Strangers,
 }
 
 impl Participant {
-    /// Nobody runs. Say so for this rank, and if all have, say that it is a deadlock.
+    /// Records that no thread of this rank runs; reports a deadlock if all ranks have done so.
     pub(super) fn consider_verdict(&self, now_ns: u64) {
         let header = self.clock_segment().header();
         let epoch = header.wanted.load(Ordering::Acquire);
@@ -92,7 +93,7 @@ impl Participant {
         }
     }
 
-    /// How long threads that have no presence are waited for; `None`: for ever.
+    /// Returns the time for which threads without a presence are waited for; `None`: no limit.
     fn patience_for_strangers(&self) -> Option<u64> {
         let expected = |place| {
             let line = self.clock_segment().place(place);
@@ -104,7 +105,7 @@ impl Participant {
         }
     }
 
-    /// Does somebody wait, and nobody is left who could post what is missing?
+    /// Tells whether a rank waits and no thread is left that could post the missing call.
     fn stuck(&self) -> bool {
         let clock_segment = self.clock_segment();
         let posted = |place| {
@@ -121,7 +122,7 @@ impl Participant {
             && clock_segment.header().running.load(Ordering::Acquire) == 0
     }
 
-    /// Can a thread of this rank's process act, though nobody counts as running?
+    /// Tells whether a thread of this rank's process can act although none counts as running.
     fn stillness(&self) -> Stillness {
         let mut seen = 0u64;
         let mut note = |tid: u32| {

@@ -83,7 +83,7 @@ pub struct LinkEngine<'a> {
     refused: bool,
 }
 
-/// Price the links. `None`: refused, see the module's head.
+/// Prices the links. `None`: refused, see the module's head.
 pub fn run(links: &Links, entry_ps: &[u64], watch: Option<PeriodFinder>) -> Result<Option<Priced>> {
     if links.is_folded() && links.least_latency_ps == 0 {
         return Ok(None);
@@ -186,7 +186,7 @@ impl<'a> LinkEngine<'a> {
         Ok(Some(Priced { exit_ps: self.exit_ps, counters, events: self.events, periods }))
     }
 
-    /// Touch what the next events of the present time need, each a step of its chain: the cache fetches for several of
+    /// Touches what the next events of the present time need, each a step of its chain: the cache fetches for several of
     /// them at once, while the one at hand is handled.
     #[inline]
     fn look_ahead(&self) {

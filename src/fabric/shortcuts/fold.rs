@@ -84,7 +84,7 @@ fn moves(ways: &Ways) -> impl Iterator<Item = u32> {
     (1..=n / 2).filter(move |&k| n.is_multiple_of(k))
 }
 
-/// Hold the move by k ranks against all links.
+/// Holds the move by k ranks against all links.
 fn moved(network: &Network, ways: &Ways, k: u32) -> Option<SymmetryFold> {
     let n = ways.nranks;
     let (mut image, mut origin) = (vec![UNUSED; network.ports.len()], vec![UNUSED; network.ports.len()]);

@@ -93,7 +93,7 @@ pub struct Links {
 }
 
 impl Ways {
-    /// Ask the network for every link's way. `Err` names the ranks that no way connects.
+    /// Asks the network for every link's way. `Err` names the ranks that no way connects.
     pub fn of(network: &Network, ask: &Ask<'_>) -> Result<Ways> {
         let (n, lanes) = (ask.cycles.nranks(), ask.cycles.lanes());
         let links = n as usize * lanes as usize;

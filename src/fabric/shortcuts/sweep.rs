@@ -77,7 +77,7 @@ struct Sweep<'a> {
 /// stay in the nearest cache.
 const ROUNDS: usize = 64;
 
-/// Price the links. `None`: refused, see the module's head.
+/// Prices the links. `None`: refused, see the module's head.
 pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
     if links.chunks.iter().any(|c| c.slices > 1) || links.links.iter().any(|l| l.credits < links.rounds) {
         return None;
@@ -329,7 +329,7 @@ impl<'a> Sweep<'a> {
         true
     }
 
-    /// Add up what passed the ports of a circle.
+    /// Adds up what passed the ports of a circle.
     fn count(&mut self, circle: &Circle) {
         let (n, rounds) = (circle.links.len(), self.links.rounds as usize);
         for size in 0..self.links.sizes.len() as u32 {

@@ -116,7 +116,7 @@ impl Blocks {
         Some((id, self.get(id).place(bytes, align)?))
     }
 
-    /// Make `offset..offset + bytes` of the free block `id` a live block; what is left on either side stays free.
+    /// Makes `offset..offset + bytes` of the free block `id` a live block; what is left on either side stays free.
     pub fn take(&mut self, id: Id, offset: u64, bytes: u64) -> Id {
         self.unlist(id);
         let gap = offset - self.get(id).offset;
@@ -133,7 +133,7 @@ impl Blocks {
         taken
     }
 
-    /// Make a live block free, one with its free neighbours.
+    /// Makes a live block free, one with its free neighbours.
     pub fn give(&mut self, mut id: Id) {
         self.at(id).live = false;
         let BlockRecord { before, after, .. } = *self.get(id);
@@ -160,7 +160,7 @@ impl Blocks {
         largest
     }
 
-    /// Cut `id` after `bytes` bytes; the rest is a block of its own.
+    /// Cuts `id` after `bytes` bytes; the rest is a block of its own.
     fn split(&mut self, id: Id, bytes: u64) -> Id {
         let whole = self.get(id).clone();
         let rest = self.record(BlockRecord {
@@ -178,7 +178,7 @@ impl Blocks {
         rest
     }
 
-    /// Make `right` a part of its neighbour `left`.
+    /// Makes `right` a part of its neighbour `left`.
     fn join(&mut self, left: Id, right: Id) {
         let BlockRecord { bytes, after, .. } = *self.get(right);
         self.at(left).bytes += bytes;
@@ -190,7 +190,7 @@ impl Blocks {
         self.spare = right;
     }
 
-    /// Put a free block at the head of its class.
+    /// Puts a free block at the head of its class.
     fn list(&mut self, id: Id) {
         let class = classes::class_of(self.get(id).bytes);
         let next = std::mem::replace(&mut self.heads[class], id);
@@ -202,7 +202,7 @@ impl Blocks {
         (record.previous, record.next) = (NONE, next);
     }
 
-    /// Take a free block out of its class.
+    /// Takes a free block out of its class.
     fn unlist(&mut self, id: Id) {
         let BlockRecord { bytes, previous, next, .. } = *self.get(id);
         if next != NONE {
@@ -219,7 +219,7 @@ impl Blocks {
         }
     }
 
-    /// Keep `record`, in a place that is spare if there is one.
+    /// Keeps `record`, in a place that is spare if there is one.
     fn record(&mut self, record: BlockRecord) -> Id {
         if self.spare != NONE {
             let id = self.spare;

@@ -133,7 +133,7 @@ impl Arena {
         }
     }
 
-    /// Add `base..base + bytes` to what may be handed out. No block reaches from it into another segment, even if the
+    /// Adds `base..base + bytes` to what may be handed out. No block reaches from it into another segment, even if the
     /// two touch.
     ///
     /// # Panics
@@ -185,7 +185,7 @@ impl Arena {
         Ok(Block { offset, bytes: size })
     }
 
-    /// Take back the block that begins at `offset`; its size.
+    /// Takes back the block that begins at `offset`; its size.
     pub fn free(&mut self, offset: u64) -> Result<u64, Refused> {
         let Some(id) = self.live.remove(&offset) else { return Err(self.refusal(offset)) };
         let bytes = self.blocks.get(id).bytes;

@@ -46,7 +46,7 @@ impl From<Segment> for PeerHeap {
 }
 
 impl PeerHeap {
-    /// Map the heap that a peer announced with `bytes` bytes, about `share` bytes of it at first.
+    /// Maps the heap that a peer announced with `bytes` bytes, about `share` bytes of it at first.
     pub(super) fn map(file: &File, bytes: usize, share: usize) -> Result<PeerHeap> {
         let mut part = bytes.min((share & !(LEAST - 1)).max(LEAST));
         // BOUND: it halves down to LEAST.

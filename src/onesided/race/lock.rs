@@ -19,11 +19,11 @@ use crate::types::Rank;
 pub(super) struct Lock<'a> {
     /// The next one to draw.
     next: &'a AtomicU64,
-    /// All numbers below are done with.
+    /// The current turn: all smaller numbers are finished.
     turn: &'a AtomicU64,
-    /// Of each number that is out, what became of it: [`its_turn`], [`gone`]; else neither yet.
+    /// The state of each number that was drawn: [`its_turn`], [`gone`], or neither yet.
     places: &'a [AtomicU64],
-    /// Who drew it, plus 1.
+    /// The rank that drew it, plus 1.
     owners: &'a [AtomicU64],
 }
 
@@ -37,12 +37,12 @@ const fn gone(number: u64) -> u64 {
 }
 
 impl<'a> Lock<'a> {
-    /// Words of a lock for which so many may wait at a time; whoever comes then tries again.
+    /// Returns the words of a lock for which `waiting` ranks may wait at a time; further ranks must try again.
     pub const fn words(waiting: usize) -> usize {
         2 + 2 * waiting
     }
 
-    /// Over so many words.
+    /// Makes the lock over these words.
     pub fn new(words: &'a [AtomicU64]) -> Lock<'a> {
         let (head, rest) = words.split_at(2);
         let (places, owners) = rest.split_at(rest.len() / 2);
@@ -53,7 +53,7 @@ impl<'a> Lock<'a> {
         (number % self.places.len() as u64) as usize
     }
 
-    /// Wait in line. `None`: others were quicker, or too many wait; to be tried again.
+    /// Waits in line. `None`: others were quicker, or too many wait; to be tried again.
     pub fn draw(&self, rank: Rank) -> Option<u64> {
         let number = self.next.load(Ordering::Relaxed);
         // ORDER: what the place said of an earlier number comes before what it will say of this one; partner: `hand_on`.
@@ -68,13 +68,13 @@ impl<'a> Lock<'a> {
         Some(number)
     }
 
-    /// Has the turn come to a number that was drawn here and is not given up yet?
+    /// Tells whether the turn has come to a number that was drawn here and is not given up yet.
     pub fn is_held(&self, number: u64) -> bool {
         // ORDER: partner of the exchange in `hand_on`.
         self.places[self.place(number)].load(Ordering::Acquire) == its_turn(number)
     }
 
-    /// Go away with a number: the lock is given back if it is held, or passes this number by when its turn comes.
+    /// Goes away with a number: the lock is given back if it is held, or passes this number by when its turn comes.
     pub fn give_up(&self, number: u64) {
         let place = &self.places[self.place(number)];
         let says = place.load(Ordering::Acquire);
@@ -85,7 +85,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// By the holder: the lock is the next one's, from this number on.
+    /// Hands the lock on to the next waiting number. The holder calls it.
     fn hand_on(&self, mut number: u64) {
         // BOUND: numbers that were drawn and given up.
         loop {
@@ -104,7 +104,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// Whose turn it is, for messages: it may be another's by now, and nobody's.
+    /// Returns the rank whose turn it is, for messages; the turn may have passed on meanwhile.
     pub fn holder(&self) -> Option<Rank> {
         let owner = &self.owners[self.place(self.turn.load(Ordering::Relaxed))];
         owner.load(Ordering::Relaxed).checked_sub(1)?.try_into().ok()

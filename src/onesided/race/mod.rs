@@ -1,11 +1,11 @@
 //! `PENNY_CHECK=race`: two ranks that write to the same bytes, with nothing that orders the one before the other.
 //!
-//! All ranks keep one ledger (`clocks.rs`) in rank 0's memory, under a lock: every put looks there whether the writers before
-//! it are known to its own rank; signals and waits, atomic operations, semaphores, collectives and transfers carry the
-//! knowledge on. It is slow, and costs one look at an option where it is not asked for.
+//! All ranks share vector clocks (`vector_clocks.rs`) in rank 0's memory, under a lock. Every put checks there that its
+//! rank knows of the earlier writers of its bytes; signals and waits, atomic operations, semaphores, collectives and
+//! transfers pass this knowledge on. The check is slow; without it a call only tests an option.
 //!
-//! What it cannot see: loads and stores of a program to its own memory, and order that comes about outside of the
-//! communicator. A rank's threads count as one.
+//! It does not detect loads and stores of a program to its own memory, nor order that arises outside of the communicator.
+//! A rank's threads count as one.
 
 mod lock;
 
@@ -28,11 +28,11 @@ use vector_clocks::{Cells, VectorClocks};
 pub struct Races {
     transport: Arc<Transport>,
     region: Region,
-    /// Where the lock stands in the region; the ledger is behind it.
+    /// The offset of the lock in the region; the vector clocks follow it.
     begin: usize,
 }
 
-/// The ledger's words in rank 0's memory.
+/// The words of the vector clocks in rank 0's memory.
 struct Shared<'a>(&'a [AtomicU64]);
 
 impl Cells for Shared<'_> {
@@ -45,12 +45,12 @@ impl Cells for Shared<'_> {
     }
 }
 
-/// Threads that may wait for the ledger in line; more take what place they find.
+/// The number of threads that may queue for the lock; further threads retry.
 const IN_LINE: usize = 1024;
-/// Words before the ledger.
+/// The number of words before the vector clocks.
 const LOCK: usize = Lock::words(IN_LINE);
 
-/// A place in line for the ledger, given back whatever becomes of the wait and of what is done there.
+/// A place in the queue for the lock, which is given back in every case.
 struct InLine<'a> {
     transport: &'a Transport,
     lock: Lock<'a>,
@@ -58,7 +58,7 @@ struct InLine<'a> {
 }
 
 impl InLine<'_> {
-    /// Has this one's turn come?
+    /// Tells whether this rank's turn has come.
     fn comes(&mut self) -> bool {
         self.number = self.number.or_else(|| self.lock.draw(self.transport.rank()));
         self.number.is_some_and(|number| self.lock.is_held(number))
@@ -87,7 +87,7 @@ impl Races {
         Races { transport, region, begin }
     }
 
-    /// The lock and the ledger. Where they lie rank 0 has told, which may be nonsense.
+    /// Returns the lock and the vector clocks. Their offset comes from rank 0 and is checked.
     fn words(&self) -> Result<&[AtomicU64]> {
         let bytes = Races::bytes(self.transport.nranks());
         let heap = self.transport.heap_of(0);
@@ -100,12 +100,13 @@ impl Races {
         Ok(mapped.structs(begin, bytes / 8))
     }
 
-    /// Be the one who uses the ledger. Everybody's turn comes: whoever holds it longest would else keep the others out.
+    /// Runs a function with exclusive access to the vector clocks. Ranks take turns, because otherwise one rank could
+    /// keep the others out.
     fn locked<T>(&self, body: impl FnOnce(&VectorClocks<Shared<'_>>) -> T) -> Result<T> {
         self.locked_by(self.transport.deadline(), body)
     }
 
-    /// The same with a deadline of its own. Whoever gives up stands in nobody's way.
+    /// Runs a function with exclusive access, with its own deadline. A rank that gives up does not block others.
     fn locked_by<T>(&self, deadline_ns: u64, body: impl FnOnce(&VectorClocks<Shared<'_>>) -> T) -> Result<T> {
         let t = &*self.transport;
         let (lock, clocks) = self.words()?.split_at(LOCK);
@@ -158,11 +159,11 @@ impl Races {
     pub fn enter(&self, call: u64) -> Result<()> {
         self.locked(|clocks| clocks.enter(self.transport.rank(), call))
     }
-    /// It leaves it.
+    /// Records that this rank leaves a call.
     pub fn leave(&self, call: u64) -> Result<()> {
         self.locked(|clocks| clocks.leave(self.transport.rank(), call))
     }
-    /// It has received something from a rank.
+    /// Records that this rank has received data from another rank.
     pub fn hear(&self, from: Rank) -> Result<()> {
         self.locked(|clocks| clocks.hear(self.transport.rank(), from))
     }

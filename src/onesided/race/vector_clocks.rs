@@ -23,13 +23,13 @@ const WRITES: usize = 4096;
 /// Collective calls that ranks may be apart.
 const CALLS: u64 = 16;
 
-/// Words in which a ledger is kept: 0 at first, and the holder's alone during each call.
+/// The words that hold the vector clocks: initially 0, and exclusive to the lock's holder during each call.
 pub(super) trait Cells {
     fn get(&self, at: usize) -> u64;
     fn set(&self, at: usize, value: u64);
 }
 
-/// How bytes were written.
+/// The operation by which bytes were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::onesided) enum Operation {
     Put = 1,
@@ -52,7 +52,7 @@ impl fmt::Display for Operation {
 pub(super) struct Conflict {
     pub writer: Rank,
     pub operation: Operation,
-    /// Of the target's memory.
+    /// The range of the target's memory.
     pub range: Range<u64>,
 }
 
@@ -70,7 +70,7 @@ impl Write {
     }
 }
 
-/// The ledger of `n` ranks.
+/// The vector clocks of `n` ranks.
 pub(super) struct VectorClocks<C> {
     cells: C,
     n: usize,
@@ -220,7 +220,7 @@ impl<C: Cells> VectorClocks<C> {
         }
     }
 
-    /// Where a word stands, or may stand: one place is always free.
+    /// Returns the place of a word, or a free place for it; one place is always free.
     fn place(&self, word: HeapWord) -> usize {
         let key = [u64::from(word.rank) + 1, word.at];
         let start = ((word.at / 8) ^ (key[0] << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

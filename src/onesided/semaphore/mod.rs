@@ -29,10 +29,10 @@ use waits::{Waits, Wanted};
 pub const BARRIERS: usize = 32;
 /// Semaphores that one call may make.
 pub const MOST: usize = 1 << 20;
-/// What may be signalled or awaited at once: more is a negative number.
+/// The largest amount of one signal or wait: a larger one is a negative number.
 const MOST_AT_ONCE: u64 = i64::MAX as u64;
 
-/// What a semaphore counts.
+/// The unit that a semaphore counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SemaphoreUnit {
     /// Bytes of remote copies.
@@ -41,7 +41,8 @@ pub enum SemaphoreUnit {
     Regular = 1,
 }
 
-/// What the semaphores of one communicator share on one rank: the symmetric heap, the mesh, and who waits for what.
+/// The state that the semaphores of a communicator share on one rank: the symmetric heap, the mesh, and the current
+/// waits.
 pub struct SemaphoreMemory {
     symmetric: Arc<SymmetricMemory>,
     waits: Waits,
@@ -49,36 +50,36 @@ pub struct SemaphoreMemory {
     barriers: Arc<Set>,
     /// Sets made so far: the number of the last one.
     made: AtomicU32,
-    /// All that there are, for reports.
+    /// All sets of semaphores, for reports.
     sets: Mutex<Vec<Arc<Set>>>,
 }
 
-/// Semaphores of one name, so many on every rank.
+/// Semaphores of one name, the same number on every rank.
 struct Set {
-    /// The same on all ranks.
+    /// The id, the same on all ranks.
     id: u32,
     name: Box<str>,
     kind: SemaphoreUnit,
     count: usize,
     region: Region,
-    /// Where the first one begins in the region.
+    /// The offset of the first one in the region.
     begin: usize,
     stride: usize,
 }
 
-/// One semaphore of one rank.
+/// A semaphore of one rank.
 struct Line<'a> {
     value: &'a AtomicU64,
-    /// Who added last, plus 1; 0: nobody has.
+    /// The rank that added last, plus 1; 0: none.
     last: &'a AtomicU64,
 }
 
-/// Bytes of one semaphore among so many ranks.
+/// Returns the bytes of one semaphore among `nranks` ranks.
 fn stride(nranks: u32) -> usize {
     (8 * (2 + nranks as usize)).next_multiple_of(64)
 }
 
-/// Bytes of each rank's memory that so many semaphores take.
+/// Returns the bytes of each rank's memory that `count` semaphores take.
 pub fn bytes(count: usize, nranks: u32) -> usize {
     count * stride(nranks)
 }
@@ -107,12 +108,12 @@ impl Set {
         Ok(Line { value: self.word(home, rank, index, 0)?, last: self.word(home, rank, index, 1)? })
     }
 
-    /// Where a semaphore's value lies.
+    /// Returns the position of a semaphore's value.
     fn place(&self, rank: Rank, index: usize) -> HeapWord {
         self.region.place(rank, self.begin + index * self.stride)
     }
 
-    /// What a rank has added to a semaphore so far.
+    /// Returns the sum that a rank has added to a semaphore.
     #[inline]
     fn added_by<'a>(
         &self,
@@ -159,7 +160,7 @@ impl SemaphoreMemory {
         &self.symmetric
     }
 
-    /// All ranks have declared this mesh.
+    /// Sets the mesh that all ranks have declared.
     pub fn declare(&self, mesh: Mesh) {
         self.mesh.set(mesh);
     }
@@ -185,13 +186,13 @@ impl SemaphoreMemory {
     }
 }
 
-/// What is to be made; the same on all ranks.
+/// The parameters of new semaphores, the same on all ranks.
 pub struct Making {
-    /// For reports.
+    /// The name, for reports.
     pub name: Box<str>,
-    /// What they count.
+    /// The unit that they count.
     pub kind: SemaphoreUnit,
-    /// How many.
+    /// The number of semaphores.
     pub count: usize,
 }
 
@@ -220,7 +221,7 @@ impl Semaphores {
     pub fn home(&self) -> &Arc<SemaphoreMemory> {
         &self.home
     }
-    /// What they count.
+    /// The unit that they count.
     pub fn kind(&self) -> SemaphoreUnit {
         self.set.kind
     }
@@ -246,7 +247,7 @@ impl Semaphores {
         }
     }
 
-    /// Add to a rank's semaphore. What this thread has put before is visible to whoever takes it.
+    /// Adds to a rank's semaphore. This thread's earlier puts are visible to the thread that takes the amount.
     pub fn signal(&self, index: i32, inc: u64, device: Device) -> Result<()> {
         self.home.symmetric.usable()?;
         if self.set.kind != SemaphoreUnit::Regular {
@@ -263,7 +264,7 @@ impl Semaphores {
         self.add(index, inc, rank)
     }
 
-    /// Add to a rank's semaphore, and wake who waits for it.
+    /// Adds to a rank's semaphore, and wakes who waits for it.
     #[inline]
     fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
         let symmetric = &*self.home.symmetric;
@@ -289,7 +290,7 @@ impl Semaphores {
         self.add(self.at("index", index)?, bytes, rank)
     }
 
-    /// What this rank's semaphore is now.
+    /// Returns the current value of this rank's semaphore.
     pub fn read(&self, index: i32) -> Result<u64> {
         self.home.symmetric.usable()?;
         let index = self.at("index", index)?;
@@ -300,7 +301,7 @@ impl Semaphores {
         Ok(value)
     }
 
-    /// Wait until this rank's semaphore is at least so much, and take it off.
+    /// Waits until this rank's semaphore is at least so much, and takes it off.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
         self.home.symmetric.usable()?;
         reasonable("value", value)?;
@@ -308,7 +309,7 @@ impl Semaphores {
         self.take(index, value)
     }
 
-    /// Take so much off if it is there.
+    /// Takes so much off if it is there.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
         let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
@@ -318,7 +319,7 @@ impl Semaphores {
         Ok(taken)
     }
 
-    /// Undo [`try_wait`](Self::try_wait): nobody has signalled anew.
+    /// Undoes a [`try_wait`](Self::try_wait); it does not count as a signal.
     pub(super) fn put_back(&self, index: i32, value: u64) -> Result<()> {
         let (me, index) = (self.home.symmetric.my_pe(), self.at("index", index)?);
         // ORDER: continues the release sequences of what was taken.
@@ -351,7 +352,7 @@ impl Semaphores {
 }
 
 impl Line<'_> {
-    /// Take so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
+    /// Takes so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
     fn take(&self, value: u64) -> bool {
         let mut there = self.value.load(Ordering::Relaxed);
         // BOUND: it is tried again only where another thread of this rank has taken or a rank has added.

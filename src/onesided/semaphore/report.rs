@@ -21,7 +21,7 @@ impl Set {
         }
     }
 
-    /// What is waited for in vain, who has added to it, and what the others wait for.
+    /// Describes a failed wait: the semaphore, the ranks that have added to it, and what the other ranks wait for.
     pub(super) fn wanting(&self, home: &SemaphoreMemory, index: usize, value: u64) -> String {
         let t = home.symmetric.transport();
         let me = t.rank();
@@ -56,7 +56,7 @@ impl Set {
 }
 
 impl SemaphoreMemory {
-    /// What a rank's threads wait for or have waited for in vain.
+    /// Describes the current and failed waits of a rank's threads.
     fn waiting(&self, rank: Rank) -> Vec<String> {
         let clause = |(Wanted { set, index, value }, gave_up): (Wanted, bool)| {
             let how = if gave_up { "has given up waiting" } else { "waits" };

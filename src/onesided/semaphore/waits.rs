@@ -18,19 +18,19 @@ const GAVE_UP: u64 = 1 << 63;
 /// The boards of all ranks.
 pub(super) struct Waits(Region);
 
-/// What is waited for.
+/// A wait for an amount of a semaphore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Of which semaphores.
+    /// The id of the semaphores.
     pub set: u32,
-    /// Which.
+    /// The index of the semaphore.
     pub index: u32,
-    /// How much of it.
+    /// The amount.
     pub value: u64,
 }
 
 impl Waits {
-    /// Bytes of each rank's board, at the beginning of its region.
+    /// The bytes of each rank's table of waits, at the beginning of its region.
     pub const BYTES: usize = 16 * PLACES;
 
     pub fn new(region: Region) -> Waits {
@@ -48,7 +48,7 @@ impl Waits {
         Some([word(0)?, word(1)?])
     }
 
-    /// Tell what a thread of this rank waits for, if there is a place.
+    /// Tells what a thread of this rank waits for, if there is a place.
     pub fn post(&self, symmetric: &SymmetricMemory, wanted: Wanted) -> Option<usize> {
         let tag = u64::from(wanted.set) << 32 | (u64::from(wanted.index) + 1);
         (0..PLACES).find(|&place| {
@@ -76,7 +76,7 @@ impl Waits {
         which.store(after, Ordering::Release);
     }
 
-    /// What a rank's threads wait for, and what they have waited for in vain (`true`).
+    /// Returns the current waits of a rank's threads, and their failed ones (`true`).
     pub fn of(&self, symmetric: &SymmetricMemory, rank: Rank) -> Vec<(Wanted, bool)> {
         let read = |place| {
             let [which, value] = self.place(symmetric, rank, place)?;

@@ -36,12 +36,12 @@ enum Kind {
     Fifos,
 }
 
-/// Run all combinations.
+/// Runs all combinations.
 pub(super) fn run_all(case: &Case<'_>, matching: &Matching) -> Checked<()> {
     DEPTHS.into_iter().try_for_each(|depth| run(case, matching, depth))
 }
 
-/// Run all combinations with channels of one depth.
+/// Runs all combinations with channels of one depth.
 pub(super) fn run(case: &Case<'_>, matching: &Matching, depth: usize) -> Checked<()> {
     let wiring = Wiring::of(case, matching);
     for slices in SLICES {
@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Do the rank's current step, if it can be done now.
+    /// Does the rank's current step, if it can be done now.
     fn advance(&mut self, rank: usize) -> Checked<bool> {
         let (lap, index, taken) = self.at[rank];
         let step = self.wiring.first[rank] + index;

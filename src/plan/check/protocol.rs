@@ -39,7 +39,7 @@ pub struct Protocol {
     pub credits: bool,
 }
 
-/// Prove that the programs get through under the protocol.
+/// Proves that the programs get through under the protocol.
 pub(super) fn prove(case: &Case<'_>, matching: &Matching, protocol: Protocol) -> Checked<()> {
     match protocol {
         Protocol { slots: 0, .. } => Err(program(0, "has no slots to send to")),

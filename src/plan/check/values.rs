@@ -82,7 +82,7 @@ impl Expressions {
     }
 }
 
-/// Follow the values through the programs, as far as they go, and judge what is in the outputs.
+/// Follows the values through the programs, as far as they go, and judges what is in the outputs.
 pub(super) fn trace(case: &Case<'_>, matching: &Matching) -> Checked<Trace> {
     let mut expressions = Expressions::default();
     let mut ranks: Vec<State> = case.ranks().map(|(rank, _)| State::new(case.view(rank))).collect();
@@ -196,7 +196,7 @@ fn input_under(v: &RankView, output: u32) -> Option<u32> {
     }
 }
 
-/// Hold every output against the collective's definition.
+/// Holds every output against the collective's definition.
 fn judge(case: &Case<'_>, ranks: &[State], expressions: &Expressions) -> Checked<Option<PlanFault>> {
     let n = case.nranks();
     let mut unordered = None;

@@ -63,7 +63,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Run all programs in the order of their dependencies.
+    /// Runs all programs in the order of their dependencies.
     fn run(&mut self, proofs: &mut Option<Proofs>) -> Result<(), String> {
         let ranks = self.steps.ranges.len();
         let total = self.steps.marks.len();

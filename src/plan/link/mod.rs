@@ -198,7 +198,7 @@ pub fn route(egress: Egress, push: Push, sender: Buffers, reader: Option<Buffers
     if egress.from_output && sender.output_shared { Route::Output } else { Route::Slot }
 }
 
-/// Link the program of the view's rank. `program` gives the program of any rank; all together must have passed the checker,
+/// Links the program of the view's rank. `program` gives the program of any rank; all together must have passed the checker,
 /// and be alike as declared.
 pub fn link(view: &RankView, alike: Alike, program: &dyn Fn(&RankView) -> Plan) -> Result<Linked, String> {
     link_with(view, alike, program, proofs::MOST)

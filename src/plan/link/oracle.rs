@@ -298,7 +298,7 @@ fn match_messages(plans: &[Plan], found: &mut [Vec<Found>]) -> Result<(), String
     }
 }
 
-/// Run all programs in dependency order: levels, raw values, inputs folded, and clocks.
+/// Runs all programs in dependency order: levels, raw values, inputs folded, and clocks.
 fn run(plans: &[Plan], found: &mut [Vec<Found>], most: usize) -> Result<Vec<Vec<Vec<u32>>>, String> {
     let n = plans.len();
     let total: usize = plans.iter().map(|p| p.steps.len()).sum();

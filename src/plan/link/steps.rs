@@ -76,7 +76,7 @@ impl Steps {
         self.marks[self.id(at)] & (OWN | SINGLE) == OWN | SINGLE
     }
 
-    /// Find level, inputs and rawness of a step from those of the steps that its operands come from, all of which have been
+    /// Finds level, inputs and rawness of a step from those of the steps that its operands come from, all of which have been
     /// found, as those of the step before it have. An error names no step: the caller knows which.
     pub(super) fn find(&mut self, id: usize, first: usize, makers: &[u32]) -> Result<(), String> {
         let mut level = if id > first { u32::from(self.level[id - 1]) } else { 0 };
@@ -93,7 +93,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Count what is passed on, so that [`Steps::slot`] can tell; when all marks are there.
+    /// Counts what is passed on, so that [`Steps::slot`] can tell; when all marks are there.
     pub(super) fn count_sends(&mut self) {
         let mut sent = 0;
         self.sent = Vec::with_capacity(self.marks.len().div_ceil(STRIDE));
