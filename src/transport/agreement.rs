@@ -155,9 +155,13 @@ impl Transport {
         self.difference(seq, Transport::on_record)
     }
 
-    /// This rank and another disagree in the call in which this one is: wake everybody, and say so.
+    /// This rank and another disagree in the call in which this one is: wake everybody, and say so. Where a rank has died,
+    /// that is why: the other has learnt of it in an earlier call and has gone on.
     #[cold]
     pub(super) fn disagree(&self, difference: &Difference) -> Error {
+        if let Some(died) = self.died() {
+            return died;
+        }
         die_point!(30 "disagreement_seen");
         self.control.header().disagreement.fetch_max(difference.seq, Ordering::AcqRel);
         die_point!(31 "disagreement_told");

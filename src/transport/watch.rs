@@ -130,6 +130,11 @@ impl Transport {
         }
     }
 
+    /// Has a rank died? What to say then.
+    pub(super) fn died(&self) -> Option<Error> {
+        self.first_dead().map(|dead| self.gone(dead))
+    }
+
     /// Has a rank left a call half-way? What was read from its heap, if that was still going on, may be anything.
     #[inline]
     pub fn check_borrowed(&self) -> Result<()> {

@@ -160,3 +160,25 @@ fn two_ranks_notice_each_others_death_too() {
     }
     delays.report("two_ranks");
 }
+
+#[test]
+fn a_disagreement_that_follows_a_death_is_told_as_the_death() {
+    let _alone = alone();
+    // Rank 0 learns of the death and goes on to another call than that to which rank 1 comes afterwards.
+    let mut ranks = start(3, &PLAIN, |rank| {
+        let after = ["call all_gather 16", "call barrier 0", "call all_reduce 16"][rank as usize];
+        acts(&["join", "call all_reduce 16", "hold", after, "exit"])
+    });
+    for rank in &mut ranks {
+        ["join", "call all_reduce 16"].iter().for_each(|act| rank.did(act));
+    }
+    ranks[2].kill();
+    let _ = ranks[2].end();
+    let named = format!("rank 2 (pid {}) died", ranks[2].pid());
+    for rank in &mut ranks[..2] {
+        rank.release();
+        rank.did("hold");
+        let said = rank.failed();
+        assert!(said.code == REMOTE && said.sentence.contains(&named), "{} {}", said.code, said.sentence);
+    }
+}

@@ -58,23 +58,29 @@ struct Scene {
     victim: Option<u32>,
     /// The point is passed once in a process's life.
     once: bool,
+    /// The first passage at which it dies: in the first join nobody can know of who has not come to it.
+    from: u32,
 }
 
 const PLAIN: Scene =
-    Scene { what: "all_reduce", count: 16, env: &[], heap: false, victim: None, once: false };
+    Scene { what: "all_reduce", count: 16, env: &[], heap: false, victim: None, once: false, from: 1 };
 const ON_MACHINE: Scene = Scene { env: &[MACHINE], ..PLAIN };
 
 /// How ranks come to a point: in each of these ways.
 fn scenes(point: &str) -> Vec<Scene> {
     let of = |what, count| Scene { what, count, ..PLAIN };
-    let join = Scene { what: "init", count: 4, ..PLAIN };
+    // The first passage is that of the first join, after which the survivors meet where an id leads, and the dead is only
+    // missing there.
+    let join = Scene { what: "init", count: 4, from: 2, ..PLAIN };
     match point {
         "arrival_payload" | "direct_done" | "arrival_all" => vec![PLAIN, of("alltoall", 8)],
         "progress_drain" => vec![Scene { heap: true, ..of("all_reduce", 100_000) }],
         "disagreement_found" | "disagreement_noted" => vec![of("roots", 4)],
         "mail_waits" => vec![Scene { victim: Some(2), ..of("full", 1) }],
         // What another communicator's ranks have not heard of yet, only its parent's can miss.
-        "join_prepared" => vec![of("split", 4), of("children", 4)],
+        "join_prepared" => {
+            vec![Scene { from: 2, ..of("split", 4) }, Scene { from: 2, ..of("children", 4) }]
+        }
         "symmetric_range" | "symmetric_grown" => vec![Scene { once: true, ..of("puts", 1) }],
         "pair_read" | "pair_taken" | "pair_line" | "pair_full" | "pair_copied" => {
             vec![of("transfer", 64), Scene { heap: true, ..of("transfer", 100_000) }, of("transfer", 100_000)]
@@ -166,9 +172,9 @@ fn told(ranks: &mut [Rank], dead: u32, about: &str, also: &[&str]) -> Vec<String
     let mut complaints = Vec::new();
     let pid = ranks[dead as usize].pid();
     for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != dead) {
+        // In a communicator of some ranks a rank has another number, and the same PID.
         let named = |text: &str| {
-            let by_name =
-                ["pid", "PID"].iter().any(|word| text.contains(&format!("rank {dead} ({word} {pid}")));
+            let by_name = ["pid", "PID"].iter().any(|word| text.contains(&format!("({word} {pid}")));
             by_name || also.iter().any(|words| text.contains(words))
         };
         match first_failure(rank) {
@@ -195,7 +201,9 @@ fn dies_at(point: &str, passage: u32, victim: u32, scene: &Scene) -> Vec<String>
     let list = |rank: u32| {
         let ending = ["destroy", "exit", "abort"][rank as usize % 3];
         let first: &[&str] = if heap { &["heap"] } else { &[] };
-        acts(&[first, &["join", &again, &again, ending]].concat())
+        // What failed is asked for once more, but for ids, to which survivors that have ended do not come.
+        let twice: &[&str] = if what == "init" { &[] } else { &[&again] };
+        acts(&[first, &["join", &again], twice, &[ending]].concat())
     };
     let mut ranks = start(RANKS, env, &format!("{point}:{passage}"), |rank| rank == victim, list);
     let mut complaints = told(&mut ranks, victim, &about, &[]);
@@ -240,8 +248,8 @@ fn a_death_at_any_point_is_told_to_all() {
         }
         for (way, scene) in scenes(point).iter().enumerate() {
             for round in 0..times(2, 6) {
-                let passage = 1 + 2 * round;
-                if scene.once && passage > 1 {
+                let passage = scene.from + 2 * round;
+                if scene.once && round > 0 {
                     continue;
                 }
                 let victim = scene.victim.unwrap_or((number + way) as u32 + round) % RANKS;
@@ -251,6 +259,7 @@ fn a_death_at_any_point_is_told_to_all() {
                 deaths += 1;
             }
         }
+        println!("{point}: {deaths} deaths, {} complaints so far", complaints.len());
     }
     let left = still_there(&before);
     assert!(left.is_empty(), "left behind: {left:?}");
@@ -267,7 +276,8 @@ fn a_death_at_any_point_of_the_first_join_is_told_to_all() {
     };
     for (number, point) in table().iter().filter(joins).enumerate() {
         for (way, env) in [&[][..], &[MACHINE]].into_iter().enumerate() {
-            let victim = (number + way) as u32 % RANKS;
+            // Rank 0 of a declared machine has its life kept at the clock before anybody has heard of it.
+            let victim = if way == 1 { 1 + number as u32 % 2 } else { number as u32 % RANKS };
             let list = |_| acts(&["join", "loop all_reduce 16", "exit"]);
             found(&mut complaints, point, || {
                 let mut ranks = start(RANKS, env, &format!("{point}:1"), |rank| rank == victim, list);

@@ -7,8 +7,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Words that are written while the ranks call.
-const WORDS: u32 = 300;
 const RANKS: u32 = 3;
 const REMOTE: i32 = 6;
 
@@ -90,6 +88,8 @@ struct Attack {
     /// What the ranks call, how often at a time.
     what: &'static str,
     times: u32,
+    /// Words that are written meanwhile. Where the first error ends all calls, few in many trials tell more.
+    words: u32,
     /// The segments that are written to.
     aim: fn(&File) -> bool,
 }
@@ -99,6 +99,7 @@ const EVERYTHING: Attack = Attack {
     env: &[("PENNY_TIMEOUT", "3")],
     what: "mixed",
     times: 500,
+    words: 300,
     aim: |_| true,
 };
 const CLOCK: Attack = Attack {
@@ -106,6 +107,7 @@ const CLOCK: Attack = Attack {
     env: &[("PENNY_TIMEOUT", "3"), ("PENNY_FABRIC", "dgx-h100"), ("PENNY_FABRIC_GRACE", "1")],
     what: "mixed",
     times: 60,
+    words: 40,
     aim: |file| ClockSegment::observe(file.try_clone().expect("a descriptor")).is_some(),
 };
 const LEDGER: Attack = Attack {
@@ -113,11 +115,12 @@ const LEDGER: Attack = Attack {
     env: &[("PENNY_TIMEOUT", "3"), ("PENNY_CHECK", "race")],
     what: "puts",
     times: 200,
+    words: 100,
     aim: |file| !is_control(file),
 };
 
 fn survive(attack: &Attack, seed: u64) {
-    let &Attack { name, env, what, times, aim } = attack;
+    let &Attack { name, env, what, times, words, aim } = attack;
     println!("{name}: seed {seed:#x}");
     let mut chance = Chance(seed);
     let first = format!("call {what} 100");
@@ -148,7 +151,7 @@ fn survive(attack: &Attack, seed: u64) {
         })
         .collect();
     assert!(!files.is_empty(), "no segment to write to");
-    for _ in 0..WORDS {
+    for _ in 0..words {
         overwrite(&files, &mut chance);
         std::thread::sleep(Duration::from_micros(chance.below(300)));
     }
@@ -165,12 +168,12 @@ fn random_words_in_every_shared_segment_end_no_rank_and_hang_none() {
 
 #[test]
 fn random_words_in_a_declared_machines_clock_end_no_rank_and_hang_none() {
-    attacked(&CLOCK, times(6, 60));
+    attacked(&CLOCK, times(8, 200));
 }
 
 #[test]
 fn random_words_in_heaps_with_the_ledger_of_races_end_no_rank_and_hang_none() {
-    attacked(&LEDGER, times(6, 60));
+    attacked(&LEDGER, times(6, 100));
 }
 
 fn attacked(attack: &Attack, times: u32) {

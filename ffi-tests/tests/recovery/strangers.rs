@@ -34,8 +34,8 @@ fn another_user_is_refused_at_the_socket_and_at_the_segments_and_the_job_goes_on
             u32::from(matches!(said, crate::ranks::Said::Ok(ref act) if act.starts_with("nothing of")));
     }
     assert_eq!(refused, 3, "the stranger tried all segments");
+    ranks.iter_mut().for_each(crate::ranks::Rank::release);
     for rank in &mut ranks {
-        rank.release();
         list[3..].iter().for_each(|act| rank.did(act));
         assert_eq!(rank.end(), None);
     }
