@@ -15,11 +15,10 @@
 //! names that anybody may have set, so a launcher that is sure of itself goes before them; Slurm does not, because
 //! batch scripts set them under it on purpose.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{DerivedPlace, MAX_RANKS, MeetingPlace};
 use crate::bootstrap::ancestry;
 use crate::error::{Error, Result};
+use crate::sync::lock::Mutex;
 use crate::sys::credentials::uid;
 
 /// What the launcher says about this process.
@@ -45,7 +44,7 @@ pub struct Launched {
 pub fn from_env() -> Result<Launched> {
     static SERIES: Mutex<u64> = Mutex::new(0);
     let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
-    let mut series = SERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut series = SERIES.lock();
     let launched = read(&lookup, &ancestry::nearest, *series)?;
     *series += 1;
     Ok(launched)

@@ -11,9 +11,10 @@ use crate::error::{Code, Error, Result};
 use crate::handle::{self, MailboxKind, Objects, Remembered};
 use crate::mailbox::{self, MailboxShape, Mailboxes};
 use crate::memory::heap;
+use crate::sync::lock::Mutex;
 use crate::types::Rank;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What a caller asks of its rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ const WORDS: usize = 6;
 
 impl OpenMailbox {
     fn deferred(&self) -> Option<DeferredFree> {
-        self.deferred.lock().unwrap_or_else(|e| e.into_inner()).take()
+        self.deferred.lock().take()
     }
 }
 
@@ -91,7 +92,7 @@ impl CommCore {
                         return Err(e);
                     }
                 };
-                *open_mailbox.deferred.lock().unwrap_or_else(|e| e.into_inner()) = Some(deferred);
+                *open_mailbox.deferred.lock() = Some(deferred);
                 TABLE.insert(open_mailbox.clone()).ok_or_else(|| {
                     open_mailbox.deferred().into_iter().for_each(DeferredFree::keep);
                     Error::system("this process has as many mailboxes as it can have; destroy some")

@@ -6,11 +6,12 @@ use super::registry::CommHandle;
 use super::stream::CallTurns;
 use crate::error::{Error, Result};
 use crate::onesided::SymmetricMemory;
+use crate::sync::lock::Mutex;
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// How a communicator came to be, which its children take after.
 pub(super) struct Origin {

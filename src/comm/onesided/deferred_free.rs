@@ -10,9 +10,10 @@ use crate::memory::control::LEFT;
 use crate::memory::heap;
 use crate::memory::registered::Twin;
 use crate::onesided::Region;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A range of the shareable heap that peers reach.
 pub(in crate::comm) struct DeferredFree {
@@ -55,7 +56,7 @@ impl DeferredFree {
 
     /// Nobody may have told the others.
     pub fn keep(self) {
-        KEPT.lock().unwrap_or_else(|e| e.into_inner()).push(self);
+        KEPT.lock().push(self);
         sweep();
     }
 
@@ -109,7 +110,7 @@ impl CommCore {
 
 /// Free what nobody reaches any more.
 pub(in crate::comm) fn sweep() {
-    let mut kept = KEPT.lock().unwrap_or_else(|e| e.into_inner());
+    let mut kept = KEPT.lock();
     for deferred in std::mem::take(&mut *kept) {
         if deferred.within_reach() {
             kept.push(deferred);

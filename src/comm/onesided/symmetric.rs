@@ -145,7 +145,7 @@ impl CommCore {
             self.symmetric = None;
             return Err(e);
         }
-        *self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()) = Some(symmetric);
+        *self.shared.symmetric.lock() = Some(symmetric);
         Ok(())
     }
 
@@ -155,7 +155,7 @@ impl CommCore {
         self.heap()?;
         self.same(Ask::Finalize, 0, 0)?;
         let mut symmetric = self.symmetric.take().ok_or_else(absent)?;
-        self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take();
+        self.shared.symmetric.lock().take();
         symmetric.symmetric.close();
         let left = self.semaphores_left();
         let mut deferred = self.semaphores_close();
@@ -233,7 +233,7 @@ impl CommCore {
 
     /// The communicator ends: threads of this rank that wait in the heap are told.
     pub(in crate::comm) fn symmetric_close(&mut self) {
-        if let Some(symmetric) = self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        if let Some(symmetric) = self.shared.symmetric.lock().take() {
             symmetric.close();
         }
     }
