@@ -174,6 +174,7 @@ mod sys;
 mod env;
 mod error;
 mod handle;
+mod hash;
 mod log;
 mod types;
 

@@ -10,6 +10,7 @@ use super::client::Invitation;
 use super::frame::Secret;
 use super::server::{self, ExpectedRanks};
 use crate::error::{Error, Result};
+use crate::hash::fnv64;
 use crate::sync::lock::Mutex;
 use crate::sys::process::random;
 
@@ -89,8 +90,7 @@ pub fn decode(id: &UniqueId) -> Result<Invitation> {
 
 /// FNV-1a of the first 120 bytes: finds ids that lost bytes on their way.
 fn checksum(id: &[u8; 128]) -> [u8; 8] {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    id[..120].iter().fold(0xcbf2_9ce4_8422_2325, step).to_le_bytes()
+    fnv64(&id[..120]).to_le_bytes()
 }
 
 #[cfg(test)]

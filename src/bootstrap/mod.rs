@@ -42,9 +42,6 @@ pub use attendance::Attendance;
 pub use frame::MAX_INFO;
 pub use id::create_id;
 
-/// The largest communicator.
-pub const MAX_RANKS: u32 = 1024;
-
 /// What all ranks of one future communicator share: where to meet and the secret that admits them. Opaque to C.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use super::collective::MOST_BYTES;
 use super::point_to_point::{self, Transfer};
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
+use crate::hash::Fnv64;
 use crate::kernels;
 use crate::memory::view::{Address, Payload};
 use crate::types::{DataType, Rank};
@@ -105,12 +106,10 @@ impl<'a> Permute<'a> {
 
     /// What all ranks must pass alike, and where this rank's block goes.
     fn words(&self, rank: Rank) -> [u64; WORDS] {
-        // FNV-1a; tables that differ by accident have the same digest once in 2^64.
-        let step = |hash: u64, &to: &i32| {
-            to.to_le_bytes().iter().fold(hash, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
-        };
-        let digest = self.perm.iter().fold(0xcbf2_9ce4_8422_2325, step);
-        [self.count as u64, self.dtype as u64, digest, self.perm[rank as usize] as u32 as u64]
+        // Tables that differ by accident have the same digest once in 2^64.
+        let mut digest = Fnv64::new();
+        self.perm.iter().for_each(|to| digest.bytes(&to.to_le_bytes()));
+        [self.count as u64, self.dtype as u64, digest.value(), self.perm[rank as usize] as u32 as u64]
     }
 
     /// The two ends as transfers.
