@@ -4,6 +4,7 @@
 //! and give the reason in `docs/decisions/0007-imports.md`.
 
 mod names;
+mod picture;
 mod source;
 
 use source::{Source, crate_sources};
