@@ -154,8 +154,9 @@ pub use armed::pass;
 
 #[cfg(feature = "die-points")]
 mod armed {
+    use crate::sync::lock::Mutex;
     use crate::sys::process;
-    use std::sync::{Mutex, OnceLock};
+    use std::sync::OnceLock;
 
     /// Where this process is to die, and how many passages are left.
     fn order() -> Option<&'static (String, Mutex<u64>)> {
@@ -176,7 +177,7 @@ mod armed {
         if at != name {
             return;
         }
-        let mut left = left.lock().unwrap_or_else(|e| e.into_inner());
+        let mut left = left.lock();
         *left = left.saturating_sub(1);
         if *left == 0 {
             let point = super::TABLE.iter().find(|point| point.number == number);

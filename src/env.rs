@@ -1,4 +1,8 @@
-//! The table of all `PENNY_` variables: name, type, meaning.
+//! Every `PENNY_` variable: its name, its type, what it does.
+//!
+//! They are read when a communicator is made, with these exceptions: `PENNY_DEBUG` is read once in a process,
+//! `PENNY_HEAP_SIZE` when a process first uses its shareable heap, `PENNY_SHM` whenever a segment is made, and
+//! `PENNY_SHMEM_SIZE` and `PENNY_CHECK` when a symmetric heap is made.
 
 /// A variable that a user may set.
 #[cfg(any(test, feature = "internals"))]
@@ -92,17 +96,23 @@ pub fn get(name: &'static str) -> Option<String> {
     std::env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-/// A number of bytes: digits and an optional K, M, G or T (powers of 1024).
+/// Reads a number of bytes: digits and an optional K, M, G or T (powers of 1024).
 pub fn parse_bytes(text: &str) -> Option<usize> {
+    bytes_from(text).ok()
+}
+
+/// Reads a number of bytes as [`parse_bytes`] does. The error is a sentence for command lines.
+pub fn bytes_from(text: &str) -> Result<usize, &'static str> {
     let text = text.trim();
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'k' | b'K' => (&text[..text.len() - 1], 10),
-        b'm' | b'M' => (&text[..text.len() - 1], 20),
-        b'g' | b'G' => (&text[..text.len() - 1], 30),
-        b't' | b'T' => (&text[..text.len() - 1], 40),
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
+        Some(b't' | b'T') => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
-    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
+    let number: usize = digits.parse().map_err(|_| "not a size: write bytes as 8, 64K, 32M or 1G")?;
+    number.checked_mul(1 << shift).ok_or("more bytes than an address can count")
 }
 
 #[cfg(test)]

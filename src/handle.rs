@@ -15,12 +15,13 @@
 //! threads that remember it use another one, or end.
 
 use crate::error::Error;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::LocalKey;
 
 const INDEX_BITS: u32 = 16;
@@ -173,7 +174,7 @@ impl<K: Kind> Numbers<K> {
 
     /// Takes an unused handle. `None`: the table is full.
     fn take(&self) -> Option<Handle<K>> {
-        let mut unused = entered(&self.unused);
+        let mut unused = self.unused.lock();
         if let Some(last) = unused.again.pop() {
             return Some(last.next());
         }
@@ -185,12 +186,8 @@ impl<K: Kind> Numbers<K> {
     }
 
     fn give_back(&self, handle: Handle<K>) {
-        entered(&self.unused).again.push(handle);
+        self.unused.lock().again.push(handle);
     }
-}
-
-fn entered<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Places of a table that are made at a time.
@@ -292,14 +289,14 @@ impl<K: Kind, T> Objects<K, T> {
     /// Puts an object in. `None`: the table is full.
     pub fn insert(&self, object: Arc<T>) -> Option<Handle<K>> {
         let handle = self.table.reserve()?;
-        *entered(self.table.place(handle)?) = Some(object);
+        *self.table.place(handle)?.lock() = Some(object);
         self.table.open(handle);
         Some(handle)
     }
 
     /// Takes an object out; from now on its handle is stale.
     pub fn remove(&self, handle: Handle<K>) -> Option<Arc<T>> {
-        let mut place = entered(self.table.live(handle)?);
+        let mut place = self.table.live(handle)?.lock();
         self.table.live(handle)?;
         self.table.close(handle);
         let object = place.take();
@@ -334,7 +331,7 @@ impl<K: Kind, T> Objects<K, T> {
 
     /// Finds the object itself, for longer than a call.
     pub fn get(&self, handle: Handle<K>) -> Option<Arc<T>> {
-        let place = entered(self.table.live(handle)?);
+        let place = self.table.live(handle)?.lock();
         // Looked at again under the lock: another object may be here by now.
         self.table.live(handle).and_then(|_| place.clone())
     }

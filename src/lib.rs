@@ -61,22 +61,21 @@
 //!
 //! **A collective is a plan; an executor runs the plan on real memory; a fabric prices the same plan in time.**
 //!
+//! A module imports only what stands below it (a test holds the table of imports against this picture):
+//!
 //! ```text
-//!     Rust program     C, C++, Python program
-//!          |                 |
-//!         api               ffi      the safe front; the C ABI. Both check, convert and call. No logic.
-//!             \           /
-//!               comm           a communicator: its ranks, groups, abort, errors
-//!             /      \
-//!     planner        exec      choose a plan            run a plan: slices, progress, deadlines
-//!        |            |
-//!     algorithms      |     fabric      the time of a plan on declared links
-//!        |            |        |
-//!       plan <--------+--------+        the vocabulary between deciding, moving and pricing
-//!                     |
-//!       mailbox, onesided, timing, transport, bootstrap
-//!                     |
-//!           memory -> sync -> sys       segments and heaps; flags and waiting; system calls
+//!     api  ffi  sim                       | programs call these: the safe front, the C interface, prices of plans
+//!     comm                                | a communicator: its ranks, calls, groups, streams, abort, errors
+//!     planner  exec  onesided  mailbox    | choosing a plan; running it; puts and signals; messages
+//!     algorithms  timing                  | each rank's steps, as pure functions; the time that calls take
+//!     fabric  transport                   | plans and messages on declared links; peers, their progress and their states
+//!     topology  bootstrap  handle         | declared machines; how ranks meet; what programs hold for objects
+//!     plan  kernels                       | the steps as data: proved, printed, linked; folds and copies
+//!     memory                              | segments, the heap, views of lent memory
+//!     sync                                | waiting: doorbells, event counts
+//!     sys                                 | system calls
+//!     sync::prim  sync::lock              | atomics and locks
+//!     error  types  env  log  hash        | every module may use these
 //! ```
 //!
 //! The design rests on three ideas. Algorithms are pure functions, and a plan is data. Every rank publishes one number, its
@@ -190,6 +189,7 @@ mod sys;
 mod env;
 mod error;
 mod handle;
+mod hash;
 mod log;
 mod types;
 

@@ -13,11 +13,12 @@
 
 use crate::error::{Code, Error, Result};
 use crate::fabric::live::{Activity, CallSpec, Delivery, Participant, PendingCall, Placement, Post, What};
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::wait::eagerly;
 use crate::topology::Network;
 use crate::transport::Transport;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Bytes of a request and of a signal on a declared machine.
 pub const WORD: usize = 8;
@@ -60,7 +61,7 @@ pub struct Part {
 
 impl Declared {
     fn placement(&self) -> MutexGuard<'_, Placement> {
-        self.placement.lock().unwrap_or_else(|e| e.into_inner())
+        self.placement.lock()
     }
 }
 

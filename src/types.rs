@@ -3,6 +3,9 @@
 /// A rank's number in its communicator, `0..nranks`.
 pub type Rank = u32;
 
+/// The most ranks of a communicator.
+pub const MAX_RANKS: u32 = 1024;
+
 macro_rules! c_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $value:literal, $text:literal;)* }) => {
         $(#[$doc])*

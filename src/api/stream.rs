@@ -9,9 +9,9 @@ use super::group::for_each_call;
 use super::request::{self, Request};
 use crate::comm::{self, EventHandle, Queued, StreamHandle};
 use crate::error::{Code, Result};
+use crate::sync::lock::Mutex;
 use crate::types::{Rank, RedOp as Op};
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
 
 /// The streams of one scope; see [`streams`].
 pub struct Streams<'scope, 'env: 'scope> {
@@ -37,7 +37,7 @@ impl Ending<'_> {
         let mut first = Ok(());
         // BOUND: nobody but the scope's own functions makes streams, and those are over when the last stream is.
         loop {
-            let streams = std::mem::take(&mut lock(self.0).streams);
+            let streams = std::mem::take(&mut self.0.lock().streams);
             if streams.is_empty() {
                 break;
             }
@@ -46,7 +46,7 @@ impl Ending<'_> {
             }
         }
         // No call is under way any more: the outputs become values of their types.
-        drop(std::mem::take(&mut lock(self.0).outputs));
+        drop(std::mem::take(&mut self.0.lock().outputs));
         first
     }
 }
@@ -55,10 +55,6 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-fn lock(made: &Mutex<Made>) -> std::sync::MutexGuard<'_, Made> {
-    made.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `body` with a scope in which it can make streams, and returns when everything is over that was queued on them.
@@ -126,7 +122,7 @@ impl<'scope, 'env> Streams<'scope, 'env> {
     /// Makes a stream, whose thread runs until the scope ends.
     pub fn stream(&'scope self) -> Result<Stream<'scope, 'env>> {
         let handle = comm::stream_create()?;
-        lock(&self.made).streams.push(handle);
+        self.made.lock().streams.push(handle);
         Ok(Stream { handle, scope: self })
     }
 }
@@ -156,7 +152,7 @@ impl<'scope> Stream<'scope, '_> {
         // SAFETY: `streams` drops them when no call is under way any more, and returns before 'scope ends.
         let outputs = outputs.into_iter().map(|output| unsafe { output.outliving() });
         // Kept even if the calls are refused: some may have been queued.
-        lock(&self.scope.made).outputs.extend(outputs);
+        self.scope.made.lock().outputs.extend(outputs);
         comm::on_stream(calls, grouped, self.handle)
     }
 

@@ -3,13 +3,15 @@
 //! An id that is never used costs a line in a bounded book. The first id opens the door (a listening socket and its
 //! thread); they go when no id is outstanding.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::UniqueId;
 use super::client::Invitation;
 use super::frame::Secret;
 use super::server::{self, ExpectedRanks};
 use crate::error::{Error, Result};
+use crate::hash::fnv64;
+use crate::sync::lock::Mutex;
 use crate::sys::process::random;
 
 /// Ids that one process can have outstanding; the eldest is forgotten for the next.
@@ -34,14 +36,10 @@ fn name(key: &[u8; 16]) -> Vec<u8> {
 /// Makes an id; this process serves the meeting of the ranks that show it.
 pub fn create_id() -> Result<UniqueId> {
     let secret = Secret(random());
-    let mut door = DOOR.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut door = DOOR.lock();
     // The thread of a door that was open before a fork serves the parent only.
     if let Some(open) = door.as_ref().filter(|d| d.pid == std::process::id())
-        && let Some(serial) = open.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner).expect(
-            secret,
-            None,
-            MOST_OUTSTANDING,
-        )
+        && let Some(serial) = open.expected_ranks.lock().expect(secret, None, MOST_OUTSTANDING)
     {
         return Ok(encode(open, serial, &secret));
     }
@@ -92,8 +90,7 @@ pub fn decode(id: &UniqueId) -> Result<Invitation> {
 
 /// FNV-1a of the first 120 bytes: finds ids that lost bytes on their way.
 fn checksum(id: &[u8; 128]) -> [u8; 8] {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    id[..120].iter().fold(0xcbf2_9ce4_8422_2325, step).to_le_bytes()
+    fnv64(&id[..120]).to_le_bytes()
 }
 
 #[cfg(test)]

@@ -15,12 +15,13 @@
 //! names that anybody may have set, so a launcher that is sure of itself goes before them; Slurm does not, because
 //! batch scripts set them under it on purpose.
 
-use std::sync::{Mutex, PoisonError};
-
-use super::{DerivedPlace, MAX_RANKS, MeetingPlace};
+use super::{DerivedPlace, MeetingPlace};
 use crate::bootstrap::ancestry;
 use crate::error::{Error, Result};
+use crate::hash::fnv128;
+use crate::sync::lock::Mutex;
 use crate::sys::credentials::uid;
+use crate::types::MAX_RANKS;
 
 /// What the launcher says about this process.
 pub struct Launched {
@@ -45,7 +46,7 @@ pub struct Launched {
 pub fn from_env() -> Result<Launched> {
     static SERIES: Mutex<u64> = Mutex::new(0);
     let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
-    let mut series = SERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut series = SERIES.lock();
     let launched = read(&lookup, &ancestry::nearest, *series)?;
     *series += 1;
     Ok(launched)
@@ -302,6 +303,7 @@ impl DerivedPlace {
         let job = |purpose: &str| {
             let parts = [purpose, launcher].into_iter().chain(identity.iter().map(String::as_str));
             // Each part ends with a byte that no part contains, so that no two lists run together.
+            // The same in every version of Penny, so that ranks of two versions meet and can say so.
             fnv128(parts.flat_map(|p| p.bytes().chain([0])))
         };
         let public = job("name");
@@ -311,11 +313,4 @@ impl DerivedPlace {
             secret: job("secret").to_le_bytes(),
         }
     }
-}
-
-/// FNV-1a. The same in every version of Penny, so that ranks of two versions meet and can say so.
-fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
-    let prime = (1u128 << 88) + 0x13b;
-    bytes
-        .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, b| (hash ^ u128::from(b)).wrapping_mul(prime))
 }

@@ -42,9 +42,6 @@ pub use attendance::Attendance;
 pub use frame::MAX_INFO;
 pub use id::create_id;
 
-/// The largest communicator.
-pub const MAX_RANKS: u32 = 1024;
-
 /// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It
 /// is opaque to C.
 #[repr(transparent)]

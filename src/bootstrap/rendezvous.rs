@@ -6,9 +6,9 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::MAX_RANKS;
 use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
 use crate::error::{Code, Error, Result};
+use crate::types::MAX_RANKS;
 
 /// One rank that has come.
 pub struct Member {

@@ -14,13 +14,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
 use super::rendezvous::{Rendezvous, refused_by, same_build};
 use crate::error::{Error, Result};
+use crate::sync::lock::Mutex;
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
 
@@ -99,7 +100,7 @@ struct Server {
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedRanks>>> {
     let server = Server::new(socket::listen(name)?);
     let expected_ranks = server.expected_ranks.clone();
-    expected_ranks.lock().unwrap_or_else(PoisonError::into_inner).expect(first, until, 1);
+    expected_ranks.lock().expect(first, until, 1);
     background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(expected_ranks)
 }
@@ -160,7 +161,7 @@ impl Server {
 
     /// Nothing expected and nobody here: closes the book, so that its owner starts another server.
     fn finished(&mut self) -> bool {
-        let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expected_ranks = self.expected_ranks.lock();
         expected_ranks.closed = expected_ranks.expected.is_empty() && self.tables.is_empty();
         expected_ranks.closed
     }
@@ -201,7 +202,7 @@ impl Server {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected_ranks = self.expected_ranks.lock();
         let expected = expected_ranks.expected.values().filter_map(|e| e.until);
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
@@ -213,10 +214,7 @@ impl Server {
     /// Closes what is over: expectations, waits, verdicts, meetings that everybody has left.
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
-        {
-            let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
-            expected_ranks.expected.retain(|_, e| !over(e.until));
-        }
+        self.expected_ranks.lock().expected.retain(|_, e| !over(e.until));
         let overdue: Vec<(u64, Error)> = self
             .tables
             .iter()
@@ -352,7 +350,7 @@ impl Server {
 
     /// The table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
     fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
-        let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut expected_ranks = self.expected_ranks.lock();
         if expected_ranks.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
             let expected = expected_ranks.expected.remove(&serial)?;
             self.tables

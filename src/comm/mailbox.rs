@@ -12,9 +12,10 @@ use crate::error::{Code, Error, Result};
 use crate::handle::{self, MailboxKind, Objects, Remembered};
 use crate::mailbox::{self, MailboxShape, Mailboxes};
 use crate::memory::heap;
+use crate::sync::lock::Mutex;
 use crate::types::Rank;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// The settings of a rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Proposal for MailboxCall {
 
 impl OpenMailbox {
     fn deferred(&self) -> Option<DeferredFree> {
-        self.deferred.lock().unwrap_or_else(|e| e.into_inner()).take()
+        self.deferred.lock().take()
     }
 }
 

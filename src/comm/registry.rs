@@ -7,7 +7,8 @@ use super::communicator::CommCore;
 use super::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::handle::{self, CommKind, Table};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use crate::sync::lock::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Names one communicator of this process.
 pub type CommHandle = handle::Handle<CommKind>;
@@ -43,10 +44,6 @@ fn stale(handle: CommHandle) -> Error {
     )
 }
 
-pub(super) fn ignore_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// Reserves a handle for a communicator that is still to be made; until [`fill`] all other functions treat it as stale.
 pub(super) fn reserve() -> Result<CommHandle> {
     TABLE.reserve().ok_or_else(|| {
@@ -58,8 +55,8 @@ pub(super) fn reserve() -> Result<CommHandle> {
 pub(super) fn fill(communicator: CommCore) {
     let handle = communicator.handle();
     let place = TABLE.place(handle).expect("reserved");
-    *ignore_poison(&place.shared) = Some(communicator.shared.clone());
-    *ignore_poison(&place.body) = Some(communicator);
+    *place.shared.lock() = Some(communicator.shared.clone());
+    *place.body.lock() = Some(communicator);
     TABLE.open(handle);
 }
 
@@ -93,14 +90,9 @@ pub(super) fn enter_as<T>(
     let slot = live(handle)?;
     if entry == Entry::Worker {
         // Its turn has come; a thread that is inside has come without one, and before it.
-        return occupy(&mut ignore_poison(&slot.body), handle, inside);
+        return occupy(&mut slot.body.lock(), handle, inside);
     }
-    let body = match slot.body.try_lock() {
-        Ok(body) => Some(body),
-        Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    };
-    match body {
+    match slot.body.try_lock() {
         Some(mut body) if body.as_ref().is_none_or(|c| c.shared.turns.are_over()) => {
             occupy(&mut body, handle, inside)
         }
@@ -121,11 +113,10 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
         let taken = shared.turns.taken();
         shared.turns.await_all()?;
         match slot.body.try_lock() {
-            Ok(body) => return Ok(body),
-            Err(TryLockError::Poisoned(e)) => return Ok(e.into_inner()),
+            Some(body) => return Ok(body),
             // No worker is inside between its turns.
-            Err(TryLockError::WouldBlock) if shared.turns.taken() == taken => return Err(occupied()),
-            Err(TryLockError::WouldBlock) => {}
+            None if shared.turns.taken() == taken => return Err(occupied()),
+            None => {}
         }
     }
 }
@@ -154,24 +145,24 @@ fn occupied() -> Error {
 /// Returns the part that any thread may access at any time.
 pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
     let slot = live(handle)?;
-    ignore_poison(&slot.shared).clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
+    slot.shared.lock().clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
 }
 
 /// The communicators of this process that have calls queued or under way on streams.
 pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
-    let shared = |(_, place): (CommHandle, &Place)| ignore_poison(&place.shared).clone();
+    let shared = |(_, place): (CommHandle, &Place)| place.shared.lock().clone();
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
 /// Removes a communicator. Waits for a thread that is inside, so an aborting caller must first make it leave.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
-    let mut body = ignore_poison(&slot.body);
+    let mut body = slot.body.lock();
     if body.as_ref().is_none_or(|c| c.handle() != handle) {
         return Err(stale(handle));
     }
     let taken = body.take().ok_or_else(|| stale(handle))?;
-    *ignore_poison(&slot.shared) = None;
+    *slot.shared.lock() = None;
     TABLE.close(handle);
     drop(body);
     release(handle);

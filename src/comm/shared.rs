@@ -6,11 +6,12 @@ use super::registry::CommHandle;
 use super::stream::CallTurns;
 use crate::error::{Error, Result};
 use crate::onesided::SymmetricMemory;
+use crate::sync::lock::Mutex;
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// The origin of a communicator, which its children inherit.
 pub(super) struct Origin {

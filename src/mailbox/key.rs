@@ -8,8 +8,9 @@ use super::send::{Letter, check_mask};
 use super::set::Mailboxes;
 use crate::error::{Error, Result};
 use crate::handle::{Handle, KeyKind};
+use crate::sync::lock::RwLock;
 use crate::types::Rank;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// One mailbox that a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +51,13 @@ fn place(key: KeyId) -> Option<(usize, u32)> {
 
 impl Keys {
     fn get(&self, key: KeyId) -> Result<Route> {
-        let keys = self.0.read().unwrap_or_else(|e| e.into_inner());
+        let keys = self.0.read();
         let of_turn = place(key).and_then(|(index, turn)| keys.get(index).filter(|(now, _)| *now == turn));
         of_turn.and_then(|(_, route)| route.clone()).ok_or_else(|| unknown(key))
     }
 
     fn add(&self, route: Route) -> KeyId {
-        let mut keys = self.0.write().unwrap_or_else(|e| e.into_inner());
+        let mut keys = self.0.write();
         let index = keys.iter().position(|(_, route)| route.is_none()).unwrap_or(keys.len());
         if index == keys.len() {
             keys.push((0, None));
@@ -67,7 +68,7 @@ impl Keys {
     }
 
     fn remove(&self, key: KeyId) -> Result<()> {
-        let mut keys = self.0.write().unwrap_or_else(|e| e.into_inner());
+        let mut keys = self.0.write();
         let of_turn =
             place(key).and_then(|(index, turn)| keys.get_mut(index).filter(|(now, _)| *now == turn));
         of_turn.and_then(|(_, route)| route.take()).map(drop).ok_or_else(|| unknown(key))

@@ -9,9 +9,9 @@
 //! Two ranges share memory if their addresses do, or if one covers a part of such pages and the other the same part of
 //! their twin. [`View::overlaps`](super::view::Payload::overlaps) asks both; nothing else need look at this list.
 
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard};
 
 /// Pages that are mapped twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,24 +41,20 @@ impl Pages {
     }
 }
 
-fn lock() -> MutexGuard<'static, Vec<Pages>> {
-    ALL.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 fn meet(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
 /// From now on these pages of the program are also those at `twin`.
 pub(super) fn add(own: Range<usize>, twin: usize) {
-    let mut all = lock();
+    let mut all = ALL.lock();
     all.push(Pages { own, twin });
     publish(&all);
 }
 
 /// These pages have one address again.
 pub(super) fn remove(own: &Range<usize>) {
-    let mut all = lock();
+    let mut all = ALL.lock();
     all.retain(|pages| pages.own != *own);
     publish(&all);
 }
@@ -95,12 +91,12 @@ fn one_in_each(a: &Range<usize>, b: &Range<usize>) -> bool {
 /// Does two ranges share memory that they see at different addresses?
 #[cold]
 pub(super) fn share(a: &Range<usize>, b: &Range<usize>) -> bool {
-    lock().iter().any(|pages| meet(&pages.in_heap(a), b) || meet(&pages.in_heap(b), a))
+    ALL.lock().iter().any(|pages| meet(&pages.in_heap(a), b) || meet(&pages.in_heap(b), a))
 }
 
 /// The heap's address of a range of the program's, if all of it lies on such pages.
 pub(super) fn twin_of(range: &Range<usize>) -> Option<usize> {
-    let all = lock();
+    let all = ALL.lock();
     let pages = all.iter().find(|pages| pages.own.start <= range.start && range.end <= pages.own.end)?;
     Some(pages.in_heap(range).start)
 }

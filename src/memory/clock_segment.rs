@@ -11,11 +11,11 @@
 use super::segment::{Segment, ShmSafe};
 use crate::error::{Error, Result};
 use crate::sync::doorbell::{Doorbell, Sleepers};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::shm;
 use std::fs::File;
-use std::sync::Mutex;
 
 /// Threads of one rank that may hold a presence at once: those of a mailbox, and as many beside them.
 pub const THREADS: usize = 128;
@@ -282,7 +282,7 @@ impl ClockSegment {
         assert!((place as usize) < self.places, "a rank outside of the board");
         let line = self.layout().place + place as usize * size_of::<PlaceLine>();
         let kept = keeper::keep(&self.file, line + std::mem::offset_of!(PlaceLine, life))?;
-        *self.kept.lock().unwrap_or_else(|e| e.into_inner()) = Some(kept);
+        *self.kept.lock() = Some(kept);
         Ok(())
     }
     /// The file by which others map it.

@@ -33,8 +33,6 @@ pub const PAIR_SLOT: usize = 32 << 10;
 /// Payload bytes inside a pair slot's own line.
 pub const PAIR_INLINE: usize = 32;
 const PAIR_STRIDE: usize = PAIR_SLOT + 64;
-/// The most ranks of a communicator.
-pub const MAX_RANKS: u32 = 1024;
 
 /// What all ranks look at.
 #[repr(C, align(64))]

@@ -24,11 +24,12 @@ use super::view::Payload;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::log;
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sys::{fork, limits, process, shm};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 mod peer;
 pub use peer::PeerHeap;
@@ -108,7 +109,7 @@ pub fn peer(id: HeapId, file: &File, bytes: usize, of: u32) -> Result<Arc<PeerHe
     if id == own.id {
         return Ok(own.as_peer.clone());
     }
-    let mut mapped = MAPPED.lock().unwrap_or_else(|e| e.into_inner());
+    let mut mapped = MAPPED.lock();
     if let Some(segment) = mapped.get(&id).and_then(Weak::upgrade) {
         return Ok(segment);
     }
@@ -271,7 +272,7 @@ impl Heap {
     /// What is handed out, what is free and in which pieces; sparse ranges count as a whole.
     #[cfg(any(test, feature = "internals"))]
     pub fn stats(&self) -> ArenaStats {
-        self.space.lock().unwrap_or_else(|e| e.into_inner()).arena.stats()
+        self.space.lock().arena.stats()
     }
 
     /// A range of this heap.
@@ -289,7 +290,7 @@ impl Heap {
         if fork::generation() != self.generation {
             return Err(Error::usage("this heap is that of the process from which this one was forked"));
         }
-        Ok(self.space.lock().unwrap_or_else(|e| e.into_inner()))
+        Ok(self.space.lock())
     }
 
     /// A range of addresses that nobody else has.

@@ -19,10 +19,11 @@ use super::alias;
 use super::heap::{self, Heap};
 use super::view::{Address, Payload};
 use crate::error::{Error, Result};
+use crate::sync::lock::Mutex;
 use crate::sys::maps::{self, Mapping};
 use crate::sys::{fork, remap};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Where a registered buffer lies, and its twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,11 +89,7 @@ impl Entry {
 /// All of this process, whatever communicator they belong to. No two share a byte.
 static BUFFERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
-fn buffers() -> MutexGuard<'static, Vec<Entry>> {
-    BUFFERS.lock().unwrap_or_else(|e| e.into_inner())
-}
-
-/// Moves a buffer into the heap, or take a share in the registered buffer that it is part of.
+/// Moves a buffer into the heap, or takes a share in the registered buffer that it is part of.
 ///
 /// The buffer is lent until the last share is released. By the promise made to [`Address::from_raw`] nobody else uses the
 /// bytes during the call, and nobody frees them before.
@@ -105,7 +102,7 @@ pub fn register(buffer: Address<'static>, bytes: usize) -> Result<RegisterOutcom
     if heap.offset_of(start, bytes).is_some() {
         return Ok(RegisterOutcome::Reachable);
     }
-    let mut all = buffers();
+    let mut all = BUFFERS.lock();
     let mappings = mappings_of(&(start..end))?;
     if let Some(entry) = all.iter_mut().find(|e| e.is_ours() && start < e.buffer.end && e.buffer.start < end)
     {
@@ -233,7 +230,7 @@ impl Registered {
 
     /// Gives the share up. `None`: it is a parent's, and this process a forked child.
     pub fn release(self) -> Option<Released> {
-        let mut all = buffers();
+        let mut all = BUFFERS.lock();
         let at = all.iter().position(|e| e.is_ours() && e.buffer == self.0)?;
         all[at].shares -= 1;
         if all[at].shares > 0 {

@@ -1,5 +1,6 @@
 //! Words that ranks share: the atomics, posting and waiting.
 
+pub mod lock;
 pub mod prim;
 pub mod wait;
 

@@ -7,10 +7,11 @@
 //! A thread inherits its mask: the creating thread sets it, spawns, and restores its own.
 
 use super::interrupt;
+use crate::sync::lock::{Condvar, Mutex};
 use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 
 /// The signals that a thread's own instructions cause.
@@ -70,16 +71,16 @@ struct Ended {
 
 impl Ended {
     fn one_more(&self) {
-        *self.count.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        *self.count.lock() += 1;
         self.grown.notify_all();
     }
 
     /// Waits for `all` of them; `look` is called now and then.
     fn reach(&self, all: usize, look: impl Fn()) {
-        let mut count = self.count.lock().unwrap_or_else(|e| e.into_inner());
+        let mut count = self.count.lock();
         // BOUND: the threads' own work, whose waits are bounded.
         while *count < all {
-            count = self.grown.wait_timeout(count, interrupt::PERIOD).unwrap_or_else(|e| e.into_inner()).0;
+            count = self.grown.wait_timeout(count, interrupt::PERIOD);
             if *count < all {
                 look();
             }

@@ -19,11 +19,11 @@
 
 use super::background;
 use crate::error::{Error, Result};
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, MutexGuard};
 
 /// Set in a word by the kernel when its keeper's process has ended.
 pub const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
@@ -113,7 +113,7 @@ pub fn keep(file: &File, offset: usize) -> Result<Kept> {
 fn room() -> Result<(MutexGuard<'static, Keepers>, usize)> {
     super::fork::watch();
     let generation = super::fork::generation();
-    let mut keepers = KEEPERS.lock().unwrap_or_else(|e| e.into_inner());
+    let mut keepers = KEEPERS.lock();
     if keepers.generation != generation {
         // The parent's lists are none of this process's; their memory is not worth the risk of unmapping it.
         *keepers = Keepers { generation, blocks: Vec::new() };
@@ -131,7 +131,7 @@ fn room() -> Result<(MutexGuard<'static, Keepers>, usize)> {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let mut keepers = KEEPERS.lock().unwrap_or_else(|e| e.into_inner());
+        let mut keepers = KEEPERS.lock();
         if self.generation != super::fork::generation() || keepers.generation != self.generation {
             return; // A forked child has no part in its parent's lists.
         }

@@ -5,22 +5,18 @@
 
 use super::Network;
 use super::faults::{FaultKind, PortFault};
+use crate::hash::Fnv64;
 
-/// The state of a hash.
-struct Fnv(u64);
+/// The hash of a machine's parts.
+struct Parts(Fnv64);
 
-impl Fnv {
-    fn bytes(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
+impl Parts {
     fn number(&mut self, number: u64) {
-        self.bytes(&number.to_le_bytes());
+        self.0.bytes(&number.to_le_bytes());
     }
     fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
-        self.bytes(text.as_bytes());
+        self.0.bytes(text.as_bytes());
     }
     fn fault(&mut self, fault: &PortFault) {
         [u64::from(fault.port), fault.from_ps, fault.until_ps].into_iter().for_each(|n| self.number(n));
@@ -32,7 +28,7 @@ impl Fnv {
             }
             FaultKind::Crc(crc) => {
                 self.number(2);
-                self.bytes(&crc.threshold().to_le_bytes());
+                self.0.bytes(&crc.threshold().to_le_bytes());
                 [u64::from(crc.retries), crc.seed].into_iter().for_each(|n| self.number(n));
             }
         }
@@ -46,7 +42,7 @@ impl Network {
     ///
     /// [`Routes::describe`]: super::Routes::describe
     pub fn hash(&self) -> u64 {
-        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        let mut hash = Parts(Fnv64::new());
         hash.number(self.ports.len() as u64);
         for port in &self.ports {
             let class = &self.classes[port.class as usize];
@@ -69,6 +65,6 @@ impl Network {
                 .into_iter()
                 .for_each(|n| hash.number(n));
         }
-        hash.0
+        hash.0.value()
     }
 }

@@ -14,6 +14,7 @@ use super::point_to_point::{self, Transfer};
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
+use crate::hash::Fnv64;
 use crate::kernels;
 use crate::memory::view::{Address, Payload};
 use crate::types::{DataType, Rank};
@@ -104,13 +105,11 @@ impl<'a> Permute<'a> {
         sends.map(|(from, &to)| (from, to as Rank))
     }
 
-    /// A number over the table: differing tables have the same by accident once in 2^64.
+    /// Returns a hash of the table; different tables have the same one by accident once in 2^64.
     fn digest(&self) -> u64 {
-        // FNV-1a.
-        let step = |hash: u64, &to: &i32| {
-            to.to_le_bytes().iter().fold(hash, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
-        };
-        self.perm.iter().fold(0xcbf2_9ce4_8422_2325, step)
+        let mut digest = Fnv64::new();
+        self.perm.iter().for_each(|to| digest.bytes(&to.to_le_bytes()));
+        digest.value()
     }
 
     /// The two ends as transfers.

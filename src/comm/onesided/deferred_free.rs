@@ -11,10 +11,11 @@ use crate::memory::control::LEFT;
 use crate::memory::heap;
 use crate::memory::registered::Twin;
 use crate::onesided::Region;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A range of the shareable heap that peers reach.
 pub(in crate::comm) struct DeferredFree {
@@ -54,7 +55,7 @@ impl DeferredFree {
 
     /// Keeps the memory, because the other ranks may not know that it was given up.
     pub fn keep(self) {
-        KEPT.lock().unwrap_or_else(|e| e.into_inner()).push(self);
+        KEPT.lock().push(self);
         sweep();
     }
 
@@ -112,7 +113,7 @@ pub(in crate::comm) fn no_memory(rank: Rank, bytes: usize) -> String {
 
 /// Free what nobody reaches any more.
 pub(in crate::comm) fn sweep() {
-    let mut kept = KEPT.lock().unwrap_or_else(|e| e.into_inner());
+    let mut kept = KEPT.lock();
     for deferred in std::mem::take(&mut *kept) {
         if deferred.within_reach() {
             kept.push(deferred);

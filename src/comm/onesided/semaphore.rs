@@ -18,11 +18,12 @@ use crate::memory::control::{FAILED, LEFT};
 use crate::memory::heap;
 use crate::onesided::semaphore::{self, BARRIERS, Making, SemaphoreMemory, SemaphoreUnit, Semaphores};
 use crate::onesided::{Mesh, Races, Region, SymmetricMemory};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::fork;
 use crate::types::Rank;
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of a name: it must fit what the ranks tell each other.
 const NAME: usize = 8 * NAME_WORDS;
@@ -161,12 +162,12 @@ impl CommCore {
         let barriers = [const { OnceLock::new() }; BARRIERS];
         let semaphore_home =
             SemaphoreHome { home: SemaphoreMemory::new(symmetric, region), deferred, barriers };
-        *self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()) = Some(semaphore_home);
+        *self.shared.semaphores.lock() = Some(semaphore_home);
         Ok(())
     }
 
     fn home(&self) -> Result<Arc<SemaphoreMemory>> {
-        let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+        let semaphore_home = self.shared.semaphores.lock();
         semaphore_home
             .as_ref()
             .map(|semaphore_home| semaphore_home.home.clone())
@@ -208,7 +209,7 @@ impl CommCore {
         // All have come: nobody signals any more.
         TABLE.remove(handle);
         let left = held.semaphores.retire();
-        let deferred = held.deferred.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let deferred = held.deferred.lock().take();
         deferred.map_or(Ok(()), DeferredFree::free)?;
         left
     }
@@ -241,13 +242,13 @@ impl CommCore {
 
     /// Takes all handles out; what peers may still write to.
     pub(in crate::comm) fn semaphores_close(&self) -> Vec<DeferredFree> {
-        let semaphore_home = self.shared.semaphores.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let semaphore_home = self.shared.semaphores.lock().take();
         let Some(semaphore_home) = semaphore_home else { return Vec::new() };
         let mut deferred = vec![semaphore_home.deferred];
         for (handle, held) in TABLE.all() {
             if held.comm == self.handle() {
                 TABLE.remove(handle);
-                deferred.extend(held.deferred.lock().unwrap_or_else(|e| e.into_inner()).take());
+                deferred.extend(held.deferred.lock().take());
             }
         }
         deferred
@@ -326,7 +327,7 @@ pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
 pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandle> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    let semaphore_home = shared.semaphores.lock().unwrap_or_else(|e| e.into_inner());
+    let semaphore_home = shared.semaphores.lock();
     let semaphore_home = semaphore_home.as_ref().ok_or_else(symmetric::absent)?;
     let semaphores = semaphore_home.home.barrier(number)?;
     let known = &semaphore_home.barriers[number as usize];

@@ -107,7 +107,7 @@ fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Resul
 pub(in crate::comm) fn symmetric(comm: CommHandle) -> Result<Arc<SymmetricMemory>> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    let symmetric = shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    let symmetric = shared.symmetric.lock().clone();
     symmetric.ok_or_else(symmetric::absent)
 }
 

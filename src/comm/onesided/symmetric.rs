@@ -150,7 +150,7 @@ impl CommCore {
             self.symmetric = None;
             return Err(e);
         }
-        *self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()) = Some(symmetric);
+        *self.shared.symmetric.lock() = Some(symmetric);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl CommCore {
         self.heap()?;
         self.same(Ask::Finalize, [0; 2], Ok(()))?;
         let mut symmetric = self.symmetric.take().ok_or_else(absent)?;
-        self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take();
+        self.shared.symmetric.lock().take();
         symmetric.symmetric.close();
         let left = self.semaphores_left();
         let mut deferred = self.semaphores_close();
@@ -213,7 +213,7 @@ impl CommCore {
         let heap = self.heap()?;
         let ready = heap.back(block.offset, bytes, zeroed);
         die_point!(151 "symmetric_backed");
-        self.same(Ask::Pages, [0; 2], ready).inspect_err(|_| {
+        let made = self.same(Ask::Pages, [0; 2], ready).inspect_err(|_| {
             if let Ok(heap) = self.heap() {
                 let _ = heap.arena.free(block.offset);
             }
@@ -243,7 +243,7 @@ impl CommCore {
 
     /// The communicator ends: threads of this rank that wait in the heap are told.
     pub(in crate::comm) fn symmetric_close(&mut self) {
-        if let Some(symmetric) = self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take() {
+        if let Some(symmetric) = self.shared.symmetric.lock().take() {
             symmetric.close();
         }
     }

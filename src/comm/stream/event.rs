@@ -3,14 +3,14 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::super::registry::ignore_poison;
 use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::event_count::EventCount;
+use crate::sync::lock::Mutex;
 use crate::sys::{clock, fork};
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// Names an event of this process.
 pub type EventHandle = handle::Handle<EventKind>;
@@ -84,12 +84,12 @@ static EVENTS: Objects<EventKind, EventState> = Objects::new(&LAST);
 impl EventState {
     /// Makes a new point for the next recording.
     pub fn record(&self) -> Arc<Point> {
-        ignore_poison(&self.last).insert(Arc::default()).clone()
+        self.last.lock().insert(Arc::default()).clone()
     }
 
     /// Returns the point of the last recording, complete or pending.
     pub fn point(&self) -> Option<Arc<Point>> {
-        ignore_poison(&self.last).clone()
+        self.last.lock().clone()
     }
 }
 

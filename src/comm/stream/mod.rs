@@ -24,17 +24,18 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::CallTurns;
 
 use super::group::batch::Batch;
-use super::registry::{self, Entry, ignore_poison};
+use super::registry::{self, Entry};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::event_count::EventCount;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
 use crate::sys::{background, fork};
 use event::Point;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use worker::{Calls, StreamTask, is_worker};
 
@@ -83,7 +84,7 @@ impl Stream {
 
     /// Queues a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
     fn push(&self, job: StreamTask) {
-        let mut jobs = ignore_poison(&self.jobs);
+        let mut jobs = self.jobs.lock();
         jobs.push_back(job);
         self.queued.raise(self.queued.get() + 1);
     }
@@ -92,7 +93,7 @@ impl Stream {
     fn next(&self) -> (StreamTask, u64) {
         let number = self.done.get() + 1;
         self.queued.reach(number);
-        let job = ignore_poison(&self.jobs).pop_front().expect("as many jobs as were counted");
+        let job = self.jobs.lock().pop_front().expect("as many jobs as were counted");
         (job, number)
     }
 
@@ -103,7 +104,7 @@ impl Stream {
 
     /// The first failure that no synchronisation has told.
     fn untold(&self) -> Result<()> {
-        ignore_poison(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
+        self.failures.lock().unsynchronized.take().map_or(Ok(()), Err)
     }
 
     fn is_idle(&self) -> bool {
@@ -111,7 +112,7 @@ impl Stream {
     }
 
     fn failed(&self, error: &Error) {
-        let mut failures = ignore_poison(&self.failures);
+        let mut failures = self.failures.lock();
         failures.unsynchronized.get_or_insert_with(|| error.clone());
         failures.unrecorded.get_or_insert_with(|| error.clone());
     }
@@ -178,7 +179,7 @@ pub fn stream_create() -> Result<StreamHandle> {
     let name = format!("penny-strm-{}", MADE.fetch_add(1, Ordering::Relaxed) % 1000);
     let thread = background::spawn_with_stack(&name, STACK, move || worker::work(&theirs));
     let thread = thread.map_err(|e| Error::system(format!("no thread for a stream ({e}); destroy some")))?;
-    *ignore_poison(&stream.worker) = Some(thread);
+    *stream.worker.lock() = Some(thread);
     let inserted = STREAMS.insert(stream.clone());
     inserted.ok_or_else(|| {
         end(&stream);
@@ -206,11 +207,11 @@ pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
 
 fn end(stream: &Stream) {
     {
-        let _order = ignore_poison(&QUEUING);
+        let _order = QUEUING.lock();
         stream.ended.store(true, Ordering::Relaxed);
         stream.push(StreamTask::End);
     }
-    if let Some(worker) = ignore_poison(&stream.worker).take() {
+    if let Some(worker) = stream.worker.lock().take() {
         let _ = worker.join();
     }
 }
@@ -245,7 +246,7 @@ pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<
         event.record().pass(None);
         return Ok(());
     };
-    let _order = ignore_poison(&QUEUING);
+    let _order = QUEUING.lock();
     stream.is_open()?;
     stream.push(StreamTask::Record(event.record()));
     Ok(())
@@ -261,7 +262,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
         refuse_worker()?;
         return point.reach_from_outside();
     };
-    let _order = ignore_poison(&QUEUING);
+    let _order = QUEUING.lock();
     stream.is_open()?;
     stream.push(StreamTask::Await(point));
     Ok(())
@@ -277,7 +278,7 @@ pub fn stream_host_function(
         return Ok(());
     };
     let stream = find(stream)?;
-    let _order = ignore_poison(&QUEUING);
+    let _order = QUEUING.lock();
     stream.is_open()?;
     stream.push(StreamTask::Call(Box::new(function)));
     Ok(())
@@ -311,7 +312,7 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     }
     let over = Arc::new(Point::default());
     {
-        let _order = ignore_poison(&QUEUING);
+        let _order = QUEUING.lock();
         streams.iter().try_for_each(|stream| stream.is_open())?;
         for other in others {
             let come = Arc::new(Point::default());

@@ -4,12 +4,11 @@
 //! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
 //! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
-use super::super::registry::ignore_poison;
 use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::sync::event_count::EventCount;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
-use std::sync::Mutex;
 
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
@@ -47,7 +46,7 @@ impl CallTurns {
 
     /// A call on a stream has failed.
     pub(super) fn failed(&self, error: &Error) {
-        ignore_poison(&self.failure).get_or_insert(error.code);
+        self.failure.lock().get_or_insert(error.code);
     }
 
     /// Ends all waits for turns.
@@ -78,6 +77,6 @@ impl CallTurns {
 
     /// The first failure that was not reported yet.
     pub(in super::super) fn failure(&self) -> Option<Code> {
-        ignore_poison(&self.failure).take()
+        self.failure.lock().take()
     }
 }

@@ -1,7 +1,7 @@
 //! A stream's worker thread.
 
 use super::super::poison_as;
-use super::super::registry::{Entry, ignore_poison};
+use super::super::registry::Entry;
 use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
@@ -76,7 +76,7 @@ pub(super) fn work(stream: &Stream) {
 fn carry_out(stream: &Stream, job: StreamTask) -> Result<()> {
     match job {
         StreamTask::Calls(calls) => return make(calls),
-        StreamTask::Record(point) => point.decide(ignore_poison(&stream.failures).unrecorded.take()),
+        StreamTask::Record(point) => point.decide(stream.failures.lock().unrecorded.take()),
         StreamTask::Pass(point) => point.pass(None),
         StreamTask::Await(point) => point.reach(),
         StreamTask::Call(function) => catch_unwind(AssertUnwindSafe(function))

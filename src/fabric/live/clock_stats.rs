@@ -2,7 +2,7 @@
 
 use super::log::Journal;
 use super::pace::{Clock, MOST_SLIP};
-use super::participant::{Participant, lock};
+use super::participant::Participant;
 use crate::fabric::PortCounters;
 use crate::sync::prim::Ordering;
 
@@ -38,7 +38,7 @@ impl Participant {
     /// Returns the state of the job's time.
     pub fn clock_stats(&self) -> ClockStats {
         let header = self.clock_segment().header();
-        let pacer = lock(&self.local_threads).pacer;
+        let pacer = self.local_threads.lock().pacer;
         ClockStats {
             now_ps: self.clock_ps(),
             calls: header.calls.load(Ordering::Acquire),

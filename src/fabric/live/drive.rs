@@ -9,7 +9,7 @@
 //! is left who could change that, see `verdict.rs`.
 
 use super::log::Journal;
-use super::participant::{Participant, lock};
+use super::participant::Participant;
 use super::sentence::{read_text, write_text};
 use crate::error::{Code, Error, Result};
 use crate::sync::prim::Ordering;
@@ -84,7 +84,7 @@ impl Participant {
 
     fn run(&self) {
         let journal = Journal::new(self.clock_segment());
-        let ended = lock(&self.runner).run(&journal);
+        let ended = self.runner.lock().run(&journal);
         if let Err(error) = ended {
             self.halt(&error);
         }

@@ -1,7 +1,7 @@
 //! What a rank's own threads share: which tickets are free, and how many calls each thread has open.
 
 use super::pace::{Clock, Pacer};
-use super::participant::{Participant, lock};
+use super::participant::Participant;
 use crate::error::{Error, Result};
 use crate::memory::clock_segment::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
 use crate::sync::prim::Ordering;
@@ -74,7 +74,7 @@ impl Participant {
     pub(super) fn retire_ticket(&self, ticket: usize) {
         let header = self.clock_segment().header();
         let run = header.runs.load(Ordering::Acquire);
-        let mut local_threads = lock(&self.local_threads);
+        let mut local_threads = self.local_threads.lock();
         local_threads.retired[ticket] = (header.runner.load(Ordering::Acquire) != 0).then_some(run);
         local_threads.taken[ticket] = false;
     }
@@ -83,7 +83,7 @@ impl Participant {
     pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> Result<(u32, u64)> {
         self.looked_anew();
         let line = self.presence()?;
-        Ok((line, self.inside(&mut lock(&self.local_threads), line, wall_ns, at_ps)))
+        Ok((line, self.inside(&mut self.local_threads.lock(), line, wall_ns, at_ps)))
     }
 
     /// Enters a call; the caller holds the lock of the local threads.
@@ -111,7 +111,7 @@ impl Participant {
     /// A call of a thread is over. By now its presence is counted again.
     pub(super) fn come_out(&self, line: u32) {
         let last = {
-            let mut local_threads = lock(&self.local_threads);
+            let mut local_threads = self.local_threads.lock();
             let depth = &mut local_threads.depth[line as usize];
             *depth = depth.saturating_sub(1);
             *depth == 0

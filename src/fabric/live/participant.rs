@@ -12,12 +12,13 @@ use super::verdict::Notes;
 use crate::error::{Error, Result};
 use crate::memory::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
 use crate::plan::{Plan, RankView};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{Backoff, Waiter};
 use crate::sys::{clock, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Gives all ranks' programs of a posted collective.
 pub type Programs = fn(algorithm: u8, view: &RankView) -> Result<Vec<Plan>>;
@@ -62,10 +63,6 @@ const LOOK_PS: u64 = 50_000;
 const A_LOOK_NS: u64 = 10_000_000;
 /// The largest cost of a look.
 const DEAR_LOOK_PS: u64 = 1_000_000;
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 impl Participant {
     /// Makes a new clock segment for a job of `ranks` ranks; the caller is rank 0.
@@ -188,7 +185,7 @@ impl Participant {
             && at_ps > before
         {
             let due = {
-                let mut local_threads = lock(&self.local_threads);
+                let mut local_threads = self.local_threads.lock();
                 local_threads.pacer.enter(clock::now_ns(), before, dilation);
                 local_threads.pacer.due(at_ps, dilation)
             };
@@ -213,7 +210,7 @@ impl Participant {
         let wall_ns = clock::now_ns();
         let line = held.map_or_else(|| self.presence(), Ok)?;
         let (number, entry_ps) = {
-            let mut local_threads = lock(&self.local_threads);
+            let mut local_threads = self.local_threads.lock();
             let number = self.take_ticket(&mut local_threads, posts.len())?;
             let entry_ps = match (held, at_ps) {
                 (Some(_), Some(at_ps)) => at_ps,
@@ -276,7 +273,7 @@ impl Participant {
         let exit_ps = ticket.exit_ps.load(Ordering::Relaxed);
         ticket.state.store(FREE, Ordering::Release);
         die_point!(184 "clock_freed");
-        lock(&self.local_threads).taken[waiting.ticket] = false;
+        self.local_threads.lock().taken[waiting.ticket] = false;
         let ended = self.pace(waiting.entry_ps, waiting.wall_ns, exit_ps, watch);
         self.over(&waiting);
         ended.map(|()| exit_ps)
@@ -291,11 +288,11 @@ impl Participant {
         let stands =
             ticket.state.compare_exchange(POSTED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if stands {
-            lock(&self.local_threads).left[waiting.ticket] = true;
+            self.local_threads.lock().left[waiting.ticket] = true;
         } else {
             header.running.fetch_sub(1, Ordering::AcqRel);
             ticket.state.store(FREE, Ordering::Release);
-            lock(&self.local_threads).taken[waiting.ticket] = false;
+            self.local_threads.lock().taken[waiting.ticket] = false;
         }
         self.come_out(waiting.line);
     }
@@ -308,7 +305,7 @@ impl Participant {
         exit_ps: u64,
         watch: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let mut local_threads = lock(&self.local_threads);
+        let mut local_threads = self.local_threads.lock();
         let worked_ns = clock::now_ns().saturating_sub(wall_ns);
         let mut late_ns = 0;
         let mut dilation = 0.0;
@@ -317,7 +314,7 @@ impl Participant {
             let due = local_threads.pacer.due(exit_ps, dilation).unwrap_or(0);
             drop(local_threads);
             sleep_until(due, watch)?;
-            local_threads = lock(&self.local_threads);
+            local_threads = self.local_threads.lock();
             late_ns = clock::now_ns().saturating_sub(due);
         }
         local_threads.pacer.leave(entry_ps, exit_ps, worked_ns, late_ns, dilation);
@@ -348,7 +345,7 @@ impl Participant {
     /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call
     /// comes with the places of its members.
     pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
-        lock(&self.runner).estimate(calls)
+        self.runner.lock().estimate(calls)
     }
 }
 

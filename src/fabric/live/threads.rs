@@ -7,18 +7,19 @@
 //!
 //! A thread that works for another, as those that Penny starts for a group do, borrows a presence instead ([`Activity`]).
 
-use super::participant::{Participant, lock};
+use super::participant::Participant;
 use super::presence::is_counted;
 use crate::error::{Error, Result};
 use crate::memory::clock_segment::{
     AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine,
 };
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, fork, process};
 use crate::types::Rank;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 /// `ThreadLine::tid` of a presence whose thread waits for threads that borrow others in its place.
 pub(super) const PARKED: u32 = u32::MAX;
@@ -53,7 +54,7 @@ pub(super) fn next_number() -> u64 {
 
 /// Tells whether a thread of this process holds a presence at a machine.
 pub(super) fn is_known(tid: u32) -> bool {
-    lock(&KNOWN).contains(&tid)
+    KNOWN.lock().contains(&tid)
 }
 
 impl Held {
@@ -71,7 +72,7 @@ impl Drop for Held {
             }
         }
         if !self.own.is_empty() {
-            lock(&KNOWN).remove(&process::tid());
+            KNOWN.lock().remove(&process::tid());
         }
     }
 }
@@ -126,7 +127,7 @@ impl Participant {
     fn take_presence(&self) -> Result<u32> {
         let tid = process::tid();
         let line = {
-            let _desk = lock(&self.local_threads);
+            let _desk = self.local_threads.lock();
             let lines = self.clock_segment().threads(self.place()).iter();
             match lines.enumerate().find(|(_, line)| is_vacant(line)) {
                 Some((number, line)) => {
@@ -150,7 +151,7 @@ impl Participant {
             held.own.push(own);
         });
         if kept.is_ok() {
-            lock(&KNOWN).insert(tid);
+            KNOWN.lock().insert(tid);
         }
         Ok(line)
     }
@@ -196,7 +197,7 @@ impl Activity {
         let line = participant.presence()?;
         let mut all = Vec::new();
         {
-            let _desk = lock(&participant.local_threads);
+            let _desk = participant.local_threads.lock();
             for _ in 0..count {
                 match participant.new_line(PARKED) {
                     Ok(line) => all.push(line),

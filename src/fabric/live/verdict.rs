@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::memory::clock_segment::{AWAY, BLOCKED, POSTED};
 use crate::sync::prim::Ordering;
 use crate::sys::process::{self, Doing};
-use std::sync::TryLockError;
 
 use super::presence::GRACE_NS;
 
@@ -55,11 +54,7 @@ impl Participant {
         if !self.stuck() {
             return;
         }
-        let mut notes = match self.notes.try_lock() {
-            Ok(notes) => notes,
-            Err(TryLockError::Poisoned(e)) => e.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(mut notes) = self.notes.try_lock() else { return };
         if notes.epoch != epoch || notes.since_ns == 0 {
             *notes = Notes { epoch, since_ns: now_ns, seen: None };
         }

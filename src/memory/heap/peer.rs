@@ -14,9 +14,10 @@
 use crate::error::Result;
 use crate::memory::segment::Segment;
 use crate::memory::view::Payload;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use std::fs::File;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// Mappings beyond the first. Each is at least twice as long as the one before it, so they are never too few.
 const MORE: usize = 48;
@@ -104,7 +105,7 @@ impl PeerHeap {
         if let Some(holds) = mapped().find(|segment| end <= segment.bytes()) {
             return Some(holds);
         }
-        let _growing = self.growing.lock().unwrap_or_else(|e| e.into_inner());
+        let _growing = self.growing.lock();
         if let Some(holds) = mapped().find(|segment| end <= segment.bytes()) {
             return Some(holds);
         }

@@ -19,10 +19,11 @@ use super::mesh::{Declared, Device, Mesh};
 use super::region::{HeapWord, Region};
 use super::symmetric_memory::SymmetricMemory;
 use crate::error::{Error, Result};
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::timing::WORD;
 use crate::types::Rank;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use waits::{Waits, Wanted};
 
 /// Barrier semaphores of a communicator.
@@ -182,7 +183,7 @@ impl SemaphoreMemory {
     }
 
     fn sets(&self) -> MutexGuard<'_, Vec<Arc<Set>>> {
-        self.sets.lock().unwrap_or_else(|e| e.into_inner())
+        self.sets.lock()
     }
 }
 

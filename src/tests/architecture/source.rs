@@ -82,6 +82,15 @@ impl Source {
         found
     }
 
+    /// Every path of the standard library, `use` trees taken apart.
+    pub fn standard_paths(&self) -> Vec<Mention> {
+        let mut found = Vec::new();
+        for i in (0..self.tokens.len()).filter(|&i| self.text(i) == "std" && self.text(i + 1) == "::") {
+            self.tree(&mut (i + 2), vec!["std".into()], &mut found);
+        }
+        found
+    }
+
     fn text(&self, i: usize) -> &str {
         self.tokens.get(i).map_or("", |t| &t.text)
     }
