@@ -97,6 +97,7 @@ impl Machine {
     }
 }
 
+pub mod clock_segment;
 mod clock_stats;
 mod local_threads;
 mod participant;

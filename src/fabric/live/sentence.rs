@@ -1,6 +1,6 @@
 //! Text on the board, for whoever reads it there.
 
-use crate::memory::clock_segment::SENTENCE;
+use super::clock_segment::SENTENCE;
 use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Write as much of a text as fits; tells how many bytes, at least 1.

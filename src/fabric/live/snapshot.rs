@@ -4,10 +4,10 @@
 //!     ranks --> [ board ] <-- Glance: the machine's text, clocks, what passed each port; writes nothing
 //! ```
 
+use super::clock_segment::ClockSegment;
 use super::log::Journal;
 use super::sentence::read_text;
 use crate::fabric::PortState;
-use crate::memory::clock_segment::ClockSegment;
 use crate::sync::prim::Ordering;
 
 /// How the board stood when it was looked at.

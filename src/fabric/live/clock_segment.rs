@@ -8,8 +8,8 @@
 //! A rank writes its own place, tickets and posts. Ports, log and the header's account of the world are written by
 //! whoever holds [`BoardHeader::runner`].
 
-use super::segment::{Segment, shared_layout};
 use crate::error::{Error, Result};
+use crate::memory::segment::{Segment, shared_layout};
 use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
