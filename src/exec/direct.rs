@@ -4,7 +4,7 @@
 //! lines it needs. One synchronisation in all, nothing before it and nothing after. It is `one_shot`'s plan written
 //! out by hand, for all collectives alike; the tests hold both against the definition of each collective.
 
-use super::few::Few;
+use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource};
@@ -119,7 +119,7 @@ fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
 
 #[inline]
 fn fold<'v>(job: &PreparedCall<'_>, n: u32, dest: Payload<'_>, from: impl Fn(Rank) -> Payload<'v>) {
-    let mut sources = Few::new(FoldSource { view: Payload::EMPTY, raw: true });
+    let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: true });
     for r in 0..n {
         sources.push(FoldSource { view: from(r), raw: true });
     }

@@ -9,8 +9,8 @@
 
 mod cut;
 pub mod direct;
-mod few;
 mod peer_progress;
+mod small_vec;
 
 pub use peer_progress::PeerProgress;
 
@@ -22,7 +22,7 @@ use crate::transport::arrival::Offer;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
 use cut::{Cut, zero_tail};
-use few::Few;
+use small_vec::SmallVec;
 
 /// One rank's call, ready to run.
 pub struct PreparedCall<'a> {
@@ -172,8 +172,8 @@ impl<'a> Run<'a, '_> {
                 self.job.count
             )));
         }
-        let mut sources = Few::new(FoldSource { view: Payload::EMPTY, raw: false });
-        let mut dests = Few::new(Dest::cached(Payload::EMPTY));
+        let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: false });
+        let mut dests = SmallVec::new(Dest::cached(Payload::EMPTY));
         for wave in 0..waves {
             for (position, step) in linked.steps.iter().enumerate() {
                 let Some(slice) = wave.checked_sub(step.level as u64).filter(|&s| s < self.cut.slices) else {
@@ -216,8 +216,8 @@ impl<'a> Run<'a, '_> {
         &mut self,
         step: &LinkedStep,
         slice: u64,
-        sources: &mut Few<FoldSource<'a>>,
-        dests: &mut Few<Dest<'a>>,
+        sources: &mut SmallVec<FoldSource<'a>>,
+        dests: &mut SmallVec<Dest<'a>>,
     ) -> Result<bool> {
         let extent = self.extent(step, slice);
         let mut arrived_already = false;
@@ -313,7 +313,7 @@ impl<'a> Run<'a, '_> {
         step: &LinkedStep,
         slice: u64,
         extent: Extent,
-        dests: &mut Few<Dest<'a>>,
+        dests: &mut SmallVec<Dest<'a>>,
     ) -> Result<bool> {
         let t = self.t;
         if let Some(block) = step.keep {

@@ -154,8 +154,6 @@ unsafe impl ShmSafe for Record {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Progress {}
 // SAFETY: as above.
-unsafe impl ShmSafe for Doorbell {}
-// SAFETY: as above.
 unsafe impl ShmSafe for Arrival {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Pair {}

@@ -93,11 +93,6 @@ pub struct Slot {
 unsafe impl ShmSafe for MailboxHeader {}
 // SAFETY: as above.
 unsafe impl ShmSafe for Slot {}
-// SAFETY: as above.
-unsafe impl ShmSafe for AtomicU32 {}
-// SAFETY: as above. Elsewhere the words of `board.rs` are the same type.
-#[cfg(loom)]
-unsafe impl ShmSafe for AtomicU64 {}
 
 #[cfg(not(loom))]
 const _: () =

@@ -5,7 +5,6 @@
 
 mod alias;
 pub mod arena;
-pub mod clock_segment;
 pub mod control;
 pub mod heap;
 pub mod mailbox;

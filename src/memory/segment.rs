@@ -2,7 +2,9 @@
 
 use super::view::Payload;
 use crate::error::{Error, Result};
+use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sys::keeper::LifeNode;
 use crate::sys::remap::Again;
 use crate::sys::shm;
 use memmap2::{MmapOptions, MmapRaw};
@@ -15,6 +17,50 @@ use std::sync::Arc;
 /// The type is `repr(C)`, has no padding that matters, holds only atomics (or arrays and structs of them), and every
 /// bit pattern is a valid value.
 pub unsafe trait ShmSafe {}
+
+// SAFETY: an atomic, valid for any bits.
+unsafe impl ShmSafe for AtomicU32 {}
+// SAFETY: as above.
+unsafe impl ShmSafe for AtomicU64 {}
+// SAFETY: as above, where loom watches it.
+#[cfg(loom)]
+unsafe impl ShmSafe for crate::sync::prim::model::AtomicU32 {}
+// SAFETY: as above, where loom watches it.
+#[cfg(loom)]
+unsafe impl ShmSafe for crate::sync::prim::model::AtomicU64 {}
+// SAFETY: repr(C), atomics only, any bits valid.
+unsafe impl ShmSafe for Doorbell {}
+// SAFETY: as above.
+unsafe impl ShmSafe for Sleepers {}
+// SAFETY: as above.
+unsafe impl ShmSafe for LifeNode {}
+// SAFETY: an array lies like its elements one after another.
+unsafe impl<T: ShmSafe, const N: usize> ShmSafe for [T; N] {}
+
+/// Declares structures that may lie in shared memory. A field that is not [`ShmSafe`] is an error of the compiler, so a
+/// module that declares its layout by this macro needs no `unsafe` of its own.
+macro_rules! shared_layout {
+    ($(
+        $(#[doc = $doc:expr])*
+        #[repr(C, align($align:literal))]
+        $vis:vis struct $name:ident {
+            $($(#[doc = $about:expr])* $of:vis $field:ident: $type:ty,)*
+        }
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[repr(C, align($align))]
+        $vis struct $name {
+            $($(#[doc = $about])* $of $field: $type,)*
+        }
+        // SAFETY: repr(C), and the bounds say that each field may lie in shared memory.
+        #[allow(unsafe_code)]
+        unsafe impl $crate::memory::segment::ShmSafe for $name
+        where
+            $($type: $crate::memory::segment::ShmSafe,)*
+        {}
+    )*};
+}
+pub(crate) use shared_layout;
 
 /// A mapping of a shared file from its beginning. The file itself has no name (see [`shm`]). A clone is the same mapping.
 #[derive(Clone)]

@@ -39,7 +39,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("planner", &["plan", "algorithms", "memory::control::PAYLOAD"]),
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),
-    ("fabric", &["plan", "topology", "memory::clock_segment", "sync", "sys"]),
+    ("fabric", &["plan", "topology", "memory::segment", "sync", "sys"]),
     ("onesided", &["transport", "timing", "kernels", "memory", "sync"]),
     (
         "mailbox",

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use penny::internals::fabric::live::Snapshot;
-use penny::internals::memory::clock_segment::ClockSegment;
+use penny::internals::fabric::live::clock_segment::ClockSegment;
 use penny::sim::topology::{self, Network};
 
 use super::report::Report;

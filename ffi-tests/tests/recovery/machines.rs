@@ -3,7 +3,7 @@
 use crate::deaths::still_there;
 use crate::ranks::{Rank, Setting, acts, alone, leftovers, random, start, times};
 use nix::sys::signal::Signal;
-use penny::internals::memory::clock_segment::ClockSegment;
+use penny::internals::fabric::live::clock_segment::ClockSegment;
 use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! A communicator's ranks find their places on the declared machine.
 
 use crate::error::{Error, Result};
+use crate::fabric::live::clock_segment::ClockSegment;
 use crate::fabric::live::{CallSpec, Machine, Participant, Placement};
-use crate::memory::clock_segment::ClockSegment;
 use crate::planner::{self, Planner};
 use crate::transport::Transport;
 use crate::types::Rank;

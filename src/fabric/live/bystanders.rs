@@ -12,9 +12,9 @@
 //! until the kernel has let go of it. Everything else that a thread may wait for (a time, a file, another process) may
 //! come about at any moment; such a thread holds the clock, for as long as the grace period lasts.
 
+use super::clock_segment::{BLOCKED, LEAVING, NOBODY, PRESENT, ThreadLine};
 use super::participant::Participant;
 use super::threads::is_watched;
-use crate::memory::clock_segment::{BLOCKED, LEAVING, NOBODY, PRESENT, ThreadLine};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::sys::process::{self, Doing};

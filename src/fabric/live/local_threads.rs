@@ -1,9 +1,9 @@
 //! What a rank's own threads share: which tickets are free, and how many calls each thread has open.
 
+use super::clock_segment::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
 use super::pace::{Clock, Pacer};
 use super::participant::Participant;
 use crate::error::{Error, Result};
-use crate::memory::clock_segment::{ClockSegment, FREE, POSTS, THREADS, TICKETS, WIDE};
 use crate::sync::prim::Ordering;
 
 /// The state that only this rank's own threads use.

@@ -8,9 +8,9 @@
 //! begins at the ports and admits the logged calls again, up to [`Journal::handled_ps`]; the one that ran it last
 //! just goes on. When nothing is under way the ports are written anew, and the log is empty again.
 
+use super::clock_segment::{ClockSegment, LOG, PORT, POSTS, TICKETS};
 use crate::error::{Error, Result};
 use crate::fabric::{PortCounters, PortState};
-use crate::memory::clock_segment::{ClockSegment, LOG, PORT, POSTS, TICKETS};
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 

@@ -98,6 +98,7 @@ impl Machine {
     }
 }
 
+pub mod clock_segment;
 mod clock_stats;
 mod local_threads;
 mod participant;

@@ -1,6 +1,7 @@
 //! A rank's part in a declared machine: its clock, and the tickets with which it waits.
 
 use super::Machine;
+use super::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
 use super::local_threads::LocalThreads;
 use super::pace::Clock;
 use super::presence::Watchdog;
@@ -10,7 +11,6 @@ use super::spec::{CallSpec, Post};
 use super::threads;
 use super::verdict::Notes;
 use crate::error::{Error, Result};
-use crate::memory::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT, SERVED};
 use crate::plan::{Plan, RankView};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};

@@ -17,9 +17,9 @@
 //! outcome does not depend on wall time. A rank that died in its own program is counted out at once, as if it had left; one
 //! that died in a call may have left anything half done, so no call on the machine can end any more.
 
+use super::clock_segment::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use super::participant::Participant;
 use crate::error::{Error, Result};
-use crate::memory::clock_segment::{AWAY, BLOCKED, INSIDE, LEAVING, NOBODY, PRESENT, ThreadLine};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;
 use crate::types::Rank;

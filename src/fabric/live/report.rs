@@ -1,11 +1,11 @@
 //! Who waits for whom, where all wait and nothing is under way; and who holds the clock, where it stands.
 
+use super::clock_segment::{AWAY, ClockSegment, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
 use super::participant::Participant;
 use super::presence::is_counted;
 use super::spec::{Post, What};
 use super::threads::is_watched;
 use crate::error::{Code, Error};
-use crate::memory::clock_segment::{AWAY, ClockSegment, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
 use crate::sync::prim::Ordering;
 use crate::sys::process;
 use crate::types::Rank;

@@ -1,6 +1,7 @@
 //! Runs the engine when all ranks wait.
 
 use super::WINDOW_PS;
+use super::clock_segment::{ABANDONED, FREE, POSTED, SERVED};
 use super::log::{Journal, Logged, LoggedMember, TURNS};
 use super::participant::Programs;
 use super::spec::{CallSpec, Post, What, pause_plans, transfer_plans};
@@ -8,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::memory::clock_segment::{ABANDONED, FREE, POSTED, SERVED};
 use crate::plan::{Plan, Shape};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;

@@ -1,6 +1,6 @@
 //! Text in the clock segment, for its readers.
 
-use crate::memory::clock_segment::SENTENCE;
+use super::clock_segment::SENTENCE;
 use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Writes as much of a text as fits; tells how many bytes, at least 1.

@@ -4,10 +4,10 @@
 //!     ranks --> [ clock segment ] <-- Snapshot: the machine's text, clocks, traffic of each port; writes nothing
 //! ```
 
+use super::clock_segment::ClockSegment;
 use super::log::Journal;
 use super::sentence::read_text;
 use crate::fabric::PortState;
-use crate::memory::clock_segment::ClockSegment;
 use crate::sync::prim::Ordering;
 
 /// A snapshot of the clock segment.

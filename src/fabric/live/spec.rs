@@ -1,7 +1,7 @@
 //! What a rank posts: its part in one call or transfer, as words that others can read.
 
+use super::clock_segment::PostLine;
 use crate::fabric::SharedCall;
-use crate::memory::clock_segment::PostLine;
 use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};

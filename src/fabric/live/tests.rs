@@ -1,9 +1,9 @@
 //! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
 
+use super::clock_segment::{AWAY, ClockSegment, FREE, LEAVING, POSTED, PRESENT};
 use super::participant::PendingCall;
 use super::presence::{GRACE_NS, is_counted};
 use super::*;
-use crate::memory::clock_segment::{AWAY, ClockSegment, FREE, LEAVING, POSTED, PRESENT};
 use crate::plan::{Plan, RankView};
 use crate::sync::prim::Ordering;
 use crate::sys::clock;

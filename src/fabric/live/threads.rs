@@ -7,12 +7,10 @@
 //!
 //! A thread that works for another, as those that Penny starts for a group do, borrows a presence instead ([`Activity`]).
 
+use super::clock_segment::{AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
 use super::participant::Participant;
 use super::presence::is_counted;
 use crate::error::{Error, Result};
-use crate::memory::clock_segment::{
-    AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine,
-};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{clock, fork, process};

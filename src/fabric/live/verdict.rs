@@ -14,11 +14,11 @@
 //! verdict only waits for them, for the grace period; where mailboxes have places that no thread has taken, and the grace
 //! period is without end, so is the wait.
 
+use super::clock_segment::{AWAY, BLOCKED, POSTED};
 use super::participant::Participant;
 use super::report;
 use super::threads::{PARKED, is_known, is_watched};
 use crate::error::Error;
-use crate::memory::clock_segment::{AWAY, BLOCKED, POSTED};
 use crate::sync::prim::Ordering;
 use crate::sys::process::{self, Doing};
 

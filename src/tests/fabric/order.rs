@@ -2,7 +2,7 @@
 
 use super::{barrier, on_machine, shift, timed};
 use crate::comm::{self, CommHandle, Grouping};
-use crate::memory::clock_segment::{FREE, LOG};
+use crate::fabric::live::clock_segment::{FREE, LOG};
 use crate::types::{Collective, Rank};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,8 +8,8 @@
 //! A rank writes its own place, tickets and posts. Ports, log and the header's account of the world are written by
 //! whoever holds [`BoardHeader::runner`].
 
-use super::segment::{Segment, ShmSafe};
 use crate::error::{Error, Result};
+use crate::memory::segment::{Segment, shared_layout};
 use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
@@ -36,96 +36,102 @@ pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x04");
 
-/// What all ranks look at.
-#[repr(C, align(64))]
-pub struct BoardHeader {
-    /// [`MAGIC`], written last by the maker.
-    pub magic: AtomicU64,
-    /// The machine's hash: all ranks must have declared the same.
-    pub network: AtomicU64,
-    /// Ranks.
-    pub places: AtomicU32,
-    /// Ports of the machine.
-    pub ports: AtomicU32,
-    /// Presences of all ranks' threads that do not wait: see [`ThreadLine`].
-    pub running: AtomicU32,
-    /// 1 + the rank that runs the engine now; 0: nobody.
-    pub runner: AtomicU32,
-    /// Bumped by whoever finds that nobody is running: the engine is to be run.
-    pub wanted: AtomicU64,
-    /// Length of the sentence that says why no call can end any more; 0: all is well.
-    pub deadlock: AtomicU32,
-    /// 1: ranks store to each other's memory, so whoever is done goes on alone, before anything later happens.
-    pub exact: AtomicU32,
-    /// Times that the log was begun anew.
-    pub epoch: AtomicU64,
-    /// Words in the log.
-    pub logged: AtomicU64,
-    /// Events before this time have been handled.
-    pub handled_ps: AtomicU64,
-    /// Calls priced.
-    pub calls: AtomicU64,
-    /// Hash over all calls priced and when their members were done, in order.
-    pub trace: AtomicU64,
-    /// Entries that came after their time had been handled.
-    pub late: AtomicU64,
-    /// The latest time that the engine has told a rank: who comes back to the clock enters no earlier.
-    pub reached_ps: AtomicU64,
-    /// Times that somebody has held `runner`.
-    pub runs: AtomicU64,
-    _rest: AtomicU64,
-    /// Ranks that sleep.
-    pub sleepers: Sleepers,
-    /// Why, if `deadlock` is not 0.
-    pub sentence: [AtomicU64; SENTENCE],
-    /// How the machine was declared, as text that ends with a 0.
-    pub spec: [AtomicU64; SENTENCE],
+shared_layout! {
+    /// What all ranks look at.
+    #[repr(C, align(64))]
+    pub struct BoardHeader {
+        /// [`MAGIC`], written last by the maker.
+        pub magic: AtomicU64,
+        /// The machine's hash: all ranks must have declared the same.
+        pub network: AtomicU64,
+        /// Ranks.
+        pub places: AtomicU32,
+        /// Ports of the machine.
+        pub ports: AtomicU32,
+        /// Presences of all ranks' threads that do not wait: see [`ThreadLine`].
+        pub running: AtomicU32,
+        /// 1 + the rank that runs the engine now; 0: nobody.
+        pub runner: AtomicU32,
+        /// Bumped by whoever finds that nobody is running: the engine is to be run.
+        pub wanted: AtomicU64,
+        /// Length of the sentence that says why no call can end any more; 0: all is well.
+        pub deadlock: AtomicU32,
+        /// 1: ranks store to each other's memory, so whoever is done goes on alone, before anything later happens.
+        pub exact: AtomicU32,
+        /// Times that the log was begun anew.
+        pub epoch: AtomicU64,
+        /// Words in the log.
+        pub logged: AtomicU64,
+        /// Events before this time have been handled.
+        pub handled_ps: AtomicU64,
+        /// Calls priced.
+        pub calls: AtomicU64,
+        /// Hash over all calls priced and when their members were done, in order.
+        pub trace: AtomicU64,
+        /// Entries that came after their time had been handled.
+        pub late: AtomicU64,
+        /// The latest time that the engine has told a rank: who comes back to the clock enters no earlier.
+        pub reached_ps: AtomicU64,
+        /// Times that somebody has held `runner`.
+        pub runs: AtomicU64,
+        _rest: AtomicU64,
+        /// Ranks that sleep.
+        pub sleepers: Sleepers,
+        /// Why, if `deadlock` is not 0.
+        pub sentence: [AtomicU64; SENTENCE],
+        /// How the machine was declared, as text that ends with a 0.
+        pub spec: [AtomicU64; SENTENCE],
+    }
 }
 
-/// One rank's clock.
-#[repr(C, align(64))]
-pub struct PlaceLine {
-    /// The time at which its last call was done, plus the time declared since.
-    pub clock_ps: AtomicU64,
-    /// PID, 0 before it has joined.
-    pub pid: AtomicU32,
-    /// 1: has left.
-    pub left: AtomicU32,
-    /// The robust list node by which the kernel announces the end of its process.
-    life: LifeNode,
-    /// The number of mailbox places of its rank without a waiting thread.
-    pub outside: AtomicU32,
-    /// The number of thread lines of this rank that have ever been in use; these come first.
-    pub threads_used: AtomicU32,
-    /// The number of tickets of this rank that have ever been in use; these come first.
-    pub tickets_used: AtomicU32,
-    _pad: AtomicU32,
-    /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
-    pub awaiting: AtomicU64,
-    /// When the latest store to its memory came.
-    pub stored_ps: AtomicU64,
-    /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
-    pub certificate: AtomicU64,
-    /// Rung when a ticket of this rank is served.
-    pub doorbell: Doorbell,
+shared_layout! {
+    /// One rank's clock.
+    #[repr(C, align(64))]
+    pub struct PlaceLine {
+        /// When its last call was done, and what it declared since.
+        pub clock_ps: AtomicU64,
+        /// PID, 0 before it has joined.
+        pub pid: AtomicU32,
+        /// 1: has left.
+        pub left: AtomicU32,
+        /// By which the kernel announces the end of its process.
+        life: LifeNode,
+        /// Places in mailboxes that threads of its rank are expected to take, less those where one waits.
+        pub outside: AtomicU32,
+        /// Thread lines of this rank that have ever been in use: the first so many.
+        pub threads_used: AtomicU32,
+        /// Tickets of this rank that have ever been in use: the first so many.
+        pub tickets_used: AtomicU32,
+        _pad: AtomicU32,
+        /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
+        pub awaiting: AtomicU64,
+        /// When the latest store to its memory came.
+        pub stored_ps: AtomicU64,
+        /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
+        pub certificate: AtomicU64,
+        /// Rung when a ticket of this rank is served.
+        pub doorbell: Doorbell,
+    }
 }
 
-/// One thread's presence at its rank's clock.
-///
-/// [`BoardHeader::running`] counts a presence while it is [`PRESENT`] or [`LEAVING`], and while it is [`INSIDE`] and does
-/// not wait there.
-#[repr(C, align(32))]
-pub struct ThreadLine {
-    /// [`NOBODY`], [`PRESENT`], [`INSIDE`], [`AWAY`], [`BLOCKED`] or [`LEAVING`].
-    pub presence: AtomicU32,
-    /// The thread as its own process names it; 0: none has taken this presence yet.
-    pub tid: AtomicU32,
-    /// When it last went back to its own program, by the host's clock in nanoseconds.
-    pub since_ns: AtomicU64,
-    /// 1: it waits for a store of another rank.
-    pub awaits: AtomicU32,
-    _pad: AtomicU32,
-    _rest: AtomicU64,
+shared_layout! {
+    /// One thread's presence at its rank's clock.
+    ///
+    /// [`BoardHeader::running`] counts a presence while it is [`PRESENT`] or [`LEAVING`], and while it is [`INSIDE`] and does
+    /// not wait there.
+    #[repr(C, align(32))]
+    pub struct ThreadLine {
+        /// [`NOBODY`], [`PRESENT`], [`INSIDE`], [`AWAY`], [`BLOCKED`] or [`LEAVING`].
+        pub presence: AtomicU32,
+        /// The thread as its own process names it; 0: none has taken this presence yet.
+        pub tid: AtomicU32,
+        /// When it last went back to its own program, by the host's clock in nanoseconds.
+        pub since_ns: AtomicU64,
+        /// 1: it waits for a store of another rank.
+        pub awaits: AtomicU32,
+        _pad: AtomicU32,
+        _rest: AtomicU64,
+    }
 }
 
 /// `ThreadLine::presence`: not in use.
@@ -148,23 +154,25 @@ impl PlaceLine {
     }
 }
 
-/// A call, or a group's transfers, in which a rank waits.
-#[repr(C, align(64))]
-pub struct Ticket {
-    /// [`FREE`], [`POSTED`], [`SERVED`].
-    pub state: AtomicU32,
-    /// Posts.
-    pub posts: AtomicU32,
-    /// Posts that are done.
-    pub done: AtomicU32,
-    /// How often it was taken: tells its calls apart where one was withdrawn while the engine had it.
-    pub turn: AtomicU32,
-    /// When the last of them was done.
-    pub exit_ps: AtomicU64,
-    /// Index of the thread line of the thread that waits with it.
-    pub thread: AtomicU32,
-    _pad: AtomicU32,
-    _rest: [AtomicU64; 4],
+shared_layout! {
+    /// A call, or a group's transfers, in which a rank waits.
+    #[repr(C, align(64))]
+    pub struct Ticket {
+        /// [`FREE`], [`POSTED`], [`SERVED`].
+        pub state: AtomicU32,
+        /// Posts.
+        pub posts: AtomicU32,
+        /// Posts that are done.
+        pub done: AtomicU32,
+        /// How often it was taken: tells its calls apart where one was withdrawn while the engine had it.
+        pub turn: AtomicU32,
+        /// When the last of them was done.
+        pub exit_ps: AtomicU64,
+        /// Index of the thread line of the thread that waits with it.
+        pub thread: AtomicU32,
+        _pad: AtomicU32,
+        _rest: [AtomicU64; 4],
+    }
 }
 /// `Ticket::state`: not in use.
 pub const FREE: u32 = 0;
@@ -175,39 +183,28 @@ pub const ABANDONED: u32 = 3;
 /// `Ticket::state`: all posts are done.
 pub const SERVED: u32 = 2;
 
-/// A rank's part in one call or transfer.
-#[repr(C, align(64))]
-pub struct PostLine {
-    /// Which communicator.
-    pub comm: AtomicU64,
-    /// Which of its calls or transfers.
-    pub key: AtomicU64,
-    /// What it is; the same at all members that agree.
-    pub spec: [AtomicU64; 4],
-    /// The member's number in the call.
-    pub member: AtomicU32,
-    /// Members in all.
-    pub members: AtomicU32,
-    /// When it enters.
-    pub entry_ps: AtomicU64,
-    /// How far it is: 0 posted, 1 taken by the engine, 2 done.
-    pub stage: AtomicU32,
-    _pad: AtomicU32,
-    _rest: [AtomicU64; 7],
+shared_layout! {
+    /// A rank's part in one call or transfer.
+    #[repr(C, align(64))]
+    pub struct PostLine {
+        /// Which communicator.
+        pub comm: AtomicU64,
+        /// Which of its calls or transfers.
+        pub key: AtomicU64,
+        /// What it is; the same at all members that agree.
+        pub spec: [AtomicU64; 4],
+        /// The member's number in the call.
+        pub member: AtomicU32,
+        /// Members in all.
+        pub members: AtomicU32,
+        /// When it enters.
+        pub entry_ps: AtomicU64,
+        /// How far it is: 0 posted, 1 taken by the engine, 2 done.
+        pub stage: AtomicU32,
+        _pad: AtomicU32,
+        _rest: [AtomicU64; 7],
+    }
 }
-
-// SAFETY: one atomic.
-unsafe impl ShmSafe for AtomicU64 {}
-// SAFETY: repr(C), atomics only, any bits valid.
-unsafe impl ShmSafe for BoardHeader {}
-// SAFETY: as above.
-unsafe impl ShmSafe for PlaceLine {}
-// SAFETY: as above.
-unsafe impl ShmSafe for ThreadLine {}
-// SAFETY: as above.
-unsafe impl ShmSafe for Ticket {}
-// SAFETY: as above.
-unsafe impl ShmSafe for PostLine {}
 
 /// A mapped clock segment.
 pub struct ClockSegment {
