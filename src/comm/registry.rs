@@ -5,12 +5,13 @@
 
 use super::communicator::CommCore;
 use super::shared::CommShared;
+use super::stream::turn::refuse_worker;
 use crate::error::{Error, Result};
-use crate::handle::{self, CommKind, Table};
+use crate::handle::{CommKind, Table};
+use crate::sys::interrupt::Interrupted;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-/// Names one communicator of this process.
-pub type CommHandle = handle::Handle<CommKind>;
+pub use super::shared::CommHandle;
 
 /// Where a communicator is.
 #[derive(Default)]
@@ -119,7 +120,7 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
     // BOUND: it is tried again only after more calls were queued.
     loop {
         let taken = shared.turns.taken();
-        shared.turns.await_all()?;
+        await_turns(&shared)?;
         match slot.body.try_lock() {
             Ok(body) => return Ok(body),
             Err(TryLockError::Poisoned(e)) => return Ok(e.into_inner()),
@@ -128,6 +129,24 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
             Err(TryLockError::WouldBlock) => {}
         }
     }
+}
+
+/// Wait for the calls of a communicator that are queued on streams now.
+pub(super) fn await_turns(shared: &CommShared) -> Result<()> {
+    if shared.turns.are_over() {
+        return Ok(());
+    }
+    refuse_worker()?;
+    unless_interrupted(shared.turns.await_all())
+}
+
+/// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
+/// still be under way when its program goes on.
+pub(super) fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
+    waited.map_err(|interrupted| {
+        busy_on_streams().iter().for_each(|comm| comm.abort());
+        interrupted.into()
+    })
 }
 
 /// Do something inside.

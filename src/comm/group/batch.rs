@@ -159,7 +159,7 @@ fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
     if shares.len() > 1 {
         if entry == Entry::Caller {
             // Their clocks are looked at when nothing is queued before.
-            shares.iter().try_for_each(|share| registry::shared(share.handle)?.turns.await_all())?;
+            shares.iter().try_for_each(|share| registry::await_turns(&*registry::shared(share.handle)?))?;
         }
         divide_time(&mut shares)?;
     }

@@ -4,12 +4,37 @@
 //! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
 //! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
-use super::super::registry::ignore_poison;
-use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::sync::event_count::EventCount;
 use crate::sync::prim::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use crate::sys::interrupt::Interrupted;
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is this thread some stream's worker?
+pub(super) fn is_worker() -> bool {
+    IS_WORKER.get()
+}
+
+/// From now on this thread is a stream's worker.
+pub(super) fn become_worker() {
+    IS_WORKER.set(true);
+}
+
+/// An error on the worker threads themselves, which would wait for their own end.
+pub(in crate::comm) fn refuse_worker() -> Result<()> {
+    if is_worker() {
+        return Err(Error::usage(
+            "a function that a stream has called may not wait for streams, nor for calls that are queued on them; wait in \
+             another thread",
+        ));
+    }
+    Ok(())
+}
 
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
@@ -47,7 +72,7 @@ impl CallTurns {
 
     /// A call on a stream has failed.
     pub(super) fn failed(&self, error: &Error) {
-        ignore_poison(&self.failure).get_or_insert(error.code);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.code);
     }
 
     /// No turn is waited for any more.
@@ -68,16 +93,12 @@ impl CallTurns {
     }
 
     /// Wait for what is queued now.
-    pub(in super::super) fn await_all(&self) -> Result<()> {
-        if !self.are_over() {
-            refuse_worker()?;
-            unless_interrupted(self.over.reach_unless_interrupted(self.taken()))?;
-        }
-        Ok(())
+    pub(in super::super) fn await_all(&self) -> Result<(), Interrupted> {
+        self.over.reach_unless_interrupted(self.taken())
     }
 
     /// The first failure that nobody has asked for.
     pub(in super::super) fn failure(&self) -> Option<Code> {
-        ignore_poison(&self.failure).take()
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -5,11 +5,11 @@ use super::super::registry::{Entry, ignore_poison};
 use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
+use super::turn;
 use crate::comm::group::batch::Batch;
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -40,18 +40,9 @@ pub(super) struct Calls {
     pub over: Arc<Point>,
 }
 
-thread_local! {
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Is this thread some stream's worker?
-pub(super) fn is_worker() -> bool {
-    IS_WORKER.get()
-}
-
 /// Do what is queued until the end comes.
 pub(super) fn work(stream: &Stream) {
-    IS_WORKER.set(true);
+    turn::become_worker();
     give_way();
     // BOUND: the job that ends it.
     loop {
