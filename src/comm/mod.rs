@@ -144,13 +144,7 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
-    poison_as(comm, Entry::Caller, message);
-}
-fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
-    let _ = registry::enter_as(comm, entry, |c| {
-        c.break_with(&Error::internal(message));
-        Ok(())
-    });
+    registry::poison_as(comm, Entry::Caller, message);
 }
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {

@@ -182,6 +182,14 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
+/// Break the communicator after a panic in one of its calls.
+pub(super) fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
+    let _ = enter_as(comm, entry, |c| {
+        c.break_with(&Error::internal(message));
+        Ok(())
+    });
+}
+
 /// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;

@@ -55,7 +55,10 @@ pub fn permute_now(comm: CommHandle, permute: &Permute<'_>) -> Result<()> {
 /// Checks the arguments of a call that is made later.
 pub fn check(queued: &Queued) -> Result<()> {
     let comm = queued.comm();
-    let (rank, nranks) = (crate::comm::user_rank(comm)?, crate::comm::count(comm)?);
+    let (rank, nranks) = {
+        let shared = registry::shared(comm)?;
+        (shared.transport.rank(), shared.transport.nranks())
+    };
     match queued {
         Queued::Collective(_, call) => call.check(rank, nranks).map(drop),
         Queued::Permute(_, permute) => permute.check(rank, nranks),

@@ -6,10 +6,10 @@
 //! process (its ranks are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use crate::comm::calls::collective::Call;
-use crate::comm::calls::point_to_point;
+use crate::comm::calls::permute::Permute;
+use crate::comm::calls::point_to_point::{self, Transfer};
 use crate::comm::onesided::signals::{AwaitedSignals, Signal};
 use crate::comm::registry::{self, CommHandle, Entry};
-use crate::comm::{Permute, Transfer};
 use crate::error::{Error, Result};
 use crate::sys::background;
 use crate::timing::{Part, Timing};

@@ -1,12 +1,11 @@
 //! A stream's worker thread.
 
-use super::super::poison_as;
-use super::super::registry::{Entry, ignore_poison};
-use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
 use super::turn;
 use crate::comm::group::batch::Batch;
+use crate::comm::registry::{Entry, ignore_poison, poison_as};
+use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
 use std::any::Any;
