@@ -113,6 +113,8 @@
 //! | port | one direction of one wire's end of such a machine; it serves one message at a time |
 //! | board | the segment by which ranks on a declared machine share its time |
 //! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
+//! | timing | how long one rank's calls take: as long as they take here, or as on the declared machine |
+//! | proposal | what a rank is about to do with all others, told to them before it is done |
 //! | region | a range of memory that every rank has, at an address of its own |
 //! | domain | one rank's symmetric heap |
 //! | semaphore | a counter in a rank's memory that any rank adds to and only its own takes from |

@@ -41,7 +41,7 @@ const ABORTED: u64 = u64::MAX;
 
 /// See the head of this file.
 #[derive(Default)]
-pub(in super::super) struct CallTurns {
+pub(in crate::comm) struct CallTurns {
     /// Turns that have been taken.
     taken: AtomicU64,
     /// Turns that are over.
@@ -76,29 +76,29 @@ impl CallTurns {
     }
 
     /// No turn is waited for any more.
-    pub(in super::super) fn abort(&self) {
+    pub(in crate::comm) fn abort(&self) {
         self.over.raise(ABORTED);
     }
 
     /// Turns that have been taken so far.
-    pub(in super::super) fn taken(&self) -> u64 {
+    pub(in crate::comm) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Is nothing queued?
     #[inline]
-    pub(in super::super) fn are_over(&self) -> bool {
+    pub(in crate::comm) fn are_over(&self) -> bool {
         // Whoever has queued something sees it; that another thread just does so is no order.
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
     /// Wait for what is queued now.
-    pub(in super::super) fn await_all(&self) -> Result<(), Interrupted> {
+    pub(in crate::comm) fn await_all(&self) -> Result<(), Interrupted> {
         self.over.reach_unless_interrupted(self.taken())
     }
 
     /// The first failure that nobody has asked for.
-    pub(in super::super) fn failure(&self) -> Option<Code> {
+    pub(in crate::comm) fn failure(&self) -> Option<Code> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
