@@ -1,13 +1,11 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::calls::collective::{Call, Checked};
-use super::calls::immediate::remember_failure;
-use super::onesided::registered::Registrations;
-use super::onesided::signals::SignalCounters;
-use super::onesided::symmetric::Symmetric;
-use super::onesided::window::Windows;
-use super::registry::CommHandle;
-use super::shared::{CommShared, Origin};
+use super::onesided::registrations::Registrations;
+use super::onesided::signal_counters::SignalCounters;
+use super::onesided::symmetric_books::Symmetric;
+use super::onesided::window_table::Windows;
+use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
 use crate::exec::{self, PeerProgress, PreparedCall, direct};
 use crate::kernels::Fold;

@@ -18,8 +18,8 @@ mod timed;
 
 pub use calls::collective::Call;
 pub use calls::immediate::{
-    check, collective_now, failures, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
-    remember_failure, simulate_together, split_now, together, transfer_now, transfers_now,
+    check, collective_now, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
+    simulate_together, split_now, together, transfer_now, transfers_now,
 };
 pub use calls::permute::Permute;
 pub use calls::point_to_point::Transfer;
@@ -33,12 +33,11 @@ pub use onesided::semaphore::{
     SemaphoreHandle, barrier_semaphore, mesh, semaphore, semaphore_create, semaphore_destroy,
 };
 pub use onesided::shmem::*;
-pub use onesided::signals::{
-    AwaitedSignals, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal, awaited_count, signal,
-    wait_signals,
-};
-pub use onesided::window::{WindowHandle, window_buffer, window_deregister, window_register};
+pub use onesided::signals::{AwaitedSignals, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal};
+pub use onesided::window::{window_buffer, window_deregister, window_register};
+pub use onesided::window_table::WindowHandle;
 pub use registry::CommHandle;
+pub use shared::{failures, remember_failure};
 pub use stream::{
     EventHandle, StreamHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_record,
     event_synchronize, stream_create, stream_destroy, stream_host_function, stream_query, stream_synchronize,
@@ -145,13 +144,7 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
-    poison_as(comm, Entry::Caller, message);
-}
-fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
-    let _ = registry::enter_as(comm, entry, |c| {
-        c.break_with(&Error::internal(message));
-        Ok(())
-    });
+    registry::poison_as(comm, Entry::Caller, message);
 }
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {
@@ -241,4 +234,40 @@ pub fn register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Res
 /// Ends a registration of [`register`]; 0: nothing.
 pub fn deregister(comm: CommHandle, registration: u64) -> Result<()> {
     registry::enter(comm, |c| c.deregister(registration))
+}
+/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
+/// thread. The peer need not be in any call.
+pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
+        signal.check(comm, user_rank(comm)?, count(comm)?)?;
+        return later(stream, Queued::Signal(comm, *signal));
+    }
+    registry::enter(comm, |c| c.signal(signal))
+}
+
+/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
+pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
+    let most = count(comm)? as usize * SIGNAL_CONTEXTS * SIGNALS;
+    match usize::try_from(descriptors) {
+        Ok(count) if (1..=most).contains(&count) => Ok(count),
+        Ok(0) | Err(_) => {
+            Err(Error::argument(format!("nDesc is {descriptors}; pass at least one descriptor")))
+        }
+        Ok(_) => Err(Error::argument(format!(
+            "nDesc is {descriptors}, but there are {most} signals to wait for; pass one descriptor for each, with a count"
+        ))),
+    }
+}
+
+/// Wait for signals and take them off, or queue that as [`signal`] does.
+pub fn wait_signals(
+    comm: CommHandle,
+    awaited: Vec<AwaitedSignals>,
+    stream: Option<StreamHandle>,
+) -> Result<()> {
+    if is_for_later(stream) {
+        onesided::signals::check_all(&awaited, count(comm)?)?;
+        return later(stream, Queued::Awaited(comm, awaited));
+    }
+    registry::enter(comm, |c| c.await_signals(&awaited))
 }

@@ -5,13 +5,13 @@
 
 use super::communicator::CommCore;
 use super::shared::CommShared;
+use super::stream::turn::refuse_worker;
 use crate::error::{Error, Result};
-use crate::handle::{self, CommKind, Table};
-use crate::sync::lock::{Mutex, MutexGuard};
-use std::sync::Arc;
+use crate::handle::{CommKind, Table};
+use crate::sys::interrupt::Interrupted;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-/// Names one communicator of this process.
-pub type CommHandle = handle::Handle<CommKind>;
+pub use super::shared::CommHandle;
 
 /// The place of a communicator.
 #[derive(Default)]
@@ -111,7 +111,7 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
     // BOUND: it is tried again only after more calls were queued.
     loop {
         let taken = shared.turns.taken();
-        shared.turns.await_all()?;
+        await_turns(&shared)?;
         match slot.body.try_lock() {
             Some(body) => return Ok(body),
             // No worker is inside between its turns.
@@ -121,7 +121,25 @@ fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'s
     }
 }
 
-/// Runs a function inside the communicator.
+/// Wait for the calls of a communicator that are queued on streams now.
+pub(super) fn await_turns(shared: &CommShared) -> Result<()> {
+    if shared.turns.are_over() {
+        return Ok(());
+    }
+    refuse_worker()?;
+    unless_interrupted(shared.turns.await_all())
+}
+
+/// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
+/// still be under way when its program goes on.
+pub(super) fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
+    waited.map_err(|interrupted| {
+        busy_on_streams().iter().for_each(|comm| comm.abort());
+        interrupted.into()
+    })
+}
+
+/// Do something inside.
 #[inline]
 fn occupy<T>(
     body: &mut Option<CommCore>,
@@ -154,7 +172,15 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
-/// Removes a communicator. Waits for a thread that is inside, so an aborting caller must first make it leave.
+/// Break the communicator after a panic in one of its calls.
+pub(super) fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
+    let _ = enter_as(comm, entry, |c| {
+        c.break_with(&Error::internal(message));
+        Ok(())
+    });
+}
+
+/// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
     let mut body = slot.body.lock();

@@ -1,19 +1,30 @@
 //! What a communicator shows to threads that are not inside: its ancestry, its rank's clock, its failures.
 
 use super::config::Config;
-use super::onesided::semaphore::SemaphoreHome;
-use super::registry::CommHandle;
-use super::stream::CallTurns;
+use super::onesided::deferred_free::DeferredFree;
+use super::stream::turn::CallTurns;
 use crate::error::{Error, Result};
+use crate::handle::{CommKind, Handle, SemaphoreKind};
 use crate::onesided::SymmetricMemory;
-use crate::sync::lock::Mutex;
+use crate::onesided::semaphore::{BARRIERS, SemaphoreMemory};
+use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::sync::{Arc, OnceLock};
 
-/// The origin of a communicator, which its children inherit.
+/// Names one communicator of this process.
+pub type CommHandle = Handle<CommKind>;
+
+/// A communicator's home of semaphores and the handles in it, for any thread.
+pub(in crate::comm) struct SemaphoreHome {
+    pub home: Arc<SemaphoreMemory>,
+    pub deferred: DeferredFree,
+    pub barriers: [OnceLock<Handle<SemaphoreKind>>; BARRIERS],
+}
+
+/// How a communicator came to be, which its children take after.
 pub(super) struct Origin {
     /// Its caller's settings.
     pub config: Config,
@@ -85,4 +96,16 @@ impl CommShared {
             "this process was forked from a rank; only the parent may use the communicator: make a new one here",
         ))
     }
+}
+
+/// Calls of this process that have failed.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// Counts a call that has failed while peers could be at work on its buffers.
+pub fn remember_failure() {
+    FAILURES.fetch_add(1, Ordering::Relaxed);
+}
+/// The number of such calls. Memory that was allocated before the latest may still be written by a peer that was slow.
+pub fn failures() -> u64 {
+    FAILURES.load(Ordering::Relaxed)
 }

@@ -197,6 +197,58 @@ fn every_permission_in_the_table_is_used() {
     }
 }
 
+/// The most files of `comm` that may import each other in a circle.
+const CIRCLE: usize = 3;
+
+/// The largest set of a module's files each of which imports every other, directly or through others.
+fn largest_circle(sources: &[Source], module: &str) -> Vec<String> {
+    let files: Vec<&Source> =
+        sources.iter().filter(|s| s.module.first().is_some_and(|m| m == module)).collect();
+    let is_file = |path: &[String]| files.iter().position(|s| s.module == path);
+    let imports = |source: &&Source| -> Vec<usize> {
+        // A parent's bare path is the `pub(super)` of something.
+        let mentions = source.mentions().into_iter().filter(|m| !source.module.starts_with(&m.path));
+        let file = |path: &[String]| (1..=path.len()).rev().find_map(|parts| is_file(&path[..parts]));
+        let mentioned = mentions.filter_map(|m| file(&m.path));
+        let child = |name: &str| is_file(&[&source.module[..], &[name.to_owned()]].concat());
+        mentioned.chain(source.children().into_iter().filter_map(child)).collect()
+    };
+    let direct: Vec<Vec<usize>> = files.iter().map(imports).collect();
+    let reached = |from: usize| {
+        let (mut seen, mut left) = (vec![false; files.len()], direct[from].clone());
+        while let Some(at) = left.pop() {
+            if !std::mem::replace(&mut seen[at], true) {
+                left.extend(&direct[at]);
+            }
+        }
+        seen
+    };
+    let reached: Vec<Vec<bool>> = (0..files.len()).map(reached).collect();
+    let circle = |a: usize| -> Vec<String> {
+        let both = (0..files.len()).filter(|&b| reached[a][b] && reached[b][a]);
+        both.map(|b| files[b].file.clone()).collect()
+    };
+    (0..files.len()).map(circle).max_by_key(Vec::len).unwrap_or_default()
+}
+
+#[test]
+fn files_of_the_communicator_do_not_import_each_other_in_large_circles() {
+    let circle = largest_circle(&crate_sources(root()), "comm");
+    assert!(circle.len() <= CIRCLE, "these import each other: {circle:?}");
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let file = |name: &str, text: &str| Source::new(&format!("src/comm/{name}.rs"), &["comm", name], text);
+    let planted = [
+        file("a", "use super::b::B;\nuse crate::comm::d::D;"),
+        file("b", "use crate::comm::c::C;"),
+        file("c", "use super::a;"),
+        file("d", "use crate::types::Rank;"),
+    ];
+    assert_eq!(largest_circle(&planted, "comm"), ["src/comm/a.rs", "src/comm/b.rs", "src/comm/c.rs"]);
+}
+
 #[test]
 fn few_modules_are_public() {
     let lib = std::fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs");

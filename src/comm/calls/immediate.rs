@@ -13,7 +13,6 @@ use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::stream::{self, StreamHandle};
 use crate::comm::{group, join};
 use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Joins the communicator that `id` names.
 pub fn init_rank_now(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
@@ -56,7 +55,10 @@ pub fn permute_now(comm: CommHandle, permute: &Permute<'_>) -> Result<()> {
 /// Checks the arguments of a call that is made later.
 pub fn check(queued: &Queued) -> Result<()> {
     let comm = queued.comm();
-    let (rank, nranks) = (crate::comm::user_rank(comm)?, crate::comm::count(comm)?);
+    let (rank, nranks) = {
+        let shared = registry::shared(comm)?;
+        (shared.transport.rank(), shared.transport.nranks())
+    };
     match queued {
         Queued::Collective(_, call) => call.check(rank, nranks).map(drop),
         Queued::Permute(_, permute) => permute.check(rank, nranks),
@@ -79,16 +81,4 @@ pub fn on_stream(calls: Vec<Queued>, grouped: bool, stream: StreamHandle) -> Res
 /// Refuses a stream's own worker thread, which would wait for its own end.
 pub fn refuse_stream_worker() -> Result<()> {
     stream::refuse_worker()
-}
-
-/// Calls of this process that have failed.
-static FAILURES: AtomicU64 = AtomicU64::new(0);
-
-/// Counts a call that has failed while peers could be at work on its buffers.
-pub fn remember_failure() {
-    FAILURES.fetch_add(1, Ordering::Relaxed);
-}
-/// The number of such calls. Memory that was allocated before the latest may still be written by a peer that was slow.
-pub fn failures() -> u64 {
-    FAILURES.load(Ordering::Relaxed)
 }

@@ -2,7 +2,7 @@
 
 use super::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
-use crate::comm::onesided::registered::Registrations;
+use crate::comm::onesided::registrations::Registrations;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;

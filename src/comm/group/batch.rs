@@ -6,10 +6,10 @@
 //! process (its ranks are threads to each other) runs each on a thread of its own, because they wait for one another.
 
 use crate::comm::calls::collective::Call;
-use crate::comm::calls::point_to_point;
+use crate::comm::calls::permute::Permute;
+use crate::comm::calls::point_to_point::{self, Transfer};
 use crate::comm::onesided::signals::{AwaitedSignals, Signal};
 use crate::comm::registry::{self, CommHandle, Entry};
-use crate::comm::{Permute, Transfer};
 use crate::error::{Error, Result};
 use crate::sys::background;
 use crate::timing::{Part, Timing};
@@ -160,7 +160,7 @@ fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
     if shares.len() > 1 {
         if entry == Entry::Caller {
             // Their clocks are looked at when nothing is queued before.
-            shares.iter().try_for_each(|share| registry::shared(share.handle)?.turns.await_all())?;
+            shares.iter().try_for_each(|share| registry::await_turns(&*registry::shared(share.handle)?))?;
         }
         divide_time(&mut shares)?;
     }

@@ -1,10 +1,15 @@
 //! One-sided access of a communicator: making symmetric heaps, windows, signals, semaphores, registered buffers.
 
-pub(in crate::comm) mod deferred_free;
-pub(in crate::comm) mod registered;
-pub(in crate::comm) mod remote_copy;
-pub(in crate::comm) mod semaphore;
-pub(in crate::comm) mod shmem;
-pub(in crate::comm) mod signals;
-pub(in crate::comm) mod symmetric;
-pub(in crate::comm) mod window;
+pub(super) mod deferred_free;
+pub(super) mod range;
+pub(super) mod registered;
+pub(super) mod registrations;
+pub(super) mod remote_copy;
+pub(super) mod semaphore;
+pub(super) mod shmem;
+pub(super) mod signal_counters;
+pub(super) mod signals;
+pub(super) mod symmetric;
+pub(super) mod symmetric_books;
+pub(super) mod window;
+pub(super) mod window_table;

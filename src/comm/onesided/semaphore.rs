@@ -5,11 +5,13 @@
 //!     rank 1   zeroed lines of its heap -> tell all "DMA, 3 of them, `recv`, at offset 512"   -> the same? -> region, handle
 //! ```
 
-use super::deferred_free::{DeferredFree, no_memory};
+use super::deferred_free::DeferredFree;
+use super::range::no_memory;
 use super::symmetric;
 use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
+use crate::comm::shared::SemaphoreHome;
 use crate::env;
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, Remembered, SemaphoreKind};
@@ -44,13 +46,6 @@ struct Held {
     generation: u32,
     /// `None`: their memory is the communicator's.
     deferred: Mutex<Option<DeferredFree>>,
-}
-
-/// A communicator's home of semaphores and the handles in it, for any thread.
-pub(in crate::comm) struct SemaphoreHome {
-    home: Arc<SemaphoreMemory>,
-    deferred: DeferredFree,
-    barriers: [OnceLock<SemaphoreHandle>; BARRIERS],
 }
 
 /// What a rank proposes: a call, two numbers, a name; and where this rank's memory for it begins, of so many bytes.

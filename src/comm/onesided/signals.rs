@@ -10,12 +10,11 @@
 //! data, then adds with Release. So the order that NCCL promises within a context holds across them, too; what contexts
 //! keep apart is the counting.
 
-use super::window::{self, WindowHandle};
+use super::signal_counters::Place;
+use super::window_table::{self as window, WindowHandle};
 use crate::comm::calls::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
-use crate::comm::group::batch::Queued;
-use crate::comm::registry::{self, CommHandle};
-use crate::comm::stream::StreamHandle;
+use crate::comm::shared::CommHandle;
 use crate::error::{Error, Result};
 pub use crate::memory::control::signals::{CONTEXTS, SIGNALS};
 use crate::memory::view::{Address, Payload};
@@ -73,14 +72,6 @@ pub struct AwaitedSignals {
     pub counter: Counter,
 }
 
-/// A counter that there is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    peer: Rank,
-    context: usize,
-    index: usize,
-}
-
 impl Counter {
     /// `within`: what stands before the arguments' names.
     fn check(&self, within: &str, nranks: u32) -> Result<Place> {
@@ -97,8 +88,13 @@ impl Counter {
 }
 
 impl Signal {
-    /// Checks the arguments for a rank of a communicator; the counter, and the data where there is some.
-    fn check(&self, comm: CommHandle, rank: Rank, nranks: u32) -> Result<(Place, Payload<'static>)> {
+    /// Check the arguments for a rank of a communicator; the counter, and the data where there is some.
+    pub(in crate::comm) fn check(
+        &self,
+        comm: CommHandle,
+        rank: Rank,
+        nranks: u32,
+    ) -> Result<(Place, Payload<'static>)> {
         let place = self.counter.check("", nranks)?;
         if self.flags != 0 {
             return Err(Error::argument(format!(
@@ -124,8 +120,8 @@ impl Signal {
     }
 }
 
-/// Checks what is to be waited for; how many of each.
-fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
+/// Check what is to be waited for; how many of each.
+pub(in crate::comm) fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
     if awaited.is_empty() {
         return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
     }
@@ -140,44 +136,6 @@ fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, 
         *of_each.entry(place).or_insert(0) += count;
     }
     Ok(of_each)
-}
-
-/// A rank's state of the counters that it shares with each of its peers.
-pub(in crate::comm) struct SignalCounters {
-    peers: Vec<Peer>,
-}
-
-#[derive(Clone, Default)]
-struct Peer {
-    /// Space of the counters is reserved: towards the peer, from the peer.
-    reserved: [bool; 2],
-    /// Signals of the peer that have been waited for, by context and index; empty before the first.
-    taken: Vec<u64>,
-}
-
-impl SignalCounters {
-    /// Makes the counters for a communicator of `nranks` ranks.
-    pub fn new(nranks: u32) -> SignalCounters {
-        SignalCounters { peers: vec![Peer::default(); nranks as usize] }
-    }
-
-    /// Before the counters towards a peer, or from it, are touched.
-    #[inline]
-    fn reserve(&mut self, t: &Transport, peer: Rank, towards: bool) -> Result<()> {
-        let reserved = &mut self.peers[peer as usize].reserved[!towards as usize];
-        if !*reserved {
-            let (from, to) = if towards { (t.rank(), peer) } else { (peer, t.rank()) };
-            t.control().reserve_signals(from, to)?;
-            *reserved = true;
-        }
-        Ok(())
-    }
-
-    fn taken(&mut self, place: &Place) -> &mut u64 {
-        let taken = &mut self.peers[place.peer as usize].taken;
-        taken.resize(CONTEXTS * SIGNALS, 0);
-        &mut taken[place.context * SIGNALS + place.index]
-    }
 }
 
 /// Signals that are waited for.
@@ -336,41 +294,4 @@ impl CommCore {
         }
         Ok(total_ps)
     }
-}
-
-/// Gives a rank a signal, after the data if there is some; or queues it, if a stream is given or a group is open on this
-/// thread. The peer need not be in any call.
-pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
-    if crate::comm::is_for_later(stream) {
-        signal.check(comm, crate::comm::user_rank(comm)?, crate::comm::count(comm)?)?;
-        return crate::comm::later(stream, Queued::Signal(comm, *signal));
-    }
-    registry::enter(comm, |c| c.signal(signal))
-}
-
-/// Checks the number of descriptors of a wait: no more than there are signals to be waited for.
-pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
-    let most = crate::comm::count(comm)? as usize * CONTEXTS * SIGNALS;
-    match usize::try_from(descriptors) {
-        Ok(count) if (1..=most).contains(&count) => Ok(count),
-        Ok(0) | Err(_) => {
-            Err(Error::argument(format!("nDesc is {descriptors}; pass at least one descriptor")))
-        }
-        Ok(_) => Err(Error::argument(format!(
-            "nDesc is {descriptors}, but there are {most} signals to wait for; pass one descriptor for each, with a count"
-        ))),
-    }
-}
-
-/// Waits for signals and takes them off, or queues that as [`signal`] does.
-pub fn wait_signals(
-    comm: CommHandle,
-    awaited: Vec<AwaitedSignals>,
-    stream: Option<StreamHandle>,
-) -> Result<()> {
-    if crate::comm::is_for_later(stream) {
-        check_all(&awaited, crate::comm::count(comm)?)?;
-        return crate::comm::later(stream, Queued::Awaited(comm, awaited));
-    }
-    registry::enter(comm, |c| c.await_signals(&awaited))
 }

@@ -13,15 +13,15 @@
 //! The memory is taken from the rank's shareable heap, which all peers have mapped whole. So growing by a further segment
 //! takes one exchange of numbers, and collectives on symmetric memory copy nothing.
 
-use super::deferred_free::{DeferredFree, no_memory};
+use super::deferred_free::DeferredFree;
+use super::range::no_memory;
+use super::symmetric_books::{SEGMENT_SHIFT, Segment, Symmetric};
 use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::env;
 use crate::error::{Error, Result};
-use crate::kernels;
 use crate::memory::arena::{Arena, ArenaStats, Exhausted};
 use crate::memory::heap;
-use crate::memory::view::{Address, Payload};
 use crate::onesided::SymmetricMemory;
 use crate::types::Rank;
 use std::collections::BTreeMap;
@@ -31,30 +31,6 @@ use std::sync::Arc;
 const FIRST_BYTES: usize = 64 << 20;
 /// Addresses of all ranks agree up to a page.
 const MOST_ALIGN: usize = 4096;
-/// The step in bytes in which pages are reserved.
-const PAGES: usize = 256 << 10;
-/// The shift by which segment k begins at `k << SEGMENT_SHIFT` in the arena, so that no two segments are adjacent.
-const SEGMENT_SHIFT: u32 = 44;
-
-/// One rank's bookkeeping of a symmetric heap.
-pub(in crate::comm) struct Symmetric {
-    symmetric: Arc<SymmetricMemory>,
-    arena: Arena,
-    segments: Vec<Segment>,
-    /// Bytes of the first segment.
-    first: usize,
-    /// Registrations of ordinary memory by their first address.
-    pub buffers: BTreeMap<usize, u64>,
-}
-
-struct Segment {
-    deferred: Option<DeferredFree>,
-    base: usize,
-    bytes: usize,
-    /// Everything below has its pages.
-    reserved: usize,
-}
-
 /// What a rank proposes: a call and its arguments. Where a new segment begins in the rank's heap need not be equal.
 struct HeapCall {
     ask: Ask,
@@ -105,14 +81,6 @@ impl Proposal for HeapCall {
             }
             _ => format!("rank {rank} could not do its part, so no rank did; its own error says why"),
         }
-    }
-}
-
-impl Drop for Symmetric {
-    /// The communicator ends without a finalize, so others may not know yet.
-    fn drop(&mut self) {
-        self.symmetric.close();
-        self.segments.iter_mut().filter_map(|s| s.deferred.take()).for_each(DeferredFree::keep);
     }
 }
 
@@ -288,57 +256,6 @@ impl CommCore {
             deferred.keep();
         }
         added.map(Ok)
-    }
-}
-
-impl Symmetric {
-    /// A buffer is registered once.
-    pub fn refuse_second(&self, buffer: Address) -> Result<()> {
-        match self.buffers.contains_key(&buffer.get()) {
-            true => Err(Error::argument(format!("addr {:#x} is registered already", buffer.get()))),
-            false => Ok(()),
-        }
-    }
-
-    /// Returns the access to the heap.
-    pub fn symmetric(&self) -> &SymmetricMemory {
-        &self.symmetric
-    }
-
-    /// Gets the pages of a new block; its address.
-    fn back(&mut self, offset: u64, bytes: usize, zeroed: bool) -> Result<usize> {
-        let own = heap::mine()?;
-        let segment = &mut self.segments[(offset >> SEGMENT_SHIFT) as usize];
-        let within = (offset & ((1 << SEGMENT_SHIFT) - 1)) as usize;
-        let end = within + bytes;
-        if end > segment.reserved {
-            let to = end.next_multiple_of(PAGES).min(segment.bytes);
-            own.reserve_within(segment.base + segment.reserved, to - segment.reserved)?;
-            segment.reserved = to;
-        }
-        if zeroed {
-            let at = own.offset_of(segment.base + within, bytes);
-            let view = at.and_then(|at| own.view(at, bytes)).unwrap_or(Payload::EMPTY);
-            kernels::zero(view);
-        }
-        Ok(segment.base + within)
-    }
-
-    /// The arena's offset of a live allocation's start.
-    fn offset_of(&self, addr: usize) -> Result<u64> {
-        let refuse = |why: &str| {
-            Err(Error::argument(format!(
-                "ptr {addr:#x} is not the start of memory that pennyShmemMalloc returned on this communicator{why}"
-            )))
-        };
-        let holds = |s: &&Segment| addr.wrapping_sub(s.base) < s.bytes;
-        let Some(index) = self.segments.iter().position(|s| holds(&s)) else { return refuse("") };
-        let offset = (index as u64) << SEGMENT_SHIFT | (addr - self.segments[index].base) as u64;
-        match self.arena.live(offset) {
-            Some(block) if block.start == offset => Ok(offset),
-            Some(_) => refuse("; it points into the middle of such memory"),
-            None => refuse(", or it was freed already"),
-        }
     }
 }
 

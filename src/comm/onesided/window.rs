@@ -9,51 +9,17 @@
 //! each knows whose fault it is that none has. Windows are numbered in the order in which they are made, which is the same
 //! on all ranks; so ranks that give up different ones are found out.
 
+use super::window_table::{WINDOWS, Window, WindowHandle, with};
 use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
-use crate::handle::{self, Objects, Remembered, WindowKind};
 use crate::memory::heap;
-use crate::memory::view::{Address, Payload};
+use crate::memory::view::Address;
 use crate::onesided::Region;
-use crate::transport::Transport;
-use crate::types::Rank;
-use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Names one rank's part of a window.
-pub type WindowHandle = handle::Handle<WindowKind>;
-
-/// One rank's part of a window, and where the others' lie.
-pub(in crate::comm) struct Window {
-    comm: CommHandle,
-    number: u64,
-    /// This rank's part, and each part's beginning.
-    region: Region,
-    /// Bytes of each rank's part.
-    sizes: Box<[u64]>,
-}
-
-thread_local! {
-    static LAST: Remembered<WindowKind, Window> = const { RefCell::new(None) };
-}
-static WINDOWS: Objects<WindowKind, Window> = Objects::new(&LAST);
-
-/// The windows of one communicator; they end with it.
-#[derive(Default)]
-pub(in crate::comm) struct Windows {
-    open: Vec<WindowHandle>,
-    made: u64,
-}
-
-impl Drop for Windows {
-    fn drop(&mut self) {
-        self.open.iter().for_each(|window| drop(WINDOWS.remove(*window)));
-    }
-}
-
-/// The bits of all flags with which a window may be registered.
+/// All bits of the flags that a window may be registered with.
 const FLAGS: i32 = 3;
 
 /// What a rank proposes: a call, the flags or the window's number, and where this rank's part begins and its size.
@@ -97,58 +63,7 @@ impl Proposal for WindowCall {
     }
 }
 
-impl Window {
-    /// The part of a rank's window that a put writes to.
-    pub fn place<'a>(
-        &self,
-        t: &'a Transport,
-        rank: Rank,
-        offset: usize,
-        bytes: usize,
-    ) -> Result<Payload<'a>> {
-        self.holds(rank, offset, bytes)?;
-        match bytes {
-            0 => Ok(Payload::EMPTY),
-            _ => self.region.view(t, rank, offset, bytes),
-        }
-    }
-
-    /// An error if so much does not lie in a rank's window.
-    pub fn holds(&self, rank: Rank, offset: usize, bytes: usize) -> Result<()> {
-        let size = self.sizes[rank as usize];
-        if (offset as u64).checked_add(bytes as u64).is_some_and(|end| end <= size) {
-            return Ok(());
-        }
-        Err(Error::argument(format!(
-            "peerWinOffset {offset} and {bytes} bytes reach past the end of rank {rank}'s window, which has {size} bytes"
-        )))
-    }
-}
-
-/// Uses a window of a communicator; `what` names the argument.
-pub(in crate::comm) fn with<R>(
-    comm: CommHandle,
-    window: WindowHandle,
-    what: &str,
-    body: impl FnOnce(&Window) -> Result<R>,
-) -> Result<R> {
-    let used = WINDOWS.with(window, |found| match found.comm == comm {
-        true => body(found),
-        false => Err(Error::argument(format!(
-            "{what} is a window of another communicator; pass one that was registered on comm"
-        ))),
-    });
-    used.unwrap_or_else(|| {
-        Err(window.refusal(
-            what,
-            format_args!(
-                "{what} is not a live window: it was deregistered, its communicator has ended, or Penny never made it"
-            ),
-        ))
-    })
-}
-
-/// Returns the offset in this process's heap at which peers reach a range of its memory.
+/// Where in this process's heap peers reach a range of its memory.
 fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);

@@ -3,7 +3,9 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::{in_progress, refuse_forked, refuse_worker, unless_interrupted};
+use super::super::registry::{ignore_poison, unless_interrupted};
+use super::turn::refuse_worker;
+use super::{in_progress, refuse_forked};
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::event_count::EventCount;

@@ -17,27 +17,27 @@
 //! cycle of waiting streams can arise.
 
 mod event;
-mod turn;
+pub(super) mod turn;
 mod worker;
 
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
-pub(super) use turn::CallTurns;
+pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::registry::{self, Entry};
+use super::registry::{self, Entry, ignore_poison, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
-use crate::sys::interrupt::Interrupted;
 use crate::sys::{background, fork};
 use event::Point;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use worker::{Calls, StreamTask, is_worker};
+use turn::is_worker;
+use worker::{Calls, StreamTask};
 
 /// Names a stream of this process.
 pub type StreamHandle = handle::Handle<StreamKind>;
@@ -142,27 +142,7 @@ pub(super) fn check(stream: StreamHandle) -> Result<()> {
     find(stream).map(drop)
 }
 
-/// An error on the worker threads themselves, which would wait for their own end.
-pub(super) fn refuse_worker() -> Result<()> {
-    if is_worker() {
-        return Err(Error::usage(
-            "a function that a stream has called may not wait for streams, nor for calls that are queued on them; wait in \
-             another thread",
-        ));
-    }
-    Ok(())
-}
-
-/// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
-/// still be under way when its program goes on.
-fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
-    waited.map_err(|interrupted| {
-        registry::busy_on_streams().iter().for_each(|comm| comm.abort());
-        interrupted.into()
-    })
-}
-
-/// Makes a stream, whose worker thread runs until [`stream_destroy`].
+/// Make a stream, whose worker thread runs until [`stream_destroy`].
 pub fn stream_create() -> Result<StreamHandle> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     fork::watch();

@@ -4,18 +4,45 @@
 //! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
 //! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
-use super::{refuse_worker, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sys::interrupt::Interrupted;
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is this thread some stream's worker?
+pub(super) fn is_worker() -> bool {
+    IS_WORKER.get()
+}
+
+/// From now on this thread is a stream's worker.
+pub(super) fn become_worker() {
+    IS_WORKER.set(true);
+}
+
+/// An error on the worker threads themselves, which would wait for their own end.
+pub(in crate::comm) fn refuse_worker() -> Result<()> {
+    if is_worker() {
+        return Err(Error::usage(
+            "a function that a stream has called may not wait for streams, nor for calls that are queued on them; wait in \
+             another thread",
+        ));
+    }
+    Ok(())
+}
 
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
 /// The turns of a communicator's calls over its streams (see the head of this file).
 #[derive(Default)]
-pub(in super::super) struct CallTurns {
+pub(in crate::comm) struct CallTurns {
     /// Turns that have been taken.
     taken: AtomicU64,
     /// Turns that are over.
@@ -46,37 +73,33 @@ impl CallTurns {
 
     /// A call on a stream has failed.
     pub(super) fn failed(&self, error: &Error) {
-        self.failure.lock().get_or_insert(error.code);
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.code);
     }
 
-    /// Ends all waits for turns.
-    pub(in super::super) fn abort(&self) {
+    /// No turn is waited for any more.
+    pub(in crate::comm) fn abort(&self) {
         self.over.raise(ABORTED);
     }
 
     /// Turns that have been taken so far.
-    pub(in super::super) fn taken(&self) -> u64 {
+    pub(in crate::comm) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
     /// Tells whether no call is queued.
     #[inline]
-    pub(in super::super) fn are_over(&self) -> bool {
+    pub(in crate::comm) fn are_over(&self) -> bool {
         // Whoever has queued something sees it; that another thread just does so is no order.
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
-    /// Waits for what is queued now.
-    pub(in super::super) fn await_all(&self) -> Result<()> {
-        if !self.are_over() {
-            refuse_worker()?;
-            unless_interrupted(self.over.reach_unless_interrupted(self.taken()))?;
-        }
-        Ok(())
+    /// Wait for what is queued now.
+    pub(in crate::comm) fn await_all(&self) -> Result<(), Interrupted> {
+        self.over.reach_unless_interrupted(self.taken())
     }
 
-    /// The first failure that was not reported yet.
-    pub(in super::super) fn failure(&self) -> Option<Code> {
-        self.failure.lock().take()
+    /// The first failure that nobody has asked for.
+    pub(in crate::comm) fn failure(&self) -> Option<Code> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

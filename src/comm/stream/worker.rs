@@ -1,15 +1,14 @@
 //! A stream's worker thread.
 
-use super::super::poison_as;
-use super::super::registry::Entry;
-use super::super::shared::CommShared;
 use super::Stream;
 use super::event::Point;
+use super::turn;
 use crate::comm::group::batch::Batch;
+use crate::comm::registry::{Entry, ignore_poison, poison_as};
+use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
 use std::any::Any;
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -40,18 +39,9 @@ pub(super) struct Calls {
     pub over: Arc<Point>,
 }
 
-thread_local! {
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Tells whether this thread is a stream's worker.
-pub(super) fn is_worker() -> bool {
-    IS_WORKER.get()
-}
-
-/// Runs queued tasks until the last one.
+/// Do what is queued until the end comes.
 pub(super) fn work(stream: &Stream) {
-    IS_WORKER.set(true);
+    turn::become_worker();
     give_way();
     // BOUND: the job that ends it.
     loop {
