@@ -113,23 +113,30 @@
 //! | attendance | a rank's connection to the rendezvous, open until the rank has joined |
 //! | cause | the rank or process that made the first rank give up |
 //! | flag | a word that one rank posts and others wait on |
-//! | place | where a rank stands on a declared machine |
-//! | port | one direction of one wire's end of such a machine; it serves one message at a time |
-//! | board | the segment by which ranks on a declared machine share its time |
-//! | post, ticket | what a rank on it is about to do, and that with which it waits for the answer |
-//! | timing | how long one rank's calls take: as long as they take here, or as on the declared machine |
-//! | proposal | what a rank is about to do with all others, told to them before it is done |
-//! | region | a range of memory that every rank has, at an address of its own |
-//! | domain | one rank's symmetric heap |
-//! | semaphore | a counter in a rank's memory that any rank adds to and only its own takes from |
-//! | mesh | the ranks' coordinates, as a program declares them |
-//! | ledger | who has written where and who knows of it, where races are looked for |
-//! | signal | a word by which a put says that it has come |
-//! | mailbox | a rank's slots and its threads' queues, to which all ranks send |
-//! | seat | what one thread of a mailbox knows; one operating system thread at a time sits there |
-//! | census, verdict | how many threads are idle; what they are told when all are |
-//! | handle | what a program holds in place of an object: its kind, generation and place in a table |
-//! | network | a declared machine as far as messages are concerned: ports, their classes, ways between places |
+//! | event count, doorbell | the means by which waiting threads sleep and are woken |
+//! | backoff | the polls, yields and sleeps of one wait |
+//! | handle | the number that a program holds in place of an object: its kind, generation and index in a table |
+//! | deferred free | memory that was given up but is freed only when no rank can reach it |
+//! | simulated cluster, declared machine | a machine that a file or a preset describes, whose time calls take |
+//! | network | a declared machine as the fabric sees it: ports, their classes, routes between places |
+//! | place | the position of a rank on a declared machine |
+//! | placement | the places of a communicator's ranks |
+//! | port | one direction of one end of a wire; it serves one message at a time |
+//! | clock segment | the segment by which the ranks of a job share the time of a declared machine |
+//! | participant | one rank of a job on a declared machine, with its clock |
+//! | presence | one thread of a participant, as the clock segment knows it |
+//! | post, ticket | a call that a rank announces to the engine, and the entry in which it waits for the answer |
+//! | timing | the time of one rank's calls: this machine's, or the declared machine's |
+//! | proposal | a call that all ranks make together, as a rank announces it to the others |
+//! | region | a range of memory that every rank has, each at an address of its own |
+//! | symmetric memory | one rank's symmetric heap |
+//! | semaphore | a counter in a rank's memory: any rank adds to it, only its own rank subtracts |
+//! | mesh | the coordinates of ranks, as a program declares them |
+//! | vector clocks | the record of writes and of the order between ranks, by which races are detected |
+//! | signal | a word by which a put announces its arrival |
+//! | mailbox | a rank's slots and the queues of its threads, to which all ranks send |
+//! | thread state | the state of one thread of a mailbox; one operating system thread at a time uses it |
+//! | census, verdict | the number of idle threads, and the answer that they get when all are idle |
 
 #![deny(unsafe_code)]
 

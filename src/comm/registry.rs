@@ -8,8 +8,9 @@ use super::shared::CommShared;
 use super::stream::turn::refuse_worker;
 use crate::error::{Error, Result};
 use crate::handle::{CommKind, Table};
+use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sys::interrupt::Interrupted;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 
 pub use super::shared::CommHandle;
 

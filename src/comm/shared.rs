@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::handle::{CommKind, Handle, SemaphoreKind};
 use crate::onesided::SymmetricMemory;
 use crate::onesided::semaphore::{BARRIERS, SemaphoreMemory};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::fork;
 use crate::timing::Timing;

@@ -8,9 +8,10 @@ use crate::error::Result;
 use crate::memory::control::LEFT;
 use crate::memory::heap;
 use crate::memory::registered::Twin;
+use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A range of the shareable heap that peers reach.
 pub(in crate::comm) struct DeferredFree {

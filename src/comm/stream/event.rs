@@ -3,7 +3,7 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::super::registry::{ignore_poison, unless_interrupted};
+use super::super::registry::unless_interrupted;
 use super::turn::refuse_worker;
 use super::{in_progress, refuse_forked};
 use crate::error::{Error, Result};

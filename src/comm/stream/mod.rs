@@ -24,7 +24,7 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::registry::{self, Entry, ignore_poison, unless_interrupted};
+use super::registry::{self, Entry, unless_interrupted};
 use crate::error::{Code, Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::event_count::EventCount;

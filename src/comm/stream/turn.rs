@@ -10,7 +10,6 @@ use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::interrupt::Interrupted;
 use std::cell::Cell;
-use std::sync::{Mutex, PoisonError};
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -73,7 +72,7 @@ impl CallTurns {
 
     /// A call on a stream has failed.
     pub(super) fn failed(&self, error: &Error) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.code);
+        self.failure.lock().get_or_insert(error.code);
     }
 
     /// No turn is waited for any more.
@@ -100,6 +99,6 @@ impl CallTurns {
 
     /// The first failure that nobody has asked for.
     pub(in crate::comm) fn failure(&self) -> Option<Code> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.failure.lock().take()
     }
 }

@@ -4,7 +4,7 @@ use super::Stream;
 use super::event::Point;
 use super::turn;
 use crate::comm::group::batch::Batch;
-use crate::comm::registry::{Entry, ignore_poison, poison_as};
+use crate::comm::registry::{Entry, poison_as};
 use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::sync::wait::give_way;
