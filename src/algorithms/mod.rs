@@ -44,7 +44,7 @@ pub struct Algorithm {
     /// The collectives it can plan.
     pub serves: &'static [Collective],
     /// Folds all inputs in rank order with one rounding, so its bits do not depend on the number of slices or on
-    /// the method; `PENNY_REPRODUCIBLE=1` allows only such methods for reductions.
+    /// the algorithm; `PENNY_REPRODUCIBLE=1` allows only such algorithms for reductions.
     pub rank_order: bool,
     /// Returns the reason for which it cannot serve this view, or `None` if it can. Called only for a collective in
     /// `serves` and at least two ranks.
@@ -80,17 +80,17 @@ pub static ALL: &[&Algorithm] = &[
     &mailbox::MAILBOX,
 ];
 
-/// The method of this name.
+/// The algorithm of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.name == name)
 }
 
-/// The place in the table of the method of this name. Panics if there is none: for names that the code knows.
+/// The place in the table of the algorithm of this name. Panics if there is none: for names that the code knows.
 pub fn index(name: &str) -> usize {
     ALL.iter().position(|a| a.name == name).expect("a method of the table")
 }
 
-/// The methods that plan this collective, in the table's order.
+/// The algorithms that plan this collective, in the table's order.
 pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
     ALL.iter().copied().filter(move |a| a.serves.contains(&collective))
 }
@@ -105,9 +105,9 @@ impl Algorithm {
     }
 }
 
-/// The program of one rank. A single rank copies its input, whatever the method.
+/// The program of one rank. A single rank copies its input, whatever the algorithm.
 ///
-/// Panics if the method refuses the view.
+/// Panics if the algorithm refuses the view.
 pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
     if let Some(why) = algorithm.refuses(v) {
         panic!("{} cannot plan {} over {} ranks: {why}", algorithm.name, v.collective, v.nranks);
@@ -138,7 +138,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
-/// Proves the programs of all ranks, and what the method claims about them.
+/// Proves the programs of all ranks, and what the algorithm claims about them.
 #[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
@@ -151,22 +151,22 @@ pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault
     Ok(proof)
 }
 
-/// The guard of a method that serves any number of ranks.
+/// The guard of an algorithm that serves any number of ranks.
 fn any(_: &RankView) -> Option<&'static str> {
     None
 }
 
-/// The programs of methods that differ by the root, or by who stands at an end.
+/// The programs of algorithms that differ by the root, or by who stands at an end.
 fn unlike(_: &RankView) -> Alike {
     Alike::No
 }
 
-/// The programs of methods that speak of other ranks by their distance: without a root, all are one program, turned.
+/// The programs of algorithms that speak of other ranks by their distance: without a root, all are one program, turned.
 fn turned(v: &RankView) -> Alike {
     if v.collective.rooted() { Alike::No } else { Alike::Shifted(Shape::flat(v.nranks)) }
 }
 
-/// A method was asked for what its row does not offer.
+/// An algorithm was asked for what its row does not offer.
 fn unserved(v: &RankView) -> ! {
     unreachable!("the table does not offer this method for {}", v.collective)
 }

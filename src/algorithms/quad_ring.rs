@@ -15,7 +15,7 @@
 //! grid share some of the links at its rim.
 //!
 //! Cost: the bytes of `ring` in four times as many messages; a quarter of the time where every rank has its own link to
-//! at least four others. Between nodes with a NIC a rank it is the wrong method, and no second order makes it the right
+//! at least four others. Between nodes with a NIC a rank it is the wrong algorithm, and no second order makes it the right
 //! one: that of a grid changes the node at nearly every hop; the mirrored one ([`orders::mirrored`]) enters and leaves a
 //! node by the same two NICs as the plain one, so four rings of a quarter load them as two rings of a half do, and take as
 //! long as `ring_pair`; and two orders by four different NICs are four of the `alternating_rings`, which use all NICs.

@@ -173,7 +173,7 @@ impl CommCore {
         if self.news.is_some() { self.with_news(ended) } else { ended }
     }
 
-    /// Runs a collective whose arguments are right by a method.
+    /// Runs a collective whose arguments are right by an algorithm.
     #[inline]
     pub(super) fn carry_out(
         &mut self,

@@ -1,10 +1,10 @@
-//! Which method serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
+//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
 //!
 //! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
 //!     choice     = [low '-' high ':'] name | '^' name           sizes take K, M, G; high may be `inf`
 //!
-//!     ring                                            this method wherever it can serve, nothing else where it cannot
+//!     ring                                            this algorithm wherever it can serve, nothing else where it cannot
 //!     allreduce:two_shot;broadcast:^tree              per collective; ^ forbids one
 //!     allreduce:0-4k:one_shot,4k-inf:ring             by size of the whole vector in bytes
 //! ```
@@ -26,7 +26,7 @@ struct Rule {
     collective: Option<Collective>,
     /// For vectors of this many bytes.
     sizes: std::ops::Range<u64>,
-    /// The method's index in the registry.
+    /// The algorithm's index in the table.
     method: usize,
     /// `^`: not this one.
     forbidden: bool,
@@ -34,7 +34,7 @@ struct Rule {
     by: &'static str,
 }
 
-/// How methods are chosen in one communicator.
+/// How algorithms are chosen in one communicator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: Vec<Rule>,
@@ -43,7 +43,7 @@ pub struct Selection {
     most_broadcast: Option<u64>,
 }
 
-/// Why a method was chosen, for logs and `penny plan`.
+/// Why an algorithm was chosen, for logs and `penny plan`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The table of what is fastest.
@@ -107,7 +107,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// The method for a vector of `bytes` bytes: its index in the registry, and why.
+    /// The algorithm for a vector of `bytes` bytes: its index in the table, and why.
     pub fn choose(&self, view: &RankView, bytes: u64) -> Result<(usize, Why)> {
         if view.collective == Collective::Barrier {
             return Ok((algorithms::index("one_shot"), Why::Auto));
@@ -137,7 +137,7 @@ impl Selection {
             })
     }
 
-    /// The methods that may serve where no rule asks for one, in the registry's order.
+    /// The algorithms that may serve where no rule asks for one, in the table's order.
     pub fn allowed<'a>(&'a self, view: &'a RankView, bytes: u64) -> impl Iterator<Item = usize> + 'a {
         (0..algorithms::ALL.len())
             .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())

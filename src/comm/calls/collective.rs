@@ -38,7 +38,7 @@ pub(in crate::comm) struct Checked<'a> {
     pub limit: usize,
     pub root: Rank,
     pub in_place: bool,
-    /// Bytes of the whole vector, by which methods are chosen.
+    /// Bytes of the whole vector, by which algorithms are chosen.
     pub bytes: u64,
 }
 
