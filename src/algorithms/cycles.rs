@@ -16,7 +16,7 @@ const ROWS: &[Row] = &[
     ("alternating_rings", alternating_rings::rings),
 ];
 
-/// The programs of all ranks in closed form, where the algorithm has such: the same as [`super::plan_all`] lists.
+/// Returns the programs of all ranks in closed form, where the algorithm has such: the same as [`super::plan_all`] lists.
 pub fn cycles(algorithm: &Algorithm, v: &RankView) -> Option<Cycles> {
     if v.nranks == 1 || algorithm.refuses(v).is_some() {
         return None;

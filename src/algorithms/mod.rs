@@ -52,7 +52,7 @@ pub struct Algorithm {
     /// Returns how the programs of all ranks resemble each other, so that the linker can skip most of them. Called as
     /// `plan` is; a test compares the answer with the programs. [`Alike::No`] is always correct.
     pub alike: fn(&RankView) -> Alike,
-    /// The declared cost, which the checker holds against the plan. Called as `plan` is.
+    /// Returns the declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&RankView) -> Cost,
     /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
     /// for one rank: see [`plan`].
@@ -80,17 +80,17 @@ pub static ALL: &[&Algorithm] = &[
     &mailbox::MAILBOX,
 ];
 
-/// The algorithm of this name.
+/// Returns the algorithm of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.name == name)
 }
 
-/// The place in the table of the algorithm of this name. Panics if there is none: for names that the code knows.
+/// Returns the place in the table of the algorithm of this name. Panics if there is none: for names that the code knows.
 pub fn index(name: &str) -> usize {
     ALL.iter().position(|a| a.name == name).expect("a method of the table")
 }
 
-/// The algorithms that plan this collective, in the table's order.
+/// Returns the algorithms that plan this collective, in the table's order.
 pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
     ALL.iter().copied().filter(move |a| a.serves.contains(&collective))
 }
@@ -105,7 +105,7 @@ impl Algorithm {
     }
 }
 
-/// The program of one rank. A single rank copies its input, whatever the algorithm.
+/// Returns the program of one rank. A single rank copies its input, whatever the algorithm.
 ///
 /// Panics if the algorithm refuses the view.
 pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
@@ -127,13 +127,13 @@ pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
 
-/// The program of the view's rank, linked to those of its peers.
+/// Returns the program of the view's rank, linked to those of its peers.
 pub fn linked(algorithm: &Algorithm, v: &RankView) -> Result<Linked, String> {
     let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
     link(v, alike, &|v| plan(algorithm, v))
 }
 
-/// The programs of all ranks of a view.
+/// Returns the programs of all ranks of a view.
 pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
@@ -151,17 +151,17 @@ pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault
     Ok(proof)
 }
 
-/// The guard of an algorithm that serves any number of ranks.
+/// Returns the guard of an algorithm that serves any number of ranks.
 fn any(_: &RankView) -> Option<&'static str> {
     None
 }
 
-/// The programs of algorithms that differ by the root, or by who stands at an end.
+/// Returns the programs of algorithms that differ by the root, or by who stands at an end.
 fn unlike(_: &RankView) -> Alike {
     Alike::No
 }
 
-/// The programs of algorithms that speak of other ranks by their distance: without a root, all are one program, turned.
+/// Returns the programs of algorithms that speak of other ranks by their distance: without a root, all are one program, turned.
 fn turned(v: &RankView) -> Alike {
     if v.collective.rooted() { Alike::No } else { Alike::Shifted(Shape::flat(v.nranks)) }
 }

@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
-    /// The rest of the packet, if it is exactly `len` bytes.
+    /// Returns the rest of the packet, if it is exactly `len` bytes.
     fn rest(self, len: u32, most: usize) -> Option<&'a [u8]> {
         (self.0.len() == len as usize && self.0.len() <= most).then_some(self.0)
     }
@@ -143,7 +143,7 @@ fn nanoseconds(t: Duration) -> u64 {
 }
 
 impl<'a> HelloFrame<'a> {
-    /// The packet.
+    /// Returns the packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(104 + self.info.len());
         out.extend(HELLO);
@@ -161,7 +161,7 @@ impl<'a> HelloFrame<'a> {
         out
     }
 
-    /// The packet of a rank that cannot come. In place of what it would say to the others, `info` tells why.
+    /// Returns the packet of a rank that cannot come. In place of what it would say to the others, `info` tells why.
     pub fn encode_refusal(&self) -> Vec<u8> {
         let mut out = self.encode();
         out[..8].copy_from_slice(&REFUSAL);
@@ -180,13 +180,13 @@ impl<'a> HelloFrame<'a> {
         Some((c.u64()?, Secret(c.take()?)))
     }
 
-    /// The version and the ABI hash, which stand at the same place in every version.
+    /// Returns the version and the ABI hash, which stand at the same place in every version.
     pub fn build(packet: &[u8]) -> Option<([u8; 24], u64)> {
         let mut c = Cursor(packet.get(32..)?);
         Some((c.take()?, c.u64()?))
     }
 
-    /// The whole packet; only for one of the same build.
+    /// Returns the whole packet; only for one of the same build.
     pub fn decode(packet: &'a [u8]) -> Option<HelloFrame<'a>> {
         let (serial, secret) = HelloFrame::ticket(packet)?;
         let (version, abi) = HelloFrame::build(packet)?;
@@ -208,7 +208,7 @@ pub fn cut(sentence: &str) -> &str {
     &sentence[..end]
 }
 
-/// The last thing that a rank says: it has joined (`None`), or why it gives up.
+/// Returns the last thing that a rank says: it has joined (`None`), or why it gives up.
 pub fn encode_farewell(why: Option<&Error>) -> Vec<u8> {
     let code = why.map_or(0, |e| e.code as u32);
     [&FAREWELL[..], &code.to_le_bytes(), cut(why.map_or("", |e| &e.message)).as_bytes()].concat()
@@ -224,7 +224,7 @@ pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
 }
 
 impl<'a> Answer<'a> {
-    /// The packet.
+    /// Returns the packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + MAX_INFO);
         match self {
@@ -246,7 +246,7 @@ impl<'a> Answer<'a> {
         out
     }
 
-    /// The packet's meaning; `None` if it has none.
+    /// Returns the packet's meaning; `None` if it has none.
     pub fn decode(packet: &'a [u8]) -> Option<Answer<'a>> {
         let mut c = Cursor(packet);
         match c.take::<8>()? {
@@ -273,7 +273,7 @@ fn code_from(number: u32) -> Option<Code> {
         .find(|code| *code as u32 == number)
 }
 
-/// A zero-padded version as text, for sentences.
+/// Returns a zero-padded version as text, for sentences.
 pub fn version_text(version: &[u8; 24]) -> String {
     version.split(|b| *b == 0).next().unwrap_or_default().escape_ascii().to_string()
 }

@@ -168,12 +168,12 @@ impl Env<'_> {
         })
     }
 
-    /// A number that may be absent, but not malformed.
+    /// Returns a number that may be absent, but not malformed.
     fn optional(&self, name: &str) -> Result<Option<u32>> {
         (self.lookup)(name).map(|_| self.number(name)).transpose()
     }
 
-    /// The first of these that is set.
+    /// Returns the first of these that is set.
     fn first_of(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|n| (self.lookup)(n))
     }

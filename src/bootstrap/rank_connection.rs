@@ -62,7 +62,7 @@ impl RankConnection {
         }
     }
 
-    /// The meeting whose members it is being told.
+    /// Returns the meeting whose members it is being told.
     pub fn fed_by(&self) -> Option<u64> {
         match self.stage {
             Stage::Fed { serial, .. } => Some(serial),
@@ -70,7 +70,7 @@ impl RankConnection {
         }
     }
 
-    /// The meeting that it has joined and not left.
+    /// Returns the meeting that it has joined and not left.
     pub fn is_in(&self) -> Option<u64> {
         match self.stage {
             Stage::Waiting { serial, .. } | Stage::Attaching { serial, .. } => Some(serial),

@@ -67,7 +67,7 @@ pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
     Ok(())
 }
 
-/// The verdict when a rank that has not joined tells that it cannot.
+/// Returns the verdict when a rank that has not joined tells that it cannot.
 pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
     let why = String::from_utf8_lossy(hello.info);
     Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
@@ -132,12 +132,12 @@ impl Rendezvous {
         self.came == self.nranks()
     }
 
-    /// The member with this rank, if it has come.
+    /// Returns the member with this rank, if it has come.
     pub fn member(&self, rank: u32) -> Option<&Member> {
         self.members.get(rank as usize)?.as_ref()
     }
 
-    /// The process of a rank; 0 if it has not come.
+    /// Returns the process of a rank; 0 if it has not come.
     pub fn pid(&self, rank: u32) -> i32 {
         self.member(rank).map_or(0, |m| m.pid)
     }
@@ -166,7 +166,7 @@ impl Rendezvous {
         )))
     }
 
-    /// The verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
+    /// Returns the verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
     pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
         let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
         // What ranks disagree about is a wrong use on every rank.

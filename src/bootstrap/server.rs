@@ -350,7 +350,7 @@ impl Server {
         }
     }
 
-    /// The table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
+    /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
     fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
         let mut expected_ranks = self.expected_ranks.lock().unwrap_or_else(PoisonError::into_inner);
         if expected_ranks.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {

@@ -10,7 +10,7 @@ pub struct Few<T: Copy> {
 }
 
 impl<T: Copy> Few<T> {
-    /// An empty list; `blank` fills the unused places.
+    /// Makes an empty list; `blank` fills the unused places.
     #[inline]
     pub fn new(blank: T) -> Few<T> {
         Few { inline: [blank; FEW], len: 0, spilled: Vec::new() }
@@ -34,7 +34,7 @@ impl<T: Copy> Few<T> {
         self.len = 0;
         self.spilled.clear();
     }
-    /// The list.
+    /// Returns the list.
     #[inline]
     pub fn as_slice(&self) -> &[T] {
         if self.len <= FEW { &self.inline[..self.len] } else { &self.spilled }

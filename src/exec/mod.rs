@@ -140,7 +140,7 @@ fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
     kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }
 
-/// A part of a buffer. One that holds nothing may begin past the end, as blocks of a padded input do.
+/// Returns a part of a buffer. One that holds nothing may begin past the end, as blocks of a padded input do.
 fn part(view: Payload<'_>, at: usize, bytes: usize) -> Payload<'_> {
     if bytes == 0 { Payload::EMPTY } else { view.part(at, bytes) }
 }
@@ -194,7 +194,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// The part of the vector that a step handles for a slice.
+    /// Returns the part of the vector that a step handles for a slice.
     fn extent(&self, step: &LinkedStep, slice: u64) -> Extent {
         let job = self.job;
         // A padded input may end within the block that the chunk belongs to.
@@ -359,7 +359,7 @@ impl<'a> Run<'a, '_> {
         Ok(read)
     }
 
-    /// The route to one reader; the same that the reader finds.
+    /// Returns the route to one reader; the same that the reader finds.
     #[inline]
     fn route_to(&mut self, step: &LinkedStep, reader: &link::Reader) -> Result<Route> {
         let mut theirs = None;

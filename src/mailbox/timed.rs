@@ -124,7 +124,8 @@ impl Mailboxes {
         ended
     }
 
-    /// Many looks have found nothing: can anything still come? On a declared machine they have also taken time.
+    /// Checks, after many looks that found nothing, that a message can still arrive. On a declared machine the looks
+    /// also take time.
     #[cold]
     pub(super) fn looked_in_vain(&self) -> Result<()> {
         self.hope()?;
@@ -136,7 +137,7 @@ impl Mailboxes {
         }
     }
 
-    /// The latest clock of all ranks, who are idle.
+    /// Returns the latest clock of all ranks, who are idle.
     pub(super) fn latest_ps(&self) -> u64 {
         self.timed.as_ref().map_or(0, |timed| timed.participant.latest_ps(&timed.job))
     }

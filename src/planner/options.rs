@@ -78,7 +78,7 @@ fn bytes(value: &str) -> Result<u64, String> {
     value.parse().map_err(|_| format!("{BROADCAST} is `{value}`; it takes a number of bytes such as 2048"))
 }
 
-/// The entries of an object of words and numbers.
+/// Reads the entries of an object of words and numbers.
 fn entries(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let mut rest = Rest(text);
     let mut entries: Vec<(&str, &str)> = Vec::new();
@@ -127,7 +127,7 @@ impl<'a> Rest<'a> {
         ))
     }
 
-    /// A word in quotes; no option and no value has an escape in it.
+    /// Reads a word in quotes; no option and no value has an escape in it.
     fn word(&mut self) -> Result<&'a str, String> {
         self.expect("\"")?;
         match self.0.find(['"', '\\']) {
@@ -140,7 +140,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// A word, or a number; GCL takes numbers in quotes as well.
+    /// Reads a word, or a number; GCL takes numbers in quotes as well.
     fn value(&mut self) -> Result<&'a str, String> {
         self.skip_space();
         let digits = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());

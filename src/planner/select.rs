@@ -70,7 +70,7 @@ impl Selection {
         Ok(Selection { rules, reproducible, most_broadcast: None })
     }
 
-    /// The same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
+    /// Returns the same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
     pub fn with_options(mut self, text: Option<&str>) -> Result<Selection> {
         let Some(text) = text else { return Ok(self) };
         let options =
@@ -107,7 +107,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// The algorithm for a vector of `bytes` bytes: its index in the table, and why.
+    /// Returns the algorithm for a vector of `bytes` bytes: its index in the table, and why.
     pub fn choose(&self, view: &RankView, bytes: u64) -> Result<(usize, Why)> {
         if view.collective == Collective::Barrier {
             return Ok((algorithms::index("one_shot"), Why::Auto));
@@ -137,7 +137,7 @@ impl Selection {
             })
     }
 
-    /// The algorithms that may serve where no rule asks for one, in the table's order.
+    /// Returns the algorithms that may serve where no rule asks for one, in the table's order.
     pub fn allowed<'a>(&'a self, view: &'a RankView, bytes: u64) -> impl Iterator<Item = usize> + 'a {
         (0..algorithms::ALL.len())
             .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())
@@ -189,7 +189,7 @@ impl Selection {
     }
 }
 
-/// The native table: what was fastest where it was measured (bench/records), best first.
+/// Returns the native table: what was fastest where it was measured (bench/records), best first.
 fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     use Collective::*;
     let small = bytes <= crate::memory::control::PAYLOAD as u64;

@@ -68,7 +68,7 @@ impl Doorbell {
         asleep
     }
 
-    /// The word to sleep on.
+    /// Returns the word to sleep on.
     #[cfg(not(loom))]
     pub(super) fn word(&self) -> &AtomicU32 {
         &self.rings

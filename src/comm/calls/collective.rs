@@ -134,7 +134,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The buffer, if the rank needs one.
+/// Returns the buffer, if the rank needs one.
 fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<Payload<'a>> {
     if bytes == 0 {
         return Ok(Payload::EMPTY);

@@ -114,7 +114,7 @@ pub(super) struct Entrance<'a> {
 }
 
 impl<'a> Entrance<'a> {
-    /// The machine on which the parent stands.
+    /// Returns the machine on which the parent stands.
     fn machine(&self) -> Option<Machine> {
         let placement = self.placement.take();
         let machine = placement.as_ref().map(|placement| placement.participant().machine().clone());

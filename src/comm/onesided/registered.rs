@@ -47,7 +47,7 @@ impl Registrations {
         Registrations { shares, buffers, rank, forsaken: None, told: Cell::new(false) }
     }
 
-    /// The communicator ends with a failure that peers may not have seen yet.
+    /// Prepares for the end of a communicator with a failure that peers may not have seen yet.
     pub(in crate::comm) fn keep_mapped(&mut self, transport: Arc<Transport>) {
         self.forsaken = Some(transport);
     }
@@ -70,7 +70,7 @@ impl Registrations {
         [self.reach(input, true), self.reach(output, false)]
     }
 
-    /// Both parts of a range, of which peers find all or nothing.
+    /// Returns both parts of a range, of which peers find all or nothing.
     fn reach_parts<'a>(
         &self,
         both: Payload<'a>,
@@ -131,7 +131,7 @@ impl Registrations {
         self.buffers[..after].last().filter(|b| b.holds(view))
     }
 
-    /// A call has filled what [`reach`](Registrations::reach) gave for a buffer; have it in the buffer.
+    /// Copies a call's output from the memory that [`reach`](Registrations::reach) returned into the buffer.
     pub(in crate::comm) fn give_back(&self, view: Payload<'_>, filled: Payload<'_>) {
         if view.addr() != filled.addr()
             && let Some(buffer) = self.find(view)

@@ -233,7 +233,7 @@ impl CommCore {
         self.heap()?.arena.free(offset?).map(drop).map_err(|_| Error::internal("a live block was not freed"))
     }
 
-    /// The communicator ends: threads of this rank that wait in the heap are told.
+    /// Ends the waits of this rank's threads in the heap, because the communicator ends.
     pub(in crate::comm) fn symmetric_close(&mut self) {
         if let Some(symmetric) = self.shared.symmetric.lock().unwrap_or_else(|e| e.into_inner()).take() {
             symmetric.close();
@@ -284,7 +284,7 @@ impl CommCore {
 }
 
 impl Symmetric {
-    /// A buffer is registered once.
+    /// Refuses a second registration of a buffer.
     pub fn refuse_second(&self, buffer: Address) -> Result<()> {
         match self.buffers.contains_key(&buffer.get()) {
             true => Err(Error::argument(format!("addr {:#x} is registered already", buffer.get()))),
@@ -316,7 +316,7 @@ impl Symmetric {
         Ok(segment.base + within)
     }
 
-    /// The arena's offset of a live allocation's start.
+    /// Returns the arena's offset of a live allocation's start.
     fn offset_of(&self, addr: usize) -> Result<u64> {
         let refuse = |why: &str| {
             Err(Error::argument(format!(

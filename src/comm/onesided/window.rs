@@ -83,7 +83,7 @@ impl Ask {
 }
 
 impl Window {
-    /// The part of a rank's window that a put writes to.
+    /// Returns the part of a rank's window that a put writes to.
     pub fn place<'a>(
         &self,
         t: &'a Transport,
@@ -224,7 +224,7 @@ pub fn window_deregister(comm: CommHandle, window: WindowHandle) -> Result<()> {
     registry::enter(comm, |c| c.window_deregister(window))
 }
 
-/// The address that this rank registered a window with.
+/// Returns the address that this rank registered a window with.
 pub fn window_buffer(comm: CommHandle, window: WindowHandle) -> Result<usize> {
     registry::shared(comm)?;
     with(comm, window, "win", |window| Ok(window.region.base()))

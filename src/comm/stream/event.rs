@@ -29,7 +29,7 @@ struct Outcome {
 }
 
 impl Point {
-    /// The stream has come to it.
+    /// Marks the point as reached by the stream.
     pub fn pass(&self, failure: Option<Error>) {
         let _ = self.outcome.set(Outcome { at_ns: clock::now_ns(), failure });
         self.passed.raise(1);

@@ -76,7 +76,7 @@ const STACK: usize = 8 << 20;
 static QUEUING: Mutex<()> = Mutex::new(());
 
 impl Stream {
-    /// May something be queued? The caller holds [`QUEUING`].
+    /// Checks that calls may be queued. The caller holds [`QUEUING`].
     fn is_open(&self) -> Result<()> {
         if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
@@ -88,7 +88,7 @@ impl Stream {
         self.queued.raise(self.queued.get() + 1);
     }
 
-    /// The next job, and its number; waits until there is one.
+    /// Returns the next job, and its number; waits until there is one.
     fn next(&self) -> (StreamTask, u64) {
         let number = self.done.get() + 1;
         self.queued.reach(number);
@@ -101,7 +101,7 @@ impl Stream {
         unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
     }
 
-    /// The first failure that no synchronisation has told.
+    /// Returns the first failure that no synchronisation has reported.
     fn untold(&self) -> Result<()> {
         ignore_poison(&self.failures).unsynchronized.take().map_or(Ok(()), Err)
     }
@@ -126,7 +126,7 @@ fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
 const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
                         NULL to run the call here";
 
-/// A forked child has none of its parent's workers.
+/// Refuses streams in a forked child, which has none of its parent's workers.
 fn refuse_forked(generation: u32, what: &str) -> Result<()> {
     if generation == fork::generation() {
         return Ok(());
@@ -152,8 +152,8 @@ pub(super) fn refuse_worker() -> Result<()> {
     Ok(())
 }
 
-/// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
-/// still be under way when its program goes on.
+/// Ends the calls on streams if a waiting thread of the program was interrupted; otherwise they would still be in
+/// progress when its program continues.
 fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> {
     waited.map_err(|interrupted| {
         registry::busy_on_streams().iter().for_each(|comm| comm.abort());
@@ -238,7 +238,7 @@ fn in_progress() -> Error {
     Error::new(Code::InProgress, String::new())
 }
 
-/// An event will tell when everything is over that has been queued on a stream so far, and how it went.
+/// Records an event on a stream: it reports the completion and the outcome of all work queued so far.
 pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
     let event = event::find(event)?;
     let Some(stream) = stream.map(find).transpose()? else {

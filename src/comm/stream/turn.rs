@@ -40,12 +40,12 @@ impl CallTurns {
         }
     }
 
-    /// A turn is over.
+    /// Ends a turn.
     pub(super) fn end(&self, turn: u64) {
         self.over.raise(turn + 1);
     }
 
-    /// A call on a stream has failed.
+    /// Records the failure of a call on a stream.
     pub(super) fn failed(&self, error: &Error) {
         ignore_poison(&self.failure).get_or_insert(error.code);
     }
@@ -76,7 +76,7 @@ impl CallTurns {
         Ok(())
     }
 
-    /// The first failure that was not reported yet.
+    /// Returns the first failure that was not reported yet.
     pub(in super::super) fn failure(&self) -> Option<Code> {
         ignore_poison(&self.failure).take()
     }

@@ -42,7 +42,7 @@ impl Placement {
         }
     }
 
-    /// The job's first communicator, whose ranks stand where the machine says.
+    /// Makes the job's first communicator, whose ranks stand where the machine says.
     pub fn root(participant: Arc<Participant>, nranks: u32) -> Result<Placement> {
         let rank = participant.place();
         let places = participant.network().places(nranks)?.into();
@@ -55,7 +55,7 @@ impl Placement {
         Placement { participant, comm, rank, places, shape, transfers, children: 0 }
     }
 
-    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
+    /// Makes a communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
     /// in it. All members of this communicator call it, in the same order.
     pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
         self.children += 1;
@@ -79,7 +79,7 @@ impl Placement {
         self.shape
     }
 
-    /// The place of each rank.
+    /// Returns the place of each rank.
     pub fn places(&self) -> &Arc<[Rank]> {
         &self.places
     }

@@ -221,7 +221,7 @@ fn link_with(
     Ok(of_graph(view, &plan, &Graph::new(view, program, most)?))
 }
 
-/// The program of the view's rank with what the graph of all programs tells.
+/// Returns the program of the view's rank with what the graph of all programs tells.
 fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     let (steps, ties, proofs) = (&graph.steps, &graph.ties(view.rank), graph.proofs.as_ref());
     Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
