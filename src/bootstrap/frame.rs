@@ -18,7 +18,7 @@ use crate::error::{Code, Error};
 
 /// The longest packet.
 pub const MAX_BYTES: usize = 4096;
-/// What a rank may say about itself.
+/// The largest size of a rank's info.
 pub const MAX_INFO: usize = 256;
 /// The longest sentence of a verdict.
 const MAX_SENTENCE: usize = 2048;
@@ -32,7 +32,7 @@ const VERDICT: [u8; 8] = *b"PENNYno\0";
 /// Raised by hand whenever what ranks share in memory changes its meaning within one version.
 const SHARED_LAYOUT: u64 = 2;
 
-/// What must be equal between two builds of one version for them to share memory.
+/// A hash of the layouts that must be equal in two builds of one version that share memory.
 pub const ABI: u64 = {
     let target =
         [size_of::<usize>() as u64, align_of::<u128>() as u64, cfg!(target_endian = "little") as u64];
@@ -69,50 +69,50 @@ impl Secret {
     }
 }
 
-/// What a rank says when it comes. The secret is checked before anything after it is looked at.
+/// The first packet of a rank. The secret is checked before anything after it is read.
 pub struct HelloFrame<'a> {
-    /// Which of the meetings behind this door.
+    /// The serial number of the rendezvous at this socket.
     pub serial: u64,
-    /// What admits to it.
+    /// The secret that admits to it.
     pub secret: Secret,
     /// The rank's [`VERSION`].
     pub version: [u8; 24],
     /// The rank's [`ABI`].
     pub abi: u64,
-    /// Who it is.
+    /// The rank.
     pub rank: u32,
-    /// How many it expects.
+    /// The number of ranks that it expects.
     pub nranks: u32,
     /// Descriptors that come with the packet.
     pub nfds: u32,
-    /// How long it would wait in all, and how long from now; `None`: for ever.
+    /// The time that it waits in all, and from now on; `None`: no limit.
     pub time_limit: Option<TimeLimit>,
-    /// What it says to the others.
+    /// The information for the other ranks.
     pub info: &'a [u8],
 }
 
-/// How long a rank waits.
+/// The time for which a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimit {
-    /// From its call on.
+    /// The time from its call on.
     pub total: Duration,
-    /// From this packet on.
+    /// The time from this packet on.
     pub left: Duration,
 }
 
-/// What the server answers.
+/// The answer of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// One rank of the communicator.
+    /// A rank of the communicator.
     Member {
-        /// Which.
+        /// The rank.
         rank: u32,
         /// Descriptors that come with the packet.
         nfds: u32,
-        /// What it said.
+        /// Its information.
         info: &'a [u8],
     },
-    /// There will be no communicator.
+    /// The error that all ranks get: there will be no communicator.
     Verdict(Error),
 }
 
@@ -168,12 +168,12 @@ impl<'a> HelloFrame<'a> {
         out
     }
 
-    /// Does the packet's sender tell that it cannot come?
+    /// Tells whether the packet says that its sender cannot join.
     pub fn refuses(packet: &[u8]) -> bool {
         packet.starts_with(&REFUSAL)
     }
 
-    /// Which meeting the packet asks for and the secret it shows; `None`: not a hello at all.
+    /// Returns the rendezvous that the packet asks for and its secret; `None`: it is no hello.
     pub fn ticket(packet: &[u8]) -> Option<(u64, Secret)> {
         let mut c = Cursor(packet);
         matches!(c.take::<8>()?, HELLO | REFUSAL).then_some(())?;
@@ -201,7 +201,7 @@ impl<'a> HelloFrame<'a> {
     }
 }
 
-/// As much of a sentence as a packet takes.
+/// Returns as much of a sentence as fits a packet.
 pub fn cut(sentence: &str) -> &str {
     let whole = |end: &usize| sentence.is_char_boundary(*end);
     let end = (0..=sentence.len().min(MAX_SENTENCE)).rev().find(whole).unwrap_or(0);
@@ -214,7 +214,7 @@ pub fn encode_farewell(why: Option<&Error>) -> Vec<u8> {
     [&FAREWELL[..], &code.to_le_bytes(), cut(why.map_or("", |e| &e.message)).as_bytes()].concat()
 }
 
-/// The same, read; the outer `None`: it is something else.
+/// Decodes a farewell; the outer `None`: the packet is something else.
 pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
     let mut c = Cursor(packet);
     (c.take::<8>()? == FAREWELL).then_some(())?;

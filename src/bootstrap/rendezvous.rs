@@ -10,13 +10,13 @@ use super::MAX_RANKS;
 use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
 use crate::error::{Code, Error, Result};
 
-/// One rank that has come.
+/// A rank that has joined the rendezvous.
 pub struct Member {
     /// Its process.
     pub pid: i32,
-    /// What it says to the others.
+    /// The information for the other ranks.
     pub info: Vec<u8>,
-    /// What it gives them.
+    /// The descriptors for the other ranks.
     pub fds: Vec<OwnedFd>,
 }
 
@@ -33,16 +33,16 @@ struct Deadline {
 pub struct Rendezvous {
     members: Vec<Option<Member>>,
     came: u32,
-    /// Who came first, hence who said how many there are.
+    /// The first rank to join, which determined the number of ranks.
     first: u32,
     earliest: Option<Deadline>,
     /// The longest wait among those that end.
     latest: Option<Instant>,
-    /// Somebody waits for ever.
+    /// True if a rank waits without limit.
     endless: bool,
 }
 
-/// Is this hello from a build that can share memory with ours? The sentence names both sides.
+/// Checks that a hello comes from a build that can share memory with this one. The sentence names both sides.
 pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
     let Some((version, abi)) = HelloFrame::build(packet) else {
         return Err(Error::internal(format!("PID {pid} sent half a hello")));
@@ -74,7 +74,7 @@ pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
 }
 
 impl Rendezvous {
-    /// How many ranks the meeting is for.
+    /// Returns the number of ranks of the rendezvous.
     pub fn nranks(&self) -> u32 {
         self.members.len() as u32
     }
@@ -127,7 +127,7 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// Has everybody come?
+    /// Tells whether all ranks have joined.
     pub fn complete(&self) -> bool {
         self.came == self.nranks()
     }
@@ -142,7 +142,7 @@ impl Rendezvous {
         self.member(rank).map_or(0, |m| m.pid)
     }
 
-    /// When the server must look at this meeting again even if nothing comes.
+    /// Returns the time at which the server must check this rendezvous again even if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         match self.complete() {
             false => self.earliest.map(|d| d.at),

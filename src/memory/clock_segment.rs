@@ -36,7 +36,7 @@ pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x04");
 
-/// What all ranks look at.
+/// The part that all ranks use.
 #[repr(C, align(64))]
 pub struct BoardHeader {
     /// [`MAGIC`], written last by the maker.
@@ -49,13 +49,13 @@ pub struct BoardHeader {
     pub ports: AtomicU32,
     /// Presences of all ranks' threads that do not wait: see [`ThreadLine`].
     pub running: AtomicU32,
-    /// 1 + the rank that runs the engine now; 0: nobody.
+    /// 1 + the rank that runs the engine now; 0: none.
     pub runner: AtomicU32,
-    /// Bumped by whoever finds that nobody is running: the engine is to be run.
+    /// The number of requested runs of the engine; a rank that finds that no presence is running increments it.
     pub wanted: AtomicU64,
     /// Length of the sentence that says why no call can end any more; 0: all is well.
     pub deadlock: AtomicU32,
-    /// 1: ranks store to each other's memory, so whoever is done goes on alone, before anything later happens.
+    /// 1: ranks store to each other's memory, so a rank that is done continues alone, before any later event.
     pub exact: AtomicU32,
     /// Times that the log was begun anew.
     pub epoch: AtomicU64,
@@ -71,14 +71,14 @@ pub struct BoardHeader {
     pub late: AtomicU64,
     /// The latest time that the engine has told a rank: who comes back to the clock enters no earlier.
     pub reached_ps: AtomicU64,
-    /// Times that somebody has held `runner`.
+    /// The number of times that `runner` was held.
     pub runs: AtomicU64,
     _rest: AtomicU64,
     /// Ranks that sleep.
     pub sleepers: Sleepers,
-    /// Why, if `deadlock` is not 0.
+    /// The reason, if `deadlock` is not 0.
     pub sentence: [AtomicU64; SENTENCE],
-    /// How the machine was declared, as text that ends with a 0.
+    /// The declaration of the machine, as text that ends with a 0.
     pub spec: [AtomicU64; SENTENCE],
 }
 
@@ -102,7 +102,7 @@ pub struct PlaceLine {
     _pad: AtomicU32,
     /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
     pub awaiting: AtomicU64,
-    /// When the latest store to its memory came.
+    /// The time of the latest store to its memory.
     pub stored_ps: AtomicU64,
     /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
     pub certificate: AtomicU64,
@@ -120,7 +120,7 @@ pub struct ThreadLine {
     pub presence: AtomicU32,
     /// The thread as its own process names it; 0: none has taken this presence yet.
     pub tid: AtomicU32,
-    /// When it last went back to its own program, by the host's clock in nanoseconds.
+    /// The time at which it last returned to its own program, by the host's clock in nanoseconds.
     pub since_ns: AtomicU64,
     /// 1: it waits for a store of another rank.
     pub awaits: AtomicU32,
@@ -296,7 +296,7 @@ impl ClockSegment {
     fn layout(&self) -> Layout {
         Layout::new(self.places, self.ports)
     }
-    /// What all ranks look at.
+    /// The part that all ranks use.
     pub fn header(&self) -> &BoardHeader {
         &self.segment.structs(0, 1)[0]
     }

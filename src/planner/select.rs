@@ -19,12 +19,12 @@ use crate::error::{Error, Result};
 use crate::plan::RankView;
 use crate::types::Collective;
 
-/// One choice of `PENNY_ALGO`.
+/// A choice of `PENNY_ALGO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// For this collective only.
+    /// The collective to which it applies; `None`: all.
     collective: Option<Collective>,
-    /// For vectors of this many bytes.
+    /// The sizes of vectors in bytes to which it applies.
     sizes: std::ops::Range<u64>,
     /// The algorithm's index in the table.
     method: usize,
@@ -34,7 +34,7 @@ struct Rule {
     by: &'static str,
 }
 
-/// How algorithms are chosen in one communicator.
+/// The choice of algorithms in one communicator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: Vec<Rule>,
@@ -43,7 +43,7 @@ pub struct Selection {
     most_broadcast: Option<u64>,
 }
 
-/// Why an algorithm was chosen, for logs and `penny plan`.
+/// The reason for which an algorithm was chosen, for logs and `penny plan`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The table of what is fastest.
@@ -53,7 +53,7 @@ pub enum Why {
 }
 
 impl Selection {
-    /// From the values of `PENNY_ALGO` and `PENNY_REPRODUCIBLE`.
+    /// Parses the values of `PENNY_ALGO` and `PENNY_REPRODUCIBLE`.
     pub fn parse(algo: Option<&str>, reproducible: Option<&str>) -> Result<Selection> {
         let reproducible = match reproducible {
             None | Some("0") => false,
