@@ -1,6 +1,6 @@
 //! The algorithms, one idea per file. An algorithm is pure: given a [`RankView`] it writes that rank's [`Plan`].
 //!
-//! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
+//! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algorithms`
 //! and the benchmarks find it there.
 
 pub mod alternating_rings;
@@ -37,7 +37,7 @@ use crate::types::Collective;
 pub struct Algorithm {
     /// The name that `PENNY_ALGO` accepts.
     pub name: &'static str,
-    /// The idea in one sentence, for `penny algos`.
+    /// The idea in one sentence, for `penny algorithms`.
     pub about: &'static str,
     /// The cost, for `penny algorithms`: n ranks, S bytes, B bandwidth, a latency.
     pub cost_formula: &'static str,
