@@ -95,7 +95,7 @@ impl<K> fmt::Debug for Handle<K> {
 }
 
 impl<K> Handle<K> {
-    /// The handle that a program passes; it need not name anything.
+    /// Returns the handle that a program passes; it need not name anything.
     #[inline]
     pub const fn from_bits(bits: u64) -> Handle<K> {
         Handle { bits, kind: PhantomData }
@@ -119,28 +119,28 @@ impl<K> Handle<K> {
 }
 
 impl<K: Kind> Handle<K> {
-    /// The first handle of a place.
+    /// Returns the first handle of a place.
     pub const fn first(index: usize) -> Handle<K> {
         assert!(index < 1 << INDEX_BITS, "an index has 16 bits");
         Handle::from_bits((K::NUMBER as u64) << KIND_SHIFT | 1 << INDEX_BITS | index as u64)
     }
 
-    /// The next handle of the same place.
+    /// Returns the next handle of the same place.
     pub const fn next(self) -> Handle<K> {
         Handle::from_bits(self.bits + (1 << INDEX_BITS))
     }
 
-    /// A handle of this kind that no [`Table`] gives: the low 56 bits are the caller's.
+    /// Returns a handle of this kind that no [`Table`] gives: the low 56 bits are the caller's.
     pub const fn named(low: u64) -> Handle<K> {
         Handle::from_bits((K::NUMBER as u64) << KIND_SHIFT | low & LOW)
     }
 
-    /// The low 56 bits of a handle of this kind; `None`: it is of no or another kind.
+    /// Returns the low 56 bits of a handle of this kind; `None`: it is of no or another kind.
     pub const fn low(self) -> Option<u64> {
         if self.kind() == K::NUMBER { Some(self.bits & LOW) } else { None }
     }
 
-    /// The refusal of the argument `name`, which names no live object of this kind: that it is of another kind, or else `stale`.
+    /// Returns the refusal of the argument `name`, which names no live object of this kind: that it is of another kind, or else `stale`.
     #[cold]
     pub fn refusal(self, name: &str, stale: fmt::Arguments<'_>) -> Error {
         let wanted = called(K::NUMBER).unwrap_or_default();

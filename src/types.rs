@@ -15,15 +15,15 @@ macro_rules! c_enum {
         impl $name {
             /// Every member, in the order of its number.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-            /// The member with this C number, if there is one.
+            /// Returns the member with this C number, if there is one.
             pub const fn from_c(value: i32) -> Option<$name> {
                 match value { $($value => Some($name::$variant),)* _ => None }
             }
-            /// The name as command lines and tables spell it.
+            /// Returns the name as command lines and tables spell it.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
-            /// The member that `name()` spells so.
+            /// Returns the member that `name()` spells so.
             pub fn from_name(name: &str) -> Option<$name> {
                 Self::ALL.iter().copied().find(|v| v.name() == name)
             }

@@ -201,7 +201,7 @@ impl Communicator {
         outcome(unsafe { ffi::pennyBarrier(self.raw, ptr::null_mut()) }, self.raw)
     }
 
-    /// Every rank's number, in rank order. By sends and receives, because `PENNY_ALGO` may name a method that serves
+    /// Every rank's number, in rank order. By sends and receives, because `PENNY_ALGO` may name an algorithm that serves
     /// the measured collective only.
     pub fn gather(&self, mine: f64) -> Result<Vec<f64>, String> {
         let mut all = vec![mine; self.nranks as usize];

@@ -20,18 +20,18 @@ Examples:
 /// What to measure and how often: the options of nccl-tests.
 #[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
-    /// Which sizes
+    /// The sizes
     #[command(flatten)]
     #[serde(flatten)]
     pub sizes: Sizes,
-    /// Calls that are timed
+    /// Timed calls
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub iters: u32,
-    /// Calls before those, not timed
+    /// Warm-up calls, not timed
     #[arg(short = 'w', long = "warmup_iters", value_name = "COUNT", default_value_t = 1)]
     pub warmup_iters: u32,
-    /// Calls whose results are checked, each with other inputs; 0: none
+    /// Calls with checked results, each with different inputs; 0: none
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 1)]
     pub check: u32,
     /// Element type: a name, or all
@@ -43,15 +43,15 @@ pub struct Options {
     /// Root: a rank, or all
     #[arg(short = 'r', long, value_name = "RANK", default_value = "0")]
     pub root: Choice<u32>,
-    /// 1: the ranks meet before each call (not timed) instead of calling back to back
+    /// 1: the ranks synchronize before each call (not timed) instead of calling back to back
     #[arg(short = 'z', long, value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
     pub blocking: u8,
-    /// Which time is shown: 0 rank 0's, 1 the ranks' average, 2 the fastest's, 3 the slowest's
+    /// Time to show: 0 rank 0, 1 average of the ranks, 2 fastest rank, 3 slowest rank
     #[arg(short = 'a', long, value_name = "0|1|2|3", default_value_t = 3,
           value_parser = clap::value_parser!(u8).range(0..=3))]
     pub average: u8,
-    /// Rewrite the inputs before each call (not timed): reused inputs are warm in the cache and flatter small sizes
+    /// Rewrite the inputs before each call (not timed): reused inputs stay in the cache, which makes small sizes look faster
     #[arg(long)]
     pub dirty: bool,
 }
@@ -59,22 +59,22 @@ pub struct Options {
 /// What one launch measures with, and where it leaves its report.
 #[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {
-    /// Where the buffers come from
+    /// Kind of the buffers
     #[arg(long, value_name = "KIND", default_value = "private")]
     pub buffers: Buffers,
     /// 1: the same as --buffers registered
     #[arg(short = 'R', long = "local_register", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
     pub local_register: u8,
-    /// Method: sets PENNY_ALGO
-    #[arg(long, value_name = "NAME")]
-    pub algo: Option<String>,
+    /// Algorithm (also --algo): sets PENNY_ALGO
+    #[arg(long, alias = "algo", value_name = "NAME")]
+    pub algorithm: Option<String>,
     /// Write the table to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
 }
 
-/// Where the ranks' buffers come from.
+/// The kind of the ranks' buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Buffers {

@@ -20,6 +20,8 @@ pub struct Report {
     /// Where the buffers came from.
     pub buffers: Buffers,
     /// `PENNY_ALGO`, if it was set.
+    pub algorithm: Option<String>,
+    /// The older name of `algorithm`, until 1.0.
     pub algo: Option<String>,
     /// How it was measured.
     pub options: Options,
@@ -56,7 +58,7 @@ pub struct Measurement {
     pub time_us: f64,
     /// Size over time, 10^9 bytes a second.
     pub algbw_gbps: f64,
-    /// The share of it that any method must carry across a link.
+    /// The share of it that any algorithm must carry across a link.
     pub busbw_gbps: f64,
     /// Elements that were not as expected, over all ranks; `None`: not checked.
     pub wrong: Option<u64>,
@@ -133,12 +135,12 @@ impl Report {
         let values = |a, b, c, d| format!(" {a:>8} {b:>7} {c:>7} {d:>6}").repeat(2);
         [
             format!(
-                "# {}_perf  penny {}  ranks: {}  buffers: {}  algo: {}",
+                "# {}_perf  penny {}  ranks: {}  buffers: {}  algorithm: {}",
                 self.subject,
                 self.version,
                 self.nranks,
                 self.buffers.name(),
-                self.algo.as_deref().unwrap_or("auto")
+                self.algorithm.as_deref().unwrap_or("auto")
             ),
             format!(
                 "# minBytes {} maxBytes {} step: {step} warmup iters: {} iters: {} checks: {} dirty: {} blocking: {}",
@@ -211,8 +213,8 @@ mod tests {
         let options = <Line as clap::Parser>::parse_from(["x"]).options;
         let subject = "all_reduce".parse().unwrap();
         let version = "0".to_owned();
-        let (buffers, algo, machine) = (Buffers::Private, None, None);
-        Report { version, subject, nranks: 4, buffers, algo, options, machine, rows }
+        let (buffers, algorithm, algo, machine) = (Buffers::Private, None, None, None);
+        Report { version, subject, nranks: 4, buffers, algorithm, algo, options, machine, rows }
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Subject {
         use Collective::*;
         matches!(self, Subject::Collective(AllGather | ReduceScatter | AlltoAll | Gather | Scatter))
     }
-    /// Bus bandwidth over algorithm bandwidth: the share of the size that must cross a link whatever the method,
+    /// Bus bandwidth over algorithm bandwidth: the share of the size that must cross a link whatever the algorithm,
     /// as nccl-tests defines it.
     pub fn bus_factor(self, nranks: u32) -> f64 {
         let n = f64::from(nranks);

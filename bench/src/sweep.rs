@@ -57,9 +57,9 @@ fn measure_all(
     options: &Options,
     variant: &Variant,
 ) -> Result<(u64, bool), String> {
-    if let Some(algo) = &variant.algo {
+    if let Some(algorithm) = &variant.algorithm {
         // SAFETY: no other thread of this process exists yet.
-        unsafe { std::env::set_var("PENNY_ALGO", algo) };
+        unsafe { std::env::set_var("PENNY_ALGO", algorithm) };
     }
     let comm = Communicator::from_env()?;
     let mut report = Report {
@@ -67,6 +67,7 @@ fn measure_all(
         subject,
         nranks: comm.nranks(),
         buffers: variant.buffers(),
+        algorithm: std::env::var("PENNY_ALGO").ok(),
         algo: std::env::var("PENNY_ALGO").ok(),
         options: options.clone(),
         machine: comm.machine()?,

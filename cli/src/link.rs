@@ -30,7 +30,7 @@ pub struct Args {
     /// Machine whose links are of a class `eth`: n300, t3000, galaxy, or a TOML file
     #[arg(long, value_name = "MACHINE")]
     fabric: String,
-    /// Chips of the ring, of the ping and of the all-gather; without: 8, or as many as there are
+    /// Chips of the ring, of the ping and of the all-gather; default: 8, or the number of chips if that is less
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
     chips: Option<u32>,
     /// Payloads of the utilisation: whole words of 16 bytes
@@ -51,7 +51,7 @@ struct Latency<'a> {
     bytes: u64,
     chips: Option<u32>,
     ns: f64,
-    /// Of Wormhole chips, from and to.
+    /// Published range for Wormhole chips.
     published_ns: Option<[f64; 2]>,
 }
 
@@ -68,7 +68,7 @@ struct Utilisation<'a> {
     merged_both_ways: f64,
     separate: f64,
     separate_both_ways: f64,
-    /// What is published of Wormhole chips.
+    /// Published value for Wormhole chips.
     published: Option<&'static str>,
 }
 
@@ -84,11 +84,11 @@ struct Gather<'a> {
     chips: u32,
     bytes: u64,
     gbps: f64,
-    /// Of the ring's.
+    /// Share of the ring's bandwidth.
     share: f64,
 }
 
-/// What an all-gather has in all.
+/// Total bytes of an all-gather.
 const GATHERED: u64 = 64 << 20;
 
 /// Machines of the chip whose figures are published.

@@ -39,7 +39,7 @@ pub fn view(
     Ok(RankView { shape, ..RankView::flat(collective, 0, nranks, root) })
 }
 
-/// Where each of so many ranks stands.
+/// Returns the place of each of `nranks` ranks.
 pub fn places(network: &Network, nranks: u32) -> Result<Vec<Rank>, String> {
     network.places(nranks).map_err(|e| e.message)
 }
@@ -49,16 +49,16 @@ pub fn hash(network: &Network) -> String {
     format!("{:016x}", network.hash())
 }
 
-/// A machine, and how many ranks stand on it in a simulation.
+/// A machine and the number of ranks on it in a simulation.
 #[derive(clap::Args)]
 pub struct Placed {
-    /// Machine: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    /// Simulated cluster (declared machine): a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
     #[arg(long, value_name = "MACHINE")]
     fabric: String,
     /// Nodes of the preset: the same as :nodes=N after its name
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Ranks; without: one at each place of the machine
+    /// Ranks; default: one at each place of the machine
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
 }
@@ -75,22 +75,22 @@ impl Placed {
     }
 }
 
-/// What machine ranks stand on.
+/// The simulated cluster on which ranks run.
 #[derive(clap::Args)]
 pub struct MachineArgs {
-    /// Machine whose time is told: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
+    /// Simulated cluster (declared machine) on which the ranks run: a preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
     #[arg(long, value_name = "MACHINE")]
     fabric: Option<String>,
     /// Nodes of the preset: the same as :nodes=N after its name
     #[arg(long, value_name = "N", requires = "fabric", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// virtual: the machine's time is told; paced:D: calls also take it, D times slower
+    /// virtual: the cluster's time is reported; paced:D: calls also take that time, D times slower
     #[arg(long, value_name = "CLOCK", requires = "fabric")]
     clock: Option<String>,
 }
 
 impl MachineArgs {
-    /// The variables by which ranks learn of it. `Err` says why so many ranks cannot stand on it.
+    /// Returns the variables that tell ranks about it. `Err` says why it has no places for `ranks` ranks.
     pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
         let spec = spec(fabric, self.nodes);

@@ -97,7 +97,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();
     for variant in variants {
-        let name = variant.algo.as_deref().unwrap_or("auto");
+        let name = variant.algorithm.as_deref().unwrap_or("auto");
         progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
         let job = job(&args, &Variant { json: Some(scratch.0.clone()), ..variant })?;
         let outcome = launch::run(&job, Some(&mut |line| show(line, &progress)));
@@ -129,11 +129,11 @@ fn variants(args: &Args) -> Vec<Variant> {
     if algorithms.is_empty() {
         algorithms.push(None);
     }
-    let with = |algo: Option<String>| {
+    let with = |algorithm: Option<String>| {
         args.buffers.iter().map(move |&buffers| Variant {
             buffers,
             local_register: 0,
-            algo: algo.clone(),
+            algorithm: algorithm.clone(),
             json: None,
         })
     };

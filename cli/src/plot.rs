@@ -50,7 +50,8 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
         let case = |row: &Row| (row.datatype.clone(), row.op.clone(), row.root);
         let several = report.rows.windows(2).any(|pair| case(&pair[0]) != case(&pair[1]));
         for row in &report.rows {
-            let mut line = format!("{} {}", report.algo.as_deref().unwrap_or("auto"), report.buffers.name());
+            let mut line =
+                format!("{} {}", report.algorithm.as_deref().unwrap_or("auto"), report.buffers.name());
             if several {
                 let (dtype, op, root) = case(row);
                 let words = [dtype, op, root.map(|r| format!("root {r}"))];

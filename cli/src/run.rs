@@ -31,7 +31,7 @@ pub struct Args {
     ranks: u32,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Begin each line of output with the rank that wrote it
+    /// Prefix each line of output with its rank
     #[arg(long)]
     tag: bool,
     /// End the ranks after this many seconds

@@ -24,7 +24,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Processes to start: 2, save for --heap-operations, which takes any number and 4 by itself
+    /// Processes to start: 2, or any number with --heap-operations, by default 4
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
     ranks: Option<u32>,
     #[command(flatten)]
@@ -34,14 +34,14 @@ pub struct Args {
     timeout: Option<u64>,
 }
 
-/// What a rank is told.
+/// The arguments of one rank.
 #[derive(clap::Args)]
 pub struct WorkerArgs {
     /// `Options` as JSON
     options: String,
 }
 
-/// One rank.
+/// Runs one rank.
 pub fn worker(args: &WorkerArgs) -> ExitCode {
     match serde_json::from_str(&args.options) {
         Ok(options) => shmem::run(&options),

@@ -67,7 +67,7 @@ fn plan(v: &RankView, out: &mut Plan) {
     }
 }
 
-/// The distances of the blocks that jump in a round, in the order in which the receiver takes them: those that it
+/// Returns the distances of the blocks that jump in a round, in the order in which the receiver takes them: those that it
 /// passes on soonest first, those that are for it last.
 fn travelling(n: u32, round: u32) -> Vec<u32> {
     let mut distances: Vec<u32> = (1..n).filter(|distance| distance >> round & 1 == 1).collect();

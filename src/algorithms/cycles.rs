@@ -1,11 +1,11 @@
-//! The methods that are cycles and nothing else, so that their programs need no list of steps.
+//! The algorithms that are cycles and nothing else, so that their programs need no list of steps.
 
 use super::{Algorithm, alternating_rings, quad_ring, ring};
 use crate::plan::RankView;
 use crate::plan::cycles::Cycles;
 use crate::types::Rank;
 
-/// A method's name, and its orders, one a lane.
+/// An algorithm's name, and its orders, one a lane.
 type Row = (&'static str, fn(&RankView) -> Vec<Vec<Rank>>);
 
 const ROWS: &[Row] = &[
@@ -16,7 +16,7 @@ const ROWS: &[Row] = &[
     ("alternating_rings", alternating_rings::rings),
 ];
 
-/// The programs of all ranks in closed form, where the method has such: the same as [`super::plan_all`] lists.
+/// Returns the programs of all ranks in closed form, where the algorithm has such: the same as [`super::plan_all`] lists.
 pub fn cycles(algorithm: &Algorithm, v: &RankView) -> Option<Cycles> {
     if v.nranks == 1 || algorithm.refuses(v).is_some() {
         return None;

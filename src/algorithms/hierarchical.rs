@@ -33,7 +33,7 @@ pub static HIERARCHICAL: Algorithm = Algorithm {
 
 const INSIDE_FIRST: Way = Way { axes: [0, 1, 2], backwards: false };
 
-/// The ranks of a node, and the nodes as one axis.
+/// Returns the ranks of a node, and the nodes as one axis.
 pub(super) fn nodes(v: &RankView) -> Shape {
     Shape([v.shape.per_node(), v.shape.nodes(), 1])
 }

@@ -92,7 +92,7 @@ impl Way<'_> {
     }
 }
 
-/// The neighbours that this rank's data goes to.
+/// Returns the neighbours that this rank's data goes to.
 fn onward(ways: &[Way<'_>; 2]) -> Vec<Rank> {
     ways.iter().filter(|way| way.goes(1)).map(|way| way.ahead(1)).collect()
 }

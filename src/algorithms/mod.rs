@@ -1,6 +1,6 @@
 //! The algorithms, one idea per file. An algorithm is pure: given a [`RankView`] it writes that rank's [`Plan`].
 //!
-//! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algos`
+//! To add one: write the file, add its row to [`ALL`]. The plan checker, the executor, `penny plan`, `penny algorithms`
 //! and the benchmarks find it there.
 
 pub mod alternating_rings;
@@ -37,14 +37,14 @@ use crate::types::Collective;
 pub struct Algorithm {
     /// The name that `PENNY_ALGO` accepts.
     pub name: &'static str,
-    /// The idea in one sentence, for `penny algos`.
+    /// The idea in one sentence, for `penny algorithms`.
     pub about: &'static str,
     /// The cost, for `penny algorithms`: n ranks, S bytes, B bandwidth, a latency.
     pub cost_formula: &'static str,
     /// The collectives it can plan.
     pub serves: &'static [Collective],
     /// Folds all inputs in rank order with one rounding, so its bits do not depend on the number of slices or on
-    /// the method; `PENNY_REPRODUCIBLE=1` allows only such methods for reductions.
+    /// the algorithm; `PENNY_REPRODUCIBLE=1` allows only such algorithms for reductions.
     pub rank_order: bool,
     /// Returns the reason for which it cannot serve this view, or `None` if it can. Called only for a collective in
     /// `serves` and at least two ranks.
@@ -52,7 +52,7 @@ pub struct Algorithm {
     /// Returns how the programs of all ranks resemble each other, so that the linker can skip most of them. Called as
     /// `plan` is; a test compares the answer with the programs. [`Alike::No`] is always correct.
     pub alike: fn(&RankView) -> Alike,
-    /// The declared cost, which the checker holds against the plan. Called as `plan` is.
+    /// Returns the declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&RankView) -> Cost,
     /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
     /// for one rank: see [`plan`].
@@ -80,17 +80,17 @@ pub static ALL: &[&Algorithm] = &[
     &mailbox::MAILBOX,
 ];
 
-/// The method of this name.
+/// Returns the algorithm of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALL.iter().copied().find(|a| a.name == name)
 }
 
-/// The place in the table of the method of this name. Panics if there is none: for names that the code knows.
+/// Returns the place in the table of the algorithm of this name. Panics if there is none: for names that the code knows.
 pub fn index(name: &str) -> usize {
     ALL.iter().position(|a| a.name == name).expect("a method of the table")
 }
 
-/// The methods that plan this collective, in the table's order.
+/// Returns the algorithms that plan this collective, in the table's order.
 pub fn candidates(collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
     ALL.iter().copied().filter(move |a| a.serves.contains(&collective))
 }
@@ -105,9 +105,9 @@ impl Algorithm {
     }
 }
 
-/// The program of one rank. A single rank copies its input, whatever the method.
+/// Returns the program of one rank. A single rank copies its input, whatever the algorithm.
 ///
-/// Panics if the method refuses the view.
+/// Panics if the algorithm refuses the view.
 pub fn plan(algorithm: &Algorithm, v: &RankView) -> Plan {
     if let Some(why) = algorithm.refuses(v) {
         panic!("{} cannot plan {} over {} ranks: {why}", algorithm.name, v.collective, v.nranks);
@@ -127,18 +127,18 @@ pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
     if v.nranks == 1 { Cost { parts: 1, ..Cost::default() } } else { (algorithm.cost)(v) }
 }
 
-/// The program of the view's rank, linked to those of its peers.
+/// Returns the program of the view's rank, linked to those of its peers.
 pub fn linked(algorithm: &Algorithm, v: &RankView) -> Result<Linked, String> {
     let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
     link(v, alike, &|v| plan(algorithm, v))
 }
 
-/// The programs of all ranks of a view.
+/// Returns the programs of all ranks of a view.
 pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
     (0..v.nranks).map(|rank| plan(algorithm, &v.of(rank))).collect()
 }
 
-/// Proves the programs of all ranks, and what the method claims about them.
+/// Proves the programs of all ranks, and what the algorithm claims about them.
 #[cfg(test)]
 pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
@@ -151,22 +151,22 @@ pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault
     Ok(proof)
 }
 
-/// The guard of a method that serves any number of ranks.
+/// Returns the guard of an algorithm that serves any number of ranks.
 fn any(_: &RankView) -> Option<&'static str> {
     None
 }
 
-/// The programs of methods that differ by the root, or by who stands at an end.
+/// Returns the programs of algorithms that differ by the root, or by who stands at an end.
 fn unlike(_: &RankView) -> Alike {
     Alike::No
 }
 
-/// The programs of methods that speak of other ranks by their distance: without a root, all are one program, turned.
+/// Returns the programs of algorithms that speak of other ranks by their distance: without a root, all are one program, turned.
 fn turned(v: &RankView) -> Alike {
     if v.collective.rooted() { Alike::No } else { Alike::Shifted(Shape::flat(v.nranks)) }
 }
 
-/// A method was asked for what its row does not offer.
+/// An algorithm was asked for what its row does not offer.
 fn unserved(v: &RankView) -> ! {
     unreachable!("the table does not offer this method for {}", v.collective)
 }

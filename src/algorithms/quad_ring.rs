@@ -15,7 +15,7 @@
 //! grid share some of the links at its rim.
 //!
 //! Cost: the bytes of `ring` in four times as many messages; a quarter of the time where every rank has its own link to
-//! at least four others. Between nodes with a NIC a rank it is the wrong method, and no second order makes it the right
+//! at least four others. Between nodes with a NIC a rank it is the wrong algorithm, and no second order makes it the right
 //! one: that of a grid changes the node at nearly every hop; the mirrored one ([`orders::mirrored`]) enters and leaves a
 //! node by the same two NICs as the plain one, so four rings of a quarter load them as two rings of a half do, and take as
 //! long as `ring_pair`; and two orders by four different NICs are four of the `alternating_rings`, which use all NICs.
@@ -42,7 +42,7 @@ pub static QUAD_RING: Algorithm = Algorithm {
     plan: |v, out| plan(v, &orders(v), out),
 };
 
-/// The four orders, a lane each: two, and the same the other way.
+/// Returns the four orders, a lane each: two, and the same the other way.
 pub(super) fn orders(v: &RankView) -> [Vec<Rank>; 4] {
     let axes = v.shape.0.iter().filter(|&&extent| extent > 1).count();
     let [first, second] = match axes {
@@ -54,7 +54,7 @@ pub(super) fn orders(v: &RankView) -> [Vec<Rank>; 4] {
     [first, first_back, second, second_back]
 }
 
-/// The cycle 0, 2, 4, ... through the even ranks and then through the odd ones: never to a rank's neighbour.
+/// Returns the cycle 0, 2, 4, ... through the even ranks and then through the odd ones: never to a rank's neighbour.
 fn every_other(n: u32) -> Vec<Rank> {
     let (even, odd) = ((0..n).step_by(2), (1..n).step_by(2));
     match n {
@@ -66,7 +66,7 @@ fn every_other(n: u32) -> Vec<Rank> {
     }
 }
 
-/// The ranks of a grid back and forth, each next to the one before it, the first of the axes fastest.
+/// Returns the ranks of a grid back and forth, each next to the one before it, the first of the axes fastest.
 fn snake(shape: Shape, axes: [usize; 3]) -> Vec<Rank> {
     let place = |mut index: u32| {
         let mut at = [0; 3];

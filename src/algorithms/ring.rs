@@ -44,12 +44,12 @@ pub(super) const SERVES: &[Collective] = &[
     Collective::Reduce,
 ];
 
-/// The cycle 0, 1, 2, ...
+/// Returns the cycle 0, 1, 2, ...
 pub(super) fn ascending(nranks: u32) -> Vec<Rank> {
     (0..nranks).collect()
 }
 
-/// The same cycle the other way.
+/// Returns the same cycle the other way.
 pub(super) fn descending(nranks: u32) -> Vec<Rank> {
     (0..nranks).rev().collect()
 }
@@ -129,7 +129,7 @@ impl<'a> Cycle<'a> {
     fn n(&self) -> u32 {
         self.order.len() as u32
     }
-    /// The rank that is `distance` positions behind this one, where messages come from.
+    /// Returns the rank that is `distance` positions behind this one, where messages come from.
     fn behind(&self, distance: u32) -> Rank {
         self.order[((self.position + 2 * self.n() - distance) % self.n()) as usize]
     }

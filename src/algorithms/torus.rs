@@ -46,7 +46,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// The owner from which a rank is so many hops away along each axis of the way.
+    /// Returns the owner from which a rank is so many hops away along each axis of the way.
     fn owner(&self, shape: Shape, rank: Rank, distance: [u32; 3]) -> [u32; 3] {
         let mut at = shape.coordinates(rank);
         for (axis, hops) in self.axes.into_iter().zip(distance) {

@@ -137,7 +137,7 @@ fn height(v: &RankView) -> u32 {
     if v.collective.rooted() { 1 + (v.nranks - 1).ilog2() } else { v.nranks.ilog2() }
 }
 
-/// The top of the in-order tree over positions `1..=size`: the largest power of two.
+/// Returns the top of the in-order tree over positions `1..=size`: the largest power of two.
 fn top(size: u32) -> u32 {
     1 << size.ilog2()
 }

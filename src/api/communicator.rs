@@ -76,7 +76,7 @@ impl Communicator {
         self.rank
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size
@@ -87,7 +87,7 @@ impl Communicator {
         comm::device(self.handle)
     }
 
-    /// The members' ranks in the communicator that this one was made from by [`group`](Self::group) or
+    /// Returns the members' ranks in the communicator that this one was made from by [`group`](Self::group) or
     /// [`split`](Self::split); `None` if it was not made from another.
     pub fn parent_ranks(&self) -> Result<Option<Vec<Rank>>> {
         comm::parent_ranks(self.handle)
@@ -115,7 +115,7 @@ impl Communicator {
             .and_then(Communicator::own)
     }
 
-    /// The communicator's state: an error's code if one broke it, else `Success`.
+    /// Returns the communicator's state: an error's code if one broke it, else `Success`.
     pub fn state(&self) -> Result<Code> {
         comm::async_error(self.handle)
     }

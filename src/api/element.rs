@@ -33,7 +33,7 @@ pub trait Plain: Element {}
 
 /// A [`Plain`] type that other ranks can change atomically: `i32`, `u32`, `i64` and `u64`.
 pub trait Word: Plain {
-    /// The bits, in the low part.
+    /// Returns the bits, in the low part.
     #[doc(hidden)]
     fn to_bits(self) -> u64;
     /// The value with these bits.
@@ -125,7 +125,7 @@ short_floats! {
     F8E5M2(u8);
 }
 
-/// A slice that a call reads.
+/// Returns a slice that a call reads.
 pub(super) fn input<T: Element>(slice: &[T]) -> Address<'_> {
     // SAFETY: an element has no padding (see Sealed), so all its bytes may be read; callers pass what this returns as the
     // input of a call, which is only read.

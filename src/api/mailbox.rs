@@ -79,7 +79,7 @@ impl Communicator {
 }
 
 impl Mailbox<'_> {
-    /// The end of a thread, numbered from 0.
+    /// Returns the end of a thread, numbered from 0.
     pub fn thread(&self, thread: u32) -> MailboxThread<'_> {
         MailboxThread { mailbox: self, thread: i32::try_from(thread).unwrap_or(i32::MAX) }
     }

@@ -88,7 +88,7 @@ impl Request<'_> {
     }
 }
 
-/// A rank as the inside counts it. What is no rank stays none.
+/// Returns a rank as the inside counts it. What is no rank stays none.
 fn number(rank: Rank) -> i32 {
     i32::try_from(rank).unwrap_or(i32::MAX)
 }

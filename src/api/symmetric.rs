@@ -101,13 +101,13 @@ impl<'c> SymmetricHeap<'c> {
     }
 }
 
-/// A rank as the inside counts it.
+/// Returns a rank as the inside counts it.
 fn pe(rank: Rank) -> i32 {
     i32::try_from(rank).unwrap_or(i32::MAX)
 }
 
 impl<T: Plain> SymmetricVec<'_, T> {
-    /// The number of elements on each rank.
+    /// Returns the number of elements on each rank.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -117,7 +117,7 @@ impl<T: Plain> SymmetricVec<'_, T> {
         self.len == 0
     }
 
-    /// The name of `count` elements from `at` on, if they lie within.
+    /// Returns the name of `count` elements from `at` on, if they lie within.
     fn elements(&self, at: usize, count: usize) -> Result<Address<'static>> {
         if at > self.len || count > self.len - at {
             return Err(Error::argument(format!(

@@ -26,7 +26,7 @@ impl Process {
     }
 }
 
-/// The nearest process above this one that has one of these names, as text that no other process of this machine has.
+/// Returns the nearest process above this one that has one of these names, as text that no other process of this machine has.
 pub fn nearest(names: &[&str]) -> Option<String> {
     climb(names, std::os::unix::process::parent_id(), &|pid| {
         let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;

@@ -150,7 +150,7 @@ fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
     socket::wait(&mut [socket::PollEntry::readable(connection)], Some(LOOK))
 }
 
-/// The PID of the process that listens, if it is one of our user's.
+/// Returns the PID of the process that listens, if it is one of our user's.
 fn host_of(connection: &OwnedFd) -> Result<i32> {
     let peer = socket::peer(connection).map_err(no_socket)?;
     if peer.uid != uid() {
@@ -235,7 +235,7 @@ fn say(connection: &OwnedFd, ticket: &Invitation, hello: &Hello<'_>, clock: Cloc
     }
 }
 
-/// The next packet with its descriptors; `None` if the other side has closed.
+/// Returns the next packet with its descriptors; `None` if the other side has closed.
 ///
 /// BOUND: the clock, the watch, or the other side's end.
 fn listen(

@@ -18,7 +18,7 @@ use crate::error::{Code, Error};
 
 /// The longest packet.
 pub const MAX_BYTES: usize = 4096;
-/// What a rank may say about itself.
+/// The largest size of a rank's info.
 pub const MAX_INFO: usize = 256;
 /// The longest sentence of a verdict.
 const MAX_SENTENCE: usize = 2048;
@@ -32,7 +32,7 @@ const VERDICT: [u8; 8] = *b"PENNYno\0";
 /// Raised by hand whenever what ranks share in memory changes its meaning within one version.
 const SHARED_LAYOUT: u64 = 2;
 
-/// What must be equal between two builds of one version for them to share memory.
+/// A hash of the layouts that must be equal in two builds of one version that share memory.
 pub const ABI: u64 = {
     let target =
         [size_of::<usize>() as u64, align_of::<u128>() as u64, cfg!(target_endian = "little") as u64];
@@ -69,50 +69,50 @@ impl Secret {
     }
 }
 
-/// What a rank says when it comes. The secret is checked before anything after it is looked at.
+/// The first packet of a rank. The secret is checked before anything after it is read.
 pub struct HelloFrame<'a> {
-    /// Which of the meetings behind this door.
+    /// The serial number of the rendezvous at this socket.
     pub serial: u64,
-    /// What admits to it.
+    /// The secret that admits to it.
     pub secret: Secret,
     /// The rank's [`VERSION`].
     pub version: [u8; 24],
     /// The rank's [`ABI`].
     pub abi: u64,
-    /// Who it is.
+    /// The rank.
     pub rank: u32,
-    /// How many it expects.
+    /// The number of ranks that it expects.
     pub nranks: u32,
     /// Descriptors that come with the packet.
     pub nfds: u32,
-    /// How long it would wait in all, and how long from now; `None`: for ever.
+    /// The time that it waits in all, and from now on; `None`: no limit.
     pub time_limit: Option<TimeLimit>,
-    /// What it says to the others.
+    /// The information for the other ranks.
     pub info: &'a [u8],
 }
 
-/// How long a rank waits.
+/// The time for which a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimit {
-    /// From its call on.
+    /// The time from its call on.
     pub total: Duration,
-    /// From this packet on.
+    /// The time from this packet on.
     pub left: Duration,
 }
 
-/// What the server answers.
+/// The answer of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// One rank of the communicator.
+    /// A rank of the communicator.
     Member {
-        /// Which.
+        /// The rank.
         rank: u32,
         /// Descriptors that come with the packet.
         nfds: u32,
-        /// What it said.
+        /// Its information.
         info: &'a [u8],
     },
-    /// There will be no communicator.
+    /// The error that all ranks get: there will be no communicator.
     Verdict(Error),
 }
 
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_le_bytes)
     }
-    /// The rest of the packet, if it is exactly `len` bytes.
+    /// Returns the rest of the packet, if it is exactly `len` bytes.
     fn rest(self, len: u32, most: usize) -> Option<&'a [u8]> {
         (self.0.len() == len as usize && self.0.len() <= most).then_some(self.0)
     }
@@ -143,7 +143,7 @@ fn nanoseconds(t: Duration) -> u64 {
 }
 
 impl<'a> HelloFrame<'a> {
-    /// The packet.
+    /// Returns the packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(104 + self.info.len());
         out.extend(HELLO);
@@ -161,32 +161,32 @@ impl<'a> HelloFrame<'a> {
         out
     }
 
-    /// The packet of a rank that cannot come. In place of what it would say to the others, `info` tells why.
+    /// Returns the packet of a rank that cannot come. In place of what it would say to the others, `info` tells why.
     pub fn encode_refusal(&self) -> Vec<u8> {
         let mut out = self.encode();
         out[..8].copy_from_slice(&REFUSAL);
         out
     }
 
-    /// Does the packet's sender tell that it cannot come?
+    /// Tells whether the packet says that its sender cannot join.
     pub fn refuses(packet: &[u8]) -> bool {
         packet.starts_with(&REFUSAL)
     }
 
-    /// Which meeting the packet asks for and the secret it shows; `None`: not a hello at all.
+    /// Returns the rendezvous that the packet asks for and its secret; `None`: it is no hello.
     pub fn ticket(packet: &[u8]) -> Option<(u64, Secret)> {
         let mut c = Cursor(packet);
         matches!(c.take::<8>()?, HELLO | REFUSAL).then_some(())?;
         Some((c.u64()?, Secret(c.take()?)))
     }
 
-    /// The version and the ABI hash, which stand at the same place in every version.
+    /// Returns the version and the ABI hash, which stand at the same place in every version.
     pub fn build(packet: &[u8]) -> Option<([u8; 24], u64)> {
         let mut c = Cursor(packet.get(32..)?);
         Some((c.take()?, c.u64()?))
     }
 
-    /// The whole packet; only for one of the same build.
+    /// Returns the whole packet; only for one of the same build.
     pub fn decode(packet: &'a [u8]) -> Option<HelloFrame<'a>> {
         let (serial, secret) = HelloFrame::ticket(packet)?;
         let (version, abi) = HelloFrame::build(packet)?;
@@ -201,20 +201,20 @@ impl<'a> HelloFrame<'a> {
     }
 }
 
-/// As much of a sentence as a packet takes.
+/// Returns as much of a sentence as fits a packet.
 pub fn cut(sentence: &str) -> &str {
     let whole = |end: &usize| sentence.is_char_boundary(*end);
     let end = (0..=sentence.len().min(MAX_SENTENCE)).rev().find(whole).unwrap_or(0);
     &sentence[..end]
 }
 
-/// The last thing that a rank says: it has joined (`None`), or why it gives up.
+/// Returns the last thing that a rank says: it has joined (`None`), or why it gives up.
 pub fn encode_farewell(why: Option<&Error>) -> Vec<u8> {
     let code = why.map_or(0, |e| e.code as u32);
     [&FAREWELL[..], &code.to_le_bytes(), cut(why.map_or("", |e| &e.message)).as_bytes()].concat()
 }
 
-/// The same, read; the outer `None`: it is something else.
+/// Decodes a farewell; the outer `None`: the packet is something else.
 pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
     let mut c = Cursor(packet);
     (c.take::<8>()? == FAREWELL).then_some(())?;
@@ -224,7 +224,7 @@ pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
 }
 
 impl<'a> Answer<'a> {
-    /// The packet.
+    /// Returns the packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(24 + MAX_INFO);
         match self {
@@ -246,7 +246,7 @@ impl<'a> Answer<'a> {
         out
     }
 
-    /// The packet's meaning; `None` if it has none.
+    /// Returns the packet's meaning; `None` if it has none.
     pub fn decode(packet: &'a [u8]) -> Option<Answer<'a>> {
         let mut c = Cursor(packet);
         match c.take::<8>()? {
@@ -273,7 +273,7 @@ fn code_from(number: u32) -> Option<Code> {
         .find(|code| *code as u32 == number)
 }
 
-/// A zero-padded version as text, for sentences.
+/// Returns a zero-padded version as text, for sentences.
 pub fn version_text(version: &[u8; 24]) -> String {
     version.split(|b| *b == 0).next().unwrap_or_default().escape_ascii().to_string()
 }

@@ -28,7 +28,7 @@ struct Door {
 
 static DOOR: Mutex<Option<Door>> = Mutex::new(None);
 
-/// The abstract name of the door with this key.
+/// Returns the abstract name of the door with this key.
 fn name(key: &[u8; 16]) -> Vec<u8> {
     format!("penny/id/{:032x}", u128::from_be_bytes(*key)).into_bytes()
 }

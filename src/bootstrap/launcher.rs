@@ -23,26 +23,26 @@ use crate::sync::lock::Mutex;
 use crate::sys::credentials::uid;
 use crate::types::MAX_RANKS;
 
-/// What the launcher says about this process.
+/// The information of the launcher about this process.
 pub struct Launched {
-    /// Which launcher.
+    /// The launcher.
     #[cfg(test)]
     pub launcher: &'static str,
-    /// Who we are.
+    /// The rank of this process.
     pub rank: u32,
-    /// How many there are.
+    /// The number of ranks.
     pub nranks: u32,
-    /// Who we are among the ranks of this host, if the launcher says so.
+    /// The rank among the ranks of this host, if the launcher tells it.
     pub local_rank: Option<u32>,
-    /// How many are on this host, if the launcher says so.
+    /// The number of ranks on this host, if the launcher tells it.
     #[cfg(test)]
     pub local_size: Option<u32>,
-    /// Where to meet.
+    /// The meeting place.
     pub place: MeetingPlace,
 }
 
-/// What this process's launcher says about it. Every call names a new place: the first call of every rank leads to one
-/// meeting, the second to the next.
+/// Reads the launcher's variables. Every call names a new place: the first call of every rank leads to one rendezvous,
+/// the second to the next.
 pub fn from_env() -> Result<Launched> {
     static SERIES: Mutex<u64> = Mutex::new(0);
     let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
@@ -79,10 +79,10 @@ pub fn read(
     })
 }
 
-/// Is this variable set, and not empty?
+/// A test whether a variable is set and not empty.
 type Has<'a> = dyn Fn(&str) -> bool + 'a;
 
-/// One launcher.
+/// A launcher and the way to recognise it.
 struct Launcher {
     name: &'static str,
     recognised: fn(&Has<'_>) -> bool,
@@ -108,7 +108,7 @@ const LAUNCHERS: &[Launcher] = &[
     Launcher { name: "Slurm's srun", recognised: |has| has("SLURM_PROCID"), read: slurm },
 ];
 
-/// What a launcher says, before it is checked.
+/// The information of a launcher, before it is checked.
 #[derive(Default)]
 struct Job {
     rank: u32,
@@ -169,12 +169,12 @@ impl Env<'_> {
         })
     }
 
-    /// A number that may be absent, but not malformed.
+    /// Returns a number that may be absent, but not malformed.
     fn optional(&self, name: &str) -> Result<Option<u32>> {
         (self.lookup)(name).map(|_| self.number(name)).transpose()
     }
 
-    /// The first of these that is set.
+    /// Returns the first of these that is set.
     fn first_of(&self, names: &[&str]) -> Option<String> {
         names.iter().find_map(|n| (self.lookup)(n))
     }

@@ -11,34 +11,34 @@ use crate::sys::socket::{self, Datagram};
 /// The state of a rank's connection.
 #[derive(Clone, Copy)]
 pub enum Stage {
-    /// Has not said anything.
+    /// The rank has not sent anything.
     Stranger,
-    /// Has joined and waits for the others.
+    /// The rank has joined and waits for the others.
     Waiting {
-        /// Which meeting.
+        /// The rendezvous.
         serial: u64,
-        /// As whom.
+        /// The rank.
         rank: u32,
     },
-    /// Is being told the members.
+    /// The rank is being sent the members.
     Fed {
-        /// Which meeting.
+        /// The rendezvous.
         serial: u64,
-        /// As whom.
+        /// The rank.
         rank: u32,
-        /// Whom it is told of next.
+        /// The member to send next.
         next: u32,
-        /// Not before this.
+        /// The earliest time to continue.
         pause: Option<Instant>,
     },
-    /// Has been told all members and attaches to their memory. Its connection is open until it says how that went.
+    /// The rank has all members and attaches to their memory. Its connection stays open until it reports the outcome.
     Attaching {
-        /// Which meeting.
+        /// The rendezvous.
         serial: u64,
-        /// As whom.
+        /// The rank.
         rank: u32,
     },
-    /// To be closed.
+    /// The connection is to be closed.
     Gone,
 }
 
@@ -46,9 +46,9 @@ pub enum Stage {
 pub struct RankConnection {
     /// The socket.
     pub connection: OwnedFd,
-    /// Who is at its other end.
+    /// The process at its other end.
     pub pid: i32,
-    /// How far it has come.
+    /// The stage of the connection.
     pub stage: Stage,
 }
 
@@ -62,7 +62,7 @@ impl RankConnection {
         }
     }
 
-    /// The meeting whose members it is being told.
+    /// Returns the meeting whose members it is being told.
     pub fn fed_by(&self) -> Option<u64> {
         match self.stage {
             Stage::Fed { serial, .. } => Some(serial),
@@ -70,7 +70,7 @@ impl RankConnection {
         }
     }
 
-    /// The meeting that it has joined and not left.
+    /// Returns the meeting that it has joined and not left.
     pub fn is_in(&self) -> Option<u64> {
         match self.stage {
             Stage::Waiting { serial, .. } | Stage::Attaching { serial, .. } => Some(serial),

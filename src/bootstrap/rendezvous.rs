@@ -10,13 +10,13 @@ use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
 use crate::error::{Code, Error, Result};
 use crate::types::MAX_RANKS;
 
-/// One rank that has come.
+/// A rank that has joined the rendezvous.
 pub struct Member {
     /// Its process.
     pub pid: i32,
-    /// What it says to the others.
+    /// The information for the other ranks.
     pub info: Vec<u8>,
-    /// What it gives them.
+    /// The descriptors for the other ranks.
     pub fds: Vec<OwnedFd>,
 }
 
@@ -33,16 +33,16 @@ struct Deadline {
 pub struct Rendezvous {
     members: Vec<Option<Member>>,
     came: u32,
-    /// Who came first, hence who said how many there are.
+    /// The first rank to join, which determined the number of ranks.
     first: u32,
     earliest: Option<Deadline>,
     /// The longest wait among those that end.
     latest: Option<Instant>,
-    /// Somebody waits for ever.
+    /// True if a rank waits without limit.
     endless: bool,
 }
 
-/// Is this hello from a build that can share memory with ours? The sentence names both sides.
+/// Checks that a hello comes from a build that can share memory with this one. The sentence names both sides.
 pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
     let Some((version, abi)) = HelloFrame::build(packet) else {
         return Err(Error::internal(format!("PID {pid} sent half a hello")));
@@ -67,14 +67,14 @@ pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
     Ok(())
 }
 
-/// The verdict when a rank that has not joined tells that it cannot.
+/// Returns the verdict when a rank that has not joined tells that it cannot.
 pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
     let why = String::from_utf8_lossy(hello.info);
     Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
 }
 
 impl Rendezvous {
-    /// How many ranks the meeting is for.
+    /// Returns the number of ranks of the rendezvous.
     pub fn nranks(&self) -> u32 {
         self.members.len() as u32
     }
@@ -132,17 +132,17 @@ impl Rendezvous {
         self.came > 0 && self.came == self.nranks()
     }
 
-    /// The member with this rank, if it has come.
+    /// Returns the member with this rank, if it has come.
     pub fn member(&self, rank: u32) -> Option<&Member> {
         self.members.get(rank as usize)?.as_ref()
     }
 
-    /// The process of a rank; 0 if it has not come.
+    /// Returns the process of a rank; 0 if it has not come.
     pub fn pid(&self, rank: u32) -> i32 {
         self.member(rank).map_or(0, |m| m.pid)
     }
 
-    /// When the server must look at this meeting again even if nothing comes.
+    /// Returns the time at which the server must check this rendezvous again even if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         match self.complete() {
             false => self.earliest.map(|d| d.at),
@@ -166,7 +166,7 @@ impl Rendezvous {
         )))
     }
 
-    /// The verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
+    /// Returns the verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
     pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
         let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
         // What ranks disagree about is a wrong use on every rank.

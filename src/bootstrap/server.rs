@@ -32,8 +32,7 @@ const LINGER: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: usize = 16;
 /// Most connections accepted before the guests are looked at again.
 const ACCEPT_BURST: usize = 64;
-/// The pause before new connections are accepted when no descriptor is free, and before a rank is served when too many
-/// descriptors are in flight.
+/// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The meetings that a server expects: what its owner adds and the server takes.
@@ -348,7 +347,7 @@ impl Server {
         }
     }
 
-    /// The table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
+    /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
     fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
         let mut expected_ranks = self.expected_ranks.lock();
         if expected_ranks.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {

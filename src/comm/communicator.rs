@@ -105,7 +105,7 @@ impl CommCore {
         self.transport.nranks()
     }
 
-    /// May this communicator be used now?
+    /// Checks that this communicator can be used now.
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
         self.shared.refuse_forked()?;
@@ -116,7 +116,7 @@ impl CommCore {
         self.transport.check_abort().inspect_err(|_| self.transport.fail(self.seq))
     }
 
-    /// The failure that broke the communicator, if one did.
+    /// Returns the failure that broke the communicator, if one did.
     pub(super) fn broken(&self) -> Result<()> {
         match self.shared.broken.get() {
             None => Ok(()),
@@ -126,14 +126,14 @@ impl CommCore {
         }
     }
 
-    /// After this error no call can succeed any more, whatever its code.
+    /// Breaks the communicator: after this error, whatever its code, no call can succeed any more.
     pub(super) fn end_with(&mut self, error: &Error) {
         remember_failure();
         let _ = self.shared.broken.set(error.clone());
         self.transport.fail(self.seq);
     }
 
-    /// After this error no call can succeed any more.
+    /// Breaks the communicator if no call can succeed after this error.
     pub(super) fn break_with(&mut self, error: &Error) {
         if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
             remember_failure();
@@ -181,7 +181,7 @@ impl CommCore {
         })
     }
 
-    /// Runs a collective whose arguments are right by a method.
+    /// Runs a collective whose arguments are right by an algorithm.
     #[inline]
     pub(super) fn carry_out(
         &mut self,

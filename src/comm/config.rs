@@ -12,7 +12,7 @@ pub struct Config {
     pub timeout_ms: Option<u64>,
     /// A name for messages; empty: none.
     pub name: String,
-    /// Methods; `None`: `PENNY_ALGO`.
+    /// Algorithms; `None`: `PENNY_ALGO`.
     pub algo: Option<String>,
     /// The declared machine; `None`: `PENNY_FABRIC`.
     pub fabric: Option<String>,

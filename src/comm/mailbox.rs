@@ -215,7 +215,7 @@ impl CommCore {
     }
 }
 
-/// The communicator ends: so do its mailboxes, and the waits of its threads.
+/// Ends the mailboxes of an ending communicator, and the waits of its threads.
 pub(super) fn forget(comm: CommHandle) {
     for (handle, open_mailbox) in
         TABLE.all().into_iter().filter(|(_, open_mailbox)| open_mailbox.comm == comm)

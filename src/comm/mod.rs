@@ -78,7 +78,7 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
     }
     join::init_rank(nranks, id, rank, config)
 }
-/// The communicator of the caller's group, where the ranks of `parent` are divided into groups of `size`, which must
+/// Makes the communicator of the caller's group, where the ranks of `parent` are divided into groups of `size`, which must
 /// divide their number; for [`Grouping::All`] it is 0 or that number. Ranks keep their order, and the parent's settings
 /// hold. Every rank of the parent calls, with the same kind and size; in an open group the outermost [`group_end`] does
 /// the work, and the handle is valid after it.
@@ -88,7 +88,7 @@ pub fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle
         .and_then(|w| split_or_queue(parent, w))?;
     handle.ok_or_else(|| Error::internal("a rank is in no group"))
 }
-/// The communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
+/// Makes the communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
 /// `None` for a rank without a colour. Every rank of the parent calls. `config`: `None` for the parent's settings. In an
 /// open group as for [`group`].
 pub fn split(
@@ -106,7 +106,7 @@ fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHand
     }
     join::split::child(parent, args)
 }
-/// The members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
+/// Returns the members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
 /// was not made from another.
 pub fn parent_ranks(comm: CommHandle) -> Result<Option<Vec<Rank>>> {
     Ok(registry::shared(comm)?.origin.parent_ranks.clone())
@@ -131,7 +131,7 @@ pub fn destroy(comm: CommHandle) -> Result<()> {
 pub fn abort(comm: CommHandle) -> Result<()> {
     join::abort(comm)
 }
-/// The communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
+/// Returns the communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
 pub fn async_error(comm: CommHandle) -> Result<Code> {
     let shared = registry::shared(comm)?;
     if let Some(e) = shared.broken.get() {
@@ -150,11 +150,11 @@ pub fn poison(comm: CommHandle, message: &str) {
 pub fn count(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.transport.nranks())
 }
-/// The caller's rank in it.
+/// Returns the caller's rank in it.
 pub fn user_rank(comm: CommHandle) -> Result<Rank> {
     Ok(registry::shared(comm)?.transport.rank())
 }
-/// The caller's index on its machine.
+/// Returns the caller's index on its machine.
 pub fn device(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
@@ -214,7 +214,7 @@ pub fn group_end() -> Result<()> {
 pub fn group_simulate_end() -> Result<u64> {
     group::simulate_end()
 }
-/// Shareable, 64-byte aligned memory: collectives on it copy nothing.
+/// Allocates shareable memory, aligned to 64 bytes: large collectives on it copy nothing.
 pub fn mem_alloc(bytes: usize) -> Result<usize> {
     heap::mine()?.alloc(bytes).or_else(|full| {
         // What ranks that failed left behind is free once the others know.

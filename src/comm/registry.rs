@@ -75,7 +75,7 @@ pub(super) enum Entry {
     Worker,
 }
 
-/// Is the one thread inside.
+/// Enters as the only thread inside.
 #[inline]
 pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
     enter_as(handle, Entry::Caller, inside)
@@ -167,7 +167,7 @@ pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
     slot.shared.lock().clone().filter(|s| s.handle == handle).ok_or_else(|| stale(handle))
 }
 
-/// The communicators of this process that have calls queued or under way on streams.
+/// Returns the communicators of this process that have calls queued or under way on streams.
 pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     let shared = |(_, place): (CommHandle, &Place)| place.shared.lock().clone();
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()

@@ -14,7 +14,7 @@ use crate::transport::arrival::Offer;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
 
-/// The largest payload that any rank has in this call, if it fits an arrival.
+/// Returns the largest payload that any rank has in this call, if it fits an arrival.
 pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
     let blocks = match collective {
         Collective::ReduceScatter | Collective::AlltoAll | Collective::Scatter => nranks as usize,

@@ -190,7 +190,7 @@ impl<'a> Run<'a, '_> {
         Ok(())
     }
 
-    /// The part of the vector that a step handles for a slice.
+    /// Returns the part of the vector that a step handles for a slice.
     fn extent(&self, step: &LinkedStep, slice: u64) -> Extent {
         let job = self.job;
         // A padded input may end within the block that the chunk belongs to.
@@ -357,7 +357,7 @@ impl<'a> Run<'a, '_> {
         Ok(read)
     }
 
-    /// The route to one reader; the same that the reader finds.
+    /// Returns the route to one reader; the same that the reader finds.
     #[inline]
     fn route_to(&mut self, step: &LinkedStep, reader: &link::Reader) -> Result<Route> {
         let mut theirs = None;

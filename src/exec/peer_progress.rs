@@ -26,7 +26,7 @@ impl PeerProgress {
         self.offers.resize(nranks as usize, None);
     }
 
-    /// A rank's offer, checked against our arguments the first time.
+    /// Returns a rank's offer, checked against our arguments the first time.
     #[inline]
     pub(super) fn offer(&mut self, rank: Rank, t: &Transport, scope: &mut Scope) -> Result<Offer> {
         if let Some(offer) = self.offers[rank as usize] {

@@ -286,7 +286,7 @@ impl LazyPorts {
         LazyPorts { ports, free_ps, pending: None }
     }
 
-    /// The ports as they are: what was noted is made first.
+    /// Returns the ports as they are: what was noted is made first.
     pub fn ports(&mut self) -> &[PortState] {
         self.settle();
         &self.ports

@@ -84,7 +84,7 @@ impl World {
         self.engine.is_idle()
     }
 
-    /// The time of the latest event, before which nobody can enter any more; 0 in an idle world, where an earlier
+    /// Returns the time of the latest event, before which nobody can enter any more; 0 in an idle world, where an earlier
     /// entry meets ports that are taken until they are free.
     pub fn boundary_ps(&self) -> u64 {
         self.engine.boundary_ps()

@@ -38,14 +38,15 @@ fn of_round(census: u64, round: u64) -> bool {
 }
 
 impl MailboxHeader {
-    /// Is idle. The census as it is now, for [`conclude`](Self::conclude).
+    /// Marks a thread as idle. Returns the current census, for [`conclude`](Self::conclude).
     pub(super) fn enter(&self, vote: bool) -> u64 {
         let more = if is(PlantedSite::Version) { share(vote) } else { share(vote) + VERSION };
         // ORDER: whatever this thread has sent and freed comes before; partner: the last one's entry.
         self.census.0.fetch_add(more, order(PlantedSite::EnterIdle, Ordering::AcqRel)).wrapping_add(more)
     }
 
-    /// Is idle no more. False if the round has ended meanwhile: then there is, or will be at once, a verdict.
+    /// Marks a thread as no longer idle. Returns false if the round has ended meanwhile: then there is, or will be at
+    /// once, a verdict.
     pub(super) fn leave(&self, vote: bool, round: u64) -> bool {
         let mut census = self.census.0.load(Ordering::Acquire);
         // BOUND: a retry means that another thread has entered or left.

@@ -63,8 +63,8 @@ impl Mailboxes {
         Ok(is)
     }
 
-    /// Is idle until there is a message for this thread, or until all threads of all mailboxes are idle and no message is under
-    /// way or unfreed. Who is idle has freed what it received.
+    /// Waits until there is a message for this thread, or until all threads of all mailboxes are idle and no message is
+    /// in flight or unfreed. An idle thread must have freed its messages.
     pub fn idle(&self, thread: i32, vote: bool) -> Result<Rest> {
         let (thread, guard) = self.sit(thread)?;
         let holding = guard.holding();

@@ -133,7 +133,7 @@ impl Mailboxes {
         }
     }
 
-    /// A slot for each copy, or none.
+    /// Returns a slot for each copy, or none.
     fn claim_all(&self, thread: u32, route: &[(Rank, KeyEntry)]) -> Result<Vec<u32>> {
         let mut slots = Vec::with_capacity(route.len());
         // Claimed after waiting, ahead of its turn.

@@ -36,7 +36,7 @@ pub(super) enum PlantedSite {
     Verdict,
 }
 
-/// The ordering of a line; relaxed if the line is broken.
+/// Returns the ordering of a line; relaxed if the line is broken.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(super) const fn order(_site: PlantedSite, right: Ordering) -> Ordering {

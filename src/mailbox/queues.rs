@@ -23,7 +23,7 @@ use crate::sync::prim::model::{AtomicU32, Ordering};
 use crate::types::Rank;
 
 impl MailboxWords<'_> {
-    /// Is the one who inserts.
+    /// Takes the lock for inserting, if it is free.
     pub(super) fn try_lock(&self, rank: Rank) -> bool {
         let lock = &self.head.lock;
         // ORDER: partner of the store in `unlock`.
@@ -77,7 +77,7 @@ impl MailboxWords<'_> {
         add(&self.head.bytes, bytes);
     }
 
-    /// The slot of the message at a thread's position, if one has come.
+    /// Returns the slot of the message at a thread's position, if one has come.
     pub(super) fn head(&self, thread: u32, position: u32) -> Option<u32> {
         // ORDER: partner of the store in `insert`.
         let entry = self.entry(thread, position).load(order(PlantedSite::SeeEntry, Ordering::Acquire));

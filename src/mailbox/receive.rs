@@ -25,7 +25,7 @@ pub struct Message {
 }
 
 impl Mailboxes {
-    /// The oldest message for a thread. Waits until there is one.
+    /// Receives the oldest message for a thread. Waits until there is one.
     #[inline]
     pub fn recv(&self, thread: i32) -> Result<Message> {
         let (thread, guard) = self.sit(thread)?;
@@ -42,7 +42,7 @@ impl Mailboxes {
         self.open_letter(&guard, slot)
     }
 
-    /// The oldest message for a thread, if there is one.
+    /// Receives the oldest message for a thread, if there is one.
     #[inline]
     pub fn try_recv(&self, thread: i32) -> Result<Option<Message>> {
         let (thread, guard) = self.sit(thread)?;
@@ -101,7 +101,7 @@ impl Mailboxes {
         Ok(bytes)
     }
 
-    /// A thread is done with a message that it has received. The slot is free when all its receivers are.
+    /// Frees a message that a thread has received. The slot is free when all receivers have freed it.
     #[inline]
     pub fn free(&self, thread: i32, data: usize) -> Result<()> {
         let (thread, guard) = self.sit(thread)?;

@@ -34,8 +34,8 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// Send, unless `dest`'s mailbox is full: false then, and nothing has happened. For who would otherwise wait for a slot
-    /// while others wait for it to receive.
+    /// Sends, or returns false and does nothing if `dest`'s mailbox is full. Use it in a thread that must receive for
+    /// other threads to make progress.
     #[inline]
     pub fn try_multicast(&self, dest: i32, mask: u64, send_slot: usize) -> Result<bool> {
         let thread = self.sender(send_slot)?;
@@ -67,7 +67,7 @@ impl Mailboxes {
         Ok(free)
     }
 
-    /// The thread whose send slot this is.
+    /// Returns the thread whose send slot this is.
     #[inline]
     pub(super) fn sender(&self, send_slot: usize) -> Result<i32> {
         let thread = self.mine().sender_at(send_slot);
@@ -79,7 +79,7 @@ impl Mailboxes {
         })
     }
 
-    /// A free slot of `dest`'s mailbox.
+    /// Returns a free slot of `dest`'s mailbox.
     #[inline]
     fn claim(&self, thread: u32, dest: Rank) -> Result<u32> {
         if let Some(slot) = self.words(dest).claim() {
@@ -195,7 +195,7 @@ impl Mailboxes {
         self.slot_freed(dest);
     }
 
-    /// A slot of a mailbox is free: wake who waits for one.
+    /// Wakes the threads that wait for a free slot of a mailbox.
     #[inline]
     pub(super) fn slot_freed(&self, rank: Rank) {
         let head = self.words(rank).head;

@@ -122,7 +122,7 @@ impl Mailboxes {
     pub(super) fn blocks(&self) -> &[MailboxMemory] {
         &self.blocks
     }
-    /// The mailbox of a rank that is meant by a number.
+    /// Returns the mailbox of a rank that is meant by a number.
     #[inline]
     pub(super) fn dest(&self, dest: i32) -> Result<(Rank, &MailboxMemory)> {
         let block = usize::try_from(dest).ok().and_then(|dest| self.blocks.get(dest));
@@ -135,7 +135,7 @@ impl Mailboxes {
         self.blocks[rank as usize].words()
     }
 
-    /// Sit down as a thread of this mailbox.
+    /// Enters a call as a thread of this mailbox.
     #[inline]
     pub(super) fn sit(&self, thread: i32) -> Result<(u32, ThreadGuard<'_>)> {
         let thread_state = usize::try_from(thread).ok().and_then(|thread| self.thread_states.get(thread));
@@ -184,7 +184,7 @@ impl Mailboxes {
         Ok(slot.addr() as usize)
     }
 
-    /// The length of a thread's messages from the next on.
+    /// Sets the length of a thread's messages, from the next one on.
     pub fn set_len(&self, thread: i32, flits: i32) -> Result<()> {
         let (_, guard) = self.sit(thread)?;
         let most = self.mine().shape().slot_bytes / FLIT as u32;
@@ -251,7 +251,7 @@ impl Mailboxes {
         waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
     }
 
-    /// The deadline came first.
+    /// Makes the error of a wait that reached its deadline.
     #[cold]
     pub(super) fn waited(&self, thread: u32, what: &impl Fn() -> AwaitedRanks) -> Error {
         let (t, AwaitedRanks { what, of }) = (&*self.transport, what());

@@ -40,7 +40,7 @@ impl MailboxWords<'_> {
         self.head.free.0.store(1, Ordering::Release);
     }
 
-    /// A slot; `None` if none is free.
+    /// Returns a slot; `None` if none is free.
     pub(super) fn claim(&self) -> Option<u32> {
         let free = &self.head.free.0;
         // ORDER: who frees stores the link, and has read the payload, before; partner: `give_back`.
@@ -82,7 +82,7 @@ impl MailboxWords<'_> {
         }
     }
 
-    /// The message is there, for `count` receivers.
+    /// Commits the message for `count` receivers.
     pub(super) fn commit(&self, slot: u32, count: u32) {
         // ORDER: publishes payload and line; partner: `committed`.
         let release = order(PlantedSite::Commit, Ordering::Release);
@@ -126,7 +126,7 @@ impl MailboxWords<'_> {
         self.head.free.0.load(Ordering::Relaxed) & FIRST != 0
     }
 
-    /// A slot by a number that others wrote.
+    /// Returns a slot by a number that others wrote.
     fn nth(&self, slot: u64) -> Option<&Slot> {
         self.slots.get(usize::try_from(slot).ok()?)
     }

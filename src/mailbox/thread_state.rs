@@ -59,7 +59,7 @@ impl ThreadState {
         }
     }
 
-    /// Sit down.
+    /// Takes the exclusive use of the state.
     #[inline]
     pub fn take(&self) -> Result<ThreadGuard<'_>, Refusal> {
         // ORDER: what the last one to sit here did is seen; partner: the store in `ThreadGuard::drop`.

@@ -93,14 +93,15 @@ impl Mailboxes {
         ended
     }
 
-    /// Many looks have found nothing: can anything still come? On a declared machine they have also taken time.
+    /// Checks, after many looks that found nothing, that a message can still arrive. On a declared machine the looks
+    /// also take time.
     #[cold]
     pub(super) fn looked_in_vain(&self) -> Result<()> {
         self.hope()?;
         self.timing.pause(VAIN_LOOKS_PS, || self.open())
     }
 
-    /// The latest clock of all ranks, who are idle.
+    /// Returns the latest clock of all ranks, who are idle.
     pub(super) fn latest_ps(&self) -> u64 {
         self.timing.latest_ps()
     }

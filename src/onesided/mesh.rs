@@ -84,7 +84,7 @@ impl Mesh {
         (0..MESH_DIMS).map(move |k| (self.word >> (16 * k)) as u16).take_while(|&side| side != 0)
     }
 
-    /// The rank at these coordinates.
+    /// Returns the rank at these coordinates.
     fn rank_at(self, at: [i32; MESH_DIMS]) -> Result<Rank> {
         let mut rank = 0;
         let mut sides = self.sides();
@@ -116,7 +116,7 @@ impl Declared {
         self.0.store(mesh.word(), Ordering::Relaxed);
     }
 
-    /// The rank that is meant.
+    /// Returns the rank that is meant.
     #[inline]
     pub fn rank_of(&self, device: Device, nranks: u32) -> Result<Rank> {
         let declared = || Mesh::of_word(self.0.load(Ordering::Relaxed));

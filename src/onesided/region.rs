@@ -45,7 +45,7 @@ impl Region {
         (offset <= self.bytes && bytes <= self.bytes - offset).then_some(offset)
     }
 
-    /// The name of what lies so far into a rank's copy.
+    /// Returns the name of what lies so far into a rank's copy.
     pub(super) fn place(&self, rank: Rank, offset: usize) -> HeapWord {
         HeapWord { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
     }
@@ -56,13 +56,13 @@ impl Region {
         t.heap(rank, self.begins[rank as usize].saturating_add(offset as u64), bytes)
     }
 
-    /// A word of a rank's copy. `None` if it is misaligned or a rank has told nonsense.
+    /// Returns a word of a rank's copy. `None` if it is misaligned or a rank has told nonsense.
     #[inline]
     pub fn word64<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU64> {
         t.heap_of(rank).word64(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)
     }
 
-    /// A half word of a rank's copy, as [`word64`](Self::word64).
+    /// Returns a half word of a rank's copy, as [`word64`](Self::word64).
     #[inline]
     pub fn word32<'a>(&self, t: &'a Transport, rank: Rank, offset: usize) -> Option<&'a AtomicU32> {
         t.heap_of(rank).word32(usize::try_from(self.begins[rank as usize]).ok()?.checked_add(offset)?)

@@ -45,7 +45,7 @@ pub struct RemoteCopy<'a> {
 }
 
 impl RemoteCopy<'_> {
-    /// Both semaphores: do they count bytes, and of the same communicator?
+    /// Checks that both semaphores count bytes and belong to the same communicator.
     fn check(&self) -> Result<()> {
         self.recv.of.home().symmetric().usable()?;
         self.recv.check("recvSem", "recvIndex")?;
@@ -108,7 +108,7 @@ impl RemoteCopy<'_> {
         self.recv.of.wait(self.recv.index, self.bytes as u64)
     }
 
-    /// Both.
+    /// Waits for both.
     pub fn wait(&self) -> Result<()> {
         self.wait_send()?;
         self.wait_recv()

@@ -17,7 +17,7 @@ pub enum SignalOp {
 }
 
 impl SignalOp {
-    /// The operation with this number.
+    /// Returns the operation with this number.
     pub const fn from_c(value: i32) -> Option<SignalOp> {
         match value {
             9 => Some(SignalOp::Set),

@@ -49,7 +49,7 @@ impl SymmetricMemory {
         }
     }
 
-    /// The ranks' connection.
+    /// Returns the ranks' connection.
     pub fn transport(&self) -> &Arc<Transport> {
         &self.transport
     }
@@ -70,7 +70,7 @@ impl SymmetricMemory {
         Err(Error::system(format!("a symmetric heap has {SEGMENTS} segments already; finalize it")))
     }
 
-    /// The segments, in their order.
+    /// Returns the segments, in their order.
     pub fn segments(&self) -> impl Iterator<Item = &Region> {
         self.segments.iter().map_while(OnceLock::get)
     }
@@ -123,7 +123,7 @@ impl SymmetricMemory {
         ))
     }
 
-    /// A rank that is meant by a number.
+    /// Returns a rank that is meant by a number.
     #[inline]
     pub(super) fn peer(&self, pe: i32) -> Result<Rank> {
         if pe >= 0 && (pe as u32) < self.transport.nranks() {
@@ -137,21 +137,21 @@ impl SymmetricMemory {
         Error::argument(format!("pe {pe} is not in 0..{}", self.transport.nranks()))
     }
 
-    /// The word at a symmetric address, in a rank's copy.
+    /// Returns the word at a symmetric address, in a rank's copy.
     #[inline(always)] // As `place`.
     pub(super) fn word64(&self, what: &str, addr: usize, rank: Rank) -> Result<&AtomicU64> {
         let place = self.place(what, addr, 8)?;
         place.region.word64(&self.transport, rank, place.offset).ok_or_else(|| misaligned(what, addr, 8))
     }
 
-    /// The half word at a symmetric address, in a rank's copy.
+    /// Returns the half word at a symmetric address, in a rank's copy.
     #[inline]
     pub(super) fn word32(&self, what: &str, addr: usize, rank: Rank) -> Result<&AtomicU32> {
         let place = self.place(what, addr, 4)?;
         place.region.word32(&self.transport, rank, place.offset).ok_or_else(|| misaligned(what, addr, 4))
     }
 
-    /// A rank's copy of what lies at one's own symmetric address, as an address that loads and stores of this process
+    /// Returns a rank's copy of what lies at one's own symmetric address, as an address that loads and stores of this process
     /// reach. `None`: it is not symmetric memory, or the ranks stand on a declared machine, which such access would
     /// bypass.
     pub fn ptr(&self, addr: usize, pe: i32) -> Result<Option<usize>> {
@@ -165,7 +165,7 @@ impl SymmetricMemory {
         Ok(Some(whole.part(place.offset, 1).addr() as usize))
     }
 
-    /// May calls still succeed? To be asked before what does not wait.
+    /// Checks that calls can still succeed; for calls that do not wait.
     #[inline]
     pub(super) fn usable(&self) -> Result<()> {
         if self.is_closed() {

@@ -27,7 +27,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// The comparison with this number.
+    /// Returns the comparison with this number.
     pub const fn from_c(value: i32) -> Option<Comparison> {
         use Comparison::*;
         match value {
@@ -151,7 +151,7 @@ impl WordRange<'_> {
         (0..self.count).filter(counts)
     }
 
-    /// The indices for which it holds now, if they are enough: empty where nothing counts.
+    /// Returns the indices for which it holds now, if they are enough: empty where nothing counts.
     pub fn test(&self, several: Several) -> Option<Vec<usize>> {
         let found = self.look(several)?;
         for &index in &found {

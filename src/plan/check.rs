@@ -227,7 +227,7 @@ fn fault(rank: Rank, step: usize, chunk: Chunk, what: impl Into<String>) -> Box<
     Box::new(PlanFault { rank, step: Some(step), chunk: Some(chunk), what: what.into() })
 }
 
-/// A fault of a program as a whole.
+/// Makes a fault of a program as a whole.
 fn program(rank: Rank, what: impl Into<String>) -> Box<PlanFault> {
     Box::new(PlanFault { rank, step: None, chunk: None, what: what.into() })
 }

@@ -42,7 +42,7 @@ impl Cycles {
         self.orders.len() as u32
     }
 
-    /// The ranks in the order in which a lane visits them.
+    /// Returns the ranks in the order in which a lane visits them.
     pub fn order(&self, lane: Lane) -> &[Rank] {
         &self.orders[lane as usize]
     }
@@ -65,7 +65,7 @@ impl Cycles {
         self.named(lane, rank)
     }
 
-    /// The chunk that is called after a rank. It has the bytes of what that rank hands on first.
+    /// Returns the chunk that is called after a rank. It has the bytes of what that rank hands on first.
     pub fn named(&self, lane: Lane, rank: Rank) -> Chunk {
         match self.collective {
             Collective::AllReduce => Chunk::part(lane as u32 * self.nranks() + rank),

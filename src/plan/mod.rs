@@ -162,11 +162,11 @@ impl RankView {
     pub fn others(&self) -> Vec<Rank> {
         (1..self.nranks).map(|distance| self.next(distance)).collect()
     }
-    /// The rank `distance` after this one, round the ring.
+    /// Returns the rank `distance` after this one, round the ring.
     pub fn next(&self, distance: u32) -> Rank {
         (self.rank + distance % self.nranks) % self.nranks
     }
-    /// The rank `distance` before this one, round the ring.
+    /// Returns the rank `distance` before this one, round the ring.
     pub fn prev(&self, distance: u32) -> Rank {
         (self.rank + self.nranks - distance % self.nranks) % self.nranks
     }
@@ -181,7 +181,7 @@ impl RankView {
             Collective::Barrier => 0,
         }
     }
-    /// The input block that holds vector block `block` at this rank, if it has it.
+    /// Returns the input block that holds vector block `block` at this rank, if it has it.
     pub fn input_block(&self, block: u32) -> Option<u32> {
         let n = self.nranks;
         match self.collective {
@@ -194,7 +194,7 @@ impl RankView {
             Collective::Barrier => None,
         }
     }
-    /// The output block where vector block `block` belongs at this rank, if it gets it.
+    /// Returns the output block where vector block `block` belongs at this rank, if it gets it.
     pub fn output_block(&self, block: u32) -> Option<u32> {
         let n = self.nranks;
         match self.collective {
@@ -214,7 +214,7 @@ impl Chunk {
     pub const fn part(part: u32) -> Chunk {
         Chunk { block: 0, part }
     }
-    /// The whole of a block that is not divided.
+    /// Returns the whole of a block that is not divided.
     pub const fn block(block: u32) -> Chunk {
         Chunk { block, part: 0 }
     }
@@ -227,7 +227,7 @@ impl std::fmt::Display for Chunk {
 }
 
 impl Plan {
-    /// An empty program over blocks of `parts` parts.
+    /// Makes an empty program over blocks of `parts` parts.
     pub fn new(parts: u32) -> Plan {
         Plan { parts, steps: Vec::new() }
     }

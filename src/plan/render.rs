@@ -24,7 +24,7 @@ sends to  who gets the result: one copy, however many
 elements  the chunk's place in its block
 ";
 
-/// A table of all steps of proven plans, for blocks of `count` elements, with a legend.
+/// Returns a table of all steps of proven plans, for blocks of `count` elements, with a legend.
 pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
     let head = ["level", "rank", "folds", "keeps", "sends to", "chunk", "elements", "lane"];
     let mut table = vec![head.map(String::from)];
@@ -154,7 +154,7 @@ fn array(items: impl IntoIterator<Item = impl ToString>) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// A rank's steps with the level at which each can be done.
+/// Returns a rank's steps with the level at which each can be done.
 fn leveled<'a>(
     rank: Rank,
     plan: &'a Plan,
@@ -166,7 +166,7 @@ fn leveled<'a>(
     plan.steps.iter().zip(levels).map(move |(step, &level)| (shown(level, step), rank, step))
 }
 
-/// The chunk's elements within a block of `count`.
+/// Returns the chunk's elements within a block of `count`.
 fn elements(chunk: Chunk, parts: u32, count: usize) -> (usize, usize) {
     let size = count.div_ceil(parts as usize);
     let start = (chunk.part as usize * size).min(count);

@@ -60,7 +60,7 @@ impl Planner {
         self
     }
 
-    /// The method for a call, by its index in the registry. `bytes` is the whole vector, `block` a block's elements and
+    /// The algorithm for a call, by its index in the table. `bytes` is the whole vector, `block` a block's elements and
     /// the bytes of each.
     #[inline]
     pub fn choose(
@@ -93,7 +93,7 @@ impl Planner {
             if why == Why::Auto && collective != Collective::Barrier {
                 method = self.quickest(judge, &view, bytes, block)?;
             }
-            // Bytes move by the very method that the machine's time is of.
+            // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
         }
         let priced = self.judge.is_some().then_some((root, block));
@@ -121,7 +121,7 @@ impl Planner {
         RankView { shape: self.shape, ..RankView::flat(collective, self.rank, self.nranks, root) }
     }
 
-    /// This rank's linked program of a method.
+    /// This rank's linked program of an algorithm.
     pub fn plan(&mut self, method: usize, collective: Collective, root: Rank) -> Result<Arc<Linked>> {
         let key = (collective, root, method);
         if let Some((_, plan)) = self.plans.iter().find(|(k, _)| *k == key) {
@@ -136,7 +136,7 @@ impl Planner {
         Ok(linked)
     }
 
-    /// The method that serves every call, whatever was asked for: what ranks tell each other for the library's own sake.
+    /// The algorithm that serves every call, whatever was asked for: what ranks tell each other for the library's own sake.
     pub fn plainest(&self) -> (usize, Why) {
         (self.one_shot, Why::Asked)
     }
@@ -147,7 +147,7 @@ impl Planner {
         method == self.one_shot
     }
 
-    /// The method for calls whose buffers peers can reach, where it differs from the one for private buffers.
+    /// The algorithm for calls whose buffers peers can reach, where it differs from the one for private buffers.
     pub fn shared_method(&self, collective: Collective, method: usize, why: Why) -> usize {
         if why == Why::Auto && collective == Collective::AllReduce {
             return algorithms::index("two_shot");

@@ -6,7 +6,7 @@
 //!
 //! | option | values | what it does here |
 //! |---|---|---|
-//! | `method` | GCL's words, see [`METHODS`] | the method of all_reduce, reduce_scatter and all_gather |
+//! | `method` | GCL's words, see [`METHODS`] | the algorithm of all_reduce, reduce_scatter and all_gather |
 //! | `syncful.maxBroadcastSize` | bytes | while `auto` chooses: all_reduce by `one_shot` up to ranks * bytes, never beyond |
 //!
 //! Source: GCL User Guide, 3.4 and 4.1.1. The notation is JSON. A reader of JSON would bring four crates into every
@@ -19,7 +19,7 @@ use crate::types::Collective;
 /// What the options say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The method, by its index in the registry.
+    /// The algorithm, by its index in the table.
     pub method: Option<usize>,
     /// `one_shot` is for all-reduces of up to so many bytes, times ranks; `None`: nothing is said.
     pub most_broadcast: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Options {
 pub const GOVERNED: [Collective; 3] =
     [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather];
 
-/// GCL's words, and the methods that they mean.
+/// GCL's words, and the algorithms that they mean.
 pub const METHODS: [(&str, Option<&str>); 7] = [
     ("auto", None),
     ("anticlockwise_ring", Some("ring_reverse")),
@@ -43,7 +43,7 @@ pub const METHODS: [(&str, Option<&str>); 7] = [
 const METHOD: &str = "method";
 const BROADCAST: &str = "syncful.maxBroadcastSize";
 
-/// GCL's word for a method of the registry.
+/// GCL's word for an algorithm of the table.
 pub fn word(method: usize) -> &'static str {
     let name = algorithms::ALL[method].name;
     METHODS.iter().find(|(_, ours)| *ours == Some(name)).map_or(name, |(word, _)| word)
@@ -78,7 +78,7 @@ fn bytes(value: &str) -> Result<u64, String> {
     value.parse().map_err(|_| format!("{BROADCAST} is `{value}`; it takes a number of bytes such as 2048"))
 }
 
-/// The entries of an object of words and numbers.
+/// Reads the entries of an object of words and numbers.
 fn entries(text: &str) -> Result<Vec<(&str, &str)>, String> {
     let mut rest = Rest(text);
     let mut entries: Vec<(&str, &str)> = Vec::new();
@@ -127,7 +127,7 @@ impl<'a> Rest<'a> {
         ))
     }
 
-    /// A word in quotes; no option and no value has an escape in it.
+    /// Reads a word in quotes; no option and no value has an escape in it.
     fn word(&mut self) -> Result<&'a str, String> {
         self.expect("\"")?;
         match self.0.find(['"', '\\']) {
@@ -140,7 +140,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// A word, or a number; GCL takes numbers in quotes as well.
+    /// Reads a word, or a number; GCL takes numbers in quotes as well.
     fn value(&mut self) -> Result<&'a str, String> {
         self.skip_space();
         let digits = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());

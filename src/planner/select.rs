@@ -1,10 +1,10 @@
-//! Which method serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
+//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
 //!
 //! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
 //!     choice     = [low '-' high ':'] name | '^' name           sizes take K, M, G; high may be `inf`
 //!
-//!     ring                                            this method wherever it can serve, nothing else where it cannot
+//!     ring                                            this algorithm wherever it can serve, nothing else where it cannot
 //!     allreduce:two_shot;broadcast:^tree              per collective; ^ forbids one
 //!     allreduce:0-4k:one_shot,4k-inf:ring             by size of the whole vector in bytes
 //! ```
@@ -19,14 +19,14 @@ use crate::error::{Error, Result};
 use crate::plan::RankView;
 use crate::types::Collective;
 
-/// One choice of `PENNY_ALGO`.
+/// A choice of `PENNY_ALGO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    /// For this collective only.
+    /// The collective to which it applies; `None`: all.
     collective: Option<Collective>,
-    /// For vectors of this many bytes.
+    /// The sizes of vectors in bytes to which it applies.
     sizes: std::ops::Range<u64>,
-    /// The method's index in the registry.
+    /// The algorithm's index in the table.
     method: usize,
     /// `^`: not this one.
     forbidden: bool,
@@ -34,7 +34,7 @@ struct Rule {
     by: &'static str,
 }
 
-/// How methods are chosen in one communicator.
+/// The choice of algorithms in one communicator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     rules: Vec<Rule>,
@@ -43,7 +43,7 @@ pub struct Selection {
     most_broadcast: Option<u64>,
 }
 
-/// Why a method was chosen, for logs and `penny plan`.
+/// The reason for which an algorithm was chosen, for logs and `penny plan`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The table of what is fastest.
@@ -53,7 +53,7 @@ pub enum Why {
 }
 
 impl Selection {
-    /// From the values of `PENNY_ALGO` and `PENNY_REPRODUCIBLE`.
+    /// Parses the values of `PENNY_ALGO` and `PENNY_REPRODUCIBLE`.
     pub fn parse(algo: Option<&str>, reproducible: Option<&str>) -> Result<Selection> {
         let reproducible = match reproducible {
             None | Some("0") => false,
@@ -70,7 +70,7 @@ impl Selection {
         Ok(Selection { rules, reproducible, most_broadcast: None })
     }
 
-    /// The same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
+    /// Returns the same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
     pub fn with_options(mut self, text: Option<&str>) -> Result<Selection> {
         let Some(text) = text else { return Ok(self) };
         let options =
@@ -107,7 +107,7 @@ impl Selection {
         Ok(self)
     }
 
-    /// The method for a vector of `bytes` bytes: its index in the registry, and why.
+    /// Returns the algorithm for a vector of `bytes` bytes: its index in the table, and why.
     pub fn choose(&self, view: &RankView, bytes: u64) -> Result<(usize, Why)> {
         if view.collective == Collective::Barrier {
             return Ok((algorithms::index("one_shot"), Why::Auto));
@@ -137,7 +137,7 @@ impl Selection {
             })
     }
 
-    /// The methods that may serve where no rule asks for one, in the registry's order.
+    /// Returns the algorithms that may serve where no rule asks for one, in the table's order.
     pub fn allowed<'a>(&'a self, view: &'a RankView, bytes: u64) -> impl Iterator<Item = usize> + 'a {
         (0..algorithms::ALL.len())
             .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())
@@ -189,7 +189,7 @@ impl Selection {
     }
 }
 
-/// The native table: what was fastest where it was measured (bench/records), best first.
+/// Returns the native table: what was fastest where it was measured (bench/records), best first.
 fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     use Collective::*;
     let small = bytes <= crate::memory::control::PAYLOAD as u64;

@@ -17,17 +17,17 @@
 
 use super::prim::model::{AtomicU32, Ordering, fence};
 
-/// One rank's bell.
+/// The doorbell of one rank.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Doorbell {
-    /// Bumped by whoever rings; the futex word.
+    /// The number of rings; the futex word.
     rings: AtomicU32,
-    /// How many of the owner's threads sleep or are about to.
+    /// The number of the owner's threads that sleep or are about to.
     asleep: AtomicU32,
 }
 
-/// How many ranks sleep: the one word that a poster looks at.
+/// The number of sleeping ranks: the only word that a poster reads.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Sleepers(AtomicU32);
@@ -68,7 +68,7 @@ impl Doorbell {
         asleep
     }
 
-    /// The word to sleep on.
+    /// Returns the word to sleep on.
     #[cfg(not(loom))]
     pub(super) fn word(&self) -> &AtomicU32 {
         &self.rings

@@ -20,7 +20,7 @@ use crate::sys::{
     interrupt::{self, Interrupted},
 };
 
-/// See the head of this file.
+/// A counter for which threads can wait (see the head of this file).
 #[derive(Default)]
 pub struct EventCount {
     value: AtomicU64,
@@ -34,7 +34,7 @@ pub struct EventCount {
 const YIELDS: u32 = 64;
 
 impl EventCount {
-    /// What it is now; what was done before it was raised so far is visible.
+    /// Returns the current value; everything done before it was raised to that value is visible.
     #[inline]
     pub fn get(&self) -> u64 {
         // ORDER: partner of the exchange in `raise`.
@@ -75,7 +75,7 @@ impl EventCount {
         })
     }
 
-    /// The same, but the calling thread's interrupt check may end the wait.
+    /// Waits for a value, unless the calling thread's interrupt check ends the wait.
     #[cfg(not(loom))]
     pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
         if !interrupt::is_possible() {

@@ -13,20 +13,20 @@ use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
 
-/// How long to insist before giving way. It learns: where spinning found what it waited for it grows, and where a
-/// single yield did, because the peer needed this core, it shrinks.
+/// The number of polls before a waiter yields. It adapts: it grows where spinning succeeded, and shrinks where a single
+/// yield did, because the peer needed this core.
 #[derive(Debug)]
 pub struct Backoff {
     /// Polls before the first yield.
     spins: AtomicU32,
-    /// What `spins` may grow to.
+    /// The upper limit of `spins`.
     most: u32,
     /// Yields before the first sleep.
     yields: u32,
 }
 
 impl Backoff {
-    /// For `ranks` ranks on this host's cores; `spins`: how many polls at most, if the user says so.
+    /// Makes the backoff for `ranks` ranks on this host's cores; `spins`: the user's limit of polls, if there is one.
     pub fn for_ranks(ranks: usize, spins: Option<u32>) -> Backoff {
         let fits = ranks <= cpu::usable_cores();
         let most = spins.unwrap_or(if fits { 1000 } else { 100 });
@@ -59,7 +59,7 @@ pub fn give_way() {
 const NAP: Duration = Duration::from_millis(4);
 /// Polls without a pause at the start: the common hand-off is over within these.
 const EAGER: u32 = 48;
-/// A wait that ends within so many yields was for a peer that needed this core.
+/// The number of yields within which a wait ends if the peer needed this core.
 const PROMPT: u32 = 3;
 /// Yields between two looks at the watch and the clock.
 const YIELDS_A_LOOK: u32 = 16;
@@ -71,9 +71,9 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     (0..EAGER).any(|_| ready())
 }
 
-/// What a wait needs to know of its surroundings.
+/// The environment of a wait.
 pub struct Waiter<'a> {
-    /// When to yield and when to sleep.
+    /// The backoff: when to yield and when to sleep.
     pub backoff: &'a Backoff,
     /// The bell of the rank that waits.
     pub doorbell: &'a Doorbell,

@@ -1,4 +1,4 @@
-//! The methods and the plan checker: every plan is proved, every planted fault is found, known values come out.
+//! The algorithms and the plan checker: every plan is proved, every planted fault is found, known values come out.
 
 mod faults;
 mod groups;
@@ -22,7 +22,7 @@ fn roots(collective: Collective, nranks: u32) -> Vec<Rank> {
     }
 }
 
-/// Every method with everything it serves over these numbers of ranks.
+/// Every algorithm with everything it serves over these numbers of ranks.
 fn cases(
     sizes: std::ops::RangeInclusive<u32>,
 ) -> impl Iterator<Item = (&'static Algorithm, Collective, u32, Rank)> {

@@ -74,7 +74,7 @@ pub trait Routes: Send + Sync {
     /// to itself. `Err` says why there is no way.
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String>;
 
-    /// The kind of ways and all their parameters that the ports do not show: machines whose ports are the same and
+    /// Returns the kind of ways and all their parameters that the ports do not show: machines whose ports are the same and
     /// whose ways are not must say different things here.
     fn describe(&self) -> String {
         String::new()
@@ -123,7 +123,7 @@ impl Class {
 }
 
 impl Network {
-    /// The class of a port.
+    /// Returns the class of a port.
     pub fn class(&self, port: PortId) -> &Class {
         &self.classes[self.ports[port as usize].class as usize]
     }

@@ -144,13 +144,13 @@ fn fitted(machine: &Declared, parameters: &[Parameter], question: &Question) -> 
     })
 }
 
-/// What a call takes outside of the machine.
+/// Returns the time of a call outside of the machine.
 fn launch_seconds(parameters: &[Parameter], numbers: &[f64]) -> f64 {
     parameters.iter().zip(numbers).map(|(parameter, &number)| parameter.launch_seconds(number)).sum()
 }
 
 impl Question {
-    /// What each size takes on a machine, and so much more.
+    /// Computes the time of each size on a machine, plus the launch time.
     fn answers(&self, network: &Network, launch_seconds: f64) -> Result<Vec<Answer>, String> {
         let answers = self.samples.iter().map(|sample| {
             let answer = self.answer(network, sample)?;

@@ -25,11 +25,11 @@ pub struct Args {
     json: bool,
 }
 
-/// How bad it is.
+/// The severity of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
-    /// As it should be, or just for information.
+    /// Correct, or information only.
     Ok,
     /// Penny works, but not at its best or not as meant.
     Warn,
@@ -37,13 +37,13 @@ enum Level {
     Bad,
 }
 
-/// One fact.
+/// A fact about this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Fact {
     subject: String,
     level: Level,
     value: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
@@ -72,7 +72,7 @@ impl fmt::Display for Fact {
     }
 }
 
-/// Prints what there is to know.
+/// Prints all facts.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let facts: Vec<Fact> =
         [machine::facts(), shm::facts(), limits::facts(), variables::facts()].into_iter().flatten().collect();

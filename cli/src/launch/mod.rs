@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The time that ranks have after Ctrl-C to end by themselves: to write a checkpoint, say.
 const TIME_TO_END: Duration = Duration::from_secs(10);
 
-/// What a shell returns for a program that Ctrl-C ended: 128 + SIGINT.
+/// The exit code of a program that Ctrl-C ended: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 
 /// What happens to these is the launcher's business; all but the first are passed on to the ranks.
@@ -53,7 +53,7 @@ const WATCHED: [Signal; 7] = [
     Signal::SIGUSR2,
 ];
 
-/// What to start.
+/// The program to start.
 pub struct Job {
     /// A path, or a name to be found in PATH.
     pub program: OsString,
@@ -61,18 +61,18 @@ pub struct Job {
     pub arguments: Vec<OsString>,
     /// Variables that the ranks find beside those of the launcher.
     pub environment: Vec<(&'static str, String)>,
-    /// How many.
+    /// The number of ranks.
     pub ranks: u32,
-    /// When to give up.
+    /// The time limit.
     pub timeout: Option<Duration>,
 }
 
-/// How it ended.
+/// The outcome of a job.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// For the shell.
+    /// The exit code.
     pub code: u8,
-    /// What went wrong, if anything did.
+    /// The sentence about a failure, if there was one.
     pub sentence: Option<String>,
 }
 
@@ -193,7 +193,7 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
 #[derive(Default)]
 struct CtrlC {
     count: u32,
-    /// When the ranks have had their time.
+    /// The time at which the ranks are ended.
     until: Option<Instant>,
 }
 

@@ -90,12 +90,12 @@ impl Programs {
         Programs { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
     }
 
-    /// All ranks' programs as lists of steps.
+    /// Returns all ranks' programs as lists of steps.
     pub fn plans(&self) -> &[Plan] {
         self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, &self.view))
     }
 
-    /// The elements that can be priced, where so many cannot.
+    /// Returns the number of elements that can be priced, at most `count`.
     fn within_reach(&self, count: usize) -> usize {
         let within = |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
         self.cycles.as_ref().map_or(count, within)

@@ -33,24 +33,24 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Print once as text, and end
+    /// Print once as text and exit
     #[arg(long)]
     once: bool,
-    /// Print once as JSON, and end: a list of jobs; bytes, picoseconds
+    /// Print once as JSON and exit: a list of jobs, in bytes and picoseconds
     #[arg(long)]
     json: bool,
-    /// The job of this process: one of its ranks, or the `penny run` that started it
+    /// Show the job of this process: one of its ranks, or the `penny run` that started it
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Also ports that carried nothing
+    /// Show ports without traffic, too
     #[arg(long)]
     all: bool,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=3600))]
     interval: u32,
 }
 
-/// Looks once, or until told to end.
+/// Shows the jobs once, or until the user quits.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let mut jobs = Jobs::new(args.pid);
     jobs.look();

@@ -28,52 +28,52 @@ Examples:
 #[derive(clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub enum Args {
-    /// The machines that ship with Penny
+    /// List the presets
     List,
-    /// The ways between places, as a matrix, and the NICs
+    /// Show the routes between places as a matrix, and the NICs
     Show {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
     },
-    /// Read a machine and say how large it is, or what is wrong with it
+    /// Check a machine and print its size, or its errors
     Check {
-        /// As above
+        /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
     },
-    /// A preset's own file, to begin one from
+    /// Print the file of a preset, as a starting point for a new machine
     Print {
         /// A preset's name
         preset: String,
     },
-    /// Turn another program's description of a machine into a file for Penny; what had to be guessed is marked
+    /// Convert another program's description of a machine into a file for Penny; guessed values are marked
     Import {
         /// NCCL topology XML, `nvidia-smi topo -m` (and `ibstatus`), tt-umd descriptor, or ASTRA-sim network; - is
         /// standard input
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// What the file is, if its content does not tell
+        /// Format of the file, if its content does not determine it
         #[arg(long, value_name = "FORMAT")]
         from: Option<Format>,
     },
-    /// A machine as a file: its TOML with the arguments put in, or one node as NCCL's topology XML
+    /// Write a machine as a file: its TOML with the arguments applied, or one node as NCCL's topology XML
     Export {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
-        /// What to write
+        /// Format to write
         #[arg(long, default_value = "toml")]
         format: export::Format,
     },
-    /// A drawing of a machine, SVG: places, NICs, switches and the links between them
+    /// Draw a machine as SVG: places, NICs, switches and the links between them
     Draw {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
-        /// Where to; without: standard output
+        /// Output file; default: standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
-/// Answers.
+/// Runs the subcommand.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let text = match args {
         Args::List => list(),
@@ -104,7 +104,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&text)
 }
 
-/// What a place is, on a machine of mailboxes.
+/// Describes a place of a machine of mailboxes.
 fn mailbox(network: &Network) -> String {
     let Some(mailbox) = network.mailbox else { return String::new() };
     let ns = |mask: u64| format!("{} ns", mailbox.delivery_ps(mask) as f64 / 1e3);

@@ -38,7 +38,7 @@ pub(in crate::comm) struct Checked<'a> {
     pub limit: usize,
     pub root: Rank,
     pub in_place: bool,
-    /// Bytes of the whole vector, by which methods are chosen.
+    /// Bytes of the whole vector, by which algorithms are chosen.
     pub bytes: u64,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The buffer, if the rank needs one.
+/// Returns the buffer, if the rank needs one.
 fn buffer<'a>(name: &str, address: Address<'a>, bytes: usize, rank: Rank) -> Result<Payload<'a>> {
     if bytes == 0 {
         return Ok(Payload::EMPTY);

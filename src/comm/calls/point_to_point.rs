@@ -92,7 +92,7 @@ fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]
     })
 }
 
-/// The k-th send to oneself meets the k-th receive from oneself.
+/// Copies transfers of a rank to itself: the k-th send meets the k-th receive.
 fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
     let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
     let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();

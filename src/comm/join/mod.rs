@@ -85,7 +85,7 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     Ok((rank as Rank, nranks as u32))
 }
 
-/// Methods for declared machines have a channel for every NIC, and slots for each.
+/// Algorithms for declared machines have a channel for every NIC, and slots for each.
 fn default_staging(nranks: u32, on_machine: bool) -> usize {
     let least = if on_machine { 256 << 10 } else { 0 };
     Layout::default_staging(nranks).max(least)
@@ -115,7 +115,7 @@ pub(super) struct Entrance<'a> {
 }
 
 impl<'a> Entrance<'a> {
-    /// The machine on which the parent stands.
+    /// Returns the machine on which the parent stands.
     fn machine(&self) -> Option<Machine> {
         let placement = self.placement.take();
         let machine = placement.as_ref().map(|placement| placement.participant().machine().clone());

@@ -39,7 +39,7 @@ impl Grouping {
     /// Every kind, in the order of its number.
     pub const ALL: [Grouping; 3] = [Grouping::All, Grouping::Consecutive, Grouping::Orthogonal];
 
-    /// The group of a rank, counted from 0. `size` divides `nranks`.
+    /// Returns the group of a rank, counted from 0. `size` divides `nranks`.
     fn group_of(self, rank: Rank, nranks: u32, size: u32) -> u32 {
         match self {
             Grouping::All => 0,
@@ -63,7 +63,7 @@ pub(in crate::comm) struct SplitArgs {
 }
 
 impl SplitArgs {
-    /// The group of this kind and size that the rank is in.
+    /// Makes the arguments for the group of this kind and size that contains the rank.
     pub(in crate::comm) fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<SplitArgs> {
         let shared = registry::shared(parent)?;
         let (rank, nranks) = (shared.transport.rank(), shared.transport.nranks());
@@ -85,7 +85,7 @@ impl SplitArgs {
         Ok(SplitArgs { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
     }
 
-    /// The communicator of those with this colour.
+    /// Makes the arguments for the communicator of the ranks with this colour.
     pub(in crate::comm) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
         SplitArgs { colour, key, group: None, config }
     }
@@ -228,7 +228,7 @@ impl CommCore {
         Ok(members.into_iter().map(|(_, rank)| rank).collect())
     }
 
-    /// The id that the first of the members has made; `None` if it could not.
+    /// Returns the id that the first of the members has made; `None` if it could not.
     fn meeting_of(&mut self, members: &[Rank]) -> Result<Option<UniqueId>> {
         let made = match members.first() == Some(&self.rank()) {
             true => bootstrap::create_id(),

@@ -13,7 +13,7 @@ use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::types::Rank;
 
-/// The team of `size` ranks of `parent`, from `start` on, each `stride` after the one before; `None` for the others. All
+/// Makes the team of `size` ranks of `parent`, from `start` on, each `stride` after the one before; `None` for the others. All
 /// ranks of the parent call with the same arguments.
 pub fn team_split_strided(
     parent: CommHandle,
@@ -40,7 +40,7 @@ fn along(distance: i64, stride: i64) -> Option<i64> {
     (distance % stride == 0 && distance / stride >= 0).then_some(distance / stride)
 }
 
-/// The teams of the rank's row and of its column, where the ranks of `parent` are laid out in rows of `xrange`. All call.
+/// Makes the teams of the rank's row and of its column, where the ranks of `parent` are laid out in rows of `xrange`. All call.
 pub fn team_split_2d(parent: CommHandle, xrange: i32) -> Result<(CommHandle, CommHandle)> {
     let (rank, nranks) = (comm::user_rank(parent)? as i32, comm::count(parent)? as i32);
     if xrange < 1 {
@@ -58,7 +58,7 @@ pub fn team_split_2d(parent: CommHandle, xrange: i32) -> Result<(CommHandle, Com
     }
 }
 
-/// The rank in `dest` of who is `rank` in `source`; `None` if it is not in it. Both go back to one communicator.
+/// Returns the rank in `dest` of who is `rank` in `source`; `None` if it is not in it. Both go back to one communicator.
 pub fn team_translate(source: CommHandle, rank: i32, dest: CommHandle) -> Result<Option<Rank>> {
     let (source, dest) = (registry::shared(source)?, registry::shared(dest)?);
     let nranks = source.transport.nranks();

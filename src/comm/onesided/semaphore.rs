@@ -318,7 +318,7 @@ pub fn semaphore_destroy(sem: SemaphoreHandle) -> Result<()> {
     let comm = TABLE.get(sem).ok_or_else(|| stale("sem", sem))?.comm;
     registry::enter(comm, |c| c.semaphore_destroy(sem))
 }
-/// A barrier semaphore of the communicator.
+/// Returns a barrier semaphore of the communicator.
 pub fn barrier_semaphore(comm: CommHandle, number: i32) -> Result<SemaphoreHandle> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;

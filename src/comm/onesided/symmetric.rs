@@ -209,7 +209,7 @@ impl CommCore {
         self.heap()?.arena.free(offset?).map(drop).map_err(|_| Error::internal("a live block was not freed"))
     }
 
-    /// The communicator ends: threads of this rank that wait in the heap are told.
+    /// Ends the waits of this rank's threads in the heap, because the communicator ends.
     pub(in crate::comm) fn symmetric_close(&mut self) {
         if let Some(symmetric) = self.shared.symmetric.lock().take() {
             symmetric.close();

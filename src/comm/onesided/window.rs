@@ -133,7 +133,7 @@ pub fn window_deregister(comm: CommHandle, window: WindowHandle) -> Result<()> {
     registry::enter(comm, |c| c.window_deregister(window))
 }
 
-/// The address that this rank registered a window with.
+/// Returns the address that this rank registered a window with.
 pub fn window_buffer(comm: CommHandle, window: WindowHandle) -> Result<usize> {
     registry::shared(comm)?;
     with(comm, window, "win", |window| Ok(window.region.base()))

@@ -77,7 +77,7 @@ const STACK: usize = 8 << 20;
 static QUEUING: Mutex<()> = Mutex::new(());
 
 impl Stream {
-    /// May something be queued? The caller holds [`QUEUING`].
+    /// Checks that calls may be queued. The caller holds [`QUEUING`].
     fn is_open(&self) -> Result<()> {
         if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
     }
@@ -89,7 +89,7 @@ impl Stream {
         self.queued.raise(self.queued.get() + 1);
     }
 
-    /// The next job, and its number; waits until there is one.
+    /// Returns the next job, and its number; waits until there is one.
     fn next(&self) -> (StreamTask, u64) {
         let number = self.done.get() + 1;
         self.queued.reach(number);
@@ -102,7 +102,7 @@ impl Stream {
         unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
     }
 
-    /// The first failure that no synchronisation has told.
+    /// Returns the first failure that no synchronisation has reported.
     fn untold(&self) -> Result<()> {
         self.failures.lock().unsynchronized.take().map_or(Ok(()), Err)
     }
@@ -127,7 +127,7 @@ fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
 const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
                         NULL to run the call here";
 
-/// A forked child has none of its parent's workers.
+/// Refuses streams in a forked child, which has none of its parent's workers.
 fn refuse_forked(generation: u32, what: &str) -> Result<()> {
     if generation == fork::generation() {
         return Ok(());
@@ -219,7 +219,7 @@ fn in_progress() -> Error {
     Error::new(Code::InProgress, String::new())
 }
 
-/// An event will tell when everything is over that has been queued on a stream so far, and how it went.
+/// Records an event on a stream: it reports the completion and the outcome of all work queued so far.
 pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
     let event = event::find(event)?;
     let Some(stream) = stream.map(find).transpose()? else {

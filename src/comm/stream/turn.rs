@@ -65,12 +65,12 @@ impl CallTurns {
         }
     }
 
-    /// A turn is over.
+    /// Ends a turn.
     pub(super) fn end(&self, turn: u64) {
         self.over.raise(turn + 1);
     }
 
-    /// A call on a stream has failed.
+    /// Records the failure of a call on a stream.
     pub(super) fn failed(&self, error: &Error) {
         self.failure.lock().get_or_insert(error.code);
     }

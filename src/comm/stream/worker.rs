@@ -105,7 +105,7 @@ fn on_stream(name: &str, error: Error) -> Error {
     Error { message: format!("{name} on a stream: {}", error.message), ..error }
 }
 
-/// A panic in a call ends its communicators.
+/// Breaks the communicators of a call that has panicked.
 fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<CommShared>]) -> Error {
     let error = Error::panicked(panic);
     comms.iter().for_each(|comm| poison_as(comm.handle, entry, &error.message));

@@ -29,7 +29,7 @@ fn doing(line: &ThreadLine) -> Doing {
 }
 
 impl Participant {
-    /// A thread has gone back to its program, where it may soon wait for another one.
+    /// Notes that a thread has returned to its program, where it may soon wait for another one.
     pub(super) fn look_soon(&self) {
         self.look_every_ns.store(FIRST_LOOK_NS, Ordering::Relaxed);
         self.next_look_ns.store(clock::now_ns() + FIRST_LOOK_NS, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Participant {
         }
     }
 
-    /// The calling thread has run and is about to wait: those that it may have woken count again.
+    /// Counts threads again that the calling thread may have woken before it waits.
     pub(super) fn look_at_woken(&self) {
         let lines = self.clock_segment().threads(self.place());
         for line in lines.iter().filter(|line| line.now() == BLOCKED && is_watched(line)) {

@@ -293,7 +293,7 @@ impl ClockSegment {
     fn layout(&self) -> Layout {
         Layout::new(self.places, self.ports)
     }
-    /// What all ranks look at.
+    /// The part that all ranks use.
     pub fn header(&self) -> &BoardHeader {
         &self.segment.structs(0, 1)[0]
     }

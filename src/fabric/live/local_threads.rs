@@ -79,7 +79,7 @@ impl Participant {
         local_threads.taken[ticket] = false;
     }
 
-    /// The calling thread goes into a call: with which presence, and when.
+    /// Enters a call with the calling thread; returns its presence and the time.
     pub(super) fn go_inside(&self, wall_ns: u64, at_ps: Option<u64>) -> Result<(u32, u64)> {
         self.looked_anew();
         let line = self.presence()?;
@@ -108,7 +108,7 @@ impl Participant {
         entry_ps
     }
 
-    /// A call of a thread is over. By now its presence is counted again.
+    /// Leaves a call of a thread. Its presence is counted again by now.
     pub(super) fn come_out(&self, line: u32) {
         let last = {
             let mut local_threads = self.local_threads.lock();

@@ -118,7 +118,7 @@ impl<'a> Journal<'a> {
         (Logged { spec, members: members.collect() }, at + CALL + MEMBER * count)
     }
 
-    /// The ports as of the beginning of the log.
+    /// Returns the ports as of the beginning of the log.
     pub fn ports(&self) -> Vec<PortState> {
         let port = |words: &[AtomicU64]| {
             let [free_ps, bytes, messages, busy_ps, queue_high, errors, resends, down_ps] =

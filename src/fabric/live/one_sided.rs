@@ -101,7 +101,7 @@ impl Participant {
         outside.fetch_sub(gone, Ordering::AcqRel);
     }
 
-    /// The latest of some ranks' clocks.
+    /// Returns the latest of some ranks' clocks.
     pub fn latest_ps(&self, ranks: &[Rank]) -> u64 {
         let clock = |&rank: &Rank| self.clock_segment().place(rank).clock_ps.load(Ordering::Acquire);
         ranks.iter().map(clock).max().unwrap_or(0)

@@ -23,7 +23,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// `virtual`, or `paced:1000`.
+    /// Parses `virtual` or `paced:1000`.
     pub fn parse(text: &str) -> Result<Clock> {
         let wrong = || {
             Error::argument(format!(
@@ -67,7 +67,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A call begins: its wall time and its fabric time.
+    /// Records the begin of a call: its wall time and its fabric time.
     pub fn enter(&mut self, wall_ns: u64, entry_ps: u64, dilation: f64) {
         let due = self.due(entry_ps, dilation);
         if due.is_none_or(|due| wall_ns > due) {
@@ -81,7 +81,7 @@ impl Pacer {
         Some(wall_ns.saturating_add((at_ps.saturating_sub(then_ps) as f64 * 1e-3 * dilation) as u64))
     }
 
-    /// A call was done after `worked_ns`, and returned `late_ns` after it was due.
+    /// Records a call that was done after `worked_ns` and returned `late_ns` late.
     pub fn leave(&mut self, entry_ps: u64, exit_ps: u64, worked_ns: u64, late_ns: u64, dilation: f64) {
         let fabric_ps = exit_ps.saturating_sub(entry_ps);
         self.late_ns = self.late_ns.saturating_add(late_ns);

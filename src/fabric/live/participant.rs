@@ -132,20 +132,20 @@ impl Participant {
     pub fn place(&self) -> Rank {
         self.place
     }
-    /// The machine.
+    /// Returns the machine.
     pub fn network(&self) -> &Network {
         &self.machine.network
     }
-    /// The machine as it was declared.
+    /// Returns the machine as it was declared.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The number of this rank's next put.
+    /// Returns the number of this rank's next put.
     pub(super) fn next_put(&self) -> u64 {
         self.puts.fetch_add(1, Ordering::Relaxed)
     }
-    /// The next look at the clock costs nothing again.
+    /// Resets the cost of the next look at the clock to nothing.
     pub(super) fn looked_anew(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
@@ -159,7 +159,7 @@ impl Participant {
         self.clock_segment.place(self.place).clock_ps.load(Ordering::Acquire)
     }
 
-    /// The clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
+    /// Returns the clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
     /// loop that waits for a time would never end: after 16 looks each costs 50 ns, then twice as much, up to 1 us.
     pub fn look(&self) -> u64 {
         let looks = self.looks.fetch_add(1, Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl Participant {
         Ok(at_ps.max(before))
     }
 
-    /// Posts what this rank is about to do, at its clock or at `at_ps`. Whoever posts last runs the engine.
+    /// Posts this rank's next call, at its clock or at `at_ps`. The rank that posts last runs the engine.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<PendingCall> {
         self.post(posts, at_ps, None)
     }
@@ -279,8 +279,8 @@ impl Participant {
         ended.map(|()| exit_ps)
     }
 
-    /// The call failed, because ranks disagree in it: this rank goes on, and its posts stand, so that the others are not
-    /// left waiting for them.
+    /// Abandons a call in which ranks disagree: this rank continues, and its posts remain, so that the others do not
+    /// wait for them.
     pub fn abandon(&self, waiting: PendingCall) {
         let ticket = &self.clock_segment.tickets(self.place)[waiting.ticket];
         let header = self.clock_segment.header();
@@ -297,7 +297,7 @@ impl Participant {
         self.come_out(waiting.line);
     }
 
-    /// The engine has spoken: a paced call lasts until its exit is due.
+    /// Completes a call after the engine's answer: a paced call lasts until its exit is due.
     pub(super) fn pace(
         &self,
         entry_ps: u64,
@@ -321,7 +321,7 @@ impl Participant {
         Ok(())
     }
 
-    /// The call failed: take the posts back, if the engine has not answered them.
+    /// Withdraws the posts of a failed call, if the engine has not answered them.
     pub fn withdraw(&self, waiting: PendingCall) {
         let ticket = &self.clock_segment.tickets(self.place)[waiting.ticket];
         let header = self.clock_segment.header();
@@ -356,7 +356,7 @@ impl Drop for Participant {
     }
 }
 
-/// Sleep, and look every now and then whether it still makes sense.
+/// Sleeps, and checks at intervals whether the wait can still succeed.
 fn sleep_until(due_ns: u64, mut watch: impl FnMut() -> Result<()>) -> Result<()> {
     // BOUND: `due_ns` comes, or the watch ends it.
     while clock::now_ns() < due_ns {

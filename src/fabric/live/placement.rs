@@ -36,7 +36,7 @@ impl Placement {
         Placement { participant, comm, rank, places, shape, transfers, children: 0 }
     }
 
-    /// A communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
+    /// Makes a communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
     /// in it. All members of this communicator call it, in the same order.
     pub fn child(&mut self, rank: Option<Rank>, members: &[Rank]) -> Option<Placement> {
         self.children += 1;
@@ -60,7 +60,7 @@ impl Placement {
         self.shape
     }
 
-    /// The place of each rank.
+    /// Returns the place of each rank.
     pub fn places(&self) -> &Arc<[Rank]> {
         &self.places
     }

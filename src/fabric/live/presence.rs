@@ -26,7 +26,7 @@ use crate::types::Rank;
 
 /// The default of the longest time that a thread outside of calls may hold the clock while ranks wait.
 pub const GRACE_NS: u64 = 2_000_000_000;
-/// A waiting thread looks this often who holds the clock.
+/// The interval at which a waiting thread checks which rank holds the clock.
 const A_GLANCE_NS: u64 = 20_000_000;
 
 /// Reads `PENNY_FABRIC_GRACE`: seconds, 0 for never. In nanoseconds.
@@ -37,7 +37,7 @@ pub(super) fn parse_grace(text: &str) -> Result<u64> {
     })
 }
 
-/// A waiting thread's looks at who holds the clock.
+/// The watch of a waiting thread over the ranks that hold the clock.
 pub(super) struct Watchdog {
     since_ns: u64,
     next_ns: u64,
@@ -66,7 +66,7 @@ impl ThreadLine {
 }
 
 impl Participant {
-    /// A thread goes into a call, at its rank's clock or at `at_ps`. Tells when.
+    /// Enters a call with a thread, at its rank's clock or at `at_ps`. Returns the time.
     pub(super) fn go_in(&self, line: u32, at_ps: Option<u64>) -> u64 {
         let (place, header) = (self.clock_segment().place(self.place()), self.clock_segment().header());
         let line = &self.clock_segment().all_threads(self.place())[line as usize];
@@ -92,7 +92,7 @@ impl Participant {
         self.look_soon();
     }
 
-    /// The rank leaves for good. Tells how many of its presences were counted until now.
+    /// Marks the rank as gone for good. Returns how many of its presences were counted until now.
     pub(super) fn go_away(&self) -> u32 {
         self.clock_segment().place(self.place()).left.store(1, Ordering::Release);
         self.dismiss(self.place())
@@ -104,7 +104,7 @@ impl Participant {
         lines.map(|line| is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) as u32).sum()
     }
 
-    /// While waiting: who holds the clock that will not let go?
+    /// Watches, during a wait, for ranks that hold the clock and will not release it.
     pub(super) fn look_out(&self, watchdog: &mut Watchdog) {
         self.watch_own();
         let now_ns = clock::now_ns();

@@ -178,7 +178,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Several calls: the engine stops soon after the first rank is done.
+    /// Runs several calls: the engine stops soon after the first rank is done.
     fn together(&mut self, journal: &Journal<'_>, calls: Vec<Gathered>) -> Result<u32> {
         let mut known = self.catch_up(journal)?;
         let drained = known.world.idle();

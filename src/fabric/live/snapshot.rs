@@ -72,7 +72,7 @@ impl Snapshot {
         }
     }
 
-    /// The earliest and the latest clock of the ranks that are there; of all that have come if none is left.
+    /// Returns the earliest and the latest clock of the ranks that are there; of all that have come if none is left.
     pub fn span_ps(&self) -> (u64, u64) {
         let there = self.clocks.iter().any(|rank| rank.pid != 0 && !rank.left);
         let counted = self.clocks.iter().filter(|rank| rank.pid != 0 && (!there || !rank.left));

@@ -16,7 +16,7 @@ pub enum What {
         collective: Collective,
         /// Its root.
         root: Rank,
-        /// Its method, by its index in the registry.
+        /// Its algorithm, by its index in the table.
         algorithm: u8,
     },
     /// A transfer from one rank of the communicator to another.
@@ -77,7 +77,7 @@ const MEETING: u64 = 1 << 62;
 const PAUSE: u64 = 1 << 60;
 
 impl CallSpec {
-    /// A collective as a view of it, by a method; `block` is a block's elements and the bytes of each.
+    /// Makes a collective as a view of it, by an algorithm; `block` is a block's elements and the bytes of each.
     pub fn of(view: &RankView, algorithm: u8, [count, size]: [u64; 2]) -> CallSpec {
         let what = What::Collective { collective: view.collective, root: view.root, algorithm };
         CallSpec { what, count, size, kind: 0 }
@@ -143,7 +143,7 @@ impl CallSpec {
         }
     }
 
-    /// The member who is done when the engine has finished with one of the [`ends`](Self::ends).
+    /// Returns the member who is done when the engine has finished with one of the [`ends`](Self::ends).
     pub(super) fn finishes(&self, end: usize) -> Option<usize> {
         match (self.what, end) {
             (What::Put { .. }, 0) => None,

@@ -115,7 +115,7 @@ fn is_vacant(line: &ThreadLine) -> bool {
 }
 
 impl Participant {
-    /// The calling thread's presence here; it gets one if it has none.
+    /// Returns the calling thread's presence here; it gets one if it has none.
     pub(super) fn presence(&self) -> Result<u32> {
         let held = HELD.try_with(|held| held.borrow().line(self.number)).ok().flatten();
         held.map_or_else(|| self.take_presence(), Ok)
@@ -251,7 +251,7 @@ impl Drop for Activity {
 }
 
 impl Participant {
-    /// A presence that was lent to an activity ends.
+    /// Ends a presence that was lent to an activity.
     fn end_line(&self, line: u32) {
         let line = &self.clock_segment().all_threads(self.place())[line as usize];
         if is_counted(line.presence.swap(NOBODY, Ordering::AcqRel)) {

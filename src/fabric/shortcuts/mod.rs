@@ -67,7 +67,7 @@ struct Priced {
     periods: u64,
 }
 
-/// What a call takes, by the quickest way that is exact, and which that was. Methods that are no cycles go to
+/// What a call takes, by the quickest way that is exact, and which that was. Algorithms that are no cycles go to
 /// [`super::engine::price`].
 pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     let (n, places) = (ask.cycles.nranks(), network.shape.nranks());

@@ -23,7 +23,7 @@ fn places(nranks: u32) -> Vec<Rank> {
     (0..nranks).collect()
 }
 
-/// A method's cycles over a shape.
+/// An algorithm's cycles over a shape.
 fn cycles(method: &str, collective: Collective, shape: Shape) -> (RankView, Cycles) {
     let view = RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), 0) };
     let cycles = algorithms::cycles(algorithms::find(method).unwrap(), &view).unwrap();

@@ -185,7 +185,7 @@ fn tables_are_freed_with_the_last_member_of_a_call() {
     assert!(world.idle() && world.under_way() == 0 && most <= 4, "{most}");
 }
 
-/// One call of a random few: method, places, bytes, and entries after the one before.
+/// One call of a random few: algorithm, places, bytes, and entries after the one before.
 type Wish = (usize, Vec<Rank>, u64, u64, Vec<u64>);
 
 fn wishes() -> impl Strategy<Value = Vec<Wish>> {

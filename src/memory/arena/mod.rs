@@ -40,12 +40,12 @@ pub const MAX_ALIGN: u64 = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentId(pub u32);
 
-/// What [`alloc`](Arena::alloc) gave.
+/// The result of [`alloc`](Arena::alloc).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
+    /// The offset of its begin.
     pub offset: u64,
-    /// How long it is: what was asked for, rounded up to a multiple of [`GRAIN`].
+    /// The length: the requested one, rounded up to a multiple of [`GRAIN`].
     pub bytes: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Exhausted {
     pub largest: u64,
 }
 
-/// Why an offset cannot be freed.
+/// The reason for which an offset cannot be freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It lies within this live block and not at its beginning.
@@ -72,7 +72,7 @@ pub enum Refused {
     Never,
 }
 
-/// What an arena holds, and what it has done.
+/// The statistics of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ArenaStats {
     /// Bytes of all segments: `used + free`.
@@ -83,7 +83,7 @@ pub struct ArenaStats {
     pub free: u64,
     /// Bytes of the largest free block.
     pub largest_free: u64,
-    /// How many blocks are live.
+    /// The number of live blocks.
     pub live_blocks: u64,
     /// The most that `used` has been.
     pub peak_used: u64,
@@ -120,7 +120,7 @@ impl Default for Arena {
 }
 
 impl Arena {
-    /// One without memory.
+    /// Makes an arena without memory.
     pub fn new() -> Arena {
         Arena {
             blocks: Blocks::new(),
@@ -208,7 +208,7 @@ impl Arena {
         self.live.values().map(|&id| self.blocks.get(id)).map(|b| Block { offset: b.offset, bytes: b.bytes })
     }
 
-    /// What it holds, and what it has done. Takes a walk through the highest class of free blocks.
+    /// Returns the statistics. Walks through the highest class of free blocks.
     pub fn stats(&self) -> ArenaStats {
         let bytes = self.bytes();
         let free = bytes - self.used;
@@ -230,7 +230,7 @@ impl Arena {
         self.segments.iter().map(|s| s.range.end - s.range.start).sum()
     }
 
-    /// Why nothing that begins at `offset` can be freed.
+    /// Returns the reason for which nothing that begins at `offset` can be freed.
     fn refusal(&self, offset: u64) -> Refused {
         if let Some(block) = self.live(offset) {
             return Refused::Inside(block);

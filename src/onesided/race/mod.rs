@@ -170,7 +170,7 @@ impl Races {
 }
 
 impl SymmetricMemory {
-    /// The check, if it is asked for.
+    /// Returns the check, if it is asked for.
     #[inline]
     pub fn races(&self) -> Option<&Races> {
         self.races.get()

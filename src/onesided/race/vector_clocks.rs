@@ -163,7 +163,7 @@ impl<C: Cells> VectorClocks<C> {
         Ok(())
     }
 
-    /// A signal of `rank` leaves what it knows at a word.
+    /// Records a signal of `rank`: its clock is stored at a word.
     pub fn release(&self, rank: Rank, word: HeapWord) {
         if self.cells.get(KEPT_WORDS) as usize >= WORDS * 3 / 4 {
             self.throw_together();
@@ -178,7 +178,8 @@ impl<C: Cells> VectorClocks<C> {
         self.join(at + 2, self.clock(rank));
     }
 
-    /// `rank` has seen a word of its memory, and so what was left there, or what the word was written with.
+    /// Records that `rank` has seen a word of its memory, and with it the clock stored there or that of the word's
+    /// writer.
     pub fn acquire(&self, rank: Rank, word: HeapWord) {
         let (at, own) = (self.place(word), self.clock(rank));
         if self.cells.get(at) != 0 {
@@ -191,7 +192,7 @@ impl<C: Cells> VectorClocks<C> {
         writers.into_iter().for_each(|writer| self.join(own, self.clock(writer)));
     }
 
-    /// `rank` has heard from another in a way of which nothing else is kept.
+    /// Records that `rank` has received data from another rank by an unrecorded way.
     pub fn hear(&self, rank: Rank, from: Rank) {
         self.join(self.clock(rank), self.clock(from));
     }
@@ -200,14 +201,14 @@ impl<C: Cells> VectorClocks<C> {
         Self::calls_at(self.n) + (rank as usize * CALLS as usize + (call % CALLS) as usize) * (1 + self.n)
     }
 
-    /// `rank` enters a collective call. Calls are numbered from 1.
+    /// Records that `rank` enters a collective call. Calls are numbered from 1.
     pub fn enter(&self, rank: Rank, call: u64) {
         let at = self.call(rank, call);
         self.cells.set(at, call);
         self.copy(at + 1, self.clock(rank), self.n);
     }
 
-    /// `rank` leaves it: it knows what those knew who had entered.
+    /// Records that `rank` leaves the call: it then knows what the ranks knew that had entered.
     pub fn leave(&self, rank: Rank, call: u64) {
         for other in 0..self.n as Rank {
             let at = self.call(other, call);

@@ -86,7 +86,7 @@ pub fn bytes(count: usize, nranks: u32) -> usize {
 }
 
 impl Set {
-    /// A word of one semaphore's line.
+    /// Returns a word of one semaphore's line.
     #[inline]
     fn word<'a>(
         &self,
@@ -156,7 +156,7 @@ impl SemaphoreMemory {
         })
     }
 
-    /// The symmetric heap that goes with it.
+    /// Returns the symmetric heap that goes with it.
     pub fn symmetric(&self) -> &Arc<SymmetricMemory> {
         &self.symmetric
     }
@@ -166,13 +166,13 @@ impl SemaphoreMemory {
         self.mesh.set(mesh);
     }
 
-    /// The rank that is meant.
+    /// Returns the rank that is meant.
     #[inline]
     pub(super) fn rank_of(&self, device: Device) -> Result<Rank> {
         self.mesh.rank_of(device, self.symmetric.transport().nranks())
     }
 
-    /// The barrier semaphore of one number.
+    /// Returns the barrier semaphore of one number.
     pub fn barrier(self: &Arc<SemaphoreMemory>, number: i32) -> Result<Semaphores> {
         let first = usize::try_from(number).ok().filter(|&number| number < BARRIERS).ok_or_else(|| {
             Error::argument(format!(
@@ -222,7 +222,7 @@ impl Semaphores {
     pub fn home(&self) -> &Arc<SemaphoreMemory> {
         &self.home
     }
-    /// The unit that they count.
+    /// Returns the unit that they count.
     pub fn kind(&self) -> SemaphoreUnit {
         self.set.kind
     }

@@ -66,7 +66,7 @@ impl Waits {
         })
     }
 
-    /// The wait is over.
+    /// Ends the wait.
     pub fn settle(&self, symmetric: &SymmetricMemory, place: Option<usize>, well: bool) {
         let Some([which, _]) = place.and_then(|place| self.place(symmetric, symmetric.my_pe(), place)) else {
             return;

@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
         fault(rank as Rank, index, chunk, what)
     }
 
-    /// The sentence for ranks that wait for each other.
+    /// Returns the sentence for ranks that wait for each other.
     fn deadlock(&self, rank: Rank, step: usize) -> Box<super::PlanFault> {
         let stands = |r: Rank| self.at[r as usize];
         let (lap, _, _) = stands(rank);

@@ -157,7 +157,7 @@ mod tests {
         algorithms::plan_all(method, &RankView::flat(Collective::AllReduce, 0, nranks, 0))
     }
 
-    /// What the checker says to a method without credits, under either wait.
+    /// What the checker says to an algorithm without credits, under either wait.
     fn unacknowledged(method: &str, nranks: u32, slots: usize) -> [Checked<()>; 2] {
         [Wait::Equal, Wait::AtLeast].map(|wait| {
             let protocol = Protocol { slots, wait, credits: false };

@@ -185,7 +185,7 @@ impl State {
     }
 }
 
-/// The input block that lies under an output block when a call is in place.
+/// Returns the input block that lies under an output block when a call is in place.
 fn input_under(v: &RankView, output: u32) -> Option<u32> {
     match v.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),

@@ -32,7 +32,7 @@ pub enum Alike {
 }
 
 impl Alike {
-    /// The rank that stands to `rank` as `rank` stands to `peer`; `None` where the program of `rank` does not tell.
+    /// Returns the rank that stands to `rank` as `rank` stands to `peer`; `None` where the program of `rank` does not tell.
     fn mirrored(self, rank: Rank, peer: Rank) -> Option<Rank> {
         match self {
             Alike::No | Alike::StepByStep => None,
@@ -66,7 +66,7 @@ fn meetings(plan: &Plan, nranks: u32) -> Result<Meetings, String> {
     Ok(all)
 }
 
-/// The steps of all ranks and what ties the view's rank, whose program is `plan`, to its peers.
+/// Returns the steps of all ranks and what ties the view's rank, whose program is `plan`, to its peers.
 pub(super) fn find(
     view: &RankView,
     alike: Alike,

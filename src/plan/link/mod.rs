@@ -72,20 +72,20 @@ pub struct LinkedStep {
     pub level: u32,
     /// Fold order.
     pub operands: Vec<OperandSource>,
-    /// Who reads the result.
+    /// The readers of the result.
     pub readers: Vec<Reader>,
     /// This rank's slots for the result begin at `slot * depth`.
     pub slot: u32,
-    /// How the result may leave this rank.
+    /// The ways in which the result may leave this rank.
     pub egress: Egress,
     /// The fold completes the reduction: averages divide here.
     pub finish: bool,
 }
 
-/// Where a step of some rank stands in its program.
+/// The position of a step in its rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepPlace {
-    /// Whose program.
+    /// The rank of the program.
     pub rank: Rank,
     /// Waves after the slice enters.
     pub level: u32,
@@ -127,7 +127,7 @@ pub enum OperandSource {
     },
 }
 
-/// Who reads a step's result.
+/// A reader of a step's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// The step that reads it.
@@ -138,7 +138,7 @@ pub struct Reader {
     pub output: Option<u32>,
 }
 
-/// How a result may leave its rank, beyond being staged in a slot.
+/// The ways in which a result may leave its rank other than by a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress {
     /// It is the rank's untouched input: readers may take it from there.
@@ -158,7 +158,7 @@ pub struct Push {
     pub in_place: bool,
 }
 
-/// How a value travels in one particular call.
+/// The route of a value in one particular call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// Staged in a slot of the sender.
@@ -171,7 +171,7 @@ pub enum Route {
     Push,
 }
 
-/// What a rank says of its buffers when it arrives.
+/// The facts that a rank announces about its buffers when it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Buffers {
     /// The input lies where peers can read it.
@@ -221,7 +221,7 @@ fn link_with(
     Ok(of_graph(view, &plan, &Graph::new(view, program, most)?))
 }
 
-/// The program of the view's rank with what the graph of all programs tells.
+/// Returns the program of the view's rank with what the graph of all programs tells.
 fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     let (steps, ties, proofs) = (&graph.steps, &graph.ties(view.rank), graph.proofs.as_ref());
     Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())

@@ -4,7 +4,7 @@ use super::{Egress, Linked, LinkedStep, OperandSource, Push, Reader, StepPlace};
 use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
 
-/// The linked programs of these ranks. `most`: steps in all for which calls in place are looked at.
+/// Returns the linked programs of these ranks. `most`: steps in all for which calls in place are looked at.
 pub(super) fn link(
     plans: &[Plan],
     view: &RankView,
@@ -117,7 +117,7 @@ impl<'a> OracleGraph<'a> {
         }
     }
 
-    /// A step of a rank with its partners.
+    /// Returns a step of a rank with its partners.
     pub(super) fn linked_step(&self, rank: Rank, index: StepIndex) -> LinkedStep {
         let step = &self.plans[rank as usize].steps[index];
         let f = &self.found[rank as usize][index];
@@ -234,7 +234,7 @@ impl<'a> OracleGraph<'a> {
     }
 }
 
-/// The input block that shares its memory with output block `output` when a call is in place.
+/// Returns the input block that shares its memory with output block `output` when a call is in place.
 fn in_place_input(view: &RankView, output: u32) -> Option<u32> {
     match view.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),

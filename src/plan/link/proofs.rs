@@ -115,12 +115,12 @@ impl Proofs {
     }
 }
 
-/// The input block whose memory is overwritten in place when the view's rank keeps a chunk.
+/// Returns the input block whose memory is overwritten in place when the view's rank keeps a chunk.
 pub(super) fn input_under(view: &RankView, chunk: Chunk) -> Option<u32> {
     view.output_block(chunk.block).and_then(|output| in_place_input(view, output))
 }
 
-/// The input block that shares its memory with output block `output` when a call is in place.
+/// Returns the input block that shares its memory with output block `output` when a call is in place.
 fn in_place_input(view: &RankView, output: u32) -> Option<u32> {
     match view.collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => Some(0),

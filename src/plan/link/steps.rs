@@ -39,7 +39,7 @@ pub(super) struct Steps {
     sent: Vec<u32>,
 }
 
-/// The marks of a step that can be seen from the step alone.
+/// Returns the marks of a step that can be seen from the step alone.
 pub(super) fn marks(step: &Step) -> u8 {
     let mark = |yes: bool, bit: u8| if yes { bit } else { 0 };
     mark(step.operands.contains(&Operand::Own), OWN)
@@ -49,7 +49,7 @@ pub(super) fn marks(step: &Step) -> u8 {
 }
 
 impl Steps {
-    /// The columns' range of a rank.
+    /// Returns the columns' range of a rank.
     pub(super) fn range(&self, rank: Rank) -> Range<usize> {
         let range = &self.ranges[if self.ranges.len() == 1 { 0 } else { rank as usize }];
         range.start as usize..range.end as usize
@@ -60,7 +60,7 @@ impl Steps {
         self.range(rank).start + index as usize
     }
 
-    /// The step that stands there, where every rank has a range of its own.
+    /// Returns the step that stands there, where every rank has a range of its own.
     pub(super) fn at(&self, id: u32) -> StepIndex {
         let rank = self.ranges.partition_point(|range| range.end <= id);
         (rank as Rank, id - self.ranges[rank].start)

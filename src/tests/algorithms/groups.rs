@@ -34,7 +34,7 @@ fn groups(kind: Kind, replicas: u32, size: u32) -> Vec<Vec<Rank>> {
 
 const KINDS: [Kind; 3] = [Kind::All, Kind::Consecutive, Kind::Orthogonal];
 
-/// Every method runs the call in every group; `judge` gets its name, the replica and the replica's output.
+/// Every algorithm runs the call in every group; `judge` gets its name, the replica and the replica's output.
 fn in_groups(
     kind: Kind,
     [replicas, size]: [u32; 2],

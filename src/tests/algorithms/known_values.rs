@@ -1,4 +1,4 @@
-//! Values that other systems' documents print, through every method that serves the collective.
+//! Values that other systems' documents print, through every algorithm that serves the collective.
 //!
 //! The operator and collective tables are those of Graphcore's collectives library, the summed and gathered vectors
 //! those of JAX's distributed Pallas tutorial.
@@ -8,7 +8,7 @@ use crate::algorithms;
 use crate::plan::RankView;
 use crate::types::Collective;
 
-/// Run every method that serves the call, and hand each one's outputs to `judge`.
+/// Run every algorithm that serves the call, and hand each one's outputs to `judge`.
 fn each_method(call: Call, inputs: &[Vec<f64>], judge: impl Fn(&str, Vec<Vec<f64>>)) {
     let mut methods = 0;
     for algorithm in algorithms::candidates(call.collective) {

@@ -1,4 +1,4 @@
-//! Which ranks the methods make talk to each other, and how soon.
+//! Which ranks the algorithms make talk to each other, and how soon.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The methods on ranks that are arranged: nodes with a NIC a rank, and tori.
+//! The algorithms on ranks that are arranged: nodes with a NIC a rank, and tori.
 
 use std::collections::HashMap;
 

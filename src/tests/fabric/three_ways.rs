@@ -7,10 +7,10 @@ use crate::plan::RankView;
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
-/// Bytes of the whole vector for which one method of those to be tried is asked.
+/// Bytes of the whole vector for which one algorithm of those to be tried is asked.
 const STEP: usize = 32 << 10;
 
-/// Every method that serves a collective here, each for a size of its own: what to set, and the methods.
+/// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
 fn every_method(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
     let shape = network.shape_of(&places);
@@ -41,7 +41,7 @@ const DATA: [Collective; 8] = [
     Collective::AlltoAll,
 ];
 
-/// Virtual = paced = simulated, to the picosecond, for every method, with the bytes verified.
+/// Virtual = paced = simulated, to the picosecond, for every algorithm, with the bytes verified.
 fn three_ways(fabric: &str, n: u32) {
     let network = topology::open(fabric).unwrap();
     let n = n.min(network.shape.nranks());
