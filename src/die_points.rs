@@ -32,14 +32,13 @@ pub struct DiePoint {
 #[cfg(any(test, feature = "die-points"))]
 macro_rules! table {
     ($($number:literal $name:literal $after:literal)*) => {
-        /// Every point, in the order of the protocols.
-        pub const TABLE: &[DiePoint] =
-            &[$(DiePoint { number: $number, name: $name, after: $after }),*];
+        &[$(DiePoint { number: $number, name: $name, after: $after }),*]
     };
 }
 
+/// Every point, in the order of the protocols.
 #[cfg(any(test, feature = "die-points"))]
-table! {
+pub const TABLE: &[DiePoint] = table! {
     10 "arrival_payload" "the payload of an arrival is copied, its line says nothing of it yet"
     11 "arrival_record" "the record of the call holds its arguments, not its number"
     12 "arrival_recorded" "the record of the call is complete"
@@ -147,7 +146,7 @@ table! {
     191 "race_held" "the lock of the ledger of races is held"
     192 "race_turn" "the lock's turn has moved on, and the next in line has not been told"
     193 "race_handed" "the next in line has the lock, and no sleeper has been woken"
-}
+};
 
 #[cfg(feature = "die-points")]
 pub use armed::pass;

@@ -233,7 +233,7 @@ fn table() -> Vec<String> {
     let source =
         std::fs::read_to_string(penny_ffi_tests::root().join("src/die_points.rs")).expect("the table");
     let table =
-        source.split("\ntable! {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the table");
+        source.split("= table! {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the table");
     table.lines().filter_map(|line| line.split('"').nth(1)).map(str::to_owned).collect()
 }
 

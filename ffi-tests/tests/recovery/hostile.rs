@@ -1,7 +1,7 @@
 //! A process of the same user writes over the segments of ranks at work: wrong results and errors, but no crash and no hang.
 
 use crate::ranks::{PLAIN, Rank, Setting, acts, alone, now_ns, random, start, times};
-use penny::internals::memory::clock_segment::ClockSegment;
+use penny::internals::fabric::live::clock_segment::ClockSegment;
 use penny::internals::memory::control::{Header, Life, MAGIC};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -46,6 +46,13 @@ const _: () = assert!(TICKETS <= 256 && POSTS <= 4096);
 const CALL: usize = 5;
 const MEMBER: usize = 2;
 
+#[cold]
+fn overwritten() -> Error {
+    Error::remote(
+        "the log of the declared machine was overwritten; abort its communicators and make new ones",
+    )
+}
+
 impl<'a> Journal<'a> {
     pub fn new(clock_segment: &'a ClockSegment) -> Journal<'a> {
         Journal { clock_segment }
@@ -61,7 +68,7 @@ impl<'a> Journal<'a> {
 
     /// Words in use.
     pub fn len(&self) -> usize {
-        self.clock_segment.header().logged.load(Ordering::Acquire) as usize
+        (self.clock_segment.header().logged.load(Ordering::Acquire) as usize).min(LOG)
     }
 
     /// Tells whether ranks see each other's stores, so that no rank may run ahead of the first one that is done.
@@ -101,10 +108,16 @@ impl<'a> Journal<'a> {
         Ok(())
     }
 
-    /// The call at a position, and where the next one begins.
-    pub fn read(&self, at: usize) -> (Logged, usize) {
+    /// The call at a position, and where the next one begins. An error if no rank can have written it.
+    pub fn read(&self, at: usize) -> Result<(Logged, usize)> {
+        let places = self.clock_segment.places();
+        let room = LOG.saturating_sub(at + CALL) / MEMBER;
+        // A plan for more members than there are ranks may take for ever to make.
+        let count = if at + CALL <= LOG { self.word(at + 4) as usize } else { 0 };
+        if count == 0 || count > room.min(places as usize) {
+            return Err(overwritten());
+        }
         let spec = [0, 1, 2, 3].map(|i| self.word(at + i));
-        let count = (self.word(at + 4) as usize).min((LOG - at - CALL) / MEMBER);
         let members = (0..count).map(|i| {
             let who = self.word(at + CALL + MEMBER * i);
             LoggedMember {
@@ -115,7 +128,15 @@ impl<'a> Journal<'a> {
                 entry_ps: self.word(at + CALL + MEMBER * i + 1),
             }
         });
-        (Logged { spec, members: members.collect() }, at + CALL + MEMBER * count)
+        let members: Vec<LoggedMember> = members.collect();
+        let sound = |member: &LoggedMember| {
+            let ticket = member.ticket as usize;
+            member.rank < places && ticket < TICKETS && (member.post as usize) < ClockSegment::room(ticket)
+        };
+        if !members.iter().all(sound) {
+            return Err(overwritten());
+        }
+        Ok((Logged { spec, members }, at + CALL + MEMBER * count))
     }
 
     /// Returns the ports as of the beginning of the log.

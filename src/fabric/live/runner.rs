@@ -155,7 +155,7 @@ impl Runner {
             },
         };
         while known.read < journal.len() {
-            let (logged, next) = journal.read(known.read);
+            let (logged, next) = journal.read(known.read)?;
             self.admit(&mut known, logged)?;
             known.read = next;
         }
