@@ -10,7 +10,7 @@ use super::shared::Origin;
 use crate::bootstrap::{self, Attendance, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Participant, Placement};
-use crate::memory::control::{ALIVE, Control, Layout, MAGIC, MAX_RANKS};
+use crate::memory::control::{Control, Layout, MAGIC, MAX_RANKS};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
@@ -290,10 +290,7 @@ impl Prepared {
 /// Announce this rank and wait until all are there.
 fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
-    let life = t.control().life(rank);
-    life.pid.store(card.pid, Ordering::Relaxed);
-    life.start.store(card.start, Ordering::Relaxed);
-    life.state.store(ALIVE, Ordering::Release);
+    t.live(card.pid, card.start);
     if rank == 0 {
         header.magic.store(MAGIC, Ordering::Relaxed);
     }
