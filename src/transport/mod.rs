@@ -284,13 +284,17 @@ impl Transport {
     /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.
     #[inline]
     pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<Payload<'_>> {
-        let view =
-            usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
+        let near = !self.is_far(rank);
+        let offset_here = usize::try_from(offset).ok().filter(|_| near);
+        let view = offset_here.and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
         view.ok_or_else(|| self.out_of_reach(rank, offset, bytes))
     }
 
     #[cold]
     fn out_of_reach(&self, rank: Rank, offset: u64, bytes: usize) -> Error {
+        if self.is_far(rank) {
+            return Error::internal(format!("a plan reaches for the buffer of rank {rank}, which is far"));
+        }
         if offset.checked_add(bytes as u64).is_some_and(|end| end <= self.heaps[rank as usize].bytes() as u64)
         {
             return Error::system(format!(

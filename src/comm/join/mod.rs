@@ -359,6 +359,8 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     Ok((communicator, told))
 }
 pub(in crate::comm) mod declared;
+#[cfg(test)]
+pub(in crate::comm) mod given;
 pub(in crate::comm) mod introduction;
 pub(in crate::comm) mod pending;
 pub(in crate::comm) mod split;
