@@ -2,13 +2,17 @@
 //! faults, which it must find.
 
 use super::arrival::{Fingerprint, Offer};
+use super::far::Far;
 use super::in_process::{Delivery, Network, transports};
+use super::link::{Body, Event, Frame, Link};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
-use crate::memory::control::{DEPTH, PAYLOAD};
+use crate::memory::control::{Control, DEPTH, Layout, PAYLOAD};
+use crate::memory::heap;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::Backoff;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
 
@@ -264,6 +268,56 @@ fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
             }
         }
     })
+}
+
+/// A link that delivers the same frames at every poll.
+struct Broken(fn(&mut dyn FnMut(Event<'_>)));
+
+impl Link for Broken {
+    fn post(&self, _: Rank, _: Frame<'_>) -> crate::error::Result<()> {
+        Ok(())
+    }
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> crate::error::Result<()> {
+        self.0(sink);
+        Ok(())
+    }
+}
+
+fn frame(from: Rank, number: u64, body: Body<'_>) -> Event<'_> {
+    Event::Frame(Frame { from, number, body })
+}
+
+#[test]
+fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
+    let cases: [(fn(&mut dyn FnMut(Event<'_>)), &str); 6] = [
+        (|sink| sink(frame(0, 0, Body::Counter(1))), "which is no rank of another host"),
+        (|sink| sink(frame(9, 0, Body::Counter(1))), "which is no rank of another host"),
+        (|sink| sink(frame(1, 0, Body::Counter(1))), "came twice"),
+        (|sink| sink(frame(1, u64::MAX, Body::Counter(1))), "far ahead of one that is missing"),
+        (
+            |sink| {
+                let bytes = &mut vec![1; 8][..];
+                sink(frame(1, 0, Body::Data { at: usize::MAX, bytes: Payload::from(bytes), counter: 1 }));
+            },
+            "does not fit its staging memory",
+        ),
+        (
+            |sink| {
+                let words = &mut vec![1; PAYLOAD / 8 + 1][..];
+                let payload = Payload::from(words);
+                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload }));
+            },
+            "larger than an arrival",
+        ),
+    ];
+    for (deliver, why) in cases {
+        let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
+        let far = Far::new(&control, 0, Box::new([false, true]), Box::new(Broken(deliver))).unwrap();
+        let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
+        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000).with_far(far);
+        let told = t.meet(1, &mut scope(1, 0)).unwrap_err();
+        assert!(told.code == Code::RemoteError && told.message.contains(why), "{told}");
+    }
 }
 
 /// Every property for each of some ways to connect the ranks.
