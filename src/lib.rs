@@ -101,6 +101,9 @@
 //! | plan | one rank's program of steps |
 //! | lane | the channel of one NIC |
 //! | segment | one shared mapping |
+//! | near, far | a peer that shares the control segment with this rank; one that does not |
+//! | mirror | a process's private copy of far ranks' lines |
+//! | link, frame | what connects far ranks; a change of one rank's lines, on its way to another |
 //! | twin | the range of the heap that stands for a registered buffer |
 //! | slot | a place in a segment where a rank stages data for other ranks |
 //! | arrival | the line by which a rank announces the call that it has entered |

@@ -250,7 +250,7 @@ impl CommCore {
         if small {
             direct::pack(t, scope.seq, job);
         }
-        t.arrive(scope, &job.offer);
+        t.arrive(scope, &job.offer, job.input.bytes());
         if small {
             match direct::run(t, scope, &mut self.peers, job)? {
                 direct::DirectOutcome::Done => return Ok(()),

@@ -25,6 +25,8 @@ pub use calls::permute::Permute;
 pub use calls::point_to_point::Transfer;
 pub use config::Config;
 pub use group::batch::Queued;
+#[cfg(test)]
+pub use join::given::over;
 pub use join::split::Grouping;
 pub use join::team::{team_split_2d, team_split_strided, team_translate};
 pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};

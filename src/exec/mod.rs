@@ -9,6 +9,7 @@
 
 mod cut;
 pub mod direct;
+mod edges;
 mod peer_progress;
 mod small_vec;
 
@@ -183,7 +184,11 @@ impl<'a> Run<'a, '_> {
                 dests.clear();
                 let moved = self.step(step, slice, &mut sources, &mut dests)?;
                 if moved {
-                    self.t.publish(self.base + wave * steps + position as u64 + 1);
+                    let counter = self.base + wave * steps + position as u64 + 1;
+                    self.t.publish(counter);
+                    if self.t.has_far() {
+                        self.send_far(step, slice, counter);
+                    }
                 }
             }
         }
@@ -278,7 +283,7 @@ impl<'a> Run<'a, '_> {
         };
         let t = self.t;
         let offer = self.peers.offer(place.rank, t, self.scope)?;
-        let reader = self.job.collective.everybody().then_some(self.mine);
+        let reader = self.job.collective.everybody().then_some(self.towards(place.rank));
         let route = link::route(*egress, *push, buffers(&offer), reader);
         if route != Route::Input {
             // An input is ready on arrival; everything else when its maker's counter says so.
@@ -294,7 +299,7 @@ impl<'a> Run<'a, '_> {
             t.heap(place.rank, start.unwrap_or(u64::MAX).saturating_add(at as u64), bytes)
         };
         let view = match route {
-            Route::Slot => t.control().staging(place.rank, self.slot_at(*slot, slice), bytes),
+            Route::Slot => t.staging(place.rank, self.slot_at(*slot, slice), bytes),
             Route::Input => shared(offer.input, input)?,
             Route::Output => shared(offer.output, output)?,
             Route::Push => return Ok(None),
@@ -351,24 +356,10 @@ impl<'a> Run<'a, '_> {
                 self.staging_free = true;
             }
             let bytes = extent.count * self.job.size;
-            let view = t.control().staging(t.rank(), self.slot_at(step.slot, slice), bytes);
+            let view = t.staging(t.rank(), self.slot_at(step.slot, slice), bytes);
             dests.push(Dest { view, non_temporal: self.peers.pace.non_temporal(view) });
         }
         Ok(read)
-    }
-
-    /// Returns the route to one reader; the same that the reader finds.
-    #[inline]
-    fn route_to(&mut self, step: &LinkedStep, reader: &link::Reader) -> Result<Route> {
-        let mut theirs = None;
-        if self.job.collective.everybody() {
-            theirs = Some(if reader.push.allowed {
-                buffers(&self.peers.offer(reader.place.rank, self.t, self.scope)?)
-            } else {
-                Buffers::default()
-            });
-        }
-        Ok(link::route(step.egress, reader.push, self.mine, theirs))
     }
 
     fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[Dest<'a>]) {
@@ -382,22 +373,5 @@ impl<'a> Run<'a, '_> {
                 }
             }
         }
-    }
-
-    /// Waits until no peer reads this rank's buffers any more.
-    fn drain(&mut self) -> Result<()> {
-        if !self.mine.input_shared && !self.mine.output_shared {
-            return Ok(());
-        }
-        let linked = self.linked;
-        for step in &linked.steps {
-            for reader in &step.readers {
-                if matches!(self.route_to(step, reader)?, Route::Input | Route::Output) {
-                    let last = reader.place.done(self.cut.slices - 1);
-                    self.t.await_counter(reader.place.rank, self.base + last, self.scope)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

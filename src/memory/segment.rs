@@ -110,6 +110,13 @@ impl Segment {
         Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
     }
 
+    /// Makes zeroed memory of this process alone.
+    pub fn private(bytes: usize) -> Result<Segment> {
+        let map = MmapOptions::new().len(bytes).map_anon().map_err(|e| refused(bytes, &e.to_string()))?;
+        let raw = MmapRaw::from(map);
+        Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
+    }
+
     /// Maps the same file a second time, `bytes` bytes of it. They must not be more than the file has.
     ///
     /// # Safety

@@ -44,6 +44,11 @@ impl LifeNode {
     pub fn died(&self) -> bool {
         self.word.load(Ordering::Acquire) & OWNER_DIED != 0
     }
+
+    /// Stores what the kernel stores at the end of the owner's process, where another witness tells of that end.
+    pub fn mark_dead(&self) {
+        self.word.fetch_or(OWNER_DIED, Ordering::AcqRel);
+    }
 }
 
 /// The kernel's `struct robust_list_head`.

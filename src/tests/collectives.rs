@@ -1,7 +1,9 @@
 //! Every collective by every method, ranks as threads, against what the definition says.
 
+mod hosts;
+
 use crate::comm::{self, Call, CommHandle, Config};
-use crate::error::Code;
+use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
@@ -111,6 +113,11 @@ struct Case {
 }
 
 fn run(case: &Case, n: u32, me: Rank, comm: CommHandle) {
+    outcome(case, n, me, comm).unwrap_or_else(|e| panic!("{} on rank {me} of {n}: {e}", case.collective));
+}
+
+/// How the call ends; where it succeeds, the output is right.
+fn outcome(case: &Case, n: u32, me: Rank, comm: CommHandle) -> Result<()> {
     let Case { collective: c, root, count, heap, in_place } = *case;
     let (ins, outs) = (c.blocks_in(me, n, root) as usize, c.blocks_out(me, n, root) as usize);
     // Where, in place, the smaller buffer lies in the larger one.
@@ -145,7 +152,7 @@ fn run(case: &Case, n: u32, me: Rank, comm: CommHandle) {
         root: root as i32,
         padded: false,
     };
-    comm::collective(comm, &call, None).unwrap_or_else(|e| panic!("{c} on rank {me} of {n}: {e}"));
+    comm::collective(comm, &call, None)?;
     let slice = buffer.slice();
     for b in 0..outs {
         for i in 0..count {
@@ -156,6 +163,7 @@ fn run(case: &Case, n: u32, me: Rank, comm: CommHandle) {
             );
         }
     }
+    Ok(())
 }
 
 fn every_case(n: u32, counts: &[usize], work: impl Fn(&Case) + Sync) {

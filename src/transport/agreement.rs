@@ -15,6 +15,7 @@
 //! some other in it: hence each finds out by itself, and nobody has to be told by anybody. (docs/decisions/0003)
 
 use super::arrival::AGREED;
+use super::link::News;
 use super::{Scope, Transport, watch};
 use crate::error::{Code, Error, Result};
 use crate::memory::control::{DEPTH, RECORDS};
@@ -101,7 +102,7 @@ impl Agreement {
         self.told.extend(found.iter().map(|difference| difference.seq));
         // The other ranks look at their next call's end, and need not wait until they compare trails.
         die_point!(32 "disagreement_found");
-        t.control.header().disagreement.fetch_max(latest, Ordering::AcqRel);
+        t.note_disagreement(latest);
         die_point!(33 "disagreement_noted");
         Some(t.text(&found))
     }
@@ -114,21 +115,21 @@ impl Transport {
     pub(crate) fn trails_differ(&self, peer: Rank, seq: u64, latest: u64) -> bool {
         // A rank that is a round of lines ahead has been at `latest`, and cannot be a round ahead of that.
         let at =
-            if self.control.arrival(peer, seq).seq.load(Ordering::Acquire) == seq { seq } else { latest };
-        let trail = |rank| self.control.arrival(rank, at).trail.load(Ordering::Relaxed);
+            if self.lines(peer).arrival(peer, seq).seq.load(Ordering::Acquire) == seq { seq } else { latest };
+        let trail = |rank| self.lines(rank).arrival(rank, at).trail.load(Ordering::Relaxed);
         trail(peer) != trail(self.rank)
     }
 
     /// What a rank passed to the call in which this one is, if it has arrived there.
     fn said(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
-        let line = self.control.arrival(rank, seq);
+        let line = self.lines(rank).arrival(rank, seq);
         let there = line.seq.load(Ordering::Acquire) == seq;
         there.then(|| [line.args.load(Ordering::Relaxed) & AGREED, line.count.load(Ordering::Relaxed)])
     }
 
     /// What a rank passed to a call that is not long ago, if it has made it.
     fn on_record(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
-        let record = self.control.record(rank, seq);
+        let record = self.lines(rank).record(rank, seq);
         let there = record.seq.load(Ordering::Acquire) == seq;
         there.then(|| record.said.each_ref().map(|word| word.load(Ordering::Relaxed)))
     }
@@ -155,6 +156,11 @@ impl Transport {
         self.difference(seq, Transport::on_record)
     }
 
+    fn note_disagreement(&self, seq: u64) {
+        self.control.header().disagreement.fetch_max(seq, Ordering::AcqRel);
+        self.send_news(News { disagreement: seq, ..News::default() });
+    }
+
     /// This rank and another disagree in the call in which this one is: wake everybody, and say so. Where a rank has died,
     /// that is why: the other has learnt of it in an earlier call and has gone on.
     #[cold]
@@ -163,7 +169,7 @@ impl Transport {
             return died;
         }
         die_point!(30 "disagreement_seen");
-        self.control.header().disagreement.fetch_max(difference.seq, Ordering::AcqRel);
+        self.note_disagreement(difference.seq);
         die_point!(31 "disagreement_told");
         self.ring_all();
         self.text(std::slice::from_ref(difference))

@@ -5,6 +5,7 @@
 //! namespace; between namespaces the word alone tells.
 
 use super::Transport;
+use super::link::News;
 use crate::memory::control::LEFT;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{clock, process};
@@ -80,7 +81,10 @@ pub(super) struct Identities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause(pub u64);
 
-const STATES: [&str; 8] = [
+/// What is said of a far rank's process.
+const ELSEWHERE: &str = "on another host";
+
+const STATES: [&str; 9] = [
     "running",
     "sleeping",
     "blocked in the kernel",
@@ -88,6 +92,7 @@ const STATES: [&str; 8] = [
     "stopped by a debugger",
     "dead",
     "in another PID namespace",
+    ELSEWHERE,
     "in an unknown state",
 ];
 
@@ -129,12 +134,13 @@ impl Transport {
     }
 
     fn identity(&self, rank: Rank) -> Option<&Identity> {
-        self.identities.all.get()?.get(rank as usize)
+        // This host's /proc says nothing of a far rank.
+        self.identities.all.get()?.get(rank as usize).filter(|_| !self.is_far(rank))
     }
 
     /// A rank's PID, as the rank told it when it joined.
     pub fn pid(&self, rank: Rank) -> u32 {
-        let told = || self.control.life(rank).pid.load(Ordering::Relaxed);
+        let told = || self.lines(rank).life(rank).pid.load(Ordering::Relaxed);
         self.identity(rank).map_or_else(told, |identity| identity.pid)
     }
 
@@ -142,6 +148,8 @@ impl Transport {
     pub fn state(&self, rank: Rank) -> &'static str {
         match self.identity(rank) {
             Some(identity) => identity.state(),
+            None if self.is_far(rank) && self.lines(rank).life(rank).node.died() => "dead",
+            None if self.is_far(rank) => ELSEWHERE,
             None => process::state(self.pid(rank)).unwrap_or("not visible from here"),
         }
     }
@@ -172,7 +180,7 @@ impl Transport {
     /// Remembers that a wait for these ranks was in vain. A rank that is stopped or dead, waited for or not, is guilty before
     /// one that is only late: that one may wait in its turn. Tells who is guilty, if that is none of `waited`.
     pub fn accuse(&self, waited: &[Rank]) -> Option<Rank> {
-        let left = |r: Rank| self.control.life(r).state.load(Ordering::Acquire) == LEFT;
+        let left = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) == LEFT;
         let others = (0..self.nranks).filter(|&r| r != self.rank && !left(r) && !waited.contains(&r));
         let all: Vec<(Rank, &str)> =
             waited.iter().copied().chain(others).map(|r| (r, self.state(r))).collect();
@@ -200,6 +208,7 @@ impl Transport {
     pub fn publish_cause(&self, cause: Cause) {
         let word = &self.control.header().cause;
         let _ = word.compare_exchange(0, cause.0, Ordering::AcqRel, Ordering::Acquire);
+        self.send_news(News { cause: cause.0, ..News::default() });
     }
 
     /// Because of whom the first to give up did so, to be added to a sentence about that rank.

@@ -2,12 +2,19 @@
 
 pub mod agreement;
 pub mod arrival;
+#[cfg(all(test, not(loom)))]
+mod conformance;
+pub mod far;
 pub mod identity;
+#[cfg(all(test, not(loom)))]
+pub mod in_process;
+pub mod link;
 pub mod pace;
 pub mod pair;
 pub mod watch;
 
 use crate::error::{Error, Result};
+use crate::memory::control::lines::Lines;
 use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
@@ -17,6 +24,8 @@ use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
 use arrival::{AGREED, Fingerprint, Offer};
+use far::Far;
+use link::News;
 use std::sync::{Arc, OnceLock};
 
 /// One rank's connection to all others of its communicator.
@@ -29,6 +38,8 @@ pub struct Transport {
     timeout_ns: u64,
     alarm: OnceLock<Alarm>,
     identities: identity::Identities,
+    /// The peers that share no memory with this rank; `None`: all share it.
+    far: Option<Box<Far>>,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -81,7 +92,14 @@ impl Transport {
             timeout_ns,
             alarm: OnceLock::new(),
             identities: identity::Identities::default(),
+            far: None,
         }
+    }
+
+    /// The same where some peers are far.
+    #[cfg_attr(not(test), allow(dead_code))] // No engine connects hosts yet (docs/decisions/0022).
+    pub fn with_far(self, far: Far) -> Transport {
+        Transport { far: Some(Box::new(far)), ..self }
     }
 
     /// Waits end with what this reports, too. Only the first counts.
@@ -90,6 +108,7 @@ impl Transport {
     }
     /// Is there an alarm?
     pub fn check_alarm(&self) -> Result<()> {
+        self.check_far()?;
         self.alarm.get().map_or(Ok(()), |alarm| alarm())
     }
 
@@ -149,31 +168,14 @@ impl Transport {
         }
     }
 
-    /// Enters a call: payload first, then the line.
+    /// Enters a call: payload first, whose length is `bytes`, then the line.
     #[inline]
-    pub fn arrive(&self, scope: &Scope, offer: &Offer) {
+    pub fn arrive(&self, scope: &Scope, offer: &Offer, bytes: usize) {
         let &Scope { seq, mine, trail, .. } = scope;
-        let record = self.control.record(self.rank, seq);
-        record.said[0].store(mine[0], Ordering::Relaxed);
-        record.said[1].store(mine[1], Ordering::Relaxed);
-        die_point!(11 "arrival_record");
-        // ORDER: publishes the record; partner: `on_record`.
-        record.seq.store(seq, Ordering::Release);
-        die_point!(12 "arrival_recorded");
-        let line = self.control.arrival(self.rank, seq);
-        line.args.store(mine[0] | offer.pack(), Ordering::Relaxed);
-        line.count.store(mine[1], Ordering::Relaxed);
-        line.trail.store(trail, Ordering::Relaxed);
-        if let Some(offset) = offer.input {
-            line.words[0].store(offset, Ordering::Relaxed);
+        store_arrival(&self.control, self.rank, seq, [mine[0] | offer.pack(), mine[1]], trail, offer);
+        if self.has_far() {
+            self.arrive_far(scope, offer, bytes);
         }
-        if let Some(offset) = offer.output {
-            line.words[1].store(offset, Ordering::Relaxed);
-        }
-        die_point!(13 "arrival_line");
-        // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
-        line.seq.store(seq, Ordering::Release);
-        die_point!(14 "arrival_posted");
         self.after_post();
         die_point!(15 "arrival_rung");
     }
@@ -181,19 +183,19 @@ impl Transport {
     /// Where the payload of this rank's arrival goes, before [`arrive`](Self::arrive).
     #[inline]
     pub fn payload_of(&self, rank: Rank, seq: u64, bytes: usize) -> Payload<'_> {
-        self.control.payload(rank, seq, bytes)
+        self.lines(rank).payload(rank, seq, bytes)
     }
 
     /// Has a rank entered call `seq` (or a later one)?
     #[inline]
     pub fn has_arrived(&self, rank: Rank, seq: u64) -> bool {
-        self.control.arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
+        self.lines(rank).arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
     }
 
     /// Waits for a rank's arrival and holds its arguments against ours.
     #[inline]
     pub fn meet(&self, peer: Rank, scope: &mut Scope) -> Result<Offer> {
-        let line = self.control.arrival(peer, scope.seq);
+        let line = self.lines(peer).arrival(peer, scope.seq);
         let seq = scope.seq;
         // ORDER: partner of the store in `arrive`.
         if line.seq.load(Ordering::Acquire) < seq {
@@ -205,13 +207,13 @@ impl Transport {
             return Err(self.disagree(&Difference { seq, mine: scope.mine, peer, theirs }));
         }
         scope.doubt |= line.trail.load(Ordering::Relaxed) != scope.trail;
-        Ok(Offer::unpack(
-            args,
-            [line.words[0].load(Ordering::Relaxed), line.words[1].load(Ordering::Relaxed)],
-        ))
+        let words = [line.words[0].load(Ordering::Relaxed), line.words[1].load(Ordering::Relaxed)];
+        let offer = Offer::unpack(args, words);
+        // A far rank's buffers cannot be reached, so plans take the way through slots.
+        Ok(if self.is_far(peer) { Offer { input: None, output: None, ..offer } } else { offer })
     }
 
-    /// Publishes this rank's program counter.
+    /// Publishes this rank's program counter to near ranks. Far ones are sent it ([`send_slot`](Self::send_slot)).
     #[inline]
     pub fn publish(&self, counter: u64) {
         // ORDER: publishes every slot, heap range and output written so far; partner: `await_counter`.
@@ -221,16 +223,25 @@ impl Transport {
         die_point!(23 "progress_rung");
     }
 
+    /// Returns a range of a rank's staging memory.
+    #[inline]
+    pub fn staging(&self, rank: Rank, offset: usize, bytes: usize) -> Payload<'_> {
+        self.lines(rank).staging(rank, offset, bytes)
+    }
+
     /// Publishes where nobody waits: the end of a call, which only the watch looks at.
     #[inline]
     pub fn publish_quietly(&self, counter: u64) {
         self.control.progress(self.rank).counter.store(counter, Ordering::Release);
+        if self.has_far() {
+            self.send_counter_to_all(counter);
+        }
     }
 
     /// Waits until a rank's program counter has reached a value.
     #[inline]
     pub fn await_counter(&self, peer: Rank, counter: u64, scope: &mut Scope) -> Result<()> {
-        let word = &self.control.progress(peer).counter;
+        let word = &self.lines(peer).progress(peer).counter;
         if word.load(Ordering::Acquire) >= counter {
             return Ok(());
         }
@@ -255,10 +266,14 @@ impl Transport {
     pub fn wait_watching(
         &self,
         deadline_ns: u64,
-        ready: impl FnMut() -> bool,
+        mut ready: impl FnMut() -> bool,
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<()> {
+        let ready = || {
+            self.poll_far();
+            ready()
+        };
         let header = self.control.header();
         let waiter = Waiter {
             backoff: &self.backoff,
@@ -272,13 +287,17 @@ impl Transport {
     /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.
     #[inline]
     pub fn heap(&self, rank: Rank, offset: u64, bytes: usize) -> Result<Payload<'_>> {
-        let view =
-            usize::try_from(offset).ok().and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
+        let near = !self.is_far(rank);
+        let offset_here = usize::try_from(offset).ok().filter(|_| near);
+        let view = offset_here.and_then(|offset| self.heaps[rank as usize].view(offset, bytes));
         view.ok_or_else(|| self.out_of_reach(rank, offset, bytes))
     }
 
     #[cold]
     fn out_of_reach(&self, rank: Rank, offset: u64, bytes: usize) -> Error {
+        if self.is_far(rank) {
+            return Error::internal(format!("a plan reaches for the buffer of rank {rank}, which is far"));
+        }
         if offset.checked_add(bytes as u64).is_some_and(|end| end <= self.heaps[rank as usize].bytes() as u64)
         {
             return Error::system(format!(
@@ -298,10 +317,23 @@ impl Transport {
         &self.heaps[rank as usize]
     }
 
+    /// Tells everybody that this rank, of process `pid` started at `start`, is a member.
+    pub fn live(&self, pid: u32, start: u64) {
+        let life = self.control.life(self.rank);
+        life.pid.store(pid, Ordering::Relaxed);
+        die_point!(85 "attach_pid");
+        life.start.store(start, Ordering::Relaxed);
+        die_point!(86 "attach_start");
+        life.state.store(ALIVE, Ordering::Release);
+        die_point!(87 "attach_state");
+        self.send_life();
+    }
+
     /// Tells everybody that this rank is gone for good.
     pub fn leave(&self) {
         self.control.life(self.rank).state.store(LEFT, Ordering::Release);
         die_point!(61 "leave_told");
+        self.send_life();
         self.ring_all();
         die_point!(62 "leave_rung");
     }
@@ -323,6 +355,7 @@ impl Transport {
         die_point!(43 "fail_counted");
         // ORDER: whatever our caller writes to its buffers now comes after; partner: `check_borrowed`.
         fence(Ordering::Release);
+        self.send_life();
         self.ring_all();
     }
 
@@ -335,12 +368,39 @@ impl Transport {
         let word = &self.control.header().aborted_by;
         let _ = word.compare_exchange(0, self.rank + 1, Ordering::Release, Ordering::Relaxed);
         die_point!(51 "abort_told");
+        self.send_news(News { aborts: true, ..News::default() });
         self.ring_all();
         die_point!(52 "abort_rung");
         // The rank that sleeps inside a call may be this very one.
         #[cfg(not(loom))]
         self.control.doorbell(self.rank).ring();
     }
+}
+
+/// Stores a rank's record of a call and its arrival line. The payload is in its place already.
+#[inline]
+fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
+    let record = lines.record(rank, seq);
+    record.said[0].store(said[0] & AGREED, Ordering::Relaxed);
+    record.said[1].store(said[1], Ordering::Relaxed);
+    die_point!(11 "arrival_record");
+    // ORDER: publishes the record; partner: `on_record`.
+    record.seq.store(seq, Ordering::Release);
+    die_point!(12 "arrival_recorded");
+    let line = lines.arrival(rank, seq);
+    line.args.store(said[0], Ordering::Relaxed);
+    line.count.store(said[1], Ordering::Relaxed);
+    line.trail.store(trail, Ordering::Relaxed);
+    if let Some(offset) = offer.input {
+        line.words[0].store(offset, Ordering::Relaxed);
+    }
+    if let Some(offset) = offer.output {
+        line.words[1].store(offset, Ordering::Relaxed);
+    }
+    die_point!(13 "arrival_line");
+    // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
+    line.seq.store(seq, Ordering::Release);
+    die_point!(14 "arrival_posted");
 }
 
 const _: () = assert!(INLINE >= 16, "the two heap offsets share the inline payload's words");

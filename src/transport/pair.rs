@@ -139,6 +139,12 @@ impl<'a> PairTransfer<'a> {
     /// Do what can be done without waiting. True if something moved.
     pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs) -> Result<bool> {
         let peer = &mut pairs.peers[self.peer as usize];
+        if t.is_far(self.peer) {
+            return Err(Error::usage(format!(
+                "rank {} is on another host, and a transfer with it cannot be made yet; use a collective",
+                self.peer
+            )));
+        }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;

@@ -67,13 +67,13 @@ impl Transport {
     /// Are these ranks able to do their part? The dead are named before those who only failed because of them.
     pub fn check_ranks(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
         let bad = |r: &Rank| {
-            let life = self.control.life(*r);
+            let life = self.lines(*r).life(*r);
             life.node.died() || life.state.load(Ordering::Acquire) >= LEFT || self.seen_dead(*r)
         };
         if !ranks.clone().any(|r| bad(&r)) {
             return Ok(());
         }
-        let state = |r: &Rank| self.control.life(*r).state.load(Ordering::Acquire);
+        let state = |r: &Rank| self.lines(*r).life(*r).state.load(Ordering::Acquire);
         let guilty = self
             .first_dead()
             .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
@@ -93,7 +93,7 @@ impl Transport {
         self.check_abort()?;
         self.check_alarm()?;
         let others = || (0..self.nranks).filter(|&r| r != self.rank);
-        let state = |r: Rank| self.control.life(r).state.load(Ordering::Acquire);
+        let state = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire);
         let lost = |r: Rank| self.died_unprepared(r) || state(r) >= FAILED;
         if others().any(lost) {
             return self.check_ranks(others().filter(|&r| state(r) != LEFT));
@@ -159,12 +159,12 @@ impl Transport {
 
     /// Did the rank's process end while the rank knew of no failure?
     fn died_unprepared(&self, rank: Rank) -> bool {
-        let life = self.control.life(rank);
+        let life = self.lines(rank).life(rank);
         (life.node.died() || self.seen_dead(rank)) && life.state.load(Ordering::Acquire) < LEFT
     }
 
     fn gone(&self, rank: Rank) -> Error {
-        let (life, pid) = (self.control.life(rank), self.pid(rank));
+        let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
         let state = life.state.load(Ordering::Acquire);
         // Another rank may have seen in /proc what the word does not show.
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
@@ -198,7 +198,7 @@ impl Transport {
         if scope.arrival_is_all {
             return self.has_arrived(r, scope.seq);
         }
-        let counter = self.control.progress(r).counter.load(Ordering::Acquire);
+        let counter = self.lines(r).progress(r).counter.load(Ordering::Acquire);
         counter >= counter_base(scope.seq + 1) - 1
     }
 
@@ -229,7 +229,7 @@ impl Transport {
     /// The last call that a rank has entered.
     pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
         (0..DEPTH as u64)
-            .map(|s| self.control.arrival(rank, s))
+            .map(|s| self.lines(rank).arrival(rank, s))
             .max_by_key(|line| line.seq.load(Ordering::Acquire))
             .filter(|line| line.seq.load(Ordering::Acquire) > 0)
             .map(|line| {
@@ -242,12 +242,12 @@ impl Transport {
     /// Has one of these ranks given up, and none died?
     pub fn has_given_up(&self, mut ranks: impl Iterator<Item = Rank>) -> bool {
         self.first_dead().is_none()
-            && ranks.any(|r| self.control.life(r).state.load(Ordering::Acquire) >= FAILED)
+            && ranks.any(|r| self.lines(r).life(r).state.load(Ordering::Acquire) >= FAILED)
     }
 
     /// Did this rank ever join? Peers that are still joining are absent.
     pub fn joined(&self, rank: Rank) -> bool {
-        self.control.life(rank).state.load(Ordering::Acquire) != ABSENT
+        self.lines(rank).life(rank).state.load(Ordering::Acquire) != ABSENT
     }
 }
 

@@ -10,7 +10,7 @@ use super::shared::Origin;
 use crate::bootstrap::{self, Attendance, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Participant, Placement};
-use crate::memory::control::{ALIVE, Control, Layout, MAGIC};
+use crate::memory::control::{Control, Layout, MAGIC};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::sync::prim::Ordering;
@@ -298,13 +298,7 @@ impl Prepared {
 /// Announces this rank and waits until all are there.
 fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
-    let life = t.control().life(rank);
-    life.pid.store(card.pid, Ordering::Relaxed);
-    die_point!(85 "attach_pid");
-    life.start.store(card.start, Ordering::Relaxed);
-    die_point!(86 "attach_start");
-    life.state.store(ALIVE, Ordering::Release);
-    die_point!(87 "attach_state");
+    t.live(card.pid, card.start);
     if rank == 0 {
         header.magic.store(MAGIC, Ordering::Relaxed);
     }
@@ -375,6 +369,8 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     Ok((communicator, told))
 }
 pub(in crate::comm) mod declared;
+#[cfg(test)]
+pub(in crate::comm) mod given;
 pub(in crate::comm) mod introduction;
 pub(in crate::comm) mod pending;
 pub(in crate::comm) mod split;

@@ -58,7 +58,7 @@ impl DeferredFree {
     fn within_reach(&self) -> bool {
         let t = &self.transport;
         (0..t.nranks()).filter(|&r| r != t.rank()).any(|r| {
-            let life = t.control().life(r);
+            let life = t.lines(r).life(r);
             !life.node.died() && life.state.load(Ordering::Acquire) != LEFT
         })
     }

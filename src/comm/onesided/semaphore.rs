@@ -227,7 +227,7 @@ impl CommCore {
     pub(in crate::comm) fn semaphores_left(&self) -> Result<()> {
         let t = &self.transport;
         let failed = |r| {
-            let life = t.control().life(r);
+            let life = t.lines(r).life(r);
             let state = life.state.load(Ordering::Acquire);
             state == FAILED || (state < LEFT && life.node.died())
         };

@@ -8,6 +8,7 @@
 //! So a counter has one writer and one reader, and only grows. The pages get their space at first use, as the rings of
 //! transfers do.
 
+use super::lines::Lines;
 use super::{Control, Layout};
 use crate::error::Result;
 use crate::memory::segment::ShmSafe;
@@ -49,7 +50,9 @@ impl Control {
     pub fn reserve_signals(&self, from: u32, to: u32) -> Result<()> {
         shm::reserve(&self.file, self.layout.signals(from, to), PAGE)
     }
+}
 
+impl Lines {
     /// How many signals a rank has given another so far.
     #[inline]
     pub fn signal(&self, from: u32, to: u32, context: usize, index: usize) -> &AtomicU64 {

@@ -1,0 +1,111 @@
+//! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
+
+use super::{
+    Arrival, DEPTH, Header, INLINE, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, PAYLOAD,
+    Pair, PairSlot, Progress, RECORDS, Record,
+};
+use crate::error::Result;
+use crate::memory::segment::{Segment, ShmSafe};
+use crate::memory::view::Payload;
+use crate::sync::doorbell::Doorbell;
+
+/// The lines of all ranks, in the control segment's layout.
+pub struct Lines {
+    pub(super) segment: Segment,
+    pub(super) layout: Layout,
+}
+
+impl Lines {
+    /// Private lines, which nobody else sees: those of ranks that do not share the control segment, as a link tells of them.
+    /// Rings and signals have no place in them.
+    pub fn private(layout: Layout) -> Result<Lines> {
+        Ok(Lines { segment: Segment::private(layout.reserved())?, layout })
+    }
+    /// Where everything lies.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn nth<T: ShmSafe>(&self, base: usize, index: usize, limit: usize) -> &T {
+        assert!(index < limit, "a rank outside of its communicator");
+        &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
+    }
+    /// What all ranks look at.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        self.nth(0, 0, 1)
+    }
+    /// A rank's life.
+    #[inline]
+    pub fn life(&self, rank: u32) -> &Life {
+        self.nth(self.layout.life, rank as usize, self.layout.nranks)
+    }
+    /// A rank's record of call `seq`.
+    #[inline]
+    pub fn record(&self, rank: u32, seq: u64) -> &Record {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        let index = rank as usize * RECORDS + seq as usize % RECORDS;
+        self.nth(self.layout.record, index, self.layout.nranks * RECORDS)
+    }
+    /// A rank's program counter.
+    #[inline]
+    pub fn progress(&self, rank: u32) -> &Progress {
+        self.nth(self.layout.progress, rank as usize, self.layout.nranks)
+    }
+    /// A rank's bell.
+    #[inline]
+    pub fn doorbell(&self, rank: u32) -> &Doorbell {
+        self.nth(self.layout.doorbell, rank as usize, self.layout.nranks)
+    }
+    #[inline]
+    fn arrival_at(&self, rank: u32, seq: u64) -> usize {
+        assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
+        self.layout.arrival + (rank as usize * DEPTH + seq as usize % DEPTH) * (64 + PAYLOAD)
+    }
+    /// A rank's arrival line for call `seq`.
+    #[inline]
+    pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
+        &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
+    }
+    /// The first `bytes` bytes of that arrival's payload: in the line if they fit, else behind it.
+    #[inline]
+    pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
+        assert!(bytes <= PAYLOAD, "a payload larger than its place");
+        let line = self.arrival_at(rank, seq);
+        let at = if bytes <= INLINE { line + 64 - INLINE } else { line + 64 };
+        self.segment.view(at, bytes).expect("within the layout")
+    }
+    /// A range of a rank's staging memory.
+    #[inline]
+    pub fn staging(&self, rank: u32, offset: usize, bytes: usize) -> Payload<'_> {
+        assert!(
+            (rank as usize) < self.layout.nranks
+                && offset <= self.layout.staging
+                && bytes <= self.layout.staging - offset,
+            "a slot outside of its staging memory"
+        );
+        self.segment
+            .view(self.layout.staging_at + rank as usize * self.layout.staging + offset, bytes)
+            .expect("within the layout")
+    }
+    /// Staging bytes of each rank.
+    #[inline]
+    pub fn staging_bytes(&self) -> usize {
+        self.layout.staging
+    }
+    /// What `to` tells `from` about the ring from one to the other.
+    #[inline]
+    pub fn pair(&self, from: u32, to: u32) -> &Pair {
+        let n = self.layout.nranks;
+        assert!((from as usize) < n && (to as usize) < n, "a rank outside of its communicator");
+        self.nth(self.layout.pair, from as usize * n + to as usize, n * n)
+    }
+    /// Slot `index` (counted over the communicator's life) of the ring from one rank to another, with its payload.
+    #[inline]
+    pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
+        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
+        let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
+        let head = &self.segment.structs::<PairSlot>(at, 1)[0];
+        let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
+        (head, self.segment.view(data, bytes).expect("within the layout"))
+    }
+}

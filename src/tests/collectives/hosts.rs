@@ -1,0 +1,118 @@
+//! The collectives over ranks of several hosts: threads whose links delay and reorder frames from a seed.
+
+use super::{AbortUnlessDone, Case, every_case, run};
+use crate::algorithms::{self, Algorithm};
+use crate::comm::{self, CommHandle};
+use crate::error::{Code, Result};
+use crate::plan::RankView;
+use crate::transport::in_process::{Delivery, Network, transports};
+use crate::types::{Collective, Rank};
+
+/// Runs `work` on each rank, on hosts as `hosts` says by rank.
+fn on_hosts(
+    hosts: &[u32],
+    delivery: Delivery,
+    algo: &str,
+    work: impl Fn(Rank, CommHandle, &Network) -> Result<()> + Sync,
+) -> Vec<Result<()>> {
+    let (transports, network) = transports(hosts, delivery, 60_000);
+    std::thread::scope(|scope| {
+        let ranks = transports.into_iter().map(|t| {
+            let (work, network) = (&work, &network);
+            scope.spawn(move || {
+                let rank = t.rank();
+                let handle = comm::over(t, algo).unwrap();
+                let mut ended = AbortUnlessDone { handle, done: false };
+                let told = work(rank, handle, network);
+                ended.done = true;
+                let destroyed = comm::destroy(handle);
+                told.and(destroyed)
+            })
+        });
+        let ranks: Vec<_> = ranks.collect();
+        ranks.into_iter().map(|rank| rank.join().expect("a rank's thread")).collect()
+    })
+}
+
+fn all_right(
+    hosts: &[u32],
+    seed: u64,
+    algo: &str,
+    counts: &[usize],
+    served: impl Fn(Collective) -> bool + Sync,
+) {
+    let n = hosts.len() as u32;
+    let told = on_hosts(hosts, Delivery::Reordered(seed), algo, |me, comm, _| {
+        every_case(n, counts, |case| {
+            if served(case.collective) {
+                run(case, n, me, comm);
+            }
+        });
+        Ok(())
+    });
+    told.into_iter().for_each(|told| told.unwrap());
+}
+
+#[test]
+fn automatic_choice_is_right_over_hosts() {
+    for hosts in [&[0, 1][..], &[0, 1, 0], &[0, 0, 1, 1], &[0, 1, 2], &[2, 0, 1, 1]] {
+        for seed in 0..2 {
+            all_right(hosts, seed, "", &[1, 300, 20_001], |_| true);
+        }
+    }
+}
+
+#[test]
+fn every_method_is_right_over_hosts() {
+    for (seed, hosts) in (0..).zip([&[0, 1, 0][..], &[0, 1, 1, 2]]) {
+        let n = hosts.len() as u32;
+        for &algorithm in algorithms::ALL {
+            let serves = |c: Collective, algorithm: &Algorithm| {
+                let roots = if c.rooted() { vec![0, n - 1] } else { vec![0] };
+                roots.into_iter().all(|root| algorithm.refuses(&RankView::flat(c, 0, n, root)).is_none())
+            };
+            all_right(hosts, seed, algorithm.name, &[1, 9001], |c| serves(c, algorithm));
+        }
+    }
+}
+
+#[test]
+fn a_death_ends_a_collective_on_every_host() {
+    for seed in 0..10 {
+        let told = on_hosts(&[0, 0, 1, 2], Delivery::Reordered(seed), "", |me, comm, network| {
+            let case = |count| Case {
+                collective: Collective::AllReduce,
+                root: 0,
+                count,
+                heap: false,
+                in_place: false,
+            };
+            super::outcome(&case(5000), 4, me, comm)?;
+            if me == 2 {
+                network.kill(2);
+                return Ok(());
+            }
+            super::outcome(&case(if seed % 2 == 0 { 1 } else { 20_000 }), 4, me, comm)
+        });
+        for (rank, told) in told.into_iter().enumerate().filter(|(rank, _)| *rank != 2) {
+            let e = told.expect_err("a call without rank 2");
+            assert!(e.code == Code::RemoteError && e.message.contains("rank 2"), "rank {rank}: {e}");
+        }
+    }
+}
+
+#[test]
+fn a_disagreement_is_told_on_every_host() {
+    for seed in 0..10 {
+        let told = on_hosts(&[0, 1, 1], Delivery::Reordered(seed), "", |me, comm, _| {
+            let count = if me == 1 { 301 } else { 300 };
+            let case =
+                Case { collective: Collective::AllReduce, root: 0, count, heap: false, in_place: false };
+            super::outcome(&case, 3, me, comm)
+        });
+        for told in told {
+            let e = told.expect_err("ranks disagree");
+            assert!(e.code == Code::InvalidUsage && e.message.contains("rank 1 passed"), "{e}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! What a peer promises, near or far: one set of properties, held against every kind of peer, and against links with planted
+//! faults, which it must find.
+
+use super::arrival::{Fingerprint, Offer};
+use super::far::Far;
+use super::in_process::{Delivery, Network, transports};
+use super::link::{Body, Event, Frame, Link};
+use super::{Scope, Transport, counter_base};
+use crate::error::{Code, Error};
+use crate::kernels;
+use crate::memory::control::{Control, DEPTH, Layout, PAYLOAD};
+use crate::memory::heap;
+use crate::memory::view::Payload;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::Backoff;
+use crate::types::{Collective, DataType, Rank, RedOp};
+use std::sync::Arc;
+
+/// How the ranks of a test are connected.
+#[derive(Clone, Copy, Debug)]
+enum Wiring {
+    /// By one control segment.
+    Near,
+    /// By links: each rank is on a host of its own.
+    Far(Delivery),
+}
+
+/// Why a property does not hold, as one rank sees it.
+type Finding = Result<(), String>;
+
+/// A property, given how the ranks are connected.
+type Property = fn(Wiring) -> Finding;
+
+struct World {
+    ranks: Vec<Arc<Transport>>,
+    network: Arc<Network>,
+}
+
+impl World {
+    fn new(n: u32, wiring: Wiring) -> World {
+        let (ranks, network) = match wiring {
+            Wiring::Near => transports(&vec![0; n as usize], Delivery::InOrder, 60_000),
+            Wiring::Far(delivery) => transports(&Vec::from_iter(0..n), delivery, 60_000),
+        };
+        World { ranks, network }
+    }
+
+    /// Runs each rank's part on a thread. A rank that finds something ends the others' waits.
+    fn run(&self, part: impl Fn(&Transport) -> Finding + Sync) -> Finding {
+        let findings: Vec<Finding> = std::thread::scope(|scope| {
+            let threads = self.ranks.iter().map(|t| {
+                let part = &part;
+                scope.spawn(move || part(t).inspect_err(|_| t.abort()))
+            });
+            let threads: Vec<_> = threads.collect();
+            threads.into_iter().map(|thread| thread.join().expect("a rank's thread")).collect()
+        });
+        let (aborted, own): (Vec<_>, Vec<_>) =
+            findings.into_iter().filter_map(Result::err).partition(|text| text.contains("aborted"));
+        own.into_iter().chain(aborted).next().map_or(Ok(()), Err)
+    }
+
+    /// Ends a rank's process, as far as others see.
+    fn kill(&self, rank: Rank) {
+        self.network.kill(rank);
+        self.ranks[rank as usize].control().life(rank).node.mark_dead();
+    }
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+fn scope(seq: u64, root: u32) -> Scope {
+    let mine = Fingerprint {
+        collective: Collective::Broadcast,
+        dtype: DataType::Uint8,
+        op: RedOp::Sum,
+        root,
+        algorithm: 0,
+        padded: false,
+        count: 9,
+    };
+    Scope { seq, mine: [mine.pack(), 9], trail: seq, doubt: false, deadline_ns: 0, arrival_is_all: false }
+}
+
+/// Bytes that differ for every number.
+fn pattern(number: u64, words: usize) -> Vec<u64> {
+    (0..words as u64).map(|i| (number << 32 | i).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect()
+}
+
+fn write(place: Payload<'_>, mut words: Vec<u64>) {
+    kernels::copy(place, Payload::from(&mut words[..]), false);
+}
+
+fn read(place: Payload<'_>) -> Vec<u64> {
+    let mut words = vec![0; place.bytes() / 8];
+    kernels::copy(Payload::from(&mut words[..]), place, false);
+    words
+}
+
+/// Publishes a counter to one peer.
+fn publish(t: &Transport, to: Rank, counter: u64) {
+    t.publish(counter);
+    if t.is_far(to) {
+        t.send_counter(to, counter);
+    }
+}
+
+fn an_arrival_is_seen_whole_or_not_at_all(wiring: Wiring) -> Finding {
+    const CALLS: u64 = 200;
+    // Words of payloads: in the line, and behind it.
+    let words = |seq: u64| [1, 4, 5, PAYLOAD / 8, 100][seq as usize % 5];
+    World::new(2, wiring).run(|t| {
+        for seq in 1..=CALLS {
+            let mut scope = scope(seq, 0);
+            let offer = Offer { payload: true, ..Offer::default() };
+            if t.rank() == 0 {
+                // The reader arrives when it has read, so this rank may be DEPTH calls ahead.
+                t.wait(&mut scope, || t.has_arrived(1, seq.saturating_sub(DEPTH as u64))).map_err(text)?;
+                let bytes = words(seq) * 8;
+                write(t.payload_of(0, seq, bytes), pattern(seq, words(seq)));
+                t.arrive(&scope, &offer, bytes);
+                continue;
+            }
+            let found = t.meet(0, &mut scope).map_err(text)?;
+            let payload = read(t.payload_of(0, seq, words(seq) * 8));
+            if found != offer || scope.doubt || payload != pattern(seq, words(seq)) {
+                return Err(format!("the arrival at call {seq} was torn"));
+            }
+            t.arrive(&scope, &Offer::default(), 0);
+        }
+        Ok(())
+    })
+}
+
+fn counters_never_go_back(wiring: Wiring) -> Finding {
+    const LAST: u64 = 500;
+    World::new(2, wiring).run(|t| {
+        if t.rank() == 0 {
+            (1..=LAST).for_each(|counter| publish(t, 1, counter));
+            return Ok(());
+        }
+        let (mut seen, mut back) = (0, false);
+        t.wait(&mut scope(1, 0), || {
+            let now = t.lines(0).progress(0).counter.load(Ordering::Acquire);
+            back |= now < seen || now > LAST;
+            seen = now;
+            seen == LAST || back
+        })
+        .map_err(text)?;
+        if back { Err("a counter went back".into()) } else { Ok(()) }
+    })
+}
+
+/// A sender with `slots` slots, and a reader that looks at each some more times before it gives it back.
+fn stream(wiring: Wiring, slots: u64, looks: u32) -> Finding {
+    const WORDS: usize = 40;
+    World::new(2, wiring).run(|t| {
+        let mut scope = scope(1, 0);
+        for k in 1..=300 {
+            let at = (k % slots) as usize * WORDS * 8;
+            if t.rank() == 0 {
+                t.await_counter(1, k.saturating_sub(slots), &mut scope).map_err(text)?;
+                write(t.staging(0, at, WORDS * 8), pattern(k, WORDS));
+                t.publish(k);
+                if t.is_far(1) {
+                    t.send_slot(1, at, WORDS * 8, k);
+                }
+                continue;
+            }
+            t.await_counter(0, k, &mut scope).map_err(text)?;
+            for look in 0..=looks {
+                if read(t.staging(0, at, WORDS * 8)) != pattern(k, WORDS) {
+                    let when = if look == 0 { "not there when the counter says so" } else { "overwritten" };
+                    return Err(format!("the bytes of slice {k} are {when}"));
+                }
+                std::thread::yield_now();
+                t.poll_far();
+            }
+            publish(t, 0, k);
+        }
+        Ok(())
+    })
+}
+
+fn a_slots_bytes_are_there_when_the_counter_says_so(wiring: Wiring) -> Finding {
+    stream(wiring, 8, 0)
+}
+
+fn a_slot_is_reused_when_its_reader_is_done(wiring: Wiring) -> Finding {
+    stream(wiring, 1, 10)?;
+    stream(wiring, 3, 4)
+}
+
+fn a_disagreement_is_told_to_both(wiring: Wiring) -> Finding {
+    World::new(2, wiring).run(|t| {
+        let (me, peer) = (t.rank(), 1 - t.rank());
+        let mut scope = scope(1, me);
+        t.arrive(&scope, &Offer::default(), 0);
+        // One rank looks at the other's arguments; the other waits for data that never comes.
+        let ended = match me {
+            0 => t.meet(peer, &mut scope).map(drop),
+            _ => t.await_counter(peer, counter_base(1) + 1, &mut scope),
+        };
+        match ended {
+            Err(e) if e.code == Code::InvalidUsage && e.message.contains(&format!("rank {peer} passed")) => {
+                Ok(())
+            }
+            other => Err(format!("rank {me} was told {other:?}")),
+        }
+    })
+}
+
+/// Waits for rank 1's arrival, which must end with an error that says why.
+fn in_vain(t: &Transport, why: &str) -> Finding {
+    match t.meet(1, &mut scope(1, 0)) {
+        Err(e) if e.code == Code::RemoteError && e.message.contains("rank 1") && e.message.contains(why) => {
+            Ok(())
+        }
+        other => Err(format!("rank {} was told {other:?}", t.rank())),
+    }
+}
+
+fn a_death_ends_the_wait(wiring: Wiring) -> Finding {
+    let world = World::new(3, wiring);
+    world.run(|t| {
+        if t.rank() == 1 {
+            world.kill(1);
+            return Ok(());
+        }
+        in_vain(t, "died")
+    })
+}
+
+fn giving_up_and_aborting_and_leaving_end_the_wait(wiring: Wiring) -> Finding {
+    let ways: [(fn(&Transport), &str); 3] = [
+        (|t| t.fail(7), "gave up after an error in its call #7"),
+        (Transport::leave, "has destroyed the communicator"),
+        (Transport::abort, "aborted the communicator"),
+    ];
+    ways.into_iter().try_for_each(|(end, why)| {
+        World::new(3, wiring).run(|t| {
+            if t.rank() == 1 {
+                end(t);
+                return Ok(());
+            }
+            in_vain(t, why)
+        })
+    })
+}
+
+fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
+    World::new(3, wiring).run(|t| {
+        let mut scope = scope(1, 0);
+        t.arrive(&scope, &Offer::default(), 0);
+        match t.rank() {
+            0 => t.await_counter(2, counter_base(1) + 1, &mut scope).map_err(text),
+            1 => {
+                t.publish_quietly(counter_base(2) - 1);
+                t.leave();
+                Ok(())
+            }
+            _ => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                publish(t, 0, counter_base(1) + 1);
+                Ok(())
+            }
+        }
+    })
+}
+
+/// A link that delivers the same frames at every poll.
+struct Broken(fn(&mut dyn FnMut(Event<'_>)));
+
+impl Link for Broken {
+    fn post(&self, _: Rank, _: Frame<'_>) -> crate::error::Result<()> {
+        Ok(())
+    }
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> crate::error::Result<()> {
+        self.0(sink);
+        Ok(())
+    }
+}
+
+fn frame(from: Rank, number: u64, body: Body<'_>) -> Event<'_> {
+    Event::Frame(Frame { from, number, body })
+}
+
+#[test]
+fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
+    let cases: [(fn(&mut dyn FnMut(Event<'_>)), &str); 6] = [
+        (|sink| sink(frame(0, 0, Body::Counter(1))), "which is no rank of another host"),
+        (|sink| sink(frame(9, 0, Body::Counter(1))), "which is no rank of another host"),
+        (|sink| sink(frame(1, 0, Body::Counter(1))), "came twice"),
+        (|sink| sink(frame(1, u64::MAX, Body::Counter(1))), "far ahead of one that is missing"),
+        (
+            |sink| {
+                let bytes = &mut vec![1; 8][..];
+                sink(frame(1, 0, Body::Data { at: usize::MAX, bytes: Payload::from(bytes), counter: 1 }));
+            },
+            "does not fit its staging memory",
+        ),
+        (
+            |sink| {
+                let words = &mut vec![1; PAYLOAD / 8 + 1][..];
+                let payload = Payload::from(words);
+                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload }));
+            },
+            "larger than an arrival",
+        ),
+    ];
+    for (deliver, why) in cases {
+        let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
+        let far = Far::new(&control, 0, Box::new([false, true]), Box::new(Broken(deliver))).unwrap();
+        let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
+        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000).with_far(far);
+        let told = t.meet(1, &mut scope(1, 0)).unwrap_err();
+        assert!(told.code == Code::RemoteError && told.message.contains(why), "{told}");
+    }
+}
+
+/// Every property for each of some ways to connect the ranks.
+fn hold(property: Property, wirings: impl IntoIterator<Item = Wiring>) {
+    for wiring in wirings {
+        if let Err(finding) = property(wiring) {
+            panic!("{wiring:?}: {finding}");
+        }
+    }
+}
+
+macro_rules! properties {
+    ($wirings:expr; $($property:ident)*) => {$(
+        #[test]
+        fn $property() {
+            hold(super::$property, $wirings);
+        }
+    )*};
+}
+
+macro_rules! peers {
+    ($($kind:ident: $wirings:expr;)*) => {$(
+        mod $kind {
+            use super::*;
+            properties! {
+                $wirings;
+                an_arrival_is_seen_whole_or_not_at_all
+                counters_never_go_back
+                a_slots_bytes_are_there_when_the_counter_says_so
+                a_slot_is_reused_when_its_reader_is_done
+                a_disagreement_is_told_to_both
+                a_death_ends_the_wait
+                giving_up_and_aborting_and_leaving_end_the_wait
+                leaving_after_ones_part_harms_nobody
+            }
+        }
+    )*};
+}
+
+peers! {
+    near: [Wiring::Near];
+    far_in_order: [Wiring::Far(Delivery::InOrder)];
+    far_reordered: (0..10).map(|seed| Wiring::Far(Delivery::Reordered(seed)));
+}
+
+/// Does the property find a planted fault with one of some seeds? The clock of the threads decides when it shows.
+fn finds(property: Property, fault: fn(u64) -> Delivery, finding: &str) {
+    let found = (0..50).find_map(|seed| property(Wiring::Far(fault(seed))).err());
+    assert!(found.as_ref().is_some_and(|found| found.contains(finding)), "{found:?}");
+}
+
+#[test]
+fn counters_that_take_effect_as_they_come_are_found() {
+    finds(
+        a_slots_bytes_are_there_when_the_counter_says_so,
+        Delivery::Renumbered,
+        "not there when the counter says so",
+    );
+}
+
+#[test]
+fn a_torn_arrival_is_found() {
+    finds(an_arrival_is_seen_whole_or_not_at_all, |_| Delivery::Torn, "was torn");
+}
+
+#[test]
+fn a_slot_given_back_too_early_is_found() {
+    finds(a_slot_is_reused_when_its_reader_is_done, |_| Delivery::Hasty, "the bytes of slice");
+}

@@ -1,0 +1,281 @@
+//! Far peers: ranks that share no memory with this one, whose lines are a private mirror that a link fills in.
+//!
+//! ```text
+//!     near peer     stores its lines ------> control segment --------------------------> this rank reads
+//!     far peer      stores its lines, posts frames ~~~ link ~~~> poll -> mirror of it -> this rank reads
+//! ```
+//!
+//! The mirror has the segment's own layout, so what reads a peer's lines asks [`Transport::lines`] for them and knows no
+//! difference. A waiting rank polls its link. Frames take effect in the order of their numbers, whatever the link's order:
+//! a counter never shows what has not come, and an arrival is stored by the same function that a near rank uses. Only the
+//! bytes of staging slots are stored at once. Nobody reads them before the counter says so, and nobody sends a slot's next
+//! bytes before this rank's counter has passed the reading step.
+
+use super::Transport;
+use super::arrival::Offer;
+use super::link::{Body, Event, Frame, LifeLine, Link, News, OwnedBody};
+use crate::error::{Error, Result};
+use crate::kernels;
+use crate::memory::control::lines::Lines;
+use crate::memory::control::{Control, FAILED, PAYLOAD};
+use crate::sync::prim::{AtomicU64, Ordering};
+use crate::types::Rank;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock};
+
+/// Frames of one peer that may have come before one that is missing.
+const WINDOW: u64 = 1 << 16;
+
+/// This rank's far peers.
+pub struct Far {
+    rank: Rank,
+    /// By rank: is it far?
+    far: Box<[bool]>,
+    /// The far ranks' lines.
+    mirror: Lines,
+    link: Box<dyn Link>,
+    /// Frames posted to each rank.
+    posted: Box<[AtomicU64]>,
+    /// What has come, by the rank that it is from.
+    inboxes: Mutex<Box<[Inbox]>>,
+    /// Why the link or a far rank's frames cannot be relied on any more.
+    broken: OnceLock<Error>,
+}
+
+/// The frames of one peer.
+#[derive(Default)]
+struct Inbox {
+    /// The number of the next frame that takes effect.
+    next: u64,
+    /// Frames that came before it.
+    early: BTreeMap<u64, OwnedBody>,
+}
+
+impl Far {
+    /// The peers of `rank` for which `far` is true, over a link. `near`: the control segment of this rank's own host, which
+    /// has the same layout on all hosts.
+    #[cfg_attr(not(test), allow(dead_code))] // No engine connects hosts yet (docs/decisions/0022).
+    pub fn new(near: &Control, rank: Rank, far: Box<[bool]>, link: Box<dyn Link>) -> Result<Far> {
+        Ok(Far {
+            rank,
+            mirror: Lines::private(near.layout())?,
+            link,
+            posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
+            inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
+            broken: OnceLock::new(),
+            far,
+        })
+    }
+
+    #[inline]
+    fn has(&self, rank: Rank) -> bool {
+        self.far.get(rank as usize).is_some_and(|&far| far)
+    }
+
+    fn post(&self, to: Rank, body: Body<'_>) {
+        let number = self.posted[to as usize].fetch_add(1, Ordering::Relaxed);
+        if let Err(e) = self.link.post(to, Frame { from: self.rank, number, body }) {
+            let _ = self.broken.set(e);
+        }
+    }
+
+    fn post_to_all(&self, body: Body<'_>) {
+        (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.post(r, body));
+    }
+
+    /// Takes in what has come, unless another thread is at it.
+    fn poll(&self, near: &Control) {
+        let Ok(mut inboxes) = self.inboxes.try_lock() else { return };
+        let polled = self.link.poll(&mut |event| {
+            let taken = match event {
+                Event::Frame(frame) => self.take(&mut inboxes, near, frame),
+                Event::Death(rank) if self.has(rank) => {
+                    self.mirror.life(rank).node.mark_dead();
+                    Ok(())
+                }
+                Event::Death(_) => Ok(()),
+            };
+            if let Err(e) = taken {
+                let _ = self.broken.set(e);
+            }
+        });
+        if let Err(e) = polled {
+            let _ = self.broken.set(e);
+        }
+    }
+
+    fn take(&self, inboxes: &mut [Inbox], near: &Control, frame: Frame<'_>) -> Result<()> {
+        let Frame { from, number, body } = frame;
+        if !self.has(from) {
+            return Err(Error::remote(format!(
+                "a frame names rank {from} as its sender, which is no rank of another host; make a new communicator"
+            )));
+        }
+        let fault = |what: &str| {
+            Err(Error::remote(format!(
+                "rank {from} sent a frame that {what}; the rank or its network is faulty: make a new communicator"
+            )))
+        };
+        match body {
+            Body::Data { at, bytes, .. } => {
+                let staging = self.mirror.staging_bytes();
+                if at > staging || bytes.bytes() > staging - at {
+                    return fault("does not fit its staging memory");
+                }
+                kernels::copy(self.mirror.staging(from, at, bytes.bytes()), bytes, false);
+            }
+            Body::Arrival { payload, .. } if payload.bytes() > PAYLOAD => {
+                return fault("is larger than an arrival may be");
+            }
+            _ => {}
+        }
+        let inbox = &mut inboxes[from as usize];
+        match number.checked_sub(inbox.next) {
+            None => return fault("came twice"),
+            Some(ahead) if ahead >= WINDOW => return fault("is far ahead of one that is missing"),
+            Some(0) => {}
+            Some(_) => {
+                // The bytes of a slot have their place already.
+                let rest = if let Body::Data { counter, .. } = body { Body::Counter(counter) } else { body };
+                return match inbox.early.insert(number, OwnedBody::of(rest)) {
+                    None => Ok(()),
+                    Some(_) => fault("came twice"),
+                };
+            }
+        }
+        self.apply(near, from, body);
+        inbox.next += 1;
+        // BOUND: the frames that have come.
+        while let Some(mut held) = inbox.early.remove(&inbox.next) {
+            self.apply(near, from, held.body());
+            inbox.next += 1;
+        }
+        Ok(())
+    }
+
+    /// A frame takes effect: all before it have.
+    fn apply(&self, near: &Control, from: Rank, body: Body<'_>) {
+        match body {
+            Body::Data { counter, .. } | Body::Counter(counter) => {
+                // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
+                self.mirror.progress(from).counter.fetch_max(counter, Ordering::Release);
+            }
+            Body::Arrival { seq, args, count, trail, payload } => {
+                kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
+                let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
+                super::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
+            }
+            Body::Life(line) => {
+                let life = self.mirror.life(from);
+                life.pid.store(line.pid, Ordering::Relaxed);
+                life.start.store(line.start, Ordering::Relaxed);
+                life.failed_seq.store(line.failed_seq, Ordering::Relaxed);
+                life.state.store(line.state, Ordering::Release);
+                if line.state >= FAILED {
+                    near.header().gave_up.fetch_add(1, Ordering::Release);
+                }
+            }
+            Body::News(News { disagreement, cause, aborts }) => {
+                let header = near.header();
+                header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
+                if cause != 0 {
+                    let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
+                }
+                if aborts {
+                    let word = &header.aborted_by;
+                    let _ = word.compare_exchange(0, from + 1, Ordering::Release, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+}
+
+impl Transport {
+    /// The lines of a rank: the shared ones, or the mirror of a far rank.
+    #[inline]
+    pub fn lines(&self, rank: Rank) -> &Lines {
+        match &self.far {
+            Some(far) if far.has(rank) => &far.mirror,
+            _ => &self.control,
+        }
+    }
+
+    /// Does a rank share no memory with this one? Its buffers cannot be reached, nor this rank's by it.
+    #[inline]
+    pub fn is_far(&self, rank: Rank) -> bool {
+        self.far.as_ref().is_some_and(|far| far.has(rank))
+    }
+
+    /// Are there far ranks?
+    #[inline]
+    pub fn has_far(&self) -> bool {
+        self.far.is_some()
+    }
+
+    /// Takes in what far ranks have sent.
+    #[inline]
+    pub(super) fn poll_far(&self) {
+        if let Some(far) = &self.far {
+            far.poll(&self.control);
+        }
+    }
+
+    /// Why far ranks cannot be heard any more, if that is so.
+    pub(super) fn check_far(&self) -> Result<()> {
+        self.far.as_ref().and_then(|far| far.broken.get()).map_or(Ok(()), |e| Err(e.clone()))
+    }
+
+    #[cold]
+    pub(super) fn arrive_far(&self, scope: &super::Scope, offer: &Offer, bytes: usize) {
+        let Some(far) = &self.far else { return };
+        let bytes = if offer.payload { bytes } else { 0 };
+        far.post_to_all(Body::Arrival {
+            seq: scope.seq,
+            args: scope.mine[0] | Offer { input: None, output: None, ..*offer }.pack(),
+            count: scope.mine[1],
+            trail: scope.trail,
+            payload: self.control.payload(self.rank, scope.seq, bytes),
+        });
+    }
+
+    /// Sends a far rank a range of this rank's staging memory, and the program counter that makes it visible.
+    pub fn send_slot(&self, to: Rank, at: usize, bytes: usize, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post(to, Body::Data { at, bytes: self.control.staging(self.rank, at, bytes), counter });
+        }
+    }
+
+    /// Sends a far rank this rank's program counter.
+    pub fn send_counter(&self, to: Rank, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post(to, Body::Counter(counter));
+        }
+    }
+
+    /// Sends all far ranks this rank's program counter.
+    #[cold]
+    pub(super) fn send_counter_to_all(&self, counter: u64) {
+        if let Some(far) = &self.far {
+            far.post_to_all(Body::Counter(counter));
+        }
+    }
+
+    /// Sends all far ranks this rank's life line as it is now.
+    pub(super) fn send_life(&self) {
+        let Some(far) = &self.far else { return };
+        let life = self.control.life(self.rank);
+        far.post_to_all(Body::Life(LifeLine {
+            pid: life.pid.load(Ordering::Relaxed),
+            start: life.start.load(Ordering::Relaxed),
+            state: life.state.load(Ordering::Acquire),
+            failed_seq: life.failed_seq.load(Ordering::Relaxed),
+        }));
+    }
+
+    /// Sends all far ranks what this rank has stored in the header.
+    pub(super) fn send_news(&self, news: News) {
+        if let Some(far) = &self.far {
+            far.post_to_all(Body::News(news));
+        }
+    }
+}

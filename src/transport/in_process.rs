@@ -1,0 +1,213 @@
+//! A link between threads, for tests: it delays and reorders frames from a seed, and kills ranks.
+
+use super::Transport;
+use super::far::Far;
+use super::link::{Body, Event, Frame, Link, OwnedBody};
+use crate::error::Result;
+use crate::memory::control::{Control, Layout};
+use crate::memory::heap;
+use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::wait::Backoff;
+use crate::types::Rank;
+use std::sync::{Arc, Mutex};
+
+/// How links deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At the next poll, in the order in which frames were posted.
+    InOrder,
+    /// Each frame after some polls of its own, as this seed says.
+    Reordered(u64),
+    /// As `Reordered`, with a planted fault: frames are numbered as they come, so that counters take effect out of order.
+    Renumbered(u64),
+    /// In order, with a planted fault: an arrival comes without its payload first, and whole at the next poll.
+    Torn,
+    /// In order, with a planted fault: counters show one more step than their ranks have done.
+    Hasty,
+}
+
+/// A frame under way.
+struct Sent {
+    from: Rank,
+    number: u64,
+    body: OwnedBody,
+    /// Polls until it comes.
+    delay: u32,
+}
+
+/// All links of one communicator.
+pub struct Network {
+    /// By receiver.
+    under_way: Vec<Mutex<Vec<Sent>>>,
+    dead: Vec<AtomicBool>,
+}
+
+impl Network {
+    /// Ends a rank's process, as far as others see: what it sends and what is under way from it is lost.
+    pub fn kill(&self, rank: Rank) {
+        self.dead[rank as usize].store(true, Ordering::SeqCst);
+    }
+
+    fn is_dead(&self, rank: Rank) -> bool {
+        self.dead[rank as usize].load(Ordering::SeqCst)
+    }
+}
+
+/// One rank's link.
+struct Port {
+    network: Arc<Network>,
+    rank: Rank,
+    delivery: Delivery,
+    state: Mutex<PortState>,
+}
+
+struct PortState {
+    random: u64,
+    /// By rank: its death has been told.
+    told: Vec<bool>,
+    /// By rank: frames that have been delivered.
+    delivered: Vec<u64>,
+}
+
+impl PortState {
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+impl Link for Port {
+    fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
+        if self.network.is_dead(self.rank) {
+            return Ok(());
+        }
+        let delay = match self.delivery {
+            Delivery::Reordered(_) | Delivery::Renumbered(_) => {
+                let mut state = self.state.lock().unwrap();
+                let most = if state.random().is_multiple_of(8) { 60 } else { 6 };
+                (state.random() % most) as u32
+            }
+            Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
+        };
+        let sent = Sent { from: frame.from, number: frame.number, body: OwnedBody::of(frame.body), delay };
+        self.network.under_way[to as usize].lock().unwrap().push(sent);
+        Ok(())
+    }
+
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        for rank in (0..state.told.len()).filter(|&r| self.network.is_dead(r as Rank)) {
+            if !std::mem::replace(&mut state.told[rank], true) {
+                sink(Event::Death(rank as Rank));
+            }
+        }
+        let mut come = Vec::new();
+        {
+            let mut under_way = self.network.under_way[self.rank as usize].lock().unwrap();
+            let all = std::mem::take(&mut *under_way);
+            for mut sent in all.into_iter().filter(|sent| !self.network.is_dead(sent.from)) {
+                match sent.delay.checked_sub(1) {
+                    None => come.push(sent),
+                    Some(left) => {
+                        sent.delay = left;
+                        under_way.push(sent);
+                    }
+                }
+            }
+            if self.delivery == Delivery::Torn {
+                self.tear(&mut state, &mut come, &mut under_way, sink);
+            }
+        }
+        if matches!(self.delivery, Delivery::Reordered(_) | Delivery::Renumbered(_)) {
+            // BOUND: the frames that have come.
+            for i in (1..come.len()).rev() {
+                let j = state.random() as usize % (i + 1);
+                come.swap(i, j);
+            }
+        }
+        for mut sent in come {
+            let delivered = &mut state.delivered[sent.from as usize];
+            let renumbered = matches!(self.delivery, Delivery::Renumbered(_) | Delivery::Torn);
+            let number = if renumbered { *delivered } else { sent.number };
+            *delivered += 1;
+            let body = match sent.body.body() {
+                Body::Counter(counter) if self.delivery == Delivery::Hasty => Body::Counter(counter + 1),
+                body => body,
+            };
+            sink(Event::Frame(Frame { from: sent.from, number, body }));
+        }
+        Ok(())
+    }
+}
+
+/// The number of a frame that has been torn already.
+const TORN: u64 = u64::MAX;
+
+impl Port {
+    /// Delivers all frames up to the first untorn arrival, and of this one the line without its payload.
+    fn tear(
+        &self,
+        state: &mut PortState,
+        come: &mut Vec<Sent>,
+        under_way: &mut Vec<Sent>,
+        sink: &mut dyn FnMut(Event<'_>),
+    ) {
+        let whole = |sent: &mut Sent| {
+            !matches!(sent.body.body(), Body::Arrival { payload, .. } if !payload.is_empty())
+                || sent.number == TORN
+        };
+        let Some(first) = come.iter_mut().position(|sent| !whole(sent)) else { return };
+        let mut later = come.split_off(first);
+        let mut deliver = |sent: &mut Sent, torn: bool| {
+            let body = match sent.body.body() {
+                Body::Arrival { seq, args, count, trail, payload } if torn => {
+                    Body::Arrival { seq, args, count, trail, payload: payload.part(0, 0) }
+                }
+                body => body,
+            };
+            let number = state.delivered[sent.from as usize];
+            state.delivered[sent.from as usize] += 1;
+            sink(Event::Frame(Frame { from: sent.from, number, body }));
+        };
+        come.drain(..).for_each(|mut sent| deliver(&mut sent, false));
+        deliver(&mut later[0], true);
+        later[0].number = TORN;
+        later.append(under_way);
+        *under_way = later;
+    }
+}
+
+/// The transports of ranks that are threads of this process, on hosts as `hosts` says by rank, with links between hosts.
+pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Arc<Transport>>, Arc<Network>) {
+    let n = hosts.len() as u32;
+    let network = Arc::new(Network {
+        under_way: hosts.iter().map(|_| Mutex::default()).collect(),
+        dead: hosts.iter().map(|_| AtomicBool::new(false)).collect(),
+    });
+    let most = hosts.iter().max().map_or(0, |&host| host + 1);
+    let controls: Vec<_> =
+        (0..most).map(|_| Arc::new(Control::create(Layout::new(n, 32 << 10)).unwrap())).collect();
+    let transport = |(rank, &host): (Rank, &u32)| {
+        let control = &controls[host as usize];
+        let heaps = hosts.iter().map(|_| heap::own().unwrap()).collect();
+        let backoff = Backoff::for_ranks(hosts.len(), None);
+        let transport = Transport::new(control.clone(), rank, heaps, backoff, timeout_ms * 1_000_000);
+        let far: Box<[bool]> = hosts.iter().map(|&other| other != host).collect();
+        if !far.contains(&true) {
+            return Arc::new(transport);
+        }
+        let seed = match delivery {
+            Delivery::Reordered(seed) | Delivery::Renumbered(seed) => seed,
+            Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
+        };
+        let random = (seed * 1024 + u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let state = PortState { random, told: vec![false; hosts.len()], delivered: vec![0; hosts.len()] };
+        let port = Port { network: network.clone(), rank, delivery, state: Mutex::new(state) };
+        Arc::new(transport.with_far(Far::new(control, rank, far, Box::new(port)).unwrap()))
+    };
+    let all: Vec<_> = (0..).zip(hosts).map(transport).collect();
+    all.iter().for_each(|t| t.live(std::process::id(), 1));
+    (all, network)
+}

@@ -1,0 +1,147 @@
+//! What carries a rank's lines to ranks with which it shares no memory.
+//!
+//! A rank numbers its frames to each far rank from 0 on. A link may deliver them in any order; the receiver puts them in
+//! order (see [`far`](super::far)). So an engine needs no more than to deliver each frame once.
+
+use crate::error::Result;
+use crate::kernels;
+use crate::memory::view::Payload;
+use crate::types::Rank;
+
+/// Carries frames from this rank to far ranks, and theirs to this one.
+pub trait Link: Send + Sync {
+    /// Hands a frame over for a far rank, without waiting for it. What the frame borrows may change as soon as this returns,
+    /// but for the bytes of [`Body::Data`], which stay until the receiver's counter has passed their reading step.
+    fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()>;
+    /// Passes on what has come since the last poll. Each frame comes once and whole, in any order.
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<()>;
+}
+
+/// What a link tells.
+#[derive(Clone, Copy)]
+pub enum Event<'a> {
+    /// A frame has come.
+    Frame(Frame<'a>),
+    /// A far rank's process has ended.
+    Death(Rank),
+}
+
+/// A change of one rank's lines, on its way to one other.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// The rank whose lines change.
+    pub from: Rank,
+    /// The frame's number among those from this sender to this receiver.
+    pub number: u64,
+    /// What changes.
+    pub body: Body<'a>,
+}
+
+/// What of a rank's lines changes.
+#[derive(Clone, Copy)]
+pub enum Body<'a> {
+    /// A range of its staging memory, and the program counter that makes it visible.
+    Data {
+        /// Where the range begins in the rank's staging memory.
+        at: usize,
+        /// The range.
+        bytes: Payload<'a>,
+        /// The program counter.
+        counter: u64,
+    },
+    /// Its program counter alone.
+    Counter(u64),
+    /// Its arrival line and record of a call, with the payload.
+    Arrival {
+        /// The call.
+        seq: u64,
+        /// As in `Arrival::args`, without places in a heap that the receiver cannot reach.
+        args: u64,
+        /// As in `Arrival::count`.
+        count: u64,
+        /// As in `Arrival::trail`.
+        trail: u64,
+        /// The whole input, if the arrival offers a copy of it.
+        payload: Payload<'a>,
+    },
+    /// Its life line.
+    Life(LifeLine),
+    /// Words that it has stored in the header for all.
+    News(News),
+}
+
+/// A life line without the word that only the kernel writes.
+#[derive(Clone, Copy)]
+pub struct LifeLine {
+    /// As in `Life::pid`.
+    pub pid: u32,
+    /// As in `Life::start`.
+    pub start: u64,
+    /// As in `Life::state`.
+    pub state: u32,
+    /// As in `Life::failed_seq`.
+    pub failed_seq: u64,
+}
+
+/// What a rank tells all others by the header. Words that are 0 tell nothing.
+#[derive(Clone, Copy, Default)]
+pub struct News {
+    /// A call in which ranks disagree.
+    pub disagreement: u64,
+    /// Because of whom the rank gives up.
+    pub cause: u64,
+    /// The rank has aborted the communicator.
+    pub aborts: bool,
+}
+
+/// A frame's body with its own copy of the bytes.
+pub struct OwnedBody {
+    /// Without the bytes.
+    body: Body<'static>,
+    words: Box<[u64]>,
+    bytes: usize,
+}
+
+impl OwnedBody {
+    /// A copy.
+    pub fn of(body: Body<'_>) -> OwnedBody {
+        let (body, source) = body.split();
+        let mut words = vec![0; source.bytes().div_ceil(8)].into_boxed_slice();
+        kernels::copy(Payload::from(&mut words[..]).part(0, source.bytes()), source, false);
+        OwnedBody { body, words, bytes: source.bytes() }
+    }
+
+    /// The body.
+    pub fn body(&mut self) -> Body<'_> {
+        self.body.with(Payload::from(&mut self.words[..]).part(0, self.bytes))
+    }
+}
+
+impl Body<'_> {
+    /// The body without its bytes, and these.
+    fn split<'b>(&'b self) -> (Body<'static>, Payload<'b>) {
+        let none = Payload::EMPTY;
+        match *self {
+            Body::Data { at, bytes, counter } => (Body::Data { at, bytes: none, counter }, bytes),
+            Body::Arrival { seq, args, count, trail, payload } => {
+                (Body::Arrival { seq, args, count, trail, payload: none }, payload)
+            }
+            Body::Counter(counter) => (Body::Counter(counter), none),
+            Body::Life(life) => (Body::Life(life), none),
+            Body::News(news) => (Body::News(news), none),
+        }
+    }
+
+    /// The body with these bytes.
+    fn with<'b>(&self, source: Payload<'b>) -> Body<'b> {
+        match *self {
+            Body::Data { at, counter, .. } => Body::Data { at, bytes: source, counter },
+            Body::Arrival { seq, args, count, trail, .. } => {
+                Body::Arrival { seq, args, count, trail, payload: source }
+            }
+            Body::Counter(counter) => Body::Counter(counter),
+            Body::Life(life) => Body::Life(life),
+            Body::News(news) => Body::News(news),
+        }
+    }
+}
