@@ -1,6 +1,8 @@
 //! What a rank says when it enters a call: enough for everybody to notice a disagreement before using its data.
 
-use crate::types::{Collective, DataType, RedOp};
+use crate::memory::control::lines::Lines;
+use crate::sync::prim::Ordering;
+use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// A call's arguments, as far as all ranks have to agree on them.
 ///
@@ -90,6 +92,32 @@ impl Offer {
             in_place: args & IN_PLACE != 0,
         }
     }
+}
+
+/// Stores a rank's record of a call and its arrival line. The payload is in its place already.
+#[inline]
+pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
+    let record = lines.record(rank, seq);
+    record.said[0].store(said[0] & AGREED, Ordering::Relaxed);
+    record.said[1].store(said[1], Ordering::Relaxed);
+    die_point!(11 "arrival_record");
+    // ORDER: publishes the record; partner: `on_record`.
+    record.seq.store(seq, Ordering::Release);
+    die_point!(12 "arrival_recorded");
+    let line = lines.arrival(rank, seq);
+    line.args.store(said[0], Ordering::Relaxed);
+    line.count.store(said[1], Ordering::Relaxed);
+    line.trail.store(trail, Ordering::Relaxed);
+    if let Some(offset) = offer.input {
+        line.words[0].store(offset, Ordering::Relaxed);
+    }
+    if let Some(offset) = offer.output {
+        line.words[1].store(offset, Ordering::Relaxed);
+    }
+    die_point!(13 "arrival_line");
+    // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
+    line.seq.store(seq, Ordering::Release);
+    die_point!(14 "arrival_posted");
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ impl Far {
             Body::Arrival { seq, args, count, trail, payload } => {
                 kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
                 let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
-                super::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
+                super::arrival::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
             }
             Body::Life(line) => {
                 let life = self.mirror.life(from);

@@ -23,7 +23,7 @@ use crate::sync::wait::{Backoff, Waiter, eagerly};
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
-use arrival::{AGREED, Fingerprint, Offer};
+use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
 use link::News;
 use std::sync::{Arc, OnceLock};
@@ -375,32 +375,6 @@ impl Transport {
         #[cfg(not(loom))]
         self.control.doorbell(self.rank).ring();
     }
-}
-
-/// Stores a rank's record of a call and its arrival line. The payload is in its place already.
-#[inline]
-fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2], trail: u64, offer: &Offer) {
-    let record = lines.record(rank, seq);
-    record.said[0].store(said[0] & AGREED, Ordering::Relaxed);
-    record.said[1].store(said[1], Ordering::Relaxed);
-    die_point!(11 "arrival_record");
-    // ORDER: publishes the record; partner: `on_record`.
-    record.seq.store(seq, Ordering::Release);
-    die_point!(12 "arrival_recorded");
-    let line = lines.arrival(rank, seq);
-    line.args.store(said[0], Ordering::Relaxed);
-    line.count.store(said[1], Ordering::Relaxed);
-    line.trail.store(trail, Ordering::Relaxed);
-    if let Some(offset) = offer.input {
-        line.words[0].store(offset, Ordering::Relaxed);
-    }
-    if let Some(offset) = offer.output {
-        line.words[1].store(offset, Ordering::Relaxed);
-    }
-    die_point!(13 "arrival_line");
-    // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
-    line.seq.store(seq, Ordering::Release);
-    die_point!(14 "arrival_posted");
 }
 
 const _: () = assert!(INLINE >= 16, "the two heap offsets share the inline payload's words");
