@@ -19,6 +19,7 @@ pub trait Link: Send + Sync {
 
 /// What a link tells.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(test), allow(dead_code))]
 pub enum Event<'a> {
     /// A frame has come.
     Frame(Frame<'a>),

@@ -14,7 +14,6 @@ pub mod pair;
 pub mod watch;
 
 use crate::error::{Error, Result};
-use crate::memory::control::lines::Lines;
 use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
