@@ -210,7 +210,6 @@ impl<K: Kind, S: Default, const CHUNKS: usize> Table<K, S, CHUNKS> {
     pub const MOST: usize = CHUNK * CHUNKS;
 
     /// Makes an empty table.
-    #[expect(clippy::new_without_default, reason = "tables are statics")]
     pub const fn new() -> Table<K, S, CHUNKS> {
         Table { chunks: [const { OnceLock::new() }; CHUNKS], numbers: Numbers::up_to(CHUNK * CHUNKS) }
     }

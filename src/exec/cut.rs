@@ -55,6 +55,12 @@ fn slot_bytes(staging: usize, slots: usize) -> usize {
     bytes - bytes % whole
 }
 
+/// Zeroes a padded call's output beyond the end of the input.
+pub(super) fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
+    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
+    kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,10 +76,4 @@ mod tests {
             assert_eq!(bytes == 0, staging / slots < SMALLEST_SLOT);
         }
     }
-}
-
-/// Zeroes a padded call's output beyond the end of the input.
-pub(super) fn zero_tail(rank: Rank, job: &PreparedCall<'_>) {
-    let valid = job.limit.saturating_sub(rank as usize * job.count).min(job.count);
-    kernels::zero(job.output.part(valid * job.size, (job.count - valid) * job.size));
 }

@@ -17,10 +17,10 @@
 //! - `queues.rs`: the order in which threads receive messages.
 //! - `idle.rs`: the detection of the end of all work.
 //! - `thread_state.rs`: the state of one thread: its position and the messages that it holds. One operating system thread
-//! at a time uses it.
+//!   at a time uses it.
 //! - `set.rs`: all mailboxes of a communicator as one rank sees them; `send.rs`, `receive.rs` and `idle_wait.rs` are the
-//! calls of its threads: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed
-//! key.
+//!   calls of its threads: send, receive and free, be idle. `key.rs`: messages to threads of several ranks by a programmed
+//!   key.
 //! - `timed.rs`: the time of these calls on a declared machine.
 //!
 //! No call takes a lock of this process: all threads of a rank call at once. Senders to one mailbox insert in turns, for as long

@@ -121,7 +121,7 @@ fn neighbours_on_the_outer_pages_lose_no_store_while_a_buffer_comes_and_goes() {
             }
             stored
         });
-        let come_and_go = |_| tried(buffer).map_or_else(Some, |share| told(share));
+        let come_and_go = |_| tried(buffer).map_or_else(Some, told);
         let trouble = (0..10_000).find_map(come_and_go);
         stop.store(true, Ordering::Relaxed);
         assert_eq!(trouble, None);

@@ -131,7 +131,7 @@ fn misplaced_words(sources: &[Source]) -> Vec<String> {
             }
         }
     }
-    complaints.sort_by(|(a, _), (b, _)| a.cmp(b));
+    complaints.sort_by_key(|(line, _)| *line);
     complaints.into_iter().map(|(_, complaint)| complaint).collect()
 }
 

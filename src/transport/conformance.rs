@@ -234,7 +234,8 @@ fn a_death_ends_the_wait(wiring: Wiring) -> Finding {
 }
 
 fn giving_up_and_aborting_and_leaving_end_the_wait(wiring: Wiring) -> Finding {
-    let ways: [(fn(&Transport), &str); 3] = [
+    type Way = (fn(&Transport), &'static str);
+    let ways: [Way; 3] = [
         (|t| t.fail(7), "gave up after an error in its call #7"),
         (Transport::leave, "has destroyed the communicator"),
         (Transport::abort, "aborted the communicator"),
@@ -271,7 +272,10 @@ fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
 }
 
 /// A link that delivers the same frames at every poll.
-struct Broken(fn(&mut dyn FnMut(Event<'_>)));
+struct Broken(Tells);
+
+/// What a broken link tells.
+type Tells = fn(&mut dyn FnMut(Event<'_>));
 
 impl Link for Broken {
     fn post(&self, _: Rank, _: Frame<'_>) -> crate::error::Result<()> {
@@ -289,7 +293,7 @@ fn frame(from: Rank, number: u64, body: Body<'_>) -> Event<'_> {
 
 #[test]
 fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
-    let cases: [(fn(&mut dyn FnMut(Event<'_>)), &str); 6] = [
+    let cases: [(Tells, &str); 6] = [
         (|sink| sink(frame(0, 0, Body::Counter(1))), "which is no rank of another host"),
         (|sink| sink(frame(9, 0, Body::Counter(1))), "which is no rank of another host"),
         (|sink| sink(frame(1, 0, Body::Counter(1))), "came twice"),

@@ -111,7 +111,7 @@ pub(in crate::comm) fn side_by_side<T: Send>(
         ))
     })?;
     // The last is the caller's own, and its failure comes first.
-    ended.into_iter().rev().fold(Ok(()), |first, one| first.and(one.unwrap_or_else(panicked)))
+    ended.into_iter().rev().try_for_each(|one| one.unwrap_or_else(panicked))
 }
 
 /// The share of one communicator in a group.

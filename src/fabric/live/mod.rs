@@ -13,13 +13,13 @@
 //!
 //! - A call takes part when all its members have posted it, a transfer when both of its ends have, as in a rendezvous.
 //! - One call alone is run to its end. Where several are in progress the engine stops [`WINDOW_PS`] after the first rank
-//! is done, because that rank may post again; its next post may be served late by up to that time.
+//!   is done, because that rank may post again; its next post may be served late by up to that time.
 //! - A put or a pause takes part alone, and a rank may wait for another's store (`one_sided.rs`).
 //! - A rank waits when all of its threads that have called on the machine wait (`presence.rs`), or are blocked in their own
-//! program until one of those goes on (`bystanders.rs`). A thread that stays outside of calls does not hold the clock for
-//! ever.
+//!   program until one of those goes on (`bystanders.rs`). A thread that stays outside of calls does not hold the clock for
+//!   ever.
 //! - If all ranks wait, no call is in progress and no thread can act, that is a deadlock; the report names which rank
-//! waits for which (`verdict.rs`).
+//!   waits for which (`verdict.rs`).
 //!
 //! The state of the world between two runs is the ports and a log of the calls under way (`log.rs`); every
 //! process can run the engine, and none has to.
