@@ -16,13 +16,12 @@
 //!
 //! Cost: the bytes of `ring` in four times as many messages; a quarter of the time where every rank has its own link to
 //! at least four others. Between nodes with a NIC a rank it is the wrong algorithm, and no second order makes it the right
-//! one: that of a grid changes the node at nearly every hop; the mirrored one ([`orders::mirrored`]) enters and leaves a
+//! one: that of a grid changes the node at nearly every hop; the mirrored one (`orders::mirrored`) enters and leaves a
 //! node by the same two NICs as the plain one, so four rings of a quarter load them as two rings of a half do, and take as
 //! long as `ring_pair`; and two orders by four different NICs are four of the `alternating_rings`, which use all NICs.
 //! On 4 nodes of 8 (dgx-h100), an all-reduce of 64 MiB: plain and mirrored 1347 us, `ring_pair` 1347 us, four alternating
 //! rings 676 us, `alternating_rings` 341 us, and this one 2084 us.
 //!
-//! [`orders::mirrored`]: crate::topology::orders::mirrored
 
 use super::ring::{ascending, cost, plan};
 use super::{Algorithm, Alike, any};

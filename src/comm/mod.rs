@@ -92,7 +92,7 @@ pub fn group(parent: CommHandle, kind: Grouping, size: i32) -> Result<CommHandle
 }
 /// Makes the communicator of the ranks of `parent` that pass the same colour, ordered by key, then by their rank in the parent;
 /// `None` for a rank without a colour. Every rank of the parent calls. `config`: `None` for the parent's settings. In an
-/// open group as for [`group`].
+/// open group as for `group`.
 pub fn split(
     parent: CommHandle,
     colour: Option<i32>,
@@ -108,7 +108,7 @@ fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHand
     }
     join::split::child(parent, args)
 }
-/// Returns the members' ranks in the communicator that this one was made from by [`group`] or [`split`], by rank; `None` if it
+/// Returns the members' ranks in the communicator that this one was made from by `group` or [`split`], by rank; `None` if it
 /// was not made from another.
 pub fn parent_ranks(comm: CommHandle) -> Result<Option<Vec<Rank>>> {
     Ok(registry::shared(comm)?.origin.parent_ranks.clone())

@@ -42,8 +42,8 @@ c_api! {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &config)?))
     }
 
-    /// Creates ndev ranks in this process, with one communicator each; comm[i] is rank i. Use each communicator in its own
-    /// thread, or all of them from one thread between pennyGroupStart and pennyGroupEnd.
+    /// Creates ndev ranks in this process, with one communicator each: element i of comm is rank i. Use each communicator in
+    /// its own thread, or all of them from one thread between pennyGroupStart and pennyGroupEnd.
     ///
     /// comm: room for ndev; all are written on success, none on failure. Destroy each. ndev: 1 to 1024.
     /// devlist: not read, may be NULL. It keeps NCCL's signature; Penny has no devices.

@@ -14,7 +14,7 @@
 //!
 //! What is proved of a program holds for every count, since chunks are affine in it.
 //!
-//! The fourth is asked of the channels that run plans. [`prove_over`] asks it of any other [`Protocol`] (`protocol`): of one
+//! The fourth is asked of the channels that run plans. `prove_over` asks it of any other `Protocol` (`protocol`): of one
 //! without acknowledgements, say, which only some programs get through.
 
 mod channels;

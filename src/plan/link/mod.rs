@@ -116,7 +116,7 @@ pub enum OperandSource {
         egress: Egress,
         /// Its slots there begin at `slot * depth`.
         slot: u32,
-        /// See [`LinkedStep::raw`].
+        /// No input has been combined yet: the reader that folds it applies the operation's map of inputs.
         raw: bool,
         /// Blocks of that rank's buffers where the chunk lies, for reading it there.
         input: Option<u32>,
