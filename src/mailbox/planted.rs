@@ -50,8 +50,10 @@ pub(super) const fn is(_site: PlantedSite) -> bool {
     false
 }
 
+#[cfg(all(loom, test))]
+pub(super) use on_purpose::plant;
 #[cfg(loom)]
-pub(super) use on_purpose::{is, order, plant};
+pub(super) use on_purpose::{is, order};
 
 #[cfg(loom)]
 mod on_purpose {

@@ -14,6 +14,8 @@
 //! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
 
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
+#[cfg(loom)]
+use crate::sys::interrupt::Interrupted;
 #[cfg(not(loom))]
 use crate::sys::{
     cpu,
@@ -99,6 +101,13 @@ impl EventCount {
                 interrupt::ask()?;
             }
         }
+        Ok(())
+    }
+
+    /// Under the model no thread has an interrupt check.
+    #[cfg(loom)]
+    pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
+        self.reach(value);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Every collective by every method, ranks as threads, against what the definition says.
 
+#[cfg(not(loom))]
 mod hosts;
 
 use crate::comm::{self, Call, CommHandle, Config};
