@@ -72,7 +72,7 @@
 //!     topology  bootstrap  handle         | declared machines; how ranks meet; what programs hold for objects
 //!     plan  kernels                       | the steps as data: proved, printed, linked; folds and copies
 //!     memory                              | segments, the heap, views of lent memory
-//!     sync                                | waiting: doorbells, event counts
+//!     sync  die_points                    | waiting: doorbells, event counts; places where tests end a process
 //!     sys                                 | system calls
 //!     sync::prim  sync::lock              | atomics and locks
 //!     error  types  env  log  hash        | every module may use these

@@ -16,13 +16,13 @@ pub use super::shared::CommHandle;
 
 /// The place of a communicator.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct CommPlace {
     body: Mutex<Option<CommCore>>,
     /// The part that other threads may access while one is inside.
     shared: Mutex<Option<Arc<CommShared>>>,
 }
 
-type Communicators = Table<CommKind, Place, 1024>;
+type Communicators = Table<CommKind, CommPlace, 1024>;
 
 static TABLE: Communicators = Table::new();
 
@@ -33,7 +33,7 @@ pub(super) fn is_live(handle: CommHandle) -> bool {
 }
 
 #[inline]
-fn live(handle: CommHandle) -> Result<&'static Place> {
+fn live(handle: CommHandle) -> Result<&'static CommPlace> {
     TABLE.live(handle).ok_or_else(|| stale(handle))
 }
 
@@ -106,7 +106,10 @@ pub(super) fn enter_as<T>(
 
 /// Is inside when the calls are over that were queued on streams.
 #[cold]
-fn after_turns(slot: &'static Place, handle: CommHandle) -> Result<MutexGuard<'static, Option<CommCore>>> {
+fn after_turns(
+    slot: &'static CommPlace,
+    handle: CommHandle,
+) -> Result<MutexGuard<'static, Option<CommCore>>> {
     let shared = shared(handle)?;
     shared.refuse_forked()?;
     // BOUND: it is tried again only after more calls were queued.
@@ -169,7 +172,7 @@ pub(super) fn shared(handle: CommHandle) -> Result<Arc<CommShared>> {
 
 /// Returns the communicators of this process that have calls queued or under way on streams.
 pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
-    let shared = |(_, place): (CommHandle, &Place)| place.shared.lock().clone();
+    let shared = |(_, place): (CommHandle, &CommPlace)| place.shared.lock().clone();
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 

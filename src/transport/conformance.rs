@@ -4,7 +4,7 @@
 use super::arrival::{Fingerprint, Offer};
 use super::far::Far;
 use super::in_process::{Delivery, Network, transports};
-use super::link::{Body, Event, Frame, Link};
+use super::link::{Body, Frame, Incoming, Link};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
@@ -275,20 +275,20 @@ fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
 struct Broken(Tells);
 
 /// What a broken link tells.
-type Tells = fn(&mut dyn FnMut(Event<'_>));
+type Tells = fn(&mut dyn FnMut(Incoming<'_>));
 
 impl Link for Broken {
     fn post(&self, _: Rank, _: Frame<'_>) -> crate::error::Result<()> {
         Ok(())
     }
-    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> crate::error::Result<()> {
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> crate::error::Result<()> {
         self.0(sink);
         Ok(())
     }
 }
 
-fn frame(from: Rank, number: u64, body: Body<'_>) -> Event<'_> {
-    Event::Frame(Frame { from, number, body })
+fn frame(from: Rank, number: u64, body: Body<'_>) -> Incoming<'_> {
+    Incoming::Frame(Frame { from, number, body })
 }
 
 #[test]

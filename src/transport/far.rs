@@ -13,15 +13,16 @@
 
 use super::Transport;
 use super::arrival::Offer;
-use super::link::{Body, Event, Frame, LifeLine, Link, News, OwnedBody};
+use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, FAILED, PAYLOAD};
+use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 /// Frames of one peer that may have come before one that is missing.
 const WINDOW: u64 = 1 << 16;
@@ -85,15 +86,15 @@ impl Far {
 
     /// Takes in what has come, unless another thread is at it.
     fn poll(&self, near: &Control) {
-        let Ok(mut inboxes) = self.inboxes.try_lock() else { return };
+        let Some(mut inboxes) = self.inboxes.try_lock() else { return };
         let polled = self.link.poll(&mut |event| {
             let taken = match event {
-                Event::Frame(frame) => self.take(&mut inboxes, near, frame),
-                Event::Death(rank) if self.has(rank) => {
+                Incoming::Frame(frame) => self.take(&mut inboxes, near, frame),
+                Incoming::Death(rank) if self.has(rank) => {
                     self.mirror.life(rank).node.mark_dead();
                     Ok(())
                 }
-                Event::Death(_) => Ok(()),
+                Incoming::Death(_) => Ok(()),
             };
             if let Err(e) = taken {
                 let _ = self.broken.set(e);

@@ -2,7 +2,7 @@
 
 use super::Transport;
 use super::far::Far;
-use super::link::{Body, Event, Frame, Link, OwnedBody};
+use super::link::{Body, Frame, Incoming, Link, OwnedBody};
 use crate::error::Result;
 use crate::memory::control::{Control, Layout};
 use crate::memory::heap;
@@ -96,11 +96,11 @@ impl Link for Port {
         Ok(())
     }
 
-    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         for rank in (0..state.told.len()).filter(|&r| self.network.is_dead(r as Rank)) {
             if !std::mem::replace(&mut state.told[rank], true) {
-                sink(Event::Death(rank as Rank));
+                sink(Incoming::Death(rank as Rank));
             }
         }
         let mut come = Vec::new();
@@ -136,7 +136,7 @@ impl Link for Port {
                 Body::Counter(counter) if self.delivery == Delivery::Hasty => Body::Counter(counter + 1),
                 body => body,
             };
-            sink(Event::Frame(Frame { from: sent.from, number, body }));
+            sink(Incoming::Frame(Frame { from: sent.from, number, body }));
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Port {
         state: &mut PortState,
         come: &mut Vec<Sent>,
         under_way: &mut Vec<Sent>,
-        sink: &mut dyn FnMut(Event<'_>),
+        sink: &mut dyn FnMut(Incoming<'_>),
     ) {
         let whole = |sent: &mut Sent| {
             !matches!(sent.body.body(), Body::Arrival { payload, .. } if !payload.is_empty())
@@ -169,7 +169,7 @@ impl Port {
             };
             let number = state.delivered[sent.from as usize];
             state.delivered[sent.from as usize] += 1;
-            sink(Event::Frame(Frame { from: sent.from, number, body }));
+            sink(Incoming::Frame(Frame { from: sent.from, number, body }));
         };
         come.drain(..).for_each(|mut sent| deliver(&mut sent, false));
         deliver(&mut later[0], true);

@@ -14,13 +14,13 @@ pub trait Link: Send + Sync {
     /// but for the bytes of [`Body::Data`], which stay until the receiver's counter has passed their reading step.
     fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()>;
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order.
-    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<()>;
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;
 }
 
 /// What a link tells.
 #[derive(Clone, Copy)]
 #[cfg_attr(not(test), allow(dead_code))]
-pub enum Event<'a> {
+pub enum Incoming<'a> {
     /// A frame has come.
     Frame(Frame<'a>),
     /// A far rank's process has ended.

@@ -7,7 +7,7 @@ use crate::types::Rank;
 
 /// A counter that there is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::comm) struct Place {
+pub(in crate::comm) struct SignalPlace {
     pub peer: Rank,
     pub context: usize,
     pub index: usize,
@@ -44,7 +44,7 @@ impl SignalCounters {
         Ok(())
     }
 
-    pub fn taken(&mut self, place: &Place) -> &mut u64 {
+    pub fn taken(&mut self, place: &SignalPlace) -> &mut u64 {
         let taken = &mut self.peers[place.peer as usize].taken;
         taken.resize(CONTEXTS * SIGNALS, 0);
         &mut taken[place.context * SIGNALS + place.index]

@@ -10,7 +10,7 @@
 //! data, then adds with Release. So the order that NCCL promises within a context holds across them, too; what contexts
 //! keep apart is the counting.
 
-use super::signal_counters::Place;
+use super::signal_counters::SignalPlace;
 use super::window_table::{self as window, WindowHandle};
 use crate::comm::calls::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
@@ -74,12 +74,12 @@ pub struct AwaitedSignals {
 
 impl Counter {
     /// `within`: what stands before the arguments' names.
-    fn check(&self, within: &str, nranks: u32) -> Result<Place> {
+    fn check(&self, within: &str, nranks: u32) -> Result<SignalPlace> {
         let held = |what: &str, value: i32, limit: usize| match usize::try_from(value) {
             Ok(value) if value < limit => Ok(value),
             _ => Err(Error::argument(format!("{within}{what} is {value}; it must be in 0..{limit}"))),
         };
-        Ok(Place {
+        Ok(SignalPlace {
             peer: held("peer", self.peer, nranks as usize)? as Rank,
             context: held("ctx", self.context, CONTEXTS)?,
             index: held("sigIdx", self.index, SIGNALS)?,
@@ -94,7 +94,7 @@ impl Signal {
         comm: CommHandle,
         rank: Rank,
         nranks: u32,
-    ) -> Result<(Place, Payload<'static>)> {
+    ) -> Result<(SignalPlace, Payload<'static>)> {
         let place = self.counter.check("", nranks)?;
         if self.flags != 0 {
             return Err(Error::argument(format!(
@@ -121,7 +121,10 @@ impl Signal {
 }
 
 /// Check what is to be waited for; how many of each.
-pub(in crate::comm) fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Result<BTreeMap<Place, u64>> {
+pub(in crate::comm) fn check_all(
+    awaited: &[AwaitedSignals],
+    nranks: u32,
+) -> Result<BTreeMap<SignalPlace, u64>> {
     if awaited.is_empty() {
         return Err(Error::argument("nDesc is 0; pass at least one descriptor"));
     }
@@ -140,7 +143,7 @@ pub(in crate::comm) fn check_all(awaited: &[AwaitedSignals], nranks: u32) -> Res
 
 /// Signals that are waited for.
 struct Pending {
-    place: Place,
+    place: SignalPlace,
     /// Taken before.
     taken: u64,
     wanted: u64,
@@ -149,7 +152,7 @@ struct Pending {
 impl Pending {
     /// Returns the number of signals that have arrived.
     fn came(&self, t: &Transport) -> u64 {
-        let Place { peer, context, index } = self.place;
+        let SignalPlace { peer, context, index } = self.place;
         // ORDER: partner of the addition in `deliver`.
         let now = t.control().signal(peer, t.rank(), context, index).load(Ordering::Acquire);
         now.saturating_sub(self.taken)
@@ -158,7 +161,7 @@ impl Pending {
         self.came(t) >= self.wanted
     }
     fn text(&self, t: &Transport) -> String {
-        let Place { peer, context, index } = self.place;
+        let SignalPlace { peer, context, index } = self.place;
         format!(
             "{} signals from rank {peer} with sigIdx {index} and ctx {context}, of which {} came",
             self.wanted,
@@ -189,8 +192,8 @@ impl CommCore {
     }
 
     /// Stores the data, then the signal, when the declared machine would; tells when that is.
-    fn deliver(&self, place: Place, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
-        let (t, me, Place { peer, context, index }) = (&*self.transport, self.rank(), place);
+    fn deliver(&self, place: SignalPlace, target: Payload<'_>, data: Payload<'_>) -> Result<Option<u64>> {
+        let (t, me, SignalPlace { peer, context, index }) = (&*self.transport, self.rank(), place);
         t.check_ranks(std::iter::once(peer).filter(|&peer| peer != me))?;
         self.timing().serve_exactly();
         let carried = self.timing().put(me, peer, data.bytes() + WORD, self.group_clock)?;

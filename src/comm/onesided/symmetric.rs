@@ -15,7 +15,7 @@
 
 use super::deferred_free::DeferredFree;
 use super::range::no_memory;
-use super::symmetric_books::{SEGMENT_SHIFT, Segment, Symmetric};
+use super::symmetric_books::{HeapSegment, SEGMENT_SHIFT, Symmetric};
 use crate::comm::agree::{Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::env;
@@ -251,7 +251,7 @@ impl CommCore {
         let added = heap.symmetric.add(region);
         if added.is_ok() {
             heap.arena.add_segment((heap.segments.len() as u64) << SEGMENT_SHIFT, bytes as u64);
-            heap.segments.push(Segment { deferred: Some(deferred), base, bytes, reserved: 0 });
+            heap.segments.push(HeapSegment { deferred: Some(deferred), base, bytes, reserved: 0 });
         } else {
             deferred.keep();
         }

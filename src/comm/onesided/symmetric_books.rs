@@ -19,14 +19,14 @@ pub(super) const SEGMENT_SHIFT: u32 = 44;
 pub(in crate::comm) struct Symmetric {
     pub(super) symmetric: Arc<SymmetricMemory>,
     pub(super) arena: Arena,
-    pub(super) segments: Vec<Segment>,
+    pub(super) segments: Vec<HeapSegment>,
     /// Bytes of the first segment.
     pub(super) first: usize,
     /// Registrations of ordinary memory by their first address.
     pub buffers: BTreeMap<usize, u64>,
 }
 
-pub(super) struct Segment {
+pub(super) struct HeapSegment {
     pub(super) deferred: Option<DeferredFree>,
     pub(super) base: usize,
     pub(super) bytes: usize,
@@ -82,7 +82,7 @@ impl Symmetric {
                 "ptr {addr:#x} is not the start of memory that pennyShmemMalloc returned on this communicator{why}"
             )))
         };
-        let holds = |s: &&Segment| addr.wrapping_sub(s.base) < s.bytes;
+        let holds = |s: &&HeapSegment| addr.wrapping_sub(s.base) < s.bytes;
         let Some(index) = self.segments.iter().position(|s| holds(&s)) else { return refuse("") };
         let offset = (index as u64) << SEGMENT_SHIFT | (addr - self.segments[index].base) as u64;
         match self.arena.live(offset) {
