@@ -738,7 +738,8 @@ pennyResult_t pennyCommUserRank(pennyComm_t comm, int *rank);
 // ncclCommCuDevice).
 //
 // device: written on success.
-pennyResult_t pennyCommDevice(pennyComm_t comm, int *device);
+pennyResult_t pennyCommDevice(pennyComm_t comm,
+                              int *device);
 
 // Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
 // malloc. Any buffer may be passed to any call; calls on this memory copy less.
@@ -1024,7 +1025,9 @@ pennyResult_t pennyEventQuery(pennyEvent_t event);
 pennyResult_t pennyEventSynchronize(pennyEvent_t event);
 
 // Computes the milliseconds between two complete events, by this host's clock (not that of a simulated cluster).
-pennyResult_t pennyEventElapsedTime(float *ms, pennyEvent_t start, pennyEvent_t end);
+pennyResult_t pennyEventElapsedTime(float *ms,
+                                    pennyEvent_t start,
+                                    pennyEvent_t end);
 
 // Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal.
 // Every rank of comm calls it with the same winFlags and its own buff and size. size may be 0, then buff is not used,
@@ -1187,10 +1190,7 @@ pennyResult_t pennyShmemFree(void *ptr,
 //
 // ptr: written on success; NULL where there is none: dest is not in the symmetric heap, or the ranks run on a
 // simulated cluster (PENNY_FABRIC), whose links such access would bypass.
-pennyResult_t pennyShmemPtr(void **ptr,
-                            const void *dest,
-                            int pe,
-                            pennyComm_t comm);
+pennyResult_t pennyShmemPtr(void **ptr, const void *dest, int pe, pennyComm_t comm);
 
 // Registers ordinary memory of this process, as pennyCommRegister does, but named by its address, as in NVSHMEM.
 // Sources of puts and destinations of gets need no registration; collectives on the buffer copy less.
@@ -1625,7 +1625,9 @@ pennyResult_t pennyMailboxDestroy(pennyMailbox_t mb);
 // Returns the send slot in which a thread writes its next message: slotBytes bytes, always at the same address.
 //
 // slot: written on success.
-pennyResult_t pennyMailboxSendSlot(pennyMailbox_t mb, int thread, void **slot);
+pennyResult_t pennyMailboxSendSlot(pennyMailbox_t mb,
+                                   int thread,
+                                   void **slot);
 
 // Sets the length of a thread's messages, from the next one on. Initially it is the length of a slot.
 //
@@ -1636,10 +1638,7 @@ pennyResult_t pennyMailboxSetLen(pennyMailbox_t mb, int thread, int flits);
 // pennyMailboxTryMulticast tests and sends in one call.
 //
 // can: 1 or 0, written on success.
-pennyResult_t pennyMailboxCanSend(pennyMailbox_t mb,
-                                  int thread,
-                                  int dest,
-                                  int *can);
+pennyResult_t pennyMailboxCanSend(pennyMailbox_t mb, int thread, int dest, int *can);
 
 // Tests whether there is a message for the thread.
 //
@@ -1698,11 +1697,7 @@ pennyResult_t pennyMailboxFree(pennyMailbox_t mb,
 // (PENNY_MAILBOX_CAN_RECV), or either.
 //
 // flags: one or both. dest: for PENNY_MAILBOX_CAN_SEND only. ready: the flags that hold, written on success.
-pennyResult_t pennyMailboxWaitUntil(pennyMailbox_t mb,
-                                    int thread,
-                                    int flags,
-                                    int dest,
-                                    int *ready);
+pennyResult_t pennyMailboxWaitUntil(pennyMailbox_t mb, int thread, int flags, int dest, int *ready);
 
 // Declares that the thread has nothing to do. Waits until there is a message for it, or until all threads of all
 // ranks' mailboxes are in this call and no message is left: none undelivered, none unfreed. The detection is exact: no
