@@ -218,6 +218,14 @@ impl Transport {
         text.map_or(String::new(), |text| format!(", having waited in vain for {text}"))
     }
 
+    /// Names a rank that is stopped, to be added to a sentence about the death of another: that one may have ended because it
+    /// had waited in vain. Empty where no rank is stopped.
+    pub(super) fn beside_a_stopped_rank(&self, dead: Rank) -> String {
+        let mut others = (0..self.nranks).filter(|&r| r != self.rank && r != dead);
+        let stopped = others.find(|&r| is_stopped(self.state(r)));
+        stopped.map_or(String::new(), |r| format!("; {} holds up the others", self.named(r, self.state(r))))
+    }
+
     /// Ranks with PID and state, the first few of them and those that are stopped first. To be asked when a wait for them was
     /// in vain: see [`accuse`](Self::accuse).
     pub fn who(&self, ranks: &[Rank]) -> String {

@@ -170,7 +170,8 @@ impl Transport {
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
             self.accuse_dead(rank);
             return Error::remote(format!(
-                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors"
+                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors{}",
+                self.beside_a_stopped_rank(rank)
             ));
         }
         let because = self.because();

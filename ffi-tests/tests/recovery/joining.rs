@@ -33,7 +33,9 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
         }
         let named =
             said.sentence.contains(&format!("pid {pid}")) || said.sentence.contains(&format!("PID {pid}"));
-        let dead = said.sentence.contains("died") || said.sentence.contains("dead");
+        // Who comes after the death of the process that made the id learns that it has ended.
+        let made = format!("PID {pid}, which made it, has ended");
+        let dead = ["died", "dead", &made].iter().any(|word| said.sentence.contains(word));
         assert!(
             said.code == REMOTE && named && dead,
             "{what}: rank {r} says {} `{}` and not that pid {pid} died",
