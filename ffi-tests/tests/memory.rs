@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs ffi-tests/c/NAME.c on so many ranks, each started by a shell that does something first.
+/// Runs ffi-tests/c/NAME.c on `on` ranks, each started by a shell that runs a command first.
 #[track_caller]
 fn holds_after(shell: &str, name: &str, on: usize, env: &[(&str, &str)]) {
     let dir = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ struct Scene {
     env: &'static [(&'static str, &'static str)],
     /// Buffers lie in the shareable heap.
     heap: bool,
-    /// Who dies; `None`: any rank, a different one each time.
+    /// The rank that dies; `None`: a different one each time.
     victim: Option<u32>,
     /// The point is passed once in a process's life.
     once: bool,

@@ -32,7 +32,7 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
         }
         let named =
             said.sentence.contains(&format!("pid {pid}")) || said.sentence.contains(&format!("PID {pid}"));
-        // Who comes after the death of the process that made the id learns that it has ended.
+        // A rank that connects after the death of the id's maker is told that the maker has ended.
         let made = format!("PID {pid}, which made it, has ended");
         let dead = ["died", "dead", &made].iter().any(|word| said.sentence.contains(word));
         assert!(
@@ -46,7 +46,7 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
     }
 }
 
-/// Does a sentence of four ranks say that this one has not come, alone or among others (`ranks 1-3 of 4 have not come`)?
+/// Tells whether a sentence about four ranks names this one as missing, alone or among others (`ranks 1-3 of 4 have not come`).
 fn misses(sentence: &str, victim: u32) -> bool {
     let Some((list, _)) = sentence.split_once(" of 4 ha").filter(|(_, rest)| rest.contains("not come"))
     else {

@@ -15,7 +15,7 @@ use crate::buffer::Arena;
 use crate::program::{Program, Step};
 use crate::random::Random;
 
-/// Calls a function of the library, with a note of the call for whoever asks where this rank is. The value is `Err` unless
+/// Calls a function of the library, and records the call for the report of where this rank is. The value is `Err` unless
 /// the call returns pennySuccess.
 macro_rules! call {
     ($actor:expr, $name:ident($($arg:expr),* $(,)?)) => {{

@@ -152,7 +152,7 @@ impl Buffer {
         let start = lead + shift;
         let total = (start + len + GUARD).next_multiple_of(PAGE);
         let mut memory = Memory::new(actor, kind, total)?;
-        // SAFETY: so many bytes that nobody else knows.
+        // SAFETY: `Memory::new` returned that many bytes, and no other code has the address.
         unsafe { std::slice::from_raw_parts_mut(memory.base, total) }.fill(canary);
         if kind == Kind::Registered {
             // The whole, the buffer alone, or only a part of it.

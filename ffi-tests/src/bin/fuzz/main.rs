@@ -8,7 +8,7 @@
 //!     fuzz [--seconds N] [--seed S] [--ranks 1,2,4] [--without NAME,NAME] [--library PATH]
 //!
 //!     --seed S          the first program's seed; further ones follow. Drawn and printed if left
-//!     --programs N      stop after so many
+//!     --programs N      stop after N programs
 //!     --keep 3,4        only these steps
 //!     --plant WHAT      bit, before, lost: a fault between library and check, which must be found
 //!     --guard N         seconds after which a program hangs
@@ -60,7 +60,7 @@ struct Asked {
     minimise: bool,
     trace: bool,
     show: bool,
-    /// Of one process of a program: which, and where the job's folder is.
+    /// The options of one process of a program: its number, and the job's folder.
     process: Option<usize>,
     /// The kind of calls of a rank that is to be killed; see `victim.rs`.
     victim: Option<String>,

@@ -91,7 +91,7 @@ pub struct Step {
 pub struct Program {
     pub seed: u64,
     pub ranks: usize,
-    /// Ranks are threads of so many processes.
+    /// The number of processes of which the ranks are threads.
     pub processes: usize,
     /// Ranks meet by the variables of a launcher, not by an id.
     pub launched: bool,

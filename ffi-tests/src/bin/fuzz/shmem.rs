@@ -25,7 +25,7 @@ struct Symmetric {
 
 impl Symmetric {
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: pennyShmemMalloc gave so many bytes, and barriers keep others from writing while this rank looks.
+        // SAFETY: pennyShmemMalloc returned that many bytes, and barriers keep other ranks from writing while this rank reads.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
     }
 
