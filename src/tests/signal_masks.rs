@@ -4,6 +4,7 @@ use super::collectives::on_ranks;
 use crate::comm::{self, Config};
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: the signals that a thread causes itself.
@@ -34,45 +35,54 @@ fn masks() -> Vec<(String, u64)> {
     tasks.filter_map(of_task).collect()
 }
 
-/// Watches the threads of the library until `work` is done; the masks seen, by the threads' names.
-fn seen_during(work: impl FnOnce()) -> BTreeMap<String, Vec<u64>> {
-    let over = AtomicBool::new(false);
+/// The masks seen, by the threads' names.
+type Seen = BTreeMap<String, Vec<u64>>;
+
+/// Watches the threads of the library until `work` is done. `work` gets the record as it grows.
+fn seen_during(work: impl FnOnce(&Mutex<Seen>)) -> Seen {
+    let (over, seen) = (AtomicBool::new(false), Mutex::new(Seen::new()));
     std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let mut seen: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        scope.spawn(|| {
             // BOUND: the work's end.
             while !over.load(Ordering::Acquire) {
                 for (name, mask) in masks() {
+                    let mut seen = seen.lock().unwrap();
                     let of_name = seen.entry(name).or_default();
                     if !of_name.contains(&mask) {
                         of_name.push(mask);
                     }
                 }
             }
-            seen
         });
-        work();
-        over.store(true, Ordering::Release);
-        watcher.join().unwrap()
-    })
+        let end = OnDrop(&over);
+        work(&seen);
+        drop(end);
+    });
+    seen.into_inner().unwrap()
 }
 
+/// Ends the watch, also where the work panics.
+struct OnDrop<'a>(&'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Waits until the watch has recorded a thread of this name.
 /// BOUND: a minute.
-fn until(what: &str, is_there: impl Fn() -> bool) {
+fn until_seen(seen: &Mutex<Seen>, name: &str) {
     let begin = std::time::Instant::now();
-    while !is_there() {
-        assert!(begin.elapsed().as_secs() < 60, "{what}");
+    while !seen.lock().unwrap().contains_key(name) {
+        assert!(begin.elapsed().as_secs() < 60, "no thread penny-{name} was seen: {:x?}", seen.lock().unwrap());
         std::thread::yield_now();
     }
 }
 
-fn there_is(name: &str) -> bool {
-    masks().iter().any(|(known, _)| known == name)
-}
-
 #[test]
 fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
-    let seen = seen_during(|| {
+    let seen = seen_during(|seen| {
         // Two ranks of one thread join on two threads and wait for the third.
         let id = comm::unique_id().unwrap();
         std::thread::scope(|scope| {
@@ -82,12 +92,12 @@ fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
                 comm::group_end().unwrap();
                 ranks.into_iter().for_each(|rank| comm::destroy(rank).unwrap());
             });
-            until("a thread of a group", || there_is("group"));
+            until_seen(seen, "group");
             comm::destroy(comm::init_rank(3, &id, 2, &Config::default()).unwrap()).unwrap();
         });
         on_ranks(2, |_, _| {
             let stream = comm::stream_create().unwrap();
-            until("a stream's thread", || there_is("strm"));
+            until_seen(seen, "strm");
             comm::stream_destroy(stream).unwrap();
         });
         let joining = AtomicBool::new(true);
@@ -100,7 +110,7 @@ fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
                     }
                 }
             });
-            until("a thread of init_all", || there_is("init"));
+            until_seen(seen, "init");
             joining.store(false, Ordering::Release);
         });
     });
