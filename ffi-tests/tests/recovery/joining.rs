@@ -23,13 +23,18 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
     let pid = ranks[victim as usize].pid();
     let killed = now_ns();
     ranks[victim as usize].kill();
+    // Who was told of the death, and whom the others missed at a meeting to which the told never came.
+    let (mut told, mut missed) = (vec![victim], Vec::new());
     for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
         let said = rank.failed();
         // Nothing tells the meeting of strangers that a process which has not come yet was one of them.
-        if what == "init" && said.code == TIMEOUT && misses(&said.sentence, victim) {
+        let absent = if what == "init" && said.code == TIMEOUT { absentees(&said.sentence) } else { Vec::new() };
+        if absent.contains(&victim) {
             println!("killed_before_it_came {victim} - PASS");
+            missed.extend(absent);
             continue;
         }
+        told.push(r as u32);
         let named =
             said.sentence.contains(&format!("pid {pid}")) || said.sentence.contains(&format!("PID {pid}"));
         // A rank that connects after the death of the id's maker is told that the maker has ended.
@@ -44,19 +49,22 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
         let took = said.returned.saturating_sub(killed);
         assert!(took < AT_ONCE_NS, "{what}: rank {r} waited {took} ns");
     }
+    assert!(missed.iter().all(|rank| told.contains(rank)), "{what}: of {missed:?} only {told:?} had a reason");
 }
 
-/// Tells whether a sentence about four ranks names this one as missing, alone or among others (`ranks 1-3 of 4 have not come`).
-fn misses(sentence: &str, victim: u32) -> bool {
+/// The ranks of four that a sentence names as missing: `rank 2 of 4 has not come`, `ranks 1-3 of 4 have not come`.
+fn absentees(sentence: &str) -> Vec<u32> {
     let Some((list, _)) = sentence.split_once(" of 4 ha").filter(|(_, rest)| rest.contains("not come"))
     else {
-        return false;
+        return Vec::new();
     };
     let list = list.rsplit_once("rank").map_or("", |(_, list)| list.trim_start_matches('s'));
-    list.split([',', ' ']).filter(|part| !part.is_empty()).any(|part| {
+    let parts = list.split([',', ' ']).filter(|part| !part.is_empty());
+    let ranges = parts.filter_map(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        matches!((first.parse::<u32>(), last.parse::<u32>()), (Ok(a), Ok(b)) if (a..=b).contains(&victim))
-    })
+        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+    });
+    ranges.flatten().collect()
 }
 
 fn kill_many(what: &str, endings: &[&str]) {
