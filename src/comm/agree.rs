@@ -192,9 +192,13 @@ impl CommCore {
             limit: usize::MAX,
             root: 0,
             in_place: false,
+            in_place_at: 0,
         };
         let algorithm = self.planner.plainest();
-        self.untimed(|c| c.carry_out(&call, &checked, algorithm)).map(|()| all)
+        let ended = self.untimed(|c| c.carry_out(&call, &checked, algorithm));
+        // A program's call like this one has its own algorithm.
+        self.forget_last_call();
+        ended.map(|()| all)
     }
 }
 

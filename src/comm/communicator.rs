@@ -1,6 +1,7 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::calls::collective::{Call, Checked};
+use super::calls::repeat::{Recipe, Repeat};
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
@@ -38,6 +39,8 @@ pub struct CommCore {
     pub(super) agreement: Agreement,
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
+    /// The last small collective, while nothing but its arguments has to be looked at before the next.
+    repeat: Option<Repeat>,
     finalized: bool,
     shared_from: usize,
     /// The buffers that its calls need not copy.
@@ -84,6 +87,7 @@ impl CommCore {
             seq: 0,
             agreement: Agreement::default(),
             fold: None,
+            repeat: None,
             finalized: false,
             shared_from: shared_from(nranks),
             registered,
@@ -129,6 +133,7 @@ impl CommCore {
     /// Breaks the communicator: after this error, whatever its code, no call can succeed any more.
     pub(super) fn end_with(&mut self, error: &Error) {
         remember_failure();
+        self.forget_last_call();
         let _ = self.shared.broken.set(error.clone());
         self.transport.fail(self.seq);
     }
@@ -136,16 +141,20 @@ impl CommCore {
     /// Breaks the communicator if no call can succeed after this error.
     pub(super) fn break_with(&mut self, error: &Error) {
         if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
-            remember_failure();
-            let _ = self.shared.broken.set(error.clone());
-            self.transport.fail(self.seq);
+            self.end_with(error);
         }
+    }
+
+    /// From now on something has to be looked at that a call like the last one would pass by.
+    pub(super) fn forget_last_call(&mut self) {
+        self.repeat = None;
     }
 
     pub(super) fn finalize(&mut self) -> Result<()> {
         self.usable()?;
         self.broken()?;
         self.finalized = true;
+        self.forget_last_call();
         let semaphores = self.semaphores_left();
         self.report_last_mismatch(semaphores)
     }
@@ -153,6 +162,9 @@ impl CommCore {
     /// Runs a collective from check to return.
     #[inline]
     pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
+        if let Some(ended) = self.repeated(call) {
+            return ended;
+        }
         self.usable()?;
         let Some(checked) = call.check(self.rank(), self.nranks())? else {
             return Ok(());
@@ -189,7 +201,6 @@ impl CommCore {
         checked: &Checked<'_>,
         (algorithm, why): (usize, Why),
     ) -> Result<()> {
-        self.seq += 1;
         let mine = Fingerprint {
             collective: call.collective,
             dtype: call.dtype,
@@ -199,27 +210,68 @@ impl CommCore {
             padded: call.padded,
             count: call.count as u64,
         };
+        let small = self.planner.is_one_shot(algorithm)
+            && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
+        let recipe = Recipe {
+            mine: [mine.pack(), mine.count],
+            algorithm,
+            shared_method: self.planner.shared_method(call.collective, algorithm, why),
+            small,
+            fold: if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None },
+        };
+        let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
+        if !checks_order && !self.timing().is_declared() {
+            self.repeat = Some(Repeat::of(call, checked, recipe));
+        }
+        self.seq += 1;
+        self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
+        self.exchange(call, checked, &recipe)?;
+        self.ordering(Races::leave)
+    }
+
+    /// Runs a collective like the last one; `None`: it has to go the long recipe.
+    #[inline]
+    fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
+        let (checked, recipe) = self.repeat.as_ref()?.check(call)?;
+        if self.shared.is_forked() || self.transport.is_aborted() {
+            return None;
+        }
+        self.seq += 1;
+        let ended = self.exchange(call, &checked, &recipe);
+        Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
+    }
+
+    /// Runs the call whose number was just taken.
+    #[inline]
+    fn exchange(&mut self, call: &Call, checked: &Checked<'_>, recipe: &Recipe) -> Result<()> {
+        let (offer, input, output) = self.offer(call.collective, checked, recipe.small);
+        let job = PreparedCall {
+            collective: call.collective,
+            root: checked.root,
+            input,
+            output,
+            count: checked.count,
+            limit: checked.limit,
+            size: call.dtype.size(),
+            fold: recipe.fold,
+            offer,
+        };
         let mut scope = Scope {
             seq: self.seq,
-            mine: [mine.pack(), mine.count],
+            mine: recipe.mine,
             trail: self.agreement.trail(),
             doubt: false,
             deadline_ns: 0,
             arrival_is_all: false,
         };
-        let small = self.planner.is_one_shot(algorithm)
-            && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
-        let job = self.job(call, checked, small)?;
-        let shared_method = self.planner.shared_method(call.collective, algorithm, why);
-        self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
-        let ended = self.run(&mut scope, &job, small, algorithm, shared_method);
+        let ended = self.run(&mut scope, &job, recipe);
         self.agreement.add(&scope);
         if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, &scope, &ended) {
             self.keep_late_mismatch(mismatch);
         }
         ended.inspect_err(|e| self.break_with(e))?;
         self.registered.give_back(checked.output, job.output);
-        self.ordering(Races::leave)
+        Ok(())
     }
 
     /// Returns how long its calls take.
@@ -235,47 +287,23 @@ impl CommCore {
         races.map_or(Ok(()), |races| does(races, self.seq))
     }
 
-    fn run(
-        &mut self,
-        scope: &mut Scope,
-        job: &PreparedCall<'_>,
-        small: bool,
-        algorithm: usize,
-        shared_method: usize,
-    ) -> Result<()> {
+    fn run(&mut self, scope: &mut Scope, job: &PreparedCall<'_>, recipe: &Recipe) -> Result<()> {
+        let mut algorithm = recipe.algorithm;
         let t = &*self.transport;
-        self.peers.begin(t.nranks());
         self.peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
-        let mut algorithm = algorithm;
-        if small {
+        if recipe.small {
             direct::pack(t, scope.seq, job);
         }
         t.arrive(scope, &job.offer, job.input.bytes());
-        if small {
+        if recipe.small {
             match direct::run(t, scope, &mut self.peers, job)? {
                 direct::DirectOutcome::Done => return Ok(()),
-                direct::DirectOutcome::NeedsProgram => algorithm = shared_method,
+                direct::DirectOutcome::NeedsProgram => algorithm = recipe.shared_method,
             }
         }
         let plan = self.planner.plan(algorithm, job.collective, job.root)?;
+        self.peers.begin(t.nranks());
         exec::run(t, scope, &mut self.peers, job, &plan)
-    }
-
-    fn job<'a>(&mut self, call: &Call, checked: &Checked<'a>, small: bool) -> Result<PreparedCall<'a>> {
-        let size = call.dtype.size();
-        let fold = if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None };
-        let (offer, input, output) = self.offer(call.collective, checked, small);
-        Ok(PreparedCall {
-            collective: call.collective,
-            root: checked.root,
-            input,
-            output,
-            count: checked.count,
-            limit: checked.limit,
-            size,
-            fold,
-            offer,
-        })
     }
 
     #[inline]

@@ -87,10 +87,16 @@ impl CommShared {
         self.turns.abort();
     }
 
+    /// Tells whether this process was forked from the one that made it.
+    #[inline]
+    pub(super) fn is_forked(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
     /// A forked child would speak in its parent's name.
     #[inline]
     pub(super) fn refuse_forked(&self) -> Result<()> {
-        if self.generation == fork::generation() {
+        if !self.is_forked() {
             return Ok(());
         }
         Err(Error::usage(

@@ -56,7 +56,7 @@ pub fn run(
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
-            all_packed &= peers.offer(r, t, scope)?.payload;
+            all_packed &= t.meet(r, scope)?.payload;
         }
         if !all_packed && needs_all {
             return Ok(DirectOutcome::NeedsProgram);
@@ -89,12 +89,12 @@ pub fn run(
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
-            peers.offer(job.root, t, scope)?;
+            t.meet(job.root, scope)?;
             kernels::copy(job.output, t.payload_of(job.root, scope.seq, block), false);
         }
         Collective::Scatter => {
             if me != job.root {
-                peers.offer(job.root, t, scope)?;
+                t.meet(job.root, scope)?;
             }
             let all = if me == job.root {
                 job.input
@@ -119,13 +119,15 @@ fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
 
 #[inline]
 fn fold<'v>(job: &PreparedCall<'_>, n: u32, dest: Payload<'_>, from: impl Fn(Rank) -> Payload<'v>) {
+    let Some(fold) = &job.fold else { return };
+    let source = |r| FoldSource { view: from(r), raw: true };
+    let (dest, count) = (&[Dest::cached(dest)], dest.bytes() / job.size);
+    if n == 2 {
+        return fold.fold(&[source(0), source(1)], dest, count, true);
+    }
     let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: true });
-    for r in 0..n {
-        sources.push(FoldSource { view: from(r), raw: true });
-    }
-    if let Some(fold) = &job.fold {
-        fold.fold(sources.as_slice(), &[Dest::cached(dest)], dest.bytes() / job.size, true);
-    }
+    (0..n).for_each(|r| sources.push(source(r)));
+    fold.fold(sources.as_slice(), dest, count, true);
 }
 
 #[inline]

@@ -47,7 +47,7 @@ impl Drop for AbortUnlessDone {
 }
 
 /// Memory for a test's buffer, private or in the heap, freed with it.
-struct Buffer {
+pub struct Buffer {
     addr: usize,
     words: Vec<u32>,
     heap: bool,
@@ -55,7 +55,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(heap: bool, len: usize) -> Buffer {
+    pub fn new(heap: bool, len: usize) -> Buffer {
         if heap {
             return Buffer { addr: comm::mem_alloc(len * 4).unwrap(), words: Vec::new(), heap, len };
         }
@@ -63,7 +63,7 @@ impl Buffer {
         Buffer { addr: words.as_mut_ptr() as usize, words, heap, len }
     }
     #[allow(unsafe_code)]
-    fn slice(&mut self) -> &mut [u32] {
+    pub fn slice(&mut self) -> &mut [u32] {
         if self.len == 0 {
             return &mut [];
         }
@@ -71,7 +71,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.addr as *mut u32, self.len) }
     }
     #[allow(unsafe_code)]
-    fn at(&self, word: usize) -> Address<'static> {
+    pub fn at(&self, word: usize) -> Address<'static> {
         // SAFETY: the buffer outlives the call it is passed to.
         unsafe { Address::from_raw((self.addr + word * 4) as *const u8) }
     }

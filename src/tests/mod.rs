@@ -13,6 +13,7 @@ mod mailbox;
 mod padded;
 mod permute;
 mod readme;
+mod repeated;
 mod semaphores;
 mod signal_masks;
 mod streams;

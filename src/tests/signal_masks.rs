@@ -75,7 +75,11 @@ impl Drop for OnDrop<'_> {
 fn until_seen(seen: &Mutex<Seen>, name: &str) {
     let begin = std::time::Instant::now();
     while !seen.lock().unwrap().contains_key(name) {
-        assert!(begin.elapsed().as_secs() < 60, "no thread penny-{name} was seen: {:x?}", seen.lock().unwrap());
+        assert!(
+            begin.elapsed().as_secs() < 60,
+            "no thread penny-{name} was seen: {:x?}",
+            seen.lock().unwrap()
+        );
         std::thread::yield_now();
     }
 }
@@ -118,6 +122,12 @@ fn every_thread_of_the_library_blocks_what_is_not_its_own_fault() {
         assert!(seen.contains_key(name), "no thread penny-{name} was seen: {seen:x?}");
     }
     for (name, masks) in &seen {
-        assert_eq!(masks, &[expected()], "penny-{name} blocks {masks:x?}, but should block {:x}", expected());
+        let right = expected();
+        assert!(masks.contains(&right), "penny-{name} blocks {masks:x?}, but should block {right:x}");
+        // The C library blocks all signals while it starts a thread.
+        assert!(
+            masks.iter().all(|mask| mask & right == right),
+            "penny-{name} blocks {masks:x?}, less than {right:x}"
+        );
     }
 }

@@ -43,6 +43,12 @@ impl Transport {
 
     /// Has anybody aborted?
     #[inline]
+    pub fn is_aborted(&self) -> bool {
+        self.control.header().aborted_by.load(Ordering::Acquire) != 0
+    }
+
+    /// Words that somebody has aborted.
+    #[inline]
     pub fn check_abort(&self) -> Result<()> {
         let by = self.control.header().aborted_by.load(Ordering::Acquire);
         if by != 0

@@ -28,7 +28,8 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
     for (r, rank) in ranks.iter_mut().enumerate().filter(|&(r, _)| r as u32 != victim) {
         let said = rank.failed();
         // Nothing tells the meeting of strangers that a process which has not come yet was one of them.
-        let absent = if what == "init" && said.code == TIMEOUT { absentees(&said.sentence) } else { Vec::new() };
+        let absent =
+            if what == "init" && said.code == TIMEOUT { absentees(&said.sentence) } else { Vec::new() };
         if absent.contains(&victim) {
             println!("killed_before_it_came {victim} - PASS");
             missed.extend(absent);
@@ -49,7 +50,10 @@ fn kill_one(what: &str, victim: u32, endings: &[&str]) {
         let took = said.returned.saturating_sub(killed);
         assert!(took < AT_ONCE_NS, "{what}: rank {r} waited {took} ns");
     }
-    assert!(missed.iter().all(|rank| told.contains(rank)), "{what}: of {missed:?} only {told:?} had a reason");
+    assert!(
+        missed.iter().all(|rank| told.contains(rank)),
+        "{what}: of {missed:?} only {told:?} had a reason"
+    );
 }
 
 /// The ranks of four that a sentence names as missing: `rank 2 of 4 has not come`, `ranks 1-3 of 4 have not come`.

@@ -38,6 +38,8 @@ pub(in crate::comm) struct Checked<'a> {
     pub limit: usize,
     pub root: Rank,
     pub in_place: bool,
+    /// Where the output begins behind the input's begin in a call in place.
+    pub in_place_at: isize,
     /// Bytes of the whole vector, by which algorithms are chosen.
     pub bytes: u64,
 }
@@ -74,6 +76,7 @@ impl<'a> Call<'a> {
                 limit: usize::MAX,
                 root,
                 in_place: false,
+                in_place_at: 0,
                 bytes: 0,
             }));
         }
@@ -88,13 +91,27 @@ impl<'a> Call<'a> {
         let out_bytes = c.blocks_out(rank, nranks, root) as usize * block;
         let input = buffer("sendbuff", self.send, in_bytes, rank)?;
         let output = buffer("recvbuff", self.recv, out_bytes, rank)?;
-        let (input, output, in_place) = self.in_place(input, output, block, rank, root)?;
+        let in_place_at = self.in_place_at(block, rank, root);
+        let (input, output, in_place) = self.in_place(input, output, in_place_at, rank)?;
         let blocks = if matches!(c, Collective::AllReduce | Collective::Reduce | Collective::Broadcast) {
             1
         } else {
             n
         };
-        Ok(Some(Checked { input, output, count, limit, root, in_place, bytes: (blocks * block) as u64 }))
+        let bytes = (blocks * block) as u64;
+        Ok(Some(Checked { input, output, count, limit, root, in_place, in_place_at, bytes }))
+    }
+
+    /// Returns where the output begins behind the input's begin in a call in place; below 0: before it.
+    fn in_place_at(&self, block: usize, rank: Rank, root: Rank) -> isize {
+        let block_of = |rank: Rank| (rank as usize * block) as isize;
+        match self.collective {
+            Collective::ReduceScatter => block_of(rank),
+            Collective::AllGather => -block_of(rank),
+            Collective::Gather => -block_of(root),
+            Collective::Scatter => block_of(root),
+            _ => 0,
+        }
     }
 
     /// The two buffers, and is the call in place? An error if they overlap in any other way. From here on buffers that
@@ -103,26 +120,23 @@ impl<'a> Call<'a> {
         &self,
         input: Payload<'a>,
         output: Payload<'a>,
-        block: usize,
+        in_place_at: isize,
         rank: Rank,
-        root: Rank,
     ) -> Result<(Payload<'a>, Payload<'a>, bool)> {
         if !input.overlaps(output) {
             return Ok((input, output, false));
         }
         let (input, output) = input.in_one_mapping(output);
-        let (from, to) = (input.addr() as usize, output.addr() as usize);
-        let own = rank as usize * block;
-        let (right, rule) = match self.collective {
-            Collective::ReduceScatter => (to == from + own, "recvbuff == sendbuff + rank*recvcount"),
-            Collective::AllGather => (from == to + own, "sendbuff == recvbuff + rank*sendcount"),
-            Collective::Gather => (from == to + root as usize * block, "sendbuff == recvbuff + root*count"),
-            Collective::Scatter => (to == from + root as usize * block, "recvbuff == sendbuff + root*count"),
-            _ => (from == to, "sendbuff == recvbuff"),
-        };
-        if right {
+        if (output.addr() as isize).wrapping_sub(input.addr() as isize) == in_place_at {
             return Ok((input, output, true));
         }
+        let rule = match self.collective {
+            Collective::ReduceScatter => "recvbuff == sendbuff + rank*recvcount",
+            Collective::AllGather => "sendbuff == recvbuff + rank*sendcount",
+            Collective::Gather => "sendbuff == recvbuff + root*count",
+            Collective::Scatter => "recvbuff == sendbuff + root*count",
+            _ => "sendbuff == recvbuff",
+        };
         Err(Error::argument(format!(
             "sendbuff {:#x} ({} bytes) and recvbuff {:#x} ({} bytes) overlap on rank {rank}; they must be apart, or in \
              place: {rule}",

@@ -4,3 +4,4 @@ pub(in crate::comm) mod collective;
 pub(in crate::comm) mod immediate;
 pub(in crate::comm) mod permute;
 pub(in crate::comm) mod point_to_point;
+pub(in crate::comm) mod repeat;

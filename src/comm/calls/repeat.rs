@@ -1,0 +1,101 @@
+//! A collective like the one before it.
+//!
+//! Programs make the same call over and over; only the buffers' addresses change, if anything. What was checked and chosen for
+//! the last call holds for the next one like it, so it is kept. A call that differs, or whose buffers overlap in a recipe that
+//! needs a closer look, goes the long way, which is the only one that words an error.
+
+use super::collective::{Call, Checked};
+use crate::kernels::Fold;
+use crate::memory::view::{Address, Payload};
+use crate::types::{Collective, DataType, Rank, RedOp};
+
+/// The arguments of a call besides its buffers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Pattern {
+    collective: Collective,
+    dtype: DataType,
+    op: RedOp,
+    padded: bool,
+    root: i32,
+    count: usize,
+}
+
+impl Pattern {
+    #[inline]
+    fn of(call: &Call<'_>) -> Pattern {
+        let Call { collective, dtype, op, padded, root, count, .. } = *call;
+        Pattern { collective, dtype, op, padded, root, count }
+    }
+}
+
+/// How a call is made, whatever its buffers.
+#[derive(Clone, Copy)]
+pub(in crate::comm) struct Recipe {
+    /// What the arrival says (see [`Scope`](crate::transport::Scope)).
+    pub mine: [u64; 2],
+    /// The algorithm that was chosen.
+    pub algorithm: usize,
+    /// The algorithm for ranks that offer their buffers where this one is for copies.
+    pub shared_method: usize,
+    /// Its data may come with the arrivals.
+    pub small: bool,
+    /// The reduction, for those that reduce.
+    pub fold: Option<Fold>,
+}
+
+/// What was made of the last call.
+pub(in crate::comm) struct Repeat {
+    pattern: Pattern,
+    recipe: Recipe,
+    /// Bytes of the buffers.
+    input: usize,
+    output: usize,
+    /// As in [`Checked`].
+    in_place_at: isize,
+    count: usize,
+    limit: usize,
+    root: Rank,
+    bytes: u64,
+}
+
+impl Repeat {
+    /// Remembers a call.
+    pub fn of(call: &Call<'_>, checked: &Checked<'_>, recipe: Recipe) -> Repeat {
+        Repeat {
+            pattern: Pattern::of(call),
+            recipe,
+            input: checked.input.bytes(),
+            output: checked.output.bytes(),
+            in_place_at: checked.in_place_at,
+            count: checked.count,
+            limit: checked.limit,
+            root: checked.root,
+            bytes: checked.bytes,
+        }
+    }
+
+    /// Returns a call as [`Call::check`] would, and how it is made; `None`: it has to go the long recipe.
+    #[inline]
+    pub fn check<'a>(&self, call: &Call<'a>) -> Option<(Checked<'a>, Recipe)> {
+        if self.pattern != Pattern::of(call) {
+            return None;
+        }
+        let (input, output) = (view(call.send, self.input)?, view(call.recv, self.output)?);
+        let in_place = input.overlaps(output);
+        if in_place && (output.addr() as isize).wrapping_sub(input.addr() as isize) != self.in_place_at {
+            return None;
+        }
+        let &Repeat { in_place_at, count, limit, root, bytes, recipe, .. } = self;
+        Some((Checked { input, output, count, limit, root, in_place, in_place_at, bytes }, recipe))
+    }
+}
+
+/// Returns the buffer; `None` if there is something to be said about it.
+#[inline]
+fn view(address: Address<'_>, bytes: usize) -> Option<Payload<'_>> {
+    match bytes {
+        0 => Some(Payload::EMPTY),
+        _ if address.is_null() || address.get().checked_add(bytes).is_none() => None,
+        _ => Some(address.view(bytes)),
+    }
+}
