@@ -74,7 +74,7 @@ impl Repeat {
         }
     }
 
-    /// Returns a call as [`Call::check`] would, and how it is made; `None`: it has to go the long recipe.
+    /// Returns a call as [`Call::check`] would, and how it is made; `None`: it has to go the long way.
     #[inline]
     pub fn check<'a>(&self, call: &Call<'a>) -> Option<(Checked<'a>, Recipe)> {
         if self.pattern != Pattern::of(call) {
