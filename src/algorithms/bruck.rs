@@ -15,7 +15,7 @@
 //!
 //! Cost: every rank talks to ceil(log2 n) others only, and a block takes at most as many messages in a row; in all a
 //! rank sends about log(n) n/2 messages of a block, where `pairwise` sends n-1. So it is for machines on which
-//! connections are dear. The method's fame for small blocks comes from sending each round's n/2 blocks as one message,
+//! connections are dear. The algorithm's fame for small blocks comes from sending each round's n/2 blocks as one message,
 //! which a step, being about one chunk, does not: here `one_shot` is better for those. Through shared memory there would
 //! be nothing to gain, because a message there is no more than a counter that its reader looks at.
 

@@ -87,7 +87,7 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
 
 /// Returns the place in the table of the algorithm of this name. Panics if there is none: for names that the code knows.
 pub fn index(name: &str) -> usize {
-    ALL.iter().position(|a| a.name == name).expect("a method of the table")
+    ALL.iter().position(|a| a.name == name).expect("an algorithm of the table")
 }
 
 /// Returns the algorithms that plan this collective, in the table's order.
@@ -168,5 +168,5 @@ fn turned(v: &RankView) -> Alike {
 
 /// An algorithm was asked for what its row does not offer.
 fn unserved(v: &RankView) -> ! {
-    unreachable!("the table does not offer this method for {}", v.collective)
+    unreachable!("the table does not offer this algorithm for {}", v.collective)
 }

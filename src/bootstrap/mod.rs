@@ -145,7 +145,7 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
 
 /// The name of the socket where an id leads, and what a rank without memory says there first. For tests that say it as
 /// somebody else.
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Vec<u8>)> {
     let client::Invitation { name, serial, secret, .. } = id::decode(id)?;
     let (version, abi) = (frame::VERSION, frame::ABI);

@@ -215,7 +215,7 @@ impl CommCore {
         let recipe = Recipe {
             mine: [mine.pack(), mine.count],
             algorithm,
-            shared_method: self.planner.shared_method(call.collective, algorithm, why),
+            shared_algorithm: self.planner.shared_algorithm(call.collective, algorithm, why),
             small,
             fold: if call.collective.reduces() { Some(self.fold(call.dtype, call.op)?) } else { None },
         };
@@ -229,7 +229,7 @@ impl CommCore {
         self.ordering(Races::leave)
     }
 
-    /// Runs a collective like the last one; `None`: it has to go the long recipe.
+    /// Runs a collective like the last one; `None`: it has to go the long way.
     #[inline]
     fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
         let (checked, recipe) = self.repeat.as_ref()?.check(call)?;
@@ -298,7 +298,7 @@ impl CommCore {
         if recipe.small {
             match direct::run(t, scope, &mut self.peers, job)? {
                 direct::DirectOutcome::Done => return Ok(()),
-                direct::DirectOutcome::NeedsProgram => algorithm = recipe.shared_method,
+                direct::DirectOutcome::NeedsProgram => algorithm = recipe.shared_algorithm,
             }
         }
         let plan = self.planner.plan(algorithm, job.collective, job.root)?;

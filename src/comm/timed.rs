@@ -19,7 +19,7 @@ impl CommCore {
     #[cold]
     pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: (usize, Why)) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
-        let algorithm = self.priced_method(call, chosen.0)?;
+        let algorithm = self.priced_algorithm(call, chosen.0)?;
         let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
         let spec = CallSpec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
         let number = self.seq + 1;
@@ -35,7 +35,7 @@ impl CommCore {
     }
 
     /// A barrier moves nothing here, and on the machine what a reduction of nothing moves.
-    fn priced_method(&mut self, call: &Call, algorithm: usize) -> Result<u8> {
+    fn priced_algorithm(&mut self, call: &Call, algorithm: usize) -> Result<u8> {
         if call.collective != Collective::Barrier {
             return Ok(algorithm as u8);
         }
@@ -105,7 +105,7 @@ impl CommCore {
                     let block = [checked.count as u64, call.dtype.size() as u64];
                     let (algorithm, _) =
                         self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-                    let algorithm = self.priced_method(call, algorithm)?;
+                    let algorithm = self.priced_algorithm(call, algorithm)?;
                     let what =
                         What::Collective { collective: call.collective, root: checked.root, algorithm };
                     let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };

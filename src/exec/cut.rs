@@ -37,7 +37,7 @@ impl Cut {
         let slot = slot_bytes(staging, slots);
         if staged && slot == 0 {
             return Err(Error::usage(format!(
-                "this method needs {slots} slots on a rank, more than {staging} bytes hold; set PENNY_STAGING to {} or more on all ranks",
+                "this algorithm needs {slots} slots on a rank, more than {staging} bytes hold; set PENNY_STAGING to {} or more on all ranks",
                 2 * slots * LINE
             )));
         }

@@ -34,7 +34,7 @@ struct Choice {
     bytes: u64,
     /// Root and block, on which a price depends.
     priced: Option<(Rank, [u64; 2])>,
-    method: usize,
+    algorithm: usize,
     why: Why,
 }
 
@@ -74,7 +74,7 @@ impl Planner {
         let priced = self.judge.is_some().then_some((root, block));
         let same = |c: &&Choice| c.collective == collective && c.bytes == bytes && c.priced == priced;
         if let Some(c) = self.choices.iter().find(same) {
-            return Ok((c.method, c.why));
+            return Ok((c.algorithm, c.why));
         }
         self.decide(collective, root, bytes, block)
     }
@@ -88,10 +88,10 @@ impl Planner {
         block: [u64; 2],
     ) -> Result<(usize, Why)> {
         let view = self.view(collective, root);
-        let (mut method, mut why) = self.selection.choose(&view, bytes)?;
+        let (mut algorithm, mut why) = self.selection.choose(&view, bytes)?;
         if let Some(judge) = &self.judge {
             if why == Why::Auto && collective != Collective::Barrier {
-                method = self.quickest(judge, &view, bytes, block)?;
+                algorithm = self.quickest(judge, &view, bytes, block)?;
             }
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
@@ -100,21 +100,22 @@ impl Planner {
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
         }
-        self.choices.insert(0, Choice { collective, bytes, priced, method, why });
-        Ok((method, why))
+        self.choices.insert(0, Choice { collective, bytes, priced, algorithm, why });
+        Ok((algorithm, why))
     }
 
     /// Returns the algorithm with the least time on the machine among those that can serve; it is the same on all
     /// ranks.
     fn quickest(&self, judge: &Judge, view: &RankView, bytes: u64, block: [u64; 2]) -> Result<usize> {
         let mut best = None;
-        for method in self.selection.allowed(view, bytes) {
-            let takes_ps = judge(&view.of(0), method, block)?;
+        for algorithm in self.selection.allowed(view, bytes) {
+            let takes_ps = judge(&view.of(0), algorithm, block)?;
             if best.is_none_or(|(least_ps, _)| takes_ps < least_ps) {
-                best = Some((takes_ps, method));
+                best = Some((takes_ps, algorithm));
             }
         }
-        best.map(|(_, method)| method).ok_or_else(|| Error::internal("a method that serves was lost"))
+        best.map(|(_, algorithm)| algorithm)
+            .ok_or_else(|| Error::internal("an algorithm that serves was lost"))
     }
 
     fn view(&self, collective: Collective, root: Rank) -> RankView {
@@ -122,13 +123,13 @@ impl Planner {
     }
 
     /// This rank's linked program of an algorithm.
-    pub fn plan(&mut self, method: usize, collective: Collective, root: Rank) -> Result<Arc<Linked>> {
-        let key = (collective, root, method);
+    pub fn plan(&mut self, algorithm: usize, collective: Collective, root: Rank) -> Result<Arc<Linked>> {
+        let key = (collective, root, algorithm);
         if let Some((_, plan)) = self.plans.iter().find(|(k, _)| *k == key) {
             return Ok(plan.clone());
         }
         let view = self.view(collective, root);
-        let algorithm = algorithms::ALL[method];
+        let algorithm = algorithms::ALL[algorithm];
         let linked = Arc::new(algorithms::linked(algorithm, &view).map_err(|e| {
             Error::internal(format!("the plan of {} for {collective} is wrong: {e}", algorithm.name))
         })?);
@@ -143,24 +144,27 @@ impl Planner {
 
     /// Tells whether this is the algorithm by which small messages can be exchanged without a program.
     #[inline]
-    pub fn is_one_shot(&self, method: usize) -> bool {
-        method == self.one_shot
+    pub fn is_one_shot(&self, algorithm: usize) -> bool {
+        algorithm == self.one_shot
     }
 
     /// The algorithm for calls whose buffers peers can reach, where it differs from the one for private buffers.
-    pub fn shared_method(&self, collective: Collective, method: usize, why: Why) -> usize {
+    pub fn shared_algorithm(&self, collective: Collective, algorithm: usize, why: Why) -> usize {
         if why == Why::Auto && collective == Collective::AllReduce {
             return algorithms::index("two_shot");
         }
-        method
+        algorithm
     }
 }
 
 /// Returns all ranks' programs of an algorithm, by its index in the table; fails if it cannot serve the view.
-pub fn programs(method: u8, view: &RankView) -> Result<Vec<Plan>> {
-    let algorithm = algorithms::ALL.get(method as usize).copied();
+pub fn programs(index: u8, view: &RankView) -> Result<Vec<Plan>> {
+    let algorithm = algorithms::ALL.get(index as usize).copied();
     let algorithm = algorithm.filter(|a| a.refuses(view).is_none()).ok_or_else(|| {
-        Error::internal(format!("method {method} was posted for {}, which it cannot serve", view.collective))
+        Error::internal(format!(
+            "algorithm {index} was posted for {}, which it cannot serve",
+            view.collective
+        ))
     })?;
     Ok(algorithms::plan_all(algorithm, view))
 }

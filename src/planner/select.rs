@@ -27,7 +27,7 @@ struct Rule {
     /// The sizes of vectors in bytes to which it applies.
     sizes: std::ops::Range<u64>,
     /// The algorithm's index in the table.
-    method: usize,
+    algorithm: usize,
     /// `^`: not this one.
     forbidden: bool,
     /// The variable that says so.
@@ -76,30 +76,30 @@ impl Selection {
         let options =
             Options::parse(text).map_err(|what| Error::argument(format!("PENNY_OPTIONS: {what}")))?;
         self.most_broadcast = options.most_broadcast;
-        let Some(method) = options.method else { return Ok(self) };
+        let Some(algorithm) = options.method else { return Ok(self) };
         for collective in options::GOVERNED {
             let concerns = |r: &&Rule| r.collective.is_none_or(|c| c == collective);
             // One that names the collective is stronger than one that does not, as in `choose`.
             let named = self.rules.iter().any(|r| !r.forbidden && r.collective == Some(collective));
             let contradicts = |r: &&Rule| match r.forbidden {
-                true => r.method == method,
-                false => r.method != method && !(named && r.collective.is_none()),
+                true => r.algorithm == algorithm,
+                false => r.algorithm != algorithm && !(named && r.collective.is_none()),
             };
             let other = self.rules.iter().filter(concerns).find(contradicts);
             if let Some(rule) = other {
                 return Err(Error::argument(format!(
                     "PENNY_OPTIONS asks for {} ({}) for {collective}, and PENNY_ALGO {} {}; set one of the two",
-                    options::word(method),
-                    algorithms::ALL[method].name,
+                    options::word(algorithm),
+                    algorithms::ALL[algorithm].name,
                     if rule.forbidden { "forbids" } else { "asks for" },
-                    algorithms::ALL[rule.method].name
+                    algorithms::ALL[rule.algorithm].name
                 )));
             }
         }
         let rule = |collective| Rule {
             collective: Some(collective),
             sizes: 0..u64::MAX,
-            method,
+            algorithm,
             forbidden: false,
             by: "PENNY_OPTIONS",
         };
@@ -116,11 +116,11 @@ impl Selection {
         let asked =
             self.rules_for(view, bytes).filter(|r| !r.forbidden).max_by_key(|r| r.collective.is_some());
         if let Some(rule) = asked {
-            self.can_serve(rule.method, view).map_err(|why| self.refuse(rule, why, view))?;
-            return Ok((rule.method, Why::Asked));
+            self.can_serve(rule.algorithm, view).map_err(|why| self.refuse(rule, why, view))?;
+            return Ok((rule.algorithm, Why::Asked));
         }
         let broadcast = algorithms::index("one_shot");
-        let forbidden = |method: usize| self.forbids(method, view, bytes);
+        let forbidden = |algorithm: usize| self.forbids(algorithm, view, bytes);
         if self.within_broadcast(view, bytes) == Some(true)
             && !forbidden(broadcast)
             && self.can_serve(broadcast, view).is_ok()
@@ -133,7 +133,7 @@ impl Selection {
             .find(|&m| !forbidden(m) && self.can_serve(m, view).is_ok())
             .map(|m| (m, Why::Auto))
             .ok_or_else(|| {
-                Error::argument(format!("PENNY_ALGO forbids every method that serves {}", view.collective))
+                Error::argument(format!("PENNY_ALGO forbids every algorithm that serves {}", view.collective))
             })
     }
 
@@ -143,10 +143,10 @@ impl Selection {
             .filter(move |&m| !self.forbids(m, view, bytes) && self.can_serve(m, view).is_ok())
     }
 
-    fn forbids(&self, method: usize, view: &RankView, bytes: u64) -> bool {
+    fn forbids(&self, algorithm: usize, view: &RankView, bytes: u64) -> bool {
         let by_size =
-            method == algorithms::index("one_shot") && self.within_broadcast(view, bytes) == Some(false);
-        by_size || self.rules_for(view, bytes).any(|r| r.forbidden && r.method == method)
+            algorithm == algorithms::index("one_shot") && self.within_broadcast(view, bytes) == Some(false);
+        by_size || self.rules_for(view, bytes).any(|r| r.forbidden && r.algorithm == algorithm)
     }
 
     /// Is the vector small enough for GCL's broadcast, where its limit is set and counts?
@@ -163,13 +163,13 @@ impl Selection {
             .filter(move |r| r.collective.is_none_or(|c| c == collective) && r.sizes.contains(&bytes))
     }
 
-    fn can_serve(&self, method: usize, view: &RankView) -> std::result::Result<(), &'static str> {
-        let algorithm = algorithms::ALL[method];
+    fn can_serve(&self, algorithm: usize, view: &RankView) -> std::result::Result<(), &'static str> {
+        let algorithm = algorithms::ALL[algorithm];
         if let Some(why) = algorithm.refuses(view) {
             return Err(why);
         }
         if self.reproducible && view.collective.reduces() && !algorithm.rank_order {
-            return Err("PENNY_REPRODUCIBLE=1 needs a method that folds in rank order");
+            return Err("PENNY_REPRODUCIBLE=1 needs an algorithm that folds in rank order");
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Selection {
         Error::argument(format!(
             "{} asks for {} for {}, but {why}; those that can serve it here: {}",
             rule.by,
-            algorithms::ALL[rule.method].name,
+            algorithms::ALL[rule.algorithm].name,
             view.collective,
             able.join(", ")
         ))
@@ -222,11 +222,12 @@ fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Result<(), St
             Some(name) => (true, name),
             None => (false, name),
         };
-        let method = algorithms::ALL.iter().position(|a: &&Algorithm| a.name == name).ok_or_else(|| {
-            let known: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
-            format!("`{name}` is no method; known: auto, {}", known.join(", "))
-        })?;
-        rules.push(Rule { collective, sizes, method, forbidden, by: "PENNY_ALGO" });
+        let algorithm =
+            algorithms::ALL.iter().position(|a: &&Algorithm| a.name == name).ok_or_else(|| {
+                let known: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
+                format!("`{name}` is no algorithm; known: auto, {}", known.join(", "))
+            })?;
+        rules.push(Rule { collective, sizes, algorithm, forbidden, by: "PENNY_ALGO" });
     }
     Ok(())
 }
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn unknown_words_are_errors_that_list_the_known_ones() {
         for (algo, part) in [
-            ("rong", "`rong` is no method"),
+            ("rong", "`rong` is no algorithm"),
             ("foo:ring", "`foo` is no collective"),
             ("allreduce:9-4:ring", "no range"),
         ] {
@@ -286,7 +287,7 @@ mod tests {
     fn with(algo: &str, options: &str, bytes: u64) -> Result<(&'static str, Why)> {
         let selection = Selection::parse(Some(algo), None)?.with_options(Some(options))?;
         let view = RankView::flat(Collective::AllReduce, 0, 4, 0);
-        selection.choose(&view, bytes).map(|(method, why)| (algorithms::ALL[method].name, why))
+        selection.choose(&view, bytes).map(|(algorithm, why)| (algorithms::ALL[algorithm].name, why))
     }
 
     #[test]
@@ -295,9 +296,9 @@ mod tests {
         let selection = Selection::default().with_options(options).unwrap();
         for &collective in Collective::ALL {
             let view = RankView::flat(collective, 0, 4, 0);
-            let (method, why) = selection.choose(&view, 1 << 20).unwrap();
+            let (algorithm, why) = selection.choose(&view, 1 << 20).unwrap();
             assert_eq!(why == Why::Asked, options::GOVERNED.contains(&collective));
-            assert_eq!(algorithms::ALL[method].name == "ring_reverse", why == Why::Asked);
+            assert_eq!(algorithms::ALL[algorithm].name == "ring_reverse", why == Why::Asked);
         }
     }
 
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn reproducible_mode_refuses_methods_without_rank_order() {
+    fn reproducible_mode_refuses_algorithms_without_rank_order() {
         let view = RankView::flat(Collective::AllReduce, 0, 4, 0);
         let e = Selection::parse(Some("ring"), Some("1")).unwrap().choose(&view, 8).unwrap_err().message;
         assert!(e.contains("PENNY_REPRODUCIBLE") && e.contains("two_shot"), "{e}");

@@ -50,7 +50,7 @@ fn the_table_has_each_name_once_and_finds_it() {
 }
 
 #[test]
-fn every_collective_but_the_barrier_has_a_reproducible_or_moving_method() {
+fn every_collective_but_the_barrier_has_a_reproducible_or_moving_algorithm() {
     for &collective in Collective::ALL {
         let fit = algorithms::candidates(collective).filter(|a| a.rank_order || !collective.reduces());
         assert_eq!(fit.count() > 0, collective != Collective::Barrier, "{collective}");

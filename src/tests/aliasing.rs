@@ -128,7 +128,7 @@ fn counts(n: usize) -> Vec<usize> {
 }
 
 #[test]
-fn calls_in_place_are_right_on_every_kind_of_memory_by_every_method() {
+fn calls_in_place_are_right_on_every_kind_of_memory_by_every_algorithm() {
     for n in [2, 3, 4, RANKS as u32] {
         for algorithm in algorithms::ALL {
             let serves = |collective: Collective, root: Rank| {

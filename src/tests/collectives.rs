@@ -1,4 +1,4 @@
-//! Every collective by every method, ranks as threads, against what the definition says.
+//! Every collective by every algorithm, ranks as threads, against what the definition says.
 
 #[cfg(not(loom))]
 mod hosts;
@@ -13,7 +13,7 @@ pub fn on_ranks(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
     on_ranks_with(n, "", work);
 }
 
-/// The same with the methods that `algo` asks for, in the words of `PENNY_ALGO`.
+/// The same with the algorithms that `algo` asks for, in the words of `PENNY_ALGO`.
 pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {

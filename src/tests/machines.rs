@@ -11,10 +11,10 @@ use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
 /// A collective of so many bytes over all places: what passed, and when the last rank was done, in picoseconds.
-fn priced(network: &Network, collective: Collective, method: &str, bytes: u64) -> (CallTimes, u64) {
+fn priced(network: &Network, collective: Collective, algorithm: &str, bytes: u64) -> (CallTimes, u64) {
     let nranks = network.shape.nranks();
     let view = RankView { shape: network.shape, ..RankView::flat(collective, 0, nranks, 0) };
-    let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
+    let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), &view);
     let blocks = u64::from(if collective == Collective::AllReduce { 1 } else { nranks });
     let places = places(nranks);
     let call = PricedCall {
@@ -36,10 +36,10 @@ fn places(nranks: u32) -> Vec<u32> {
 }
 
 /// An all-reduce of so many bytes over all places, and its bus bandwidth in GB/s.
-fn all_reduce(machine: &str, method: &str, bytes: u64) -> (Network, CallTimes, f64) {
+fn all_reduce(machine: &str, algorithm: &str, bytes: u64) -> (Network, CallTimes, f64) {
     let network = topology::open(machine).unwrap();
     let nranks = network.shape.nranks();
-    let (outcome, last_ps) = priced(&network, Collective::AllReduce, method, bytes);
+    let (outcome, last_ps) = priced(&network, Collective::AllReduce, algorithm, bytes);
     let factor = 2.0 * f64::from(nranks - 1) / f64::from(nranks);
     let busbw = bytes as f64 / last_ps as f64 * 1e3 * factor;
     (network, outcome, busbw)

@@ -77,7 +77,7 @@ fn padded(what: &str, n: u32, me: Rank, comm: CommHandle, count: usize, heap: bo
 }
 
 #[test]
-fn every_method_pads_every_small_count_on_one_to_eight_ranks() {
+fn every_algorithm_pads_every_small_count_on_one_to_eight_ranks() {
     for n in 1..=8 {
         for algorithm in algorithms::ALL {
             if algorithm.refuses(&RankView::flat(Collective::ReduceScatter, 0, n, 0)).is_some() {

@@ -187,7 +187,7 @@ impl Transport {
         };
         let hint = match found.iter().all(alike) {
             true => {
-                "they chose different methods: PENNY_ALGO, PENNY_OPTIONS and PENNY_REPRODUCIBLE must be the same on all ranks"
+                "they chose different algorithms: PENNY_ALGO, PENNY_OPTIONS and PENNY_REPRODUCIBLE must be the same on all ranks"
             }
             false => "all ranks must make the same calls in the same order",
         };

@@ -6,7 +6,7 @@ use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// A call's arguments, as far as all ranks have to agree on them.
 ///
-/// Packed as `args`: bits 0..8 collective, 8..16 type, 16..24 operation, 24..40 root, 40..48 method, 48 padded;
+/// Packed as `args`: bits 0..8 collective, 8..16 type, 16..24 operation, 24..40 root, 40..48 algorithm, 48 padded;
 /// bits 56.. are [`Offer`] flags, which may differ between ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
@@ -18,7 +18,7 @@ pub struct Fingerprint {
     pub op: RedOp,
     /// Root.
     pub root: u32,
-    /// Index of the method in the registry.
+    /// Index of the algorithm in the registry.
     pub algorithm: u8,
     /// See `comm::Call::padded`.
     pub padded: bool,

@@ -36,7 +36,7 @@ pub(in crate::comm) struct Recipe {
     /// The algorithm that was chosen.
     pub algorithm: usize,
     /// The algorithm for ranks that offer their buffers where this one is for copies.
-    pub shared_method: usize,
+    pub shared_algorithm: usize,
     /// Its data may come with the arrivals.
     pub small: bool,
     /// The reduction, for those that reduce.

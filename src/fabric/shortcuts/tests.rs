@@ -24,16 +24,16 @@ fn places(nranks: u32) -> Vec<Rank> {
 }
 
 /// An algorithm's cycles over a shape.
-fn cycles(method: &str, collective: Collective, shape: Shape) -> (RankView, Cycles) {
+fn cycles(algorithm: &str, collective: Collective, shape: Shape) -> (RankView, Cycles) {
     let view = RankView { shape, ..RankView::flat(collective, 0, shape.nranks(), 0) };
-    let cycles = algorithms::cycles(algorithms::find(method).unwrap(), &view).unwrap();
+    let cycles = algorithms::cycles(algorithms::find(algorithm).unwrap(), &view).unwrap();
     (view, cycles)
 }
 
 /// Price by each way that does not refuse, and hold each against the general engine: every rank, every port.
 #[track_caller]
-fn assert_all_ways_agree(network: &Network, method: &str, view: &RankView, ask: &Ask<'_>) -> Ran {
-    let plans = algorithms::plan_all(algorithms::find(method).unwrap(), view);
+fn assert_all_ways_agree(network: &Network, algorithm: &str, view: &RankView, ask: &Ask<'_>) -> Ran {
+    let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), view);
     let Ask { count, size, slice_bytes, entry_ps, .. } = *ask;
     let call = PricedCall { plans: &plans, places: ask.places, view: view.clone(), count, size, slice_bytes };
     let expected: Summary = engine::price(network, &call, entry_ps).unwrap().into();
@@ -72,12 +72,12 @@ fn assert_all_ways_agree(network: &Network, method: &str, view: &RankView, ask: 
 
 /// All ranks of a preset enter at 0.
 #[track_caller]
-fn on_preset(spec: &str, method: &str, collective: Collective, count: u64) -> Ran {
+fn on_preset(spec: &str, algorithm: &str, collective: Collective, count: u64) -> Ran {
     let network = topology::open(spec).unwrap();
-    let (view, cycles) = cycles(method, collective, network.shape);
+    let (view, cycles) = cycles(algorithm, collective, network.shape);
     let entry_ps = &vec![0; view.nranks as usize];
     let ask = Ask { cycles: &cycles, places: &places(view.nranks), count, size: 4, slice_bytes: 0, entry_ps };
-    assert_all_ways_agree(&network, method, &view, &ask)
+    assert_all_ways_agree(&network, algorithm, &view, &ask)
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn alternating_rings_are_two_nodes_for_all_and_become_periodic() {
 #[test]
 fn events_of_few_ranks_that_stand_for_all_become_periodic() {
     let spec = "tpu-v5e:shape=16x1";
-    for method in ["ring", "ring_pair"] {
-        let ran = on_preset(spec, method, Collective::AllReduce, 32 << 12);
-        assert!(ran.folded_events && ran.periodic, "{method}: {ran:?}");
+    for algorithm in ["ring", "ring_pair"] {
+        let ran = on_preset(spec, algorithm, Collective::AllReduce, 32 << 12);
+        assert!(ran.folded_events && ran.periodic, "{algorithm}: {ran:?}");
     }
 }
 
@@ -129,11 +129,11 @@ fn every_preset_agrees_with_the_general_engine() {
         "ipu-pod16",
         "host",
     ] {
-        for method in ["ring", "ring_reverse", "ring_pair", "quad_ring", "alternating_rings"] {
+        for algorithm in ["ring", "ring_reverse", "ring_pair", "quad_ring", "alternating_rings"] {
             let network = topology::open(spec).unwrap();
             let n = u64::from(network.shape.nranks());
             for count in [8 * n * 1000, 12_345] {
-                on_preset(spec, method, Collective::AllReduce, count);
+                on_preset(spec, algorithm, Collective::AllReduce, count);
             }
         }
     }

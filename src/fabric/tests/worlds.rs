@@ -197,7 +197,7 @@ fn wishes() -> impl Strategy<Value = Vec<Wish>> {
     prop::collection::vec(wish, 1..6)
 }
 
-const METHODS: [&str; 4] = ["ring", "two_shot", "ring_pair", "simple_ring"];
+const ALGORITHMS: [&str; 4] = ["ring", "two_shot", "ring_pair", "simple_ring"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -229,7 +229,7 @@ proptest! {
                 now_ps += cut;
                 take(&mut world, now_ps, &mut exits, &mut last_ps);
             }
-            let call = shared(METHODS[algorithm], places.len() as u32, count);
+            let call = shared(ALGORITHMS[algorithm], places.len() as u32, count);
             // As entries take effect; an idle world would take earlier ones, and then the calls were not together.
             let entry_ps: Vec<u64> =
                 places.iter().zip(offsets).map(|(_, offset)| (last_ps + offset + later).max(last_ps)).collect();
@@ -269,7 +269,7 @@ proptest! {
         let mut ports = world.ports();
         // Thrice, so that some of it is remembered.
         for (algorithm, places, count, later, offsets) in wishes.iter().cycle().take(3 * wishes.len()) {
-            let call = shared(METHODS[*algorithm], places.len() as u32, *count);
+            let call = shared(ALGORITHMS[*algorithm], places.len() as u32, *count);
             // No word of when the calls before were done.
             let entry_ps: Vec<u64> = places.iter().zip(offsets).map(|(_, offset)| later + offset).collect();
             let mut resumed = World::resume(network.clone(), ports.clone());

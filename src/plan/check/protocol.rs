@@ -152,40 +152,40 @@ mod tests {
     use crate::plan::{Plan, RankView};
     use crate::types::Collective;
 
-    fn all_reduce(method: &str, nranks: u32) -> Vec<Plan> {
-        let method = algorithms::find(method).unwrap();
-        algorithms::plan_all(method, &RankView::flat(Collective::AllReduce, 0, nranks, 0))
+    fn all_reduce(algorithm: &str, nranks: u32) -> Vec<Plan> {
+        let algorithm = algorithms::find(algorithm).unwrap();
+        algorithms::plan_all(algorithm, &RankView::flat(Collective::AllReduce, 0, nranks, 0))
     }
 
     /// What the checker says to an algorithm without credits, under either wait.
-    fn unacknowledged(method: &str, nranks: u32, slots: usize) -> [Checked<()>; 2] {
+    fn unacknowledged(algorithm: &str, nranks: u32, slots: usize) -> [Checked<()>; 2] {
         [Wait::Equal, Wait::AtLeast].map(|wait| {
             let protocol = Protocol { slots, wait, credits: false };
-            prove_over(&all_reduce(method, nranks), Collective::AllReduce, 0, protocol)
+            prove_over(&all_reduce(algorithm, nranks), Collective::AllReduce, 0, protocol)
         })
     }
 
     #[track_caller]
-    fn passes(method: &str, nranks: u32, slots: usize) {
+    fn passes(algorithm: &str, nranks: u32, slots: usize) {
         assert_eq!(
-            unacknowledged(method, nranks, slots),
+            unacknowledged(algorithm, nranks, slots),
             [Ok(()), Ok(())],
-            "{method}, {nranks} ranks, {slots} slots"
+            "{algorithm}, {nranks} ranks, {slots} slots"
         );
     }
 
     /// Both waits are refused, each for what it does.
     #[track_caller]
-    fn is_refused(method: &str, nranks: u32, slots: usize) {
+    fn is_refused(algorithm: &str, nranks: u32, slots: usize) {
         let [equal, at_least] =
-            unacknowledged(method, nranks, slots).map(|outcome| outcome.unwrap_err().what);
+            unacknowledged(algorithm, nranks, slots).map(|outcome| outcome.unwrap_err().what);
         assert!(
             equal.starts_with("deadlock: waits for ever"),
-            "{method}, {nranks} ranks, {slots} slots: {equal}"
+            "{algorithm}, {nranks} ranks, {slots} slots: {equal}"
         );
         assert!(
             at_least.starts_with("takes a message that"),
-            "{method}, {nranks} ranks, {slots} slots: {at_least}"
+            "{algorithm}, {nranks} ranks, {slots} slots: {at_least}"
         );
     }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn with_credits_every_method_gets_through_with_any_number_of_slots() {
+    fn with_credits_every_algorithm_gets_through_with_any_number_of_slots() {
         for algorithm in algorithms::ALL {
             for &collective in algorithm.serves {
                 for nranks in 1..=8 {

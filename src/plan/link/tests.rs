@@ -131,7 +131,7 @@ fn collectives_without_a_root_are_alike_but_over_chains_and_trees() {
 
 #[test]
 fn programs_that_are_not_alike_as_declared_are_refused() {
-    let algorithm = algorithms::find("ring").expect("a method of the table");
+    let algorithm = algorithms::find("ring").expect("an algorithm of the table");
     let v = view(Collective::AllReduce, Shape::flat(8), 0);
     let shortened = |v: &RankView| {
         let mut plan = algorithms::plan(algorithm, v);

@@ -42,21 +42,21 @@ fn in_groups(
     inputs: &[Vec<f64>],
     judge: impl Fn(&str, &[Rank], Rank, &[f64]),
 ) {
-    let mut methods = 0;
+    let mut algorithms = 0;
     for group in groups(kind, replicas, size) {
         let view = RankView::flat(call.collective, 0, group.len() as u32, call.root);
-        let able = |method: &&&algorithms::Algorithm| method.refuses(&view).is_none();
-        for method in algorithms::ALL.iter().filter(able) {
+        let able = |algorithm: &&&algorithms::Algorithm| algorithm.refuses(&view).is_none();
+        for algorithm in algorithms::ALL.iter().filter(able) {
             let own: Vec<Vec<f64>> = group.iter().map(|&replica| inputs[replica as usize].clone()).collect();
             let outputs =
-                run(&algorithms::plan_all(method, &view), &call, &own).expect("the programs finish");
+                run(&algorithms::plan_all(algorithm, &view), &call, &own).expect("the programs finish");
             for (&replica, output) in group.iter().zip(&outputs) {
-                judge(method.name, &group, replica, output);
+                judge(algorithm.name, &group, replica, output);
             }
-            methods += 1;
+            algorithms += 1;
         }
     }
-    assert!(methods >= 2, "{} has {methods} methods", call.collective);
+    assert!(algorithms >= 2, "{} has {algorithms} algorithms", call.collective);
 }
 
 fn call(collective: Collective, count: usize, operator: Operator) -> Call {

@@ -167,7 +167,7 @@ pub fn whole_numbers(nranks: u32, count: usize) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn every_method_gives_the_definition_for_every_count_in_place_and_not() {
+fn every_algorithm_gives_the_definition_for_every_count_in_place_and_not() {
     for (algorithm, collective, nranks, root) in super::cases(1..=9) {
         let plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, root));
         let n = nranks as usize;

@@ -9,17 +9,17 @@ use crate::plan::RankView;
 use crate::types::Collective;
 
 /// Run every algorithm that serves the call, and hand each one's outputs to `judge`.
-fn each_method(call: Call, inputs: &[Vec<f64>], judge: impl Fn(&str, Vec<Vec<f64>>)) {
-    let mut methods = 0;
+fn each_algorithm(call: Call, inputs: &[Vec<f64>], judge: impl Fn(&str, Vec<Vec<f64>>)) {
+    let mut algorithms = 0;
     for algorithm in algorithms::candidates(call.collective) {
         let plans = algorithms::plan_all(
             algorithm,
             &RankView::flat(call.collective, 0, inputs.len() as u32, call.root),
         );
         judge(algorithm.name, run(&plans, &call, inputs).expect("the programs finish"));
-        methods += 1;
+        algorithms += 1;
     }
-    assert!(methods >= 2, "{} has {methods} methods", call.collective);
+    assert!(algorithms >= 2, "{} has {algorithms} algorithms", call.collective);
 }
 
 fn call(collective: Collective, count: usize, operator: Operator) -> Call {
@@ -28,7 +28,7 @@ fn call(collective: Collective, count: usize, operator: Operator) -> Call {
 
 fn all_reduce_gives(operator: Operator, inputs: [[f64; 4]; 2], result: [f64; 4]) {
     let inputs = inputs.map(Vec::from);
-    each_method(call(Collective::AllReduce, 4, operator), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::AllReduce, 4, operator), &inputs, |name, outputs| {
         assert_eq!(outputs, [result, result].map(Vec::from), "{name}");
     });
 }
@@ -80,7 +80,7 @@ fn logical_or() {
 #[test]
 fn all_reduce_combines_element_by_element() {
     let inputs = [vec![1., 2., 3.], vec![10., 20., 30.]];
-    each_method(call(Collective::AllReduce, 3, SUM), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::AllReduce, 3, SUM), &inputs, |name, outputs| {
         assert_eq!(outputs, [vec![11., 22., 33.], vec![11., 22., 33.]], "{name}");
     });
 }
@@ -89,7 +89,7 @@ fn all_reduce_combines_element_by_element() {
 fn all_gather_puts_the_inputs_in_rank_order() {
     // x0 = 10, y0 = 20, x1 = 11, ...
     let inputs: Vec<Vec<f64>> = (0..4).map(|r| vec![10. + r as f64, 20. + r as f64]).collect();
-    each_method(call(Collective::AllGather, 2, SUM), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::AllGather, 2, SUM), &inputs, |name, outputs| {
         for output in outputs {
             assert_eq!(output, [10., 20., 11., 21., 12., 22., 13., 23.], "{name}");
         }
@@ -103,7 +103,7 @@ fn letters() -> Vec<Vec<f64>> {
 
 #[test]
 fn all_to_all_transposes() {
-    each_method(call(Collective::AlltoAll, 1, SUM), &letters(), |name, outputs| {
+    each_algorithm(call(Collective::AlltoAll, 1, SUM), &letters(), |name, outputs| {
         for (i, output) in outputs.iter().enumerate() {
             let i = i as f64;
             assert_eq!(*output, [100. + i, 200. + i, 300. + i, 400. + i], "{name}");
@@ -113,7 +113,7 @@ fn all_to_all_transposes() {
 
 #[test]
 fn broadcast_gives_everybody_the_roots() {
-    each_method(call(Collective::Broadcast, 4, SUM), &letters(), |name, outputs| {
+    each_algorithm(call(Collective::Broadcast, 4, SUM), &letters(), |name, outputs| {
         for output in outputs {
             assert_eq!(output, [100., 101., 102., 103.], "{name}");
         }
@@ -124,7 +124,7 @@ fn broadcast_gives_everybody_the_roots() {
 fn reduce_scatter_of_three_elements_over_two_ranks_ends_in_a_zero() {
     // Blocks of ceil(3/2) elements, the tail padded.
     let inputs = [vec![1., 2., 3., 0.], vec![10., 20., 30., 0.]];
-    each_method(call(Collective::ReduceScatter, 2, SUM), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::ReduceScatter, 2, SUM), &inputs, |name, outputs| {
         assert_eq!(outputs, [vec![11., 22.], vec![33., 0.]], "{name}");
     });
 }
@@ -133,7 +133,7 @@ fn reduce_scatter_of_three_elements_over_two_ranks_ends_in_a_zero() {
 fn all_gather_of_four_devices() {
     let printed = [0.9858954, 0.54248166, 0.9547038, 0.954962];
     let inputs = printed.map(|x| vec![x; 8]);
-    each_method(call(Collective::AllGather, 8, SUM), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::AllGather, 8, SUM), &inputs, |name, outputs| {
         for output in outputs {
             let first: Vec<f64> = output.into_iter().step_by(8).collect();
             assert_eq!(first, printed, "{name}");
@@ -144,7 +144,7 @@ fn all_gather_of_four_devices() {
 #[test]
 fn psum_of_four_devices() {
     let inputs = [0.9858954, 0.11763906, 0.9955574, 0.775211].map(|x| vec![x]);
-    each_method(call(Collective::AllReduce, 1, SUM), &inputs, |name, outputs| {
+    each_algorithm(call(Collective::AllReduce, 1, SUM), &inputs, |name, outputs| {
         for output in outputs {
             assert!((output[0] - 2.8743029).abs() < 1e-7, "{name}: {}", output[0]);
         }
@@ -156,7 +156,7 @@ fn psum_scatter_of_64_by_512_over_four_devices() {
     // Each device has 64 x 128 of the array and gets 16 x 128 of the sum.
     let call = call(Collective::ReduceScatter, 16 * 128, SUM);
     let inputs = whole_numbers(4, 16 * 128);
-    each_method(call, &inputs, |name, outputs| {
+    each_algorithm(call, &inputs, |name, outputs| {
         assert!(outputs == expected(&call, &inputs), "{name}");
         let corner: f64 = inputs.iter().map(|x| x[3 * 16 * 128]).sum();
         assert_eq!(outputs[3][0], corner, "{name}");

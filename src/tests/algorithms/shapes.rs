@@ -25,7 +25,7 @@ fn view(collective: Collective, shape: Shape) -> RankView {
 }
 
 fn find(name: &str) -> &'static Algorithm {
-    algorithms::find(name).expect("a method of the table")
+    algorithms::find(name).expect("an algorithm of the table")
 }
 
 fn prove(algorithm: &Algorithm, shape: Shape) {

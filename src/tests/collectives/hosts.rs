@@ -63,7 +63,7 @@ fn automatic_choice_is_right_over_hosts() {
 }
 
 #[test]
-fn every_method_is_right_over_hosts() {
+fn every_algorithm_is_right_over_hosts() {
     for (seed, hosts) in (0..).zip([&[0, 1, 0][..], &[0, 1, 1, 2]]) {
         let n = hosts.len() as u32;
         for &algorithm in algorithms::ALL {

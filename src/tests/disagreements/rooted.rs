@@ -34,8 +34,8 @@ impl Told {
     }
 }
 
-/// The methods that serve a collective with any of two roots.
-fn methods(n: u32, collective: Collective) -> impl Iterator<Item = &'static str> {
+/// The algorithms that serve a collective with any of two roots.
+fn algorithms(n: u32, collective: Collective) -> impl Iterator<Item = &'static str> {
     algorithms::ALL
         .iter()
         .filter(move |a| (0..n).all(|root| a.refuses(&RankView::flat(collective, 0, n, root)).is_none()))
@@ -50,7 +50,7 @@ fn pairs(n: u32) -> impl Iterator<Item = (Rank, Rank)> + Clone {
 fn every_disagreement_on_the_root_is_told_to_every_rank_by_rooted_calls_alone() {
     for n in 2..=8 {
         for collective in ROOTED {
-            for algo in methods(n, collective) {
+            for algo in algorithms(n, collective) {
                 on_ranks_with(n, &format!("{collective}:{algo}"), |me, comm| {
                     let mut memory = Memory::new(false);
                     for (i, (a, b)) in pairs(n).enumerate() {

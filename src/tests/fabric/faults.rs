@@ -42,8 +42,8 @@ const SWITCH: &str = "[switch]\nplaces = 4\nport = \"w\"\n";
 fn suffer(name: &str, fault: &str) -> [u64; 4] {
     let file = Declared::new(name, &format!("{SWITCH}{fault}"));
     let network = topology::open(file.spec()).unwrap();
-    let method = algorithms::index("ring");
-    let expected = outcome(&network, &[0, 1, 2, 3], method, Collective::AllReduce, COUNT);
+    let algorithm = algorithms::index("ring");
+    let expected = outcome(&network, &[0, 1, 2, 3], algorithm, Collective::AllReduce, COUNT);
     let seen = Mutex::new(None);
     on_machine(4, file.spec(), "virtual", "allreduce:ring", |rank, comm| {
         let took = timed(rank, 4, comm, Collective::AllReduce, COUNT);

@@ -14,7 +14,7 @@ const COUNT: usize = 50_000;
 /// Two pairs of four ranks reduce at once; by rank, how much longer than a pair alone on the idle machine.
 fn delays(fabric: &str, pairs: [[Rank; 2]; 2]) -> Vec<u64> {
     let network = topology::open(fabric).unwrap();
-    let method = algorithms::index("ring");
+    let algorithm = algorithms::index("ring");
     let delays = Mutex::new(vec![0; 4]);
     on_machine(4, fabric, "virtual", "allreduce:ring", |rank, comm| {
         let colour = pairs[1].contains(&rank) as usize;
@@ -24,7 +24,7 @@ fn delays(fabric: &str, pairs: [[Rank; 2]; 2]) -> Vec<u64> {
         let took = timed(me as u32, 2, pair, Collective::AllReduce, COUNT);
         let places = network.places(4).unwrap();
         let own = pairs[colour].map(|rank| places[rank as usize]);
-        let alone = outcome(&network, &own, method, Collective::AllReduce, COUNT).exit_ps[me as usize];
+        let alone = outcome(&network, &own, algorithm, Collective::AllReduce, COUNT).exit_ps[me as usize];
         assert!(took >= alone, "rank {rank}: {took} in company, {alone} alone");
         delays.lock().unwrap()[rank as usize] = took - alone;
         comm::destroy(pair).unwrap();

@@ -82,11 +82,11 @@ fn more_ranks_than_places_and_unlike_machines_are_refused_on_every_rank() {
 fn ranks_stand_where_they_are_placed() {
     let fabric = "dgx-h100:nodes=2,placement=[8,0,9,1]";
     let network = topology::open(fabric).unwrap();
-    let method = algorithms::index("ring");
+    let algorithm = algorithms::index("ring");
     on_machine(4, fabric, "virtual", "allreduce:ring", |rank, comm| {
         let took = timed(rank, 4, comm, Collective::AllReduce, 5000);
-        let placed = outcome(&network, &[8, 0, 9, 1], method, Collective::AllReduce, 5000).exit_ps;
-        let packed = outcome(&network, &[0, 1, 2, 3], method, Collective::AllReduce, 5000).exit_ps;
+        let placed = outcome(&network, &[8, 0, 9, 1], algorithm, Collective::AllReduce, 5000).exit_ps;
+        let packed = outcome(&network, &[0, 1, 2, 3], algorithm, Collective::AllReduce, 5000).exit_ps;
         assert_eq!(took, placed[rank as usize]);
         assert!(placed.iter().max() > packed.iter().max(), "a ring over two nodes takes longer");
     });

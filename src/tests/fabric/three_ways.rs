@@ -11,11 +11,11 @@ use crate::types::{Collective, Rank};
 const STEP: usize = 32 << 10;
 
 /// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
-fn every_method(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
+fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
     let shape = network.shape_of(&places);
     let mut algo = Vec::new();
-    let methods = collectives.iter().map(|&collective| {
+    let algorithms = collectives.iter().map(|&collective| {
         let view = RankView { shape, ..RankView::flat(collective, 0, n, 0) };
         let able: Vec<usize> =
             (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
@@ -26,8 +26,8 @@ fn every_method(network: &Network, n: u32, collectives: &[Collective]) -> (Strin
         algo.push(format!("{}:{}", collective.name(), ranges.collect::<Vec<_>>().join(",")));
         able
     });
-    let methods = methods.collect();
-    (algo.join(";"), methods)
+    let algorithms = algorithms.collect();
+    (algo.join(";"), algorithms)
 }
 
 const DATA: [Collective; 8] = [
@@ -45,7 +45,7 @@ const DATA: [Collective; 8] = [
 fn three_ways(fabric: &str, n: u32) {
     let network = topology::open(fabric).unwrap();
     let n = n.min(network.shape.nranks());
-    let (algo, methods) = every_method(&network, n, &DATA);
+    let (algo, algorithms) = every_algorithm(&network, n, &DATA);
     let whole = |collective: Collective| match collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1,
         _ => n as usize,
@@ -54,19 +54,19 @@ fn three_ways(fabric: &str, n: u32) {
         on_machine(n, fabric, clock, &algo, |rank, comm| {
             let mut moment = 0;
             let tried = if clock == "virtual" { DATA.len() } else { 1 };
-            for (&collective, able) in DATA.iter().zip(&methods).take(tried) {
-                for (i, &method) in able.iter().enumerate() {
+            for (&collective, able) in DATA.iter().zip(&algorithms).take(tried) {
+                for (i, &algorithm) in able.iter().enumerate() {
                     // Everybody enters at once, and no port is taken any more.
                     moment += 1_000_000_000_000;
                     comm::fabric_advance_to(comm, moment).unwrap();
                     let count = (i * STEP + STEP / 2) / 4 / whole(collective) + i;
                     let took = timed(rank, n, comm, collective, count);
-                    let expected = simulated(&network, n, method, collective, count)[rank as usize];
+                    let expected = simulated(&network, n, algorithm, collective, count)[rank as usize];
                     assert_eq!(
                         took,
                         expected,
                         "{fabric}, {clock}: {collective} by {} on rank {rank}",
-                        algorithms::ALL[method].name
+                        algorithms::ALL[algorithm].name
                     );
                 }
             }

@@ -7,9 +7,9 @@ fn an_all_gather_on_a_line_reaches_half_of_a_ring() {
     for preset in ["t3000", "galaxy"] {
         for chips in [4, 8] {
             let shape = |name: &str| format!("[{name}]\nshape = \"{chips}\"\nlink = \"eth\"\n");
-            let time = |shape_name: &str, method: &str| {
+            let time = |shape_name: &str, algorithm: &str| {
                 let network = reshaped(preset, &shape(shape_name));
-                priced(&network, Collective::AllGather, method, 1 << 28).1 as f64
+                priced(&network, Collective::AllGather, algorithm, 1 << 28).1 as f64
             };
             let (ring, line) = (time("ring", "ring_pair"), time("line", "line"));
             assert_near(ring / line, 0.5, 0.03);

@@ -1,4 +1,4 @@
-//! Graphcore's methods cross where their closed forms do. n ranks, S bytes, B bandwidth one way, a latency of a message:
+//! Graphcore's algorithms cross where their closed forms do. n ranks, S bytes, B bandwidth one way, a latency of a message:
 //!
 //! ```text
 //!     ring              2(n-1) (a + S/nB)           ring_pair    2(n-1) (a + S/2nB)
@@ -19,8 +19,8 @@ fn switch(n: u32) -> Network {
     reshaped("ipu-pod16", &format!("[switch]\nplaces = {n}\nport = \"ipu_link\"\n"))
 }
 
-fn seconds(network: &Network, method: &str, bytes: f64) -> f64 {
-    priced(network, Collective::AllReduce, method, bytes as u64 / 4 * 4).1 as f64 * 1e-12
+fn seconds(network: &Network, algorithm: &str, bytes: f64) -> f64 {
+    priced(network, Collective::AllReduce, algorithm, bytes as u64 / 4 * 4).1 as f64 * 1e-12
 }
 
 /// The size from which on `large` is faster than `small`, by halving; `None`: it is not up to 1 GiB.
@@ -96,17 +96,17 @@ fn one_shot_gives_way_where_the_closed_forms_cross() {
     }
 }
 
-/// GCL takes its broadcast method while group size x bytes <= 2048.
+/// GCL takes its broadcast algorithm while group size x bytes <= 2048.
 #[test]
 fn where_gcl_broadcasts_one_shot_is_the_fastest() {
     for n in [2, 4, 8, 16] {
         for network in [ring(n), switch(n)] {
             let bytes = f64::from(2048 / n);
             let one_shot = seconds(&network, "one_shot", bytes);
-            for method in ["ring", "ring_reverse", "ring_pair", "meet_in_middle", "quad_ring"] {
+            for algorithm in ["ring", "ring_reverse", "ring_pair", "meet_in_middle", "quad_ring"] {
                 assert!(
-                    one_shot <= seconds(&network, method, bytes),
-                    "{method} over {n} of {}",
+                    one_shot <= seconds(&network, algorithm, bytes),
+                    "{algorithm} over {n} of {}",
                     network.name
                 );
             }

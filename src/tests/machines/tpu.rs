@@ -89,9 +89,9 @@ fn a_v5e_chip_sends_to_powers_of_two_only_and_plans_must_keep_to_it() {
         let served = (y == 0 && x.is_power_of_two()) || (x == 0 && y.is_power_of_two());
         assert_eq!(route(0, to).is_ok(), served, "{to}");
     }
-    let refused = |method: &str| {
+    let refused = |algorithm: &str| {
         let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 256, 0) };
-        let plans = algorithms::plan_all(algorithms::find(method).unwrap(), &view);
+        let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), &view);
         let places: Vec<u32> = (0..256).collect();
         let call = PricedCall {
             plans: &plans,

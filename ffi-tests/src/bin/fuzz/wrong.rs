@@ -156,12 +156,11 @@ pub fn disagree(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
             0 => shape.count += 1,
             1 => shape.count = shape.count * 3 + 5,
             2 if reduces => {
-                let same = shape.op.0 == op;
-                shape.op = RedOp(if same { (op + 1) % 4 } else { op });
-                if crate::element::serves(shape.op, shape.kind.class) {
-                    return call_otherwise(actor, place, step, shape);
+                let right = shape.op.0;
+                shape.op = RedOp(if right == op { (op + 1) % 4 } else { op });
+                if !crate::element::serves(shape.op, shape.kind.class) {
+                    shape.op = RedOp(if right == 65 { 66 } else { 65 });
                 }
-                shape.op = RedOp(if shape.op.0 == 65 { 66 } else { 65 });
             }
             3 if kind.number != shape.kind.number && crate::element::serves(shape.op, kind.class) => {
                 shape.kind = kind;
