@@ -11,6 +11,7 @@ mod join;
 mod late_mismatch;
 mod mailbox;
 mod onesided;
+mod progress;
 mod registry;
 mod shared;
 mod stream;
@@ -52,7 +53,6 @@ pub use crate::sys::interrupt::set as set_interrupt_check;
 use group::batch::Batch;
 use join::pending::{Joining, PendingInit};
 use join::split::{PendingSplit, SplitArgs};
-use registry::Entry;
 
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
@@ -146,7 +146,7 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
-    registry::poison_as(comm, Entry::Caller, message);
+    registry::poison(comm, message);
 }
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {

@@ -71,8 +71,8 @@ pub(super) fn release(handle: CommHandle) {
 pub(super) enum Entry {
     /// A thread of the program: what it has queued on streams comes first.
     Caller,
-    /// A stream's worker, whose turn has come.
-    Worker,
+    /// Calls of a stream, whose turn has come.
+    Turn,
 }
 
 /// Enters as the only thread inside.
@@ -89,18 +89,45 @@ pub(super) fn enter_as<T>(
     inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     let slot = live(handle)?;
-    if entry == Entry::Worker {
+    if entry == Entry::Turn {
         // Its turn has come; a thread that is inside has come without one, and before it.
         return occupy(&mut slot.body.lock(), handle, inside);
     }
     match slot.body.try_lock() {
-        Some(mut body) if body.as_ref().is_none_or(|c| c.shared.turns.are_over()) => {
+        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held && c.shared.turns.are_over()) => {
             occupy(&mut body, handle, inside)
         }
         found => {
             drop(found);
             occupy(&mut *after_turns(slot, handle)?, handle, inside)
         }
+    }
+}
+
+/// Enters for calls that are polled, which hold the communicator until [`resume`] lets it go. Where another thread is inside,
+/// or other calls hold it, a stream's calls have to come again ([`Error::pending`]).
+pub(super) fn hold(handle: CommHandle, entry: Entry) -> Result<()> {
+    let take = |c: &mut CommCore| {
+        c.is_held = true;
+        Ok(())
+    };
+    if entry == Entry::Caller {
+        return enter(handle, take);
+    }
+    match live(handle)?.body.try_lock() {
+        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held) => occupy(&mut body, handle, take),
+        _ => Err(Error::pending()),
+    }
+}
+
+/// Enters for calls that hold the communicator.
+pub(super) fn resume<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
+    let gone = |_| Error::remote("the communicator was aborted while the call was under way; make a new one");
+    let place = live(handle).map_err(gone)?;
+    let mut body = place.body.lock();
+    match body.as_mut().filter(|c| c.handle() == handle) {
+        Some(communicator) => inside(communicator),
+        None => Err(gone(stale(handle))),
     }
 }
 
@@ -117,10 +144,10 @@ fn after_turns(
         let taken = shared.turns.taken();
         await_turns(&shared)?;
         match slot.body.try_lock() {
-            Some(body) => return Ok(body),
-            // No worker is inside between its turns.
-            None if shared.turns.taken() == taken => return Err(occupied()),
-            None => {}
+            Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
+            // Nobody is inside for a stream between its turns.
+            _ if shared.turns.taken() == taken => return Err(occupied()),
+            _ => {}
         }
     }
 }
@@ -131,7 +158,7 @@ pub(super) fn await_turns(shared: &CommShared) -> Result<()> {
         return Ok(());
     }
     refuse_worker()?;
-    unless_interrupted(shared.turns.await_all())
+    unless_interrupted(shared.turns.await_over(shared.turns.taken()))
 }
 
 /// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
@@ -176,9 +203,13 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
-/// Break the communicator after a panic in one of its calls.
-pub(super) fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
-    let _ = enter_as(comm, entry, |c| {
+/// Breaks the communicator after a panic in one of its calls.
+pub(super) fn poison(handle: CommHandle, message: &str) {
+    let Ok(place) = live(handle) else { return };
+    // Where another thread is inside, the panic was not in a call on this communicator.
+    let Some(mut body) = place.body.try_lock() else { return };
+    let _ = occupy(&mut body, handle, |c| {
+        c.is_held = false;
         c.break_with(&Error::internal(message));
         Ok(())
     });

@@ -9,6 +9,7 @@
 //! ```
 
 use super::Transport;
+use super::waiting::{Polls, Waiting};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
@@ -16,6 +17,7 @@ use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
+use std::cell::RefCell;
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
@@ -288,13 +290,39 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
     ))
 }
 
-/// Run transfers to completion; those of one direction and peer in their order, all others side by side.
-pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> Result<()> {
+/// How far transfers that run side by side have come, besides what each of them keeps.
+pub struct TransferProgress {
+    waiting: Waiting,
+    first_error: Option<Error>,
+    /// The refusal of an earlier message.
+    late: Option<Error>,
+    /// The ranks that are still needed.
+    needed: Vec<Rank>,
+}
+
+/// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
+pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress {
     let late = late_refusal(t, pairs);
-    let mut first_error = None;
+    TransferProgress {
+        waiting: Waiting { polls, deadline_ns: 0 },
+        first_error: None,
+        late,
+        needed: Vec::new(),
+    }
+}
+
+/// Runs transfers to completion, or as far as they come without waiting if they are polled; those of one direction and peer
+/// in their order, all others side by side.
+pub fn run(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfers: &mut [PairTransfer],
+    progress: &mut TransferProgress,
+) -> Result<()> {
+    let TransferProgress { waiting, first_error, late, needed } = progress;
     // The watch looks at whoever is still needed.
-    let needed = std::cell::RefCell::new(Vec::new());
-    let mut step = |transfers: &mut [PairTransfer], pairs: &mut Pairs| -> bool {
+    let needed = RefCell::new(needed);
+    let mut step = || -> bool {
         let mut all = true;
         for i in 0..transfers.len() {
             if transfers[i].done {
@@ -318,31 +346,25 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> 
         }
         all
     };
-    if !eagerly(|| step(transfers, pairs)) {
-        t.wait_watching(
-            t.deadline(),
-            || step(transfers, pairs),
-            || {
-                t.check_abort()?;
-                t.check_alarm()?;
-                t.watch_ranks(needed.borrow().iter().copied())
-            },
-            || {
-                let mut ranks = needed.borrow().clone();
-                ranks.dedup();
-                Error::timeout(format!(
-                    "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
-                     timeoutMs",
-                    super::watch::seconds(t.timeout_ns()),
-                    t.who(&ranks)
-                ))
-            },
-        )?;
+    if !eagerly(&mut step) {
+        let watch = || {
+            t.check_abort()?;
+            t.check_alarm()?;
+            t.watch_ranks(needed.borrow().iter().copied())
+        };
+        let expired = || {
+            let mut ranks = needed.borrow().clone();
+            ranks.dedup();
+            Error::timeout(format!(
+                "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
+                 timeoutMs",
+                super::watch::seconds(t.timeout_ns()),
+                t.who(&ranks)
+            ))
+        };
+        t.wait_or_leave(waiting, step, watch, expired)?;
     }
-    match first_error.or(late) {
-        Some(e) => Err(e),
-        None => Ok(()),
-    }
+    first_error.take().or(late.take()).map_or(Ok(()), Err)
 }
 
 /// Was an earlier message refused after we had left the call that sent it?

@@ -1,0 +1,105 @@
+//! Whoever waits, progresses: threads that wait for what is queued go on with it.
+//!
+//! What can be gone on with is [`Drivable`] work, which is listed here while there is some. One thread at a time goes on with
+//! it, only as long as it need not wait, so threads take turns. A thread that waits drives what it waits for, and where that
+//! is not enough, all that is listed: what is queued in one place may wait for what is queued in another.
+
+use crate::sync::event_count::EventCount;
+use crate::sync::lock::Mutex;
+use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::wait;
+use crate::sys::interrupt::Interrupted;
+use crate::transport::Transport;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Work that any thread can go on with.
+pub(super) trait Drivable: Send + Sync {
+    /// Goes on as far as can be done without waiting. Returns whether something may have changed.
+    fn go_on(&self) -> bool;
+    /// Returns what it waits for now; `None`: nothing is under way.
+    fn awaits(&self) -> Option<Awaits>;
+    /// Tells whether nothing is queued.
+    fn is_idle(&self) -> bool;
+    /// Tells whether threads of this process may go on with it.
+    fn is_of_this_process(&self) -> bool;
+    /// It is listed; for this module alone.
+    fn is_listed(&self) -> &AtomicBool;
+}
+
+/// What queued work waits for.
+pub(super) enum Awaits {
+    /// Other ranks, which ring this rank's bell; the duration: how long to sleep at most, where not all do.
+    Ranks(Arc<Transport>, Option<Duration>),
+    /// Other threads; the function sleeps until they may have come, or for so long.
+    Threads(Box<dyn Fn(Duration)>),
+}
+
+/// The longest sleep of a thread that goes on with queued work: another may do what it waits for.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The work that is listed.
+static BUSY: Mutex<Vec<Arc<dyn Drivable>>> = Mutex::new(Vec::new());
+
+/// Lists work; something has been queued.
+pub(super) fn list<Q: Drivable + 'static>(work: &Arc<Q>) {
+    if !work.is_listed().swap(true, Ordering::AcqRel) {
+        BUSY.lock().push(work.clone());
+    }
+}
+
+/// Returns what is listed, but one.
+fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
+    let mut busy = BUSY.lock();
+    busy.retain(|work| {
+        // ORDER: cleared before the look, so who queues after the look lists it anew; who queued before it and found it listed
+        // is seen by the look. Partner: the exchange in `list`.
+        work.is_listed().swap(false, Ordering::AcqRel);
+        !work.is_idle() && !work.is_listed().swap(true, Ordering::AcqRel)
+    });
+    let is_other =
+        |work: &&Arc<dyn Drivable>| but.is_none_or(|but| !std::ptr::addr_eq(but, Arc::as_ptr(work)));
+    busy.iter().filter(is_other).filter(|work| work.is_of_this_process()).cloned().collect()
+}
+
+/// Goes on with all that is listed, once.
+pub(super) fn drive_once() {
+    for work in busy(None) {
+        work.go_on();
+    }
+}
+
+/// Waits until `count` has come to a value, and goes on with what is queued meanwhile: with `target`, and where that is not
+/// enough, with all that is listed.
+pub(super) fn drive_until(
+    target: Option<&dyn Drivable>,
+    count: &EventCount,
+    value: u64,
+) -> Result<(), Interrupted> {
+    let ready = || count.get() >= value;
+    let poll = || {
+        if ready() || target.is_some_and(|target| target.go_on() && ready()) {
+            return true;
+        }
+        busy(target).iter().any(|work| work.go_on() && ready()) || ready()
+    };
+    if poll() {
+        return Ok(());
+    }
+    let any = || busy(None).iter().find_map(|work| work.awaits());
+    match target.map_or_else(any, Drivable::awaits) {
+        // What is under way may be something else by the time that the thread sleeps.
+        Some(Awaits::Ranks(transport, nap)) => transport.wait_polling(nap.unwrap_or(NAP).min(NAP), poll),
+        _ => wait::for_threads(poll, || count.reach_within(value, NAP)),
+    }
+}
+
+impl Awaits {
+    /// Waits until `ready`, which what is awaited may bring about.
+    pub fn wait(self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        match self {
+            Awaits::Ranks(transport, nap) => transport.wait_polling(nap.unwrap_or(wait::NAP), ready),
+            Awaits::Threads(sleep) => wait::for_threads(ready, || sleep(NAP)),
+        }
+    }
+}
