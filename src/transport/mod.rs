@@ -11,6 +11,7 @@ pub mod in_process;
 pub mod link;
 pub mod pace;
 pub mod pair;
+pub mod transfers;
 pub mod waiting;
 pub mod watch;
 

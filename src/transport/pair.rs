@@ -9,15 +9,12 @@
 //! ```
 
 use super::Transport;
-use super::waiting::{Polls, Waiting};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
-use std::cell::RefCell;
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
@@ -290,85 +287,8 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
     ))
 }
 
-/// How far transfers that run side by side have come, besides what each of them keeps.
-pub struct TransferProgress {
-    waiting: Waiting,
-    first_error: Option<Error>,
-    /// The refusal of an earlier message.
-    late: Option<Error>,
-    /// The ranks that are still needed.
-    needed: Vec<Rank>,
-}
-
-/// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
-pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress {
-    let late = late_refusal(t, pairs);
-    TransferProgress {
-        waiting: Waiting { polls, deadline_ns: 0 },
-        first_error: None,
-        late,
-        needed: Vec::new(),
-    }
-}
-
-/// Runs transfers to completion, or as far as they come without waiting if they are polled; those of one direction and peer
-/// in their order, all others side by side.
-pub fn run(
-    t: &Transport,
-    pairs: &mut Pairs,
-    transfers: &mut [PairTransfer],
-    progress: &mut TransferProgress,
-) -> Result<()> {
-    let TransferProgress { waiting, first_error, late, needed } = progress;
-    // The watch looks at whoever is still needed.
-    let needed = RefCell::new(needed);
-    let mut step = || -> bool {
-        let mut all = true;
-        for i in 0..transfers.len() {
-            if transfers[i].done {
-                continue;
-            }
-            let key = (transfers[i].send, transfers[i].peer);
-            if transfers[..i].iter().any(|earlier| !earlier.done && (earlier.send, earlier.peer) == key) {
-                all = false;
-                continue;
-            }
-            if let Err(e) = transfers[i].advance(t, pairs) {
-                first_error.get_or_insert(e);
-                transfers[i].done = true;
-            }
-            all &= transfers[i].done;
-        }
-        if !all {
-            let mut needed = needed.borrow_mut();
-            needed.clear();
-            needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
-        }
-        all
-    };
-    if !eagerly(&mut step) {
-        let watch = || {
-            t.check_abort()?;
-            t.check_alarm()?;
-            t.watch_ranks(needed.borrow().iter().copied())
-        };
-        let expired = || {
-            let mut ranks = needed.borrow().clone();
-            ranks.dedup();
-            Error::timeout(format!(
-                "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
-                 timeoutMs",
-                super::watch::seconds(t.timeout_ns()),
-                t.who(&ranks)
-            ))
-        };
-        t.wait_or_leave(waiting, step, watch, expired)?;
-    }
-    first_error.take().or(late.take()).map_or(Ok(()), Err)
-}
-
 /// Was an earlier message refused after we had left the call that sent it?
-fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
+pub(super) fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
     let refusals = t.control().header().refusals.load(Ordering::Acquire);
     if refusals == pairs.refusals {
         return None;

@@ -17,6 +17,7 @@ pub type Polls = Option<u32>;
 const POLLS_A_LOOK: u32 = 16;
 
 /// The state of a wait that may be left and taken up again.
+#[derive(Clone, Copy)]
 pub struct Waiting {
     /// As in [`Scope`].
     pub polls: Polls,

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
 use crate::transport::pair;
+use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
 
 /// A send or a receive: one half of a point-to-point transfer.
@@ -96,7 +97,7 @@ fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]
     let batch = batch.as_mut();
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {
-        let mut progress = pair::begin(&c.transport, &mut c.pairs, None);
+        let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
         move_bytes(c, batch, &mut progress)
     })
 }
@@ -104,9 +105,9 @@ fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]
 fn move_bytes(
     c: &mut CommCore,
     batch: &mut [pair::PairTransfer<'_>],
-    progress: &mut pair::TransferProgress,
+    progress: &mut TransferProgress,
 ) -> Result<()> {
-    let ended = pair::run(&c.transport, &mut c.pairs, batch, progress);
+    let ended = transfers::run(&c.transport, &mut c.pairs, batch, progress);
     ended.inspect_err(|e| c.break_with(e))?;
     let mut received = batch.iter().filter(|x| !x.send);
     c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
@@ -115,7 +116,7 @@ fn move_bytes(
 /// Transfers that are polled.
 pub(in crate::comm) struct PolledTransfers<'a> {
     batch: Vec<pair::PairTransfer<'a>>,
-    progress: pair::TransferProgress,
+    progress: TransferProgress,
 }
 
 impl<'a> PolledTransfers<'a> {
@@ -124,7 +125,7 @@ impl<'a> PolledTransfers<'a> {
         c.usable()?;
         c.broken()?;
         let batch = check_all(c, transfers, grouped)?;
-        Ok(PolledTransfers { batch, progress: pair::begin(&c.transport, &mut c.pairs, Some(0)) })
+        Ok(PolledTransfers { batch, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
     }
 
     /// Goes on as far as it can without waiting.
