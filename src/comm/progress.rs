@@ -5,8 +5,8 @@
 //! is not enough, all that is listed: what is queued in one place may wait for what is queued in another.
 
 use crate::sync::event_count::EventCount;
+use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait;
 use crate::sys::interrupt::Interrupted;
 use crate::transport::Transport;
@@ -23,8 +23,8 @@ pub(super) trait Drivable: Send + Sync {
     fn is_idle(&self) -> bool;
     /// Tells whether threads of this process may go on with it.
     fn is_of_this_process(&self) -> bool;
-    /// It is listed; for this module alone.
-    fn is_listed(&self) -> &AtomicBool;
+    /// Whether it is listed; for this module alone.
+    fn listed(&self) -> &Listed;
 }
 
 /// What queued work waits for.
@@ -43,7 +43,7 @@ static BUSY: Mutex<Vec<Arc<dyn Drivable>>> = Mutex::new(Vec::new());
 
 /// Lists work; something has been queued.
 pub(super) fn list<Q: Drivable + 'static>(work: &Arc<Q>) {
-    if !work.is_listed().swap(true, Ordering::AcqRel) {
+    if work.listed().must_push() {
         BUSY.lock().push(work.clone());
     }
 }
@@ -51,12 +51,7 @@ pub(super) fn list<Q: Drivable + 'static>(work: &Arc<Q>) {
 /// Returns what is listed, but one.
 fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
     let mut busy = BUSY.lock();
-    busy.retain(|work| {
-        // ORDER: cleared before the look, so who queues after the look lists it anew; who queued before it and found it listed
-        // is seen by the look. Partner: the exchange in `list`.
-        work.is_listed().swap(false, Ordering::AcqRel);
-        !work.is_idle() && !work.is_listed().swap(true, Ordering::AcqRel)
-    });
+    busy.retain(|work| work.listed().may_stay(|| work.is_idle()));
     let is_other =
         |work: &&Arc<dyn Drivable>| but.is_none_or(|but| !std::ptr::addr_eq(but, Arc::as_ptr(work)));
     busy.iter().filter(is_other).filter(|work| work.is_of_this_process()).cloned().collect()

@@ -7,6 +7,7 @@ use crate::comm::progress::{self, Awaits, Drivable, drive_until};
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
 use crate::sync::event_count::EventCount;
+use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fork;
@@ -20,7 +21,7 @@ pub(super) struct StreamQueue {
     /// The task that is under way. Who holds the lock goes on with it.
     present: Mutex<Option<StreamTask>>,
     /// It is among the work that threads which wait go on with ([`progress`]).
-    is_listed: AtomicBool,
+    listed: Listed,
     /// Its next task is the worker's: it need not wait whether another thread takes it up.
     pub is_workers: AtomicBool,
     /// How often other threads have gone on with it.
@@ -61,7 +62,7 @@ impl StreamQueue {
         StreamQueue {
             tasks: Mutex::default(),
             present: Mutex::default(),
-            is_listed: AtomicBool::new(false),
+            listed: Listed::default(),
             is_workers: AtomicBool::new(false),
             driven_by_others: AtomicU64::new(0),
             queued: EventCount::default(),
@@ -159,7 +160,7 @@ impl Drivable for StreamQueue {
         self.generation == fork::generation()
     }
 
-    fn is_listed(&self) -> &AtomicBool {
-        &self.is_listed
+    fn listed(&self) -> &Listed {
+        &self.listed
     }
 }
