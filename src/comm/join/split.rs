@@ -210,8 +210,12 @@ impl CommCore {
         };
         // A rank that cannot join says so through the parent, or the others would wait for it.
         let joined = join::join(handle, &entrance).map(registry::fill);
-        // The parent knows who died; whom the meeting misses is only what came of it.
-        joined.map_err(|e| watch().err().unwrap_or(e)).inspect_err(|e| self.break_with(e))
+        // The parent knows who died; whom the meeting misses is only what came of it. The others learn who is stopped.
+        let guilty = |e| {
+            parent.accuse(&[]);
+            e
+        };
+        joined.map_err(|e| watch().err().unwrap_or_else(|| guilty(e))).inspect_err(|e| self.break_with(e))
     }
 
     /// Agrees with all on a split, and returns the members of this rank's child: ranks of the parent, in the child's order;
