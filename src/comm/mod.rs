@@ -178,8 +178,8 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 #[inline]
 pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
-        let (rank, nranks) = (user_rank(comm)?, count(comm)?);
-        call.check(rank, nranks)?;
+        let transport = &registry::shared(comm)?.transport;
+        call.check(transport.rank(), transport.nranks())?;
         return later(stream, Queued::Collective(comm, *call));
     }
     registry::enter(comm, |c| c.collective(call))

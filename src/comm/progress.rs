@@ -15,8 +15,9 @@ use std::time::Duration;
 
 /// Work that any thread can go on with.
 pub(super) trait Drivable: Send + Sync {
-    /// Goes on as far as can be done without waiting. Returns whether something may have changed.
-    fn go_on(&self) -> bool;
+    /// Goes on as far as can be done without waiting. Returns whether something may have changed. `alone`: nothing else is
+    /// listed, so it may wait in place for other ranks.
+    fn go_on(&self, alone: bool) -> bool;
     /// Returns what it waits for now; `None`: nothing is under way.
     fn awaits(&self) -> Option<Awaits>;
     /// Tells whether nothing is queued.
@@ -60,7 +61,7 @@ fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
 /// Goes on with all that is listed, once.
 pub(super) fn drive_once() {
     for work in busy(None) {
-        work.go_on();
+        work.go_on(false);
     }
 }
 
@@ -73,10 +74,14 @@ pub(super) fn drive_until(
 ) -> Result<(), Interrupted> {
     let ready = || count.get() >= value;
     let poll = || {
-        if ready() || target.is_some_and(|target| target.go_on() && ready()) {
+        if ready() {
             return true;
         }
-        busy(target).iter().any(|work| work.go_on() && ready()) || ready()
+        let others = busy(target);
+        if target.is_some_and(|target| target.go_on(others.is_empty()) && ready()) {
+            return true;
+        }
+        others.iter().any(|work| work.go_on(false) && ready()) || ready()
     };
     if poll() {
         return Ok(());

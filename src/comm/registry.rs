@@ -81,7 +81,7 @@ pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) ->
     enter_as(handle, Entry::Caller, inside)
 }
 
-/// Enters for the given kind of caller.
+/// Enters for the given kind of caller; [`Error::pending`] to a stream's call where a group's calls hold the communicator.
 #[inline]
 pub(super) fn enter_as<T>(
     handle: CommHandle,
@@ -91,7 +91,11 @@ pub(super) fn enter_as<T>(
     let slot = live(handle)?;
     if entry == Entry::Turn {
         // Its turn has come; a thread that is inside has come without one, and before it.
-        return occupy(&mut slot.body.lock(), handle, inside);
+        let mut body = slot.body.lock();
+        if body.as_ref().is_some_and(|c| c.is_held) {
+            return Err(Error::pending());
+        }
+        return occupy(&mut body, handle, inside);
     }
     match slot.body.try_lock() {
         Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held && c.shared.turns.are_over()) => {

@@ -88,9 +88,14 @@ impl Batch {
 
     /// Makes them.
     pub fn run(self, entry: Entry) -> Result<()> {
+        self.run_alone(entry).unwrap_or_else(|| run(self, entry))
+    }
+
+    /// Makes a call that is alone, waiting in place. `None`: there are several.
+    pub fn run_alone(&self, entry: Entry) -> Option<Result<()>> {
         match &self.calls[..] {
-            [call] if !self.grouped => call.run(entry),
-            _ => run(self, entry),
+            [call] if !self.grouped => Some(call.run(entry)),
+            _ => None,
         }
     }
 

@@ -32,6 +32,7 @@ pub(super) use turn::refuse_worker;
 use super::group::batch::Batch;
 use super::progress::{Drivable, drive_once};
 use super::registry::{self, Entry};
+use super::shared::CommShared;
 use crate::error::{Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::lock::Mutex;
@@ -192,6 +193,12 @@ pub fn stream_host_function(
 /// On a declared machine the caller runs them at once, unless a stream is still busy: an unexpected thread would hold the
 /// clock there, or let it advance too early.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    if let ([call], &[Some(stream)]) = (&batch.calls[..], streams) {
+        let comm = registry::shared(call.comm())?;
+        if !comm.timing.is_declared() {
+            return queue_one(batch, stream, comm);
+        }
+    }
     let waits = streams.contains(&None);
     if waits {
         refuse_worker()?;
@@ -223,13 +230,24 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
         }
         let failures = others.iter().map(|other| other.failures.clone()).collect();
         let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
-        first.push(StreamTask::Calls(Calls::new(batch, turns, failures, over.clone())));
+        first.push(StreamTask::Calls(Calls::new(batch, turns, failures, Some(over.clone()))));
         others.iter().for_each(|other| other.push(StreamTask::Await(over.clone())));
     }
     if waits {
         over.await_passed()?;
         return over.outcome();
     }
+    Ok(())
+}
+
+/// Queues one call on one stream, for which nobody but that stream waits: the common case.
+fn queue_one(batch: Batch, stream: StreamHandle, comm: Arc<CommShared>) -> Result<()> {
+    let stream = find(stream)?;
+    comm.refuse_forked()?;
+    let _order = QUEUING.lock();
+    stream.is_open()?;
+    let turns = vec![(comm.turns.take(), comm)];
+    stream.push(StreamTask::Calls(Calls::new(batch, turns, Vec::new(), None)));
     Ok(())
 }
 

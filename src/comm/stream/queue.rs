@@ -91,8 +91,9 @@ impl StreamQueue {
         unless_interrupted(drive_until(Some(self), &self.done, self.queued.get()))
     }
 
-    /// Goes on with what is queued, as far as that can be done without waiting.
-    pub fn drive(&self) -> Driven {
+    /// Goes on with what is queued, as far as that can be done without waiting; `in_place`: a call that is not under way may wait
+    /// for other ranks.
+    pub fn drive(&self, in_place: bool) -> Driven {
         let Some(mut present) = self.present.try_lock() else { return Driven::Taken };
         if !turn::is_worker() {
             self.driven_by_others.fetch_add(1, Ordering::Relaxed);
@@ -104,7 +105,7 @@ impl StreamQueue {
                 *present = self.tasks.lock().pop_front();
             }
             let Some(task) = present.as_mut() else { return Driven::Idle };
-            match task.go_on(&self.failures) {
+            match task.go_on(&self.failures, in_place) {
                 Advance::Pending => return Driven::Pending,
                 Advance::Workers => return Driven::Workers,
                 Advance::Over => {}
@@ -133,12 +134,12 @@ impl StreamQueue {
 }
 
 impl Drivable for StreamQueue {
-    fn go_on(&self) -> bool {
+    fn go_on(&self, alone: bool) -> bool {
         // A function of the program that asks for the state of a stream is a task of one itself.
         if turn::is_worker() {
             return true;
         }
-        let driven = self.drive();
+        let driven = self.drive(alone);
         if driven == Driven::Workers {
             self.call_worker();
         }

@@ -38,8 +38,10 @@ pub(super) struct Calls {
     turns: Vec<(u64, Arc<CommShared>)>,
     /// The failures of the group's other streams.
     others: Vec<Arc<Failures>>,
-    /// The point that reports the completion and the outcome of the calls to these streams and to all waiting threads.
-    over: Arc<Point>,
+    /// The point that reports the completion and the outcome of the calls to these streams and to waiting threads.
+    over: Option<Arc<Point>>,
+    /// They take a declared machine's time.
+    timed: bool,
 }
 
 enum Work {
@@ -64,9 +66,9 @@ pub(super) enum Advance {
 impl StreamTask {
     /// Goes on with the task, without waiting. Functions of the program are called by the stream's own thread, as are calls
     /// that take a declared machine's time; those wait.
-    pub fn go_on(&mut self, failures: &Failures) -> Advance {
+    pub fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
         match self {
-            StreamTask::Calls(calls) => return calls.go_on(failures),
+            StreamTask::Calls(calls) => return calls.go_on(failures, in_place),
             StreamTask::Record(point) => point.decide(failures.unrecorded()),
             StreamTask::Pass(point) => point.pass(None),
             StreamTask::Await(point) if !point.is_passed() => return Advance::Pending,
@@ -109,18 +111,19 @@ impl Calls {
         batch: Batch,
         turns: Vec<(u64, Arc<CommShared>)>,
         others: Vec<Arc<Failures>>,
-        over: Arc<Point>,
+        over: Option<Arc<Point>>,
     ) -> Calls {
-        Calls { name: batch.name(), work: Work::Batch(batch), turns, others, over }
+        let timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
+        Calls { name: batch.name(), work: Work::Batch(batch), turns, others, over, timed }
     }
 
-    fn go_on(&mut self, failures: &Failures) -> Advance {
+    fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
         let ended = match self.turns.iter().try_for_each(|(turn, comm)| comm.turns.has_come(*turn)) {
             Err(error) if error.is_pending() => return Advance::Pending,
             Err(error) => Err(on_stream(self.name, error)),
             Ok(()) => {
                 let comms = self.turns.iter().map(|(_, comm)| comm);
-                match catch_unwind(AssertUnwindSafe(|| self.work.go_on())) {
+                match catch_unwind(AssertUnwindSafe(|| self.work.go_on(self.timed, in_place))) {
                     Ok(Err(step)) => return step,
                     Ok(Ok(ended)) => tell(self.name, ended, comms),
                     Err(panic) => {
@@ -135,20 +138,27 @@ impl Calls {
             self.others.iter().for_each(|other| other.add(error));
         }
         self.turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
-        self.over.pass(ended.err());
+        if let Some(over) = &self.over {
+            over.pass(ended.err());
+        }
         Advance::Over
     }
 }
 
 impl Work {
-    /// Goes on with calls whose turn has come: how they ended, or that they have not.
-    fn go_on(&mut self) -> Result<Result<()>, Advance> {
+    /// Goes on with calls whose turn has come: how they ended, or that they have not. `in_place`: one that is alone may wait.
+    fn go_on(&mut self, timed: bool, in_place: bool) -> Result<Result<()>, Advance> {
         if let Work::Batch(batch) = self {
-            if batch.is_timed() && !turn::is_worker() {
+            if timed && !turn::is_worker() {
                 return Err(Advance::Workers);
             }
+            let alone = if in_place { batch.run_alone(Entry::Turn) } else { None };
+            if let Some(ended) = alone.filter(|ended| !ended.as_ref().is_err_and(Error::is_pending)) {
+                *self = Work::Over;
+                return Ok(ended);
+            }
             let Work::Batch(batch) = std::mem::replace(self, Work::Over) else { return Ok(Ok(())) };
-            if batch.is_timed() {
+            if timed {
                 return Ok(batch.run(Entry::Turn));
             }
             *self = Work::UnderWay(batch.polled(Entry::Turn));

@@ -72,12 +72,12 @@ fn attend(stream: &StreamQueue) {
 fn make(stream: &StreamQueue) -> Driven {
     let is_left = |driven| matches!(driven, Driven::Pending | Driven::Taken);
     let others = stream.driven_by_others.load(Ordering::Relaxed);
-    let mut driven = stream.drive();
+    let mut driven = stream.drive(false);
     // BOUND: each task ends.
     while is_left(driven) {
         let is_taken_up = || stream.driven_by_others.load(Ordering::Relaxed) > others + A_FEW;
         let poll = || {
-            driven = stream.drive();
+            driven = stream.drive(false);
             !is_left(driven) || is_taken_up()
         };
         match stream.awaits() {
