@@ -200,7 +200,7 @@ pub(in crate::comm) struct PolledPermute {
 
 enum Stage {
     /// The ranks tell each other their tables.
-    Agreeing(PolledAgreement),
+    Agreeing(Box<PolledAgreement>),
     /// The blocks travel.
     Moving(point_to_point::PolledTransfers<'static>),
 }
@@ -215,7 +215,7 @@ impl PolledPermute {
         let rank = c.rank();
         let agreement = c.begin_agreeing(&Table { permute: &permute, rank });
         let stage = match agreement {
-            Ok(agreement) => Stage::Agreeing(agreement),
+            Ok(agreement) => Stage::Agreeing(Box::new(agreement)),
             Err(error) => return c.report_late_mismatch(Err(error)).map(|()| None),
         };
         Ok(Some(PolledPermute { permute, stage }))
