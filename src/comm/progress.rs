@@ -11,6 +11,7 @@ use crate::sync::wait;
 use crate::sys::interrupt::Interrupted;
 use crate::transport::Transport;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// Work that any thread can go on with.
@@ -20,6 +21,9 @@ pub(super) trait Drivable: Send + Sync {
     fn go_on(&self, alone: bool) -> bool;
     /// Returns what it waits for now; `None`: nothing is under way.
     fn awaits(&self) -> Option<Awaits>;
+    /// Tells whether it is on a declared machine, whose clock stands while a thread waits with a time limit: its own thread
+    /// makes it, and no other has to look after it.
+    fn is_on_machine(&self) -> bool;
     /// Tells whether nothing is queued.
     fn is_idle(&self) -> bool;
     /// Tells whether threads of this process may go on with it.
@@ -37,7 +41,7 @@ pub(super) enum Awaits {
 }
 
 /// The longest sleep of a thread that goes on with queued work: another may do what it waits for.
-const NAP: Duration = Duration::from_millis(1);
+pub(super) const NAP: Duration = Duration::from_millis(1);
 
 /// The work that is listed.
 static BUSY: Mutex<Vec<Arc<dyn Drivable>>> = Mutex::new(Vec::new());
@@ -86,6 +90,9 @@ pub(super) fn drive_until(
     if poll() {
         return Ok(());
     }
+    if target.is_some_and(Drivable::is_on_machine) || busy(None).iter().any(|work| work.is_on_machine()) {
+        return count.reach_unless_interrupted(value);
+    }
     let any = || busy(None).iter().find_map(|work| work.awaits());
     match target.map_or_else(any, Drivable::awaits) {
         // What is under way may be something else by the time that the thread sleeps.
@@ -95,11 +102,16 @@ pub(super) fn drive_until(
 }
 
 impl Awaits {
-    /// Waits until `ready`, which what is awaited may bring about.
-    pub fn wait(self, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+    /// A thread that does not say when it is done.
+    pub fn a_thread() -> Awaits {
+        Awaits::Threads(Box::new(|most| thread::sleep(most.min(NAP))))
+    }
+
+    /// Waits until `ready`, which what is awaited may bring about. `most`: the longest sleep of a wait for threads.
+    pub fn wait(self, most: Duration, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         match self {
             Awaits::Ranks(transport, nap) => transport.wait_polling(nap.unwrap_or(wait::NAP), ready),
-            Awaits::Threads(sleep) => wait::for_threads(ready, || sleep(NAP)),
+            Awaits::Threads(sleep) => wait::for_threads(ready, || sleep(most)),
         }
     }
 }

@@ -14,8 +14,13 @@
 //! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
 
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
+#[cfg(loom)]
+use crate::sys::interrupt::Interrupted;
 #[cfg(not(loom))]
-use crate::sys::cpu;
+use crate::sys::{
+    cpu,
+    interrupt::{self, Interrupted},
+};
 use std::time::Duration;
 
 /// A counter for which threads can wait (see the head of this file).
@@ -71,6 +76,31 @@ impl EventCount {
             }
             is_there
         })
+    }
+
+    /// Waits until it is at least so much, unless the calling thread's interrupt check ends the wait. A thread without one
+    /// waits without a time limit, which declared machines take for waiting.
+    #[cfg(not(loom))]
+    pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
+        if !interrupt::is_possible() {
+            self.reach(value);
+            return Ok(());
+        }
+        // BOUND: the count is raised, or the check ends it.
+        while self.get() < value && !self.comes_soon(value) {
+            self.reach_within(value, interrupt::PERIOD);
+            if self.get() < value {
+                interrupt::ask()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Under the model no thread has an interrupt check.
+    #[cfg(loom)]
+    pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
+        self.reach(value);
+        Ok(())
     }
 
     /// Sleeps until it is at least so much, or for `most`.

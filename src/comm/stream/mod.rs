@@ -223,6 +223,9 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     {
         let _order = QUEUING.lock();
         streams.iter().try_for_each(|stream| stream.is_open())?;
+        if on_machine {
+            streams.iter().for_each(|stream| stream.on_machine.store(true, Ordering::Relaxed));
+        }
         for other in others {
             let come = Arc::new(Point::default());
             other.push(StreamTask::Pass(come.clone()));

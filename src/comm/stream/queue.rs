@@ -13,7 +13,7 @@ use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fork;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 /// A stream: tasks in their order, of which one is under way.
 pub(super) struct StreamQueue {
@@ -24,6 +24,8 @@ pub(super) struct StreamQueue {
     listed: Listed,
     /// Its next task is the worker's: it need not wait whether another thread takes it up.
     pub is_workers: AtomicBool,
+    /// It has had calls that take a declared machine's time.
+    pub on_machine: AtomicBool,
     /// How often other threads have gone on with it.
     pub driven_by_others: AtomicU64,
     /// Tasks that have been queued.
@@ -64,6 +66,7 @@ impl StreamQueue {
             present: Mutex::default(),
             listed: Listed::default(),
             is_workers: AtomicBool::new(false),
+            on_machine: AtomicBool::new(false),
             driven_by_others: AtomicU64::new(0),
             queued: EventCount::default(),
             done: EventCount::default(),
@@ -149,8 +152,12 @@ impl Drivable for StreamQueue {
     fn awaits(&self) -> Option<Awaits> {
         match self.present.try_lock() {
             Some(present) => present.as_ref().map(StreamTask::awaits),
-            None => Some(Awaits::Threads(Box::new(thread::sleep))),
+            None => Some(Awaits::a_thread()),
         }
+    }
+
+    fn is_on_machine(&self) -> bool {
+        self.on_machine.load(Ordering::Relaxed)
     }
 
     fn is_idle(&self) -> bool {

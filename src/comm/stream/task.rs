@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread;
 
 /// A task in a stream's queue.
 pub(super) enum StreamTask {
@@ -89,19 +88,19 @@ impl StreamTask {
         match self {
             StreamTask::Calls(Calls { work: Work::UnderWay(batch), .. }) => {
                 let bell = batch.bell().map(|(transport, nap)| Awaits::Ranks(transport, nap));
-                bell.unwrap_or_else(|| Awaits::Threads(Box::new(thread::sleep)))
+                bell.unwrap_or_else(|| Awaits::a_thread())
             }
             StreamTask::Calls(Calls { turns, .. }) => {
                 match turns.iter().find(|(turn, comm)| comm.turns.has_come(*turn).is_err()).cloned() {
                     Some((turn, comm)) => Awaits::Threads(Box::new(move |most| comm.turns.sleep(turn, most))),
-                    None => Awaits::Threads(Box::new(thread::sleep)),
+                    None => Awaits::a_thread(),
                 }
             }
             StreamTask::Await(point) => {
                 let point = point.clone();
                 Awaits::Threads(Box::new(move |most| point.sleep(most)))
             }
-            _ => Awaits::Threads(Box::new(thread::sleep)),
+            _ => Awaits::a_thread(),
         }
     }
 }

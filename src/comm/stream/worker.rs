@@ -10,7 +10,7 @@
 
 use super::queue::{Driven, StreamQueue};
 use super::turn;
-use crate::comm::progress::Drivable;
+use crate::comm::progress::{Drivable, NAP};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::give_way;
 use std::thread;
@@ -35,7 +35,7 @@ pub(super) fn work(stream: &StreamQueue) {
     let mut faster = 0;
     // BOUND: the task that ends it.
     loop {
-        if faster >= FASTER {
+        if faster >= FASTER && !stream.is_on_machine() {
             attend(stream);
             faster = 0;
         }
@@ -75,14 +75,18 @@ fn make(stream: &StreamQueue) -> Driven {
     let mut driven = stream.drive(false);
     // BOUND: each task ends.
     while is_left(driven) {
-        let is_taken_up = || stream.driven_by_others.load(Ordering::Relaxed) > others + A_FEW;
+        let is_taken_up =
+            || !stream.is_on_machine() && stream.driven_by_others.load(Ordering::Relaxed) > others + A_FEW;
         let poll = || {
             driven = stream.drive(false);
             !is_left(driven) || is_taken_up()
         };
         match stream.awaits() {
             // No thread of the library is interrupted.
-            Some(awaits) => drop(awaits.wait(poll)),
+            Some(awaits) => {
+                let most = if stream.is_on_machine() { Duration::MAX } else { NAP };
+                let _ = awaits.wait(most, poll);
+            }
             None => thread::yield_now(),
         }
         if is_left(driven) && is_taken_up() {
