@@ -970,8 +970,8 @@ pennyResult_t pennyGroupStart(void);
 // group. Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
 
-// Makes a stream: calls that name it are checked, queued, and return at once; threads that wait for them, or the
-// stream's own thread, run them in order. Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
+// Makes a stream: calls that name it are checked, queued, and return at once; its own thread makes them in order.
+// Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
 //
 // Calls of one communicator run in the order in which they were queued, over all its streams, and a call on it
 // without a stream first waits for them. A failure after queuing is reported by the next event of the stream, by the

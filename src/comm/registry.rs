@@ -71,8 +71,8 @@ pub(super) fn release(handle: CommHandle) {
 pub(super) enum Entry {
     /// A thread of the program: what it has queued on streams comes first.
     Caller,
-    /// Calls of a stream, whose turn has come.
-    Turn,
+    /// A stream's worker, whose turn has come.
+    Worker,
 }
 
 /// Enters as the only thread inside.
@@ -81,7 +81,7 @@ pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) ->
     enter_as(handle, Entry::Caller, inside)
 }
 
-/// Enters for the given kind of caller; [`Error::pending`] to a stream's call where a group's calls hold the communicator.
+/// Enters for the given kind of caller.
 #[inline]
 pub(super) fn enter_as<T>(
     handle: CommHandle,
@@ -89,49 +89,18 @@ pub(super) fn enter_as<T>(
     inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     let slot = live(handle)?;
-    if entry == Entry::Turn {
+    if entry == Entry::Worker {
         // Its turn has come; a thread that is inside has come without one, and before it.
-        let mut body = slot.body.lock();
-        if body.as_ref().is_some_and(|c| c.is_held) {
-            return Err(Error::pending());
-        }
-        return occupy(&mut body, handle, inside);
+        return occupy(&mut slot.body.lock(), handle, inside);
     }
     match slot.body.try_lock() {
-        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held && c.shared.turns.are_over()) => {
+        Some(mut body) if body.as_ref().is_none_or(|c| c.shared.turns.are_over()) => {
             occupy(&mut body, handle, inside)
         }
         found => {
             drop(found);
             occupy(&mut *after_turns(slot, handle)?, handle, inside)
         }
-    }
-}
-
-/// Enters for calls that are polled, which hold the communicator until [`resume`] lets it go. Where another thread is inside,
-/// or other calls hold it, a stream's calls have to come again ([`Error::pending`]).
-pub(super) fn hold(handle: CommHandle, entry: Entry) -> Result<()> {
-    let take = |c: &mut CommCore| {
-        c.is_held = true;
-        Ok(())
-    };
-    if entry == Entry::Caller {
-        return enter(handle, take);
-    }
-    match live(handle)?.body.try_lock() {
-        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held) => occupy(&mut body, handle, take),
-        _ => Err(Error::pending()),
-    }
-}
-
-/// Enters for calls that hold the communicator.
-pub(super) fn resume<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
-    let gone = |_| Error::remote("the communicator was aborted while the call was under way; make a new one");
-    let place = live(handle).map_err(gone)?;
-    let mut body = place.body.lock();
-    match body.as_mut().filter(|c| c.handle() == handle) {
-        Some(communicator) => inside(communicator),
-        None => Err(gone(stale(handle))),
     }
 }
 
@@ -148,10 +117,10 @@ fn after_turns(
         let taken = shared.turns.taken();
         await_turns(&shared)?;
         match slot.body.try_lock() {
-            Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
-            // Nobody is inside for a stream between its turns.
-            _ if shared.turns.taken() == taken => return Err(occupied()),
-            _ => {}
+            Some(body) => return Ok(body),
+            // No worker is inside between its turns.
+            None if shared.turns.taken() == taken => return Err(occupied()),
+            None => {}
         }
     }
 }
@@ -162,7 +131,7 @@ pub(super) fn await_turns(shared: &CommShared) -> Result<()> {
         return Ok(());
     }
     refuse_worker()?;
-    unless_interrupted(shared.turns.await_over(shared.turns.taken()))
+    unless_interrupted(shared.turns.await_all())
 }
 
 /// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
@@ -207,13 +176,9 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
-/// Breaks the communicator after a panic in one of its calls.
-pub(super) fn poison(handle: CommHandle, message: &str) {
-    let Ok(place) = live(handle) else { return };
-    // Where another thread is inside, the panic was not in a call on this communicator.
-    let Some(mut body) = place.body.try_lock() else { return };
-    let _ = occupy(&mut body, handle, |c| {
-        c.is_held = false;
+/// Break the communicator after a panic in one of its calls.
+pub(super) fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
+    let _ = enter_as(comm, entry, |c| {
         c.break_with(&Error::internal(message));
         Ok(())
     });

@@ -56,7 +56,7 @@ pub fn give_way() {
 }
 
 /// A sleeper looks up by itself this often: a killed peer rings no bell.
-pub const NAP: Duration = Duration::from_millis(4);
+const NAP: Duration = Duration::from_millis(4);
 /// Polls without a pause at the start: the common hand-off is over within these.
 const EAGER: u32 = 48;
 /// The number of yields within which a wait ends if the peer needed this core.
@@ -71,22 +71,6 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     (0..EAGER).any(|_| ready())
 }
 
-/// Waits for what other threads of this process do. `sleep`: sleeps until it may be done.
-pub fn for_threads(mut ready: impl FnMut() -> bool, mut sleep: impl FnMut()) -> Result<(), Interrupted> {
-    let mut yields = 0;
-    // BOUND: what is waited for is under way.
-    while !ready() {
-        interrupt::look_now()?;
-        if yields < YIELDS_BESIDE {
-            yields += 1;
-            cpu::yield_now();
-        } else {
-            sleep();
-        }
-    }
-    Ok(())
-}
-
 /// The environment of a wait.
 pub struct Waiter<'a> {
     /// The backoff: when to yield and when to sleep.
@@ -97,8 +81,6 @@ pub struct Waiter<'a> {
     pub sleepers: &'a Sleepers,
     /// The clock's value at which to give up; `u64::MAX`: never.
     pub deadline_ns: u64,
-    /// The longest sleep: what it waits for may come without a ring.
-    pub nap: Duration,
 }
 
 impl Waiter<'_> {
@@ -163,9 +145,9 @@ impl Waiter<'_> {
         let is_ready = ready();
         if !is_ready {
             #[cfg(not(loom))]
-            futex::wait(self.doorbell.word(), ticket, self.nap);
+            futex::wait(self.doorbell.word(), ticket, NAP);
             #[cfg(loom)]
-            let _ = (ticket, self.nap, futex::wake_all);
+            let _ = (ticket, NAP, futex::wake_all);
         }
         self.doorbell.finish(self.sleepers);
         is_ready
@@ -197,7 +179,7 @@ mod tests {
         sleepers: &'a Sleepers,
         deadline_ns: u64,
     ) -> Waiter<'a> {
-        Waiter { backoff, doorbell, sleepers, deadline_ns, nap: NAP }
+        Waiter { backoff, doorbell, sleepers, deadline_ns }
     }
 
     #[test]

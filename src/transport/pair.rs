@@ -14,6 +14,7 @@ use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -204,7 +205,9 @@ impl<'a> PairTransfer<'a> {
         peer.filled = end;
         peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
         let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
-        Err(mismatch(t.rank(), self.text(), self.peer, text(theirs[0], theirs[1])))
+        let mismatch = || mismatch(t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]));
+        // A rank that has learnt of a death goes on with other calls; the death is what counts.
+        Err(t.died().unwrap_or_else(mismatch))
     }
 
     fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
@@ -243,7 +246,8 @@ impl<'a> PairTransfer<'a> {
                     die_point!(77 "pair_refusals");
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
-                    return Err(mismatch(self.peer, text(kind, count), me, self.text()));
+                    let mismatch = || mismatch(self.peer, text(kind, count), me, self.text());
+                    return Err(t.died().unwrap_or_else(mismatch));
                 }
                 total = slots_of(self.data.bytes(), in_heap);
             }
@@ -287,8 +291,69 @@ fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Er
     ))
 }
 
+/// Run transfers to completion; those of one direction and peer in their order, all others side by side.
+pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> Result<()> {
+    let late = late_refusal(t, pairs);
+    let mut first_error = None;
+    let mut step = |transfers: &mut [PairTransfer], pairs: &mut Pairs| -> bool {
+        let mut all = true;
+        for i in 0..transfers.len() {
+            if transfers[i].done {
+                continue;
+            }
+            let key = (transfers[i].send, transfers[i].peer);
+            if transfers[..i].iter().any(|earlier| !earlier.done && (earlier.send, earlier.peer) == key) {
+                all = false;
+                continue;
+            }
+            if let Err(e) = transfers[i].advance(t, pairs) {
+                first_error.get_or_insert(e);
+                transfers[i].done = true;
+            }
+            all &= transfers[i].done;
+        }
+        all
+    };
+    if !eagerly(|| step(transfers, pairs)) {
+        // The watch looks at whoever is still needed.
+        let needed = std::cell::RefCell::new(Vec::new());
+        let mut step = || {
+            let all = step(transfers, pairs);
+            if !all {
+                let mut needed = needed.borrow_mut();
+                needed.clear();
+                needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
+            }
+            all
+        };
+        t.wait_watching(
+            t.deadline(),
+            &mut step,
+            || {
+                t.check_abort()?;
+                t.check_alarm()?;
+                t.watch_ranks(needed.borrow().iter().copied())
+            },
+            || {
+                let mut ranks = needed.borrow().clone();
+                ranks.dedup();
+                Error::timeout(format!(
+                    "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
+                     timeoutMs",
+                    super::watch::seconds(t.timeout_ns()),
+                    t.who(&ranks)
+                ))
+            },
+        )?;
+    }
+    match first_error.or(late) {
+        Some(e) => Err(e),
+        None => Ok(()),
+    }
+}
+
 /// Was an earlier message refused after we had left the call that sent it?
-pub(super) fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
+fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
     let refusals = t.control().header().refusals.load(Ordering::Acquire);
     if refusals == pairs.refusals {
         return None;
