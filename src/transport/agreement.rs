@@ -168,6 +168,12 @@ impl Transport {
         if let Some(died) = self.died() {
             return died;
         }
+        // So has one that has given up waiting for a rank that is stopped.
+        let stopped = self.beside_a_stopped_rank(self.rank);
+        if !stopped.is_empty() {
+            self.accuse(&[]);
+            return Error::remote(self.text(std::slice::from_ref(difference)).message + &stopped);
+        }
         die_point!(30 "disagreement_seen");
         self.note_disagreement(difference.seq);
         die_point!(31 "disagreement_told");
