@@ -31,8 +31,9 @@ pub struct Invitation {
     pub creator: Option<u32>,
 }
 
-/// How long a rank that cannot join tries to tell the others so.
-pub const REFUSAL: Duration = Duration::from_secs(2);
+/// How long a rank that cannot join tries to tell the others so. It ends sooner where all have heard of it; on a loaded
+/// machine the last process of a job can start seconds after the first.
+pub const REFUSAL: Duration = Duration::from_secs(10);
 
 /// What came of one visit.
 enum Visit {

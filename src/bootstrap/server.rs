@@ -91,7 +91,7 @@ struct Server {
     most_strangers: usize,
     no_accept_before: Option<Instant>,
     /// Ranks that were told the verdict when they came.
-    told: u32,
+    told: BTreeSet<u32>,
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
@@ -110,7 +110,7 @@ pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error, limit: Du
     let mut server = Server::new(socket::listen(name)?);
     let until = Instant::now() + limit;
     server.tables.insert(0, Table { secret, state: State::Failed { error: verdict, until } });
-    server.run(&|server| server.told >= ranks);
+    server.run(&|server| server.told.len() >= ranks as usize);
     Ok(())
 }
 
@@ -124,7 +124,7 @@ impl Server {
             rank_connections: Vec::new(),
             most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
-            told: 0,
+            told: BTreeSet::new(),
         }
     }
 
@@ -324,7 +324,7 @@ impl Server {
         };
         if let State::Failed { error, .. } = &table.state {
             let error = error.clone();
-            self.told += 1;
+            self.told.extend(HelloFrame::decode(packet).map(|hello| hello.rank));
             return self.rank_connections[at].tell(&error);
         }
         if HelloFrame::refuses(packet) {

@@ -163,8 +163,8 @@ impl Selection {
             .filter(move |r| r.collective.is_none_or(|c| c == collective) && r.sizes.contains(&bytes))
     }
 
-    fn can_serve(&self, algorithm: usize, view: &RankView) -> std::result::Result<(), &'static str> {
-        let algorithm = algorithms::ALL[algorithm];
+    fn can_serve(&self, index: usize, view: &RankView) -> std::result::Result<(), &'static str> {
+        let algorithm = algorithms::ALL[index];
         if let Some(why) = algorithm.refuses(view) {
             return Err(why);
         }

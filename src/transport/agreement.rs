@@ -165,20 +165,30 @@ impl Transport {
     /// that is why: the other has learnt of it in an earlier call and has gone on.
     #[cold]
     pub(super) fn disagree(&self, difference: &Difference) -> Error {
-        if let Some(died) = self.died() {
-            return died;
-        }
-        // So has one that has given up waiting for a rank that is stopped.
-        let stopped = self.beside_a_stopped_rank(self.rank);
-        if !stopped.is_empty() {
-            self.accuse(&[]);
-            return Error::remote(self.text(std::slice::from_ref(difference)).message + &stopped);
+        let found = self.text(std::slice::from_ref(difference));
+        if let Some(cause) = self.cause_of_disagreement(&found) {
+            return cause;
         }
         die_point!(30 "disagreement_seen");
         self.note_disagreement(difference.seq);
         die_point!(31 "disagreement_told");
         self.ring_all();
-        self.text(std::slice::from_ref(difference))
+        found
+    }
+
+    /// Returns the error to report in place of a disagreement: a rank that has learnt of a death, or has given up waiting for a
+    /// stopped rank, goes on to calls that the others do not make. `None`: no rank is dead or stopped.
+    #[cold]
+    pub(super) fn cause_of_disagreement(&self, found: &Error) -> Option<Error> {
+        if let Some(died) = self.died() {
+            return Some(died);
+        }
+        let stopped = self.beside_a_stopped_rank(self.rank);
+        if stopped.is_empty() {
+            return None;
+        }
+        self.accuse(&[]);
+        Some(Error::remote(format!("{found}{stopped}")))
     }
 
     fn text(&self, found: &[Difference]) -> Error {

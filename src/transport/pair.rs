@@ -205,9 +205,7 @@ impl<'a> PairTransfer<'a> {
         peer.filled = end;
         peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
         let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
-        let mismatch = || mismatch(t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]));
-        // A rank that has learnt of a death goes on with other calls; the death is what counts.
-        Err(t.died().unwrap_or_else(mismatch))
+        Err(mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1])))
     }
 
     fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
@@ -246,8 +244,7 @@ impl<'a> PairTransfer<'a> {
                     die_point!(77 "pair_refusals");
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
-                    let mismatch = || mismatch(self.peer, text(kind, count), me, self.text());
-                    return Err(t.died().unwrap_or_else(mismatch));
+                    return Err(mismatch(t, self.peer, text(kind, count), me, self.text()));
                 }
                 total = slots_of(self.data.bytes(), in_heap);
             }
@@ -284,11 +281,12 @@ fn text(kind: u64, count: u64) -> String {
     format!("count {count}, type {name}{whose}")
 }
 
-fn mismatch(sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {
-    Error::usage(format!(
+fn mismatch(t: &Transport, sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {
+    let found = Error::usage(format!(
         "ranks disagree in a transfer: rank {sender} sends ({sends}), rank {receiver} receives ({receives}); both ends \
          must pass the same count and type"
-    ))
+    ));
+    t.cause_of_disagreement(&found).unwrap_or(found)
 }
 
 /// Run transfers to completion; those of one direction and peer in their order, all others side by side.
@@ -315,9 +313,9 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> 
         all
     };
     if !eagerly(|| step(transfers, pairs)) {
-        // The watch looks at whoever is still needed.
+        // The peers of unfinished transfers, which the watch checks.
         let needed = std::cell::RefCell::new(Vec::new());
-        let mut step = || {
+        let ready = || {
             let all = step(transfers, pairs);
             if !all {
                 let mut needed = needed.borrow_mut();
@@ -328,7 +326,7 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> 
         };
         t.wait_watching(
             t.deadline(),
-            &mut step,
+            ready,
             || {
                 t.check_abort()?;
                 t.check_alarm()?;

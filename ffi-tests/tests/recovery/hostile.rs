@@ -119,8 +119,7 @@ const LEDGER: Attack = Attack {
     aim: |file| !is_control(file),
 };
 
-/// Attacks one job. Returns whether its ranks still had segments when the attack began.
-fn survive(attack: &Attack, seed: u64) -> bool {
+fn survive(attack: &Attack, seed: u64) {
     let &Attack { name, env, what, times, words, aim } = attack;
     println!("{name}: seed {seed:#x}");
     let mut chance = Chance(seed);
@@ -141,18 +140,18 @@ fn survive(attack: &Attack, seed: u64) -> bool {
     for rank in &mut ranks {
         ["heap", "join", &first].iter().for_each(|act| rank.did(act));
     }
+    // Opened before the pause: a rank that ends meanwhile takes its descriptors with it.
+    let opened: Vec<_> = ranks.iter().flat_map(segments).filter(aim).collect();
     std::thread::sleep(Duration::from_millis(chance.below(30)));
-    let files: Vec<_> = ranks
-        .iter()
-        .flat_map(segments)
-        .filter(aim)
+    let files: Vec<_> = opened
+        .into_iter()
         .map(|f| {
             let e = extents(&f);
             (f, e)
         })
         .collect();
-    let is_in_time = !files.is_empty();
-    for _ in 0..if is_in_time { words } else { 0 } {
+    assert!(!files.is_empty(), "no segment to write to");
+    for _ in 0..words {
         overwrite(&files, &mut chance);
         std::thread::sleep(Duration::from_micros(chance.below(300)));
     }
@@ -160,7 +159,6 @@ fn survive(attack: &Attack, seed: u64) -> bool {
         let ended = rank.outlast();
         assert!(ended.success(), "{name}, seed {seed:#x}: rank {r} ended with {ended}");
     }
-    is_in_time
 }
 
 #[test]
@@ -184,11 +182,11 @@ fn attacked(attack: &Attack, times: u32) {
         .ok()
         .and_then(|s| u64::from_str_radix(s.trim_start_matches("0x"), 16).ok())
     {
-        assert!(survive(attack, seed), "no segment to write to");
-        return;
+        return survive(attack, seed);
     }
-    let in_time = (0..times).filter(|_| survive(attack, random(u64::MAX))).count();
-    assert!(in_time > 0, "no segment to write to in any of {times} jobs");
+    for _ in 0..times {
+        survive(attack, random(u64::MAX));
+    }
 }
 
 fn is_control(file: &File) -> bool {

@@ -238,6 +238,19 @@ fn a_rank_out_of_range_is_an_error_on_every_rank() {
 }
 
 #[test]
+fn that_rank_0_cannot_join_is_told_to_every_rank_whoever_asks_twice_and_whoever_comes_late() {
+    let place = derived_place(30);
+    thread::scope(|s| {
+        s.spawn(|| super::refuse(&place, 0, 3, &Error::system("no thread")));
+        for (rank, late) in [(1, 0), (1, 0), (2, 3)] {
+            thread::sleep(Duration::from_secs(late));
+            let error = attend(&place, rank, 3, LONG).unwrap_err();
+            assert!(error.message.contains("where the ranks meet, cannot join: no thread"), "{error}");
+        }
+    });
+}
+
+#[test]
 fn an_id_makes_one_communicator_and_then_no_more() {
     let place = id_place();
     assert_eq!(attend(&place, 0, 1, LONG).unwrap(), everybody(1));

@@ -57,10 +57,10 @@ const MAX: RedOp = RedOp(2);
 const MIN: RedOp = RedOp(3);
 const AVG: RedOp = RedOp(4);
 const SQUARE_ADD: RedOp = RedOp(64);
-const LOGICAL_AND: RedOp = RedOp(65);
-const LOGICAL_OR: RedOp = RedOp(66);
+pub const LOGICAL_AND: RedOp = RedOp(65);
+pub const LOGICAL_OR: RedOp = RedOp(66);
 const LOGICAL_XOR: RedOp = RedOp(67);
-const BIT_AND: RedOp = RedOp(68);
+pub const BIT_AND: RedOp = RedOp(68);
 const BIT_OR: RedOp = RedOp(69);
 
 /// All operations with their names.

@@ -3,12 +3,11 @@
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, call, refused};
 use crate::api::{Comm, DataType, INVALID_ARGUMENT, INVALID_USAGE, In, Out, RedOp};
 use crate::collective::{Collective, Shape, What};
-use crate::element::{SUM, TYPES};
+use crate::element::{BIT_AND, LOGICAL_AND, LOGICAL_OR, SUM, TYPES};
 use crate::program::{Family, Step};
 
 const FLOAT: DataType = DataType(7);
 const BYTE: DataType = DataType(1);
-const BIT_AND: RedOp = RedOp(68);
 
 /// One wrong call, which no other rank is told of.
 pub fn bad_input(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
@@ -159,7 +158,7 @@ pub fn disagree(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
                 let right = shape.op.0;
                 shape.op = RedOp(if right == op { (op + 1) % 4 } else { op });
                 if !crate::element::serves(shape.op, shape.kind.class) {
-                    shape.op = RedOp(if right == 65 { 66 } else { 65 });
+                    shape.op = if right == LOGICAL_AND.0 { LOGICAL_OR } else { LOGICAL_AND };
                 }
             }
             3 if kind.number != shape.kind.number && crate::element::serves(shape.op, kind.class) => {
