@@ -38,7 +38,6 @@ struct Known {
     read: usize,
     /// The log's calls by their id in the world.
     calls: Vec<Logged>,
-    handled_ps: u64,
 }
 
 /// A call or transfer of which posts stand.
@@ -151,7 +150,6 @@ impl Runner {
                 epoch: journal.epoch(),
                 read: 0,
                 calls: Vec::new(),
-                handled_ps: 0,
             },
         };
         while known.read < journal.len() {
@@ -159,12 +157,9 @@ impl Runner {
             self.admit(&mut known, logged)?;
             known.read = next;
         }
-        let handled_ps = journal.handled_ps();
-        if known.handled_ps < handled_ps {
-            // BOUND: each turn reports another member; whoever ran the engine then has told them.
-            while known.world.advance(handled_ps)?.is_some() {}
-            known.handled_ps = handled_ps;
-        }
+        // Even where this world has been there already: calls that were admitted since may have begun before that.
+        // BOUND: each turn reports another member; whoever ran the engine then has told them.
+        while known.world.advance(journal.handled_ps())?.is_some() {}
         Ok(known)
     }
 
@@ -236,7 +231,6 @@ impl Runner {
         } else {
             journal.clock_segment.header().reached_ps.fetch_max(horizon_ps, Ordering::AcqRel);
             journal.set_handled(horizon_ps);
-            known.handled_ps = horizon_ps;
             self.world = Some(known);
         }
         Ok(served)
