@@ -226,6 +226,24 @@ impl Transport {
         stopped.map_or(String::new(), |r| format!("; {} holds up the others", self.named(r, self.state(r))))
     }
 
+    /// Names a rank that is dead or stopped and has no part in this communicator, to be added to a sentence about one that
+    /// has: that one may have ended because of it. Empty where this communicator was not made from another.
+    pub(super) fn beside_the_ancestors_ranks(&self) -> String {
+        let Some(ancestor) = self.ancestor.upgrade() else { return String::new() };
+        let is_ours = |pid: u32| (0..self.nranks).any(|rank| self.pid(rank) == pid);
+        let mut others = (0..ancestor.nranks).map(|r| (r, ancestor.pid(r))).filter(|&(_, pid)| !is_ours(pid));
+        let dead = ancestor.first_dead().map(|r| (r, ancestor.pid(r))).filter(|&(_, pid)| !is_ours(pid));
+        let from = "of the communicator that this one was made from";
+        match dead {
+            Some((rank, pid)) => format!("; rank {rank} (pid {pid}) {from} died"),
+            None => {
+                others.find(|&(r, _)| is_stopped(ancestor.state(r))).map_or(String::new(), |(rank, pid)| {
+                    format!("; rank {rank} (pid {pid}, {}) {from} holds up the others", ancestor.state(rank))
+                })
+            }
+        }
+    }
+
     /// Ranks with PID and state, the first few of them and those that are stopped first. To be asked when a wait for them was
     /// in vain: see [`accuse`](Self::accuse).
     pub fn who(&self, ranks: &[Rank]) -> String {

@@ -25,7 +25,7 @@ use agreement::Difference;
 use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
 use link::News;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One rank's connection to all others of its communicator.
 pub struct Transport {
@@ -39,6 +39,8 @@ pub struct Transport {
     identities: identity::Identities,
     /// The peers that share no memory with this rank; `None`: all share it.
     far: Option<Box<Far>>,
+    /// That of the first communicator of this one's ancestry; empty: this one is the first.
+    ancestor: Weak<Transport>,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -92,6 +94,7 @@ impl Transport {
             alarm: OnceLock::new(),
             identities: identity::Identities::default(),
             far: None,
+            ancestor: Weak::new(),
         }
     }
 
@@ -99,6 +102,11 @@ impl Transport {
     #[cfg_attr(not(test), allow(dead_code))] // No engine connects hosts yet (docs/decisions/0022).
     pub fn with_far(self, far: Far) -> Transport {
         Transport { far: Some(Box::new(far)), ..self }
+    }
+
+    /// The same in a communicator that was made from others, the first of which has this transport.
+    pub fn with_ancestor(self, ancestor: Weak<Transport>) -> Transport {
+        Transport { ancestor, ..self }
     }
 
     /// Waits end with what this reports, too. Only the first counts.

@@ -63,9 +63,10 @@ impl Transport {
                 self.rank
             ))),
             by => Err(Error::remote(format!(
-                "rank {} aborted the communicator{}; make a new one",
+                "rank {} aborted the communicator{}; make a new one{}",
                 by - 1,
-                self.because()
+                self.because(),
+                self.beside_the_ancestors_ranks()
             ))),
         }
     }
@@ -122,7 +123,7 @@ impl Transport {
     ///
     /// Whoever notices a death writes it down for all: survivors may die next, before they could mark themselves as
     /// having given up.
-    fn first_dead(&self) -> Option<Rank> {
+    pub(super) fn first_dead(&self) -> Option<Rank> {
         let noted = &self.control.header().first_dead;
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);
@@ -172,11 +173,12 @@ impl Transport {
     fn gone(&self, rank: Rank) -> Error {
         let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
         let state = life.state.load(Ordering::Acquire);
+        let beside = self.beside_the_ancestors_ranks();
         // Another rank may have seen in /proc what the word does not show.
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
             self.accuse_dead(rank);
             return Error::remote(format!(
-                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors{}",
+                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors{}{beside}",
                 self.beside_a_stopped_rank(rank)
             ));
         }
@@ -184,14 +186,14 @@ impl Transport {
         let seq = life.failed_seq.load(Ordering::Relaxed);
         match state {
             LEFT => Error::remote(format!(
-                "rank {rank} (pid {pid}) has destroyed the communicator{because} and cannot take part in this call"
+                "rank {rank} (pid {pid}) has destroyed the communicator{because} and cannot take part in this call{beside}"
             )),
             FAILED if seq == JOINING => Error::remote(format!(
-                "rank {rank} (pid {pid}) gave up while joining{because}; abort this communicator and make a new one"
+                "rank {rank} (pid {pid}) gave up while joining{because}; abort this communicator and make a new one{beside}"
             )),
             FAILED => Error::remote(format!(
                 "rank {rank} (pid {pid}) gave up after an error in its call #{seq}{because}; abort this communicator and \
-                 make a new one"
+                 make a new one{beside}"
             )),
             _ => Error::remote(format!(
                 "rank {rank} (pid {pid}) is in no state that there is: its life line was overwritten; abort this \

@@ -66,6 +66,31 @@ fn kill_one(n: u32, what: &str, count: usize, heap: bool, victim: u32, trial: u3
     }
 }
 
+#[test]
+fn whoever_waits_for_a_survivor_in_a_smaller_communicator_learns_of_the_death_beside_it() {
+    for (ending, told) in [("part-destroy", "has destroyed the communicator"), ("crash", "died")] {
+        let _alone = alone();
+        let mut ranks = start(4, &PLAIN, |rank| match rank {
+            0 => acts(&["join", "divide", "call barrier 0", ending, "hold"]),
+            1 => acts(&["join", "divide", "part barrier 0"]),
+            _ => acts(&["join", "divide", "hold"]),
+        });
+        for rank in &mut ranks {
+            rank.did("join");
+            rank.did("divide");
+        }
+        let (first, dead) = (format!("rank 0 (pid {}) {told}", ranks[0].pid()), ranks[3].pid());
+        ranks[3].kill();
+        let said = ranks[0].failed();
+        assert!(said.sentence.contains(&format!("rank 3 (pid {dead}) died")), "{}", said.sentence);
+        let said = ranks[1].failed();
+        let beside = format!("; rank 3 (pid {dead}) of the communicator that this one was made from died");
+        let right = said.code == REMOTE && said.sentence.contains(&first) && said.sentence.ends_with(&beside);
+        assert!(right, "{}", said.sentence);
+        ranks[2].kill();
+    }
+}
+
 fn ended_as_told(rank: &mut Rank, number: u32, ending: &str) {
     match rank.try_next() {
         None => {}

@@ -1,7 +1,7 @@
 //! Ranks that make calls of twenty-four kinds through the C interface (src/bin/fuzz/victim.rs), of which one is killed or
 //! stopped: all survivors name it, and none hangs.
 //!
-//! What is random follows from `KILLS_SEED`, drawn and printed unless set.
+//! What is random follows from `KILLS_SEED`, drawn and printed unless set. `KILLS_KIND=shmem` plays one kind alone.
 
 use crate::ranks::{Failure, Rank, Said, Setting, alone, now_ns, random, start_program, times};
 use penny_ffi_tests::library;
@@ -35,6 +35,11 @@ const KINDS: [&str; 22] = [
     "semaphore",
     "all",
 ];
+
+/// The kind of calls of a trial.
+fn kind_of(number: u64) -> String {
+    std::env::var("KILLS_KIND").unwrap_or_else(|_| KINDS[number as usize % KINDS.len()].to_owned())
+}
 
 /// Random numbers that can be had again.
 struct Chance(u64);
@@ -164,7 +169,7 @@ fn survivors_of_a_kill_in_any_kind_of_call_name_the_dead() {
     for trial in 0..times(44, 880) {
         let n = 2 + chance.below(4);
         let setting = Setting { env: &[], shell: "true" };
-        let mut job = start(KINDS[trial as usize % KINDS.len()], n, chance.below(1 << 30), &setting);
+        let mut job = start(&kind_of(trial.into()), n, chance.below(1 << 30), &setting);
         job.did(&["begin", "join", "call"]);
         std::thread::sleep(Duration::from_micros(chance.below(8_000)));
         let victim = chance.below(n) as usize;
@@ -234,9 +239,9 @@ fn survivors_of_a_stop_in_any_kind_of_call_blame_the_stopped_rank() {
     let (mut chance, mut found) = (Chance::new(), Findings::default());
     for trial in 0..times(6, 100) {
         let n = 2 + chance.below(4);
-        let kind = KINDS[(trial as usize * 7 + chance.below(22) as usize) % KINDS.len()];
+        let kind = kind_of(u64::from(trial) * 7 + chance.below(22));
         let setting = Setting { env: &[("PENNY_TIMEOUT", "2")], shell: "true" };
-        let mut job = start(kind, n, chance.below(1 << 30), &setting);
+        let mut job = start(&kind, n, chance.below(1 << 30), &setting);
         job.did(&["begin", "join", "call"]);
         std::thread::sleep(Duration::from_micros(chance.below(8_000)));
         let victim = chance.below(n) as usize;

@@ -25,7 +25,7 @@ use introduction::Introduction;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Joins the communicator that `id` names.
@@ -224,6 +224,8 @@ impl Prepared {
         die_point!(80 "join_prepared");
         let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
         die_point!(81 "join_met");
+        let root = entrance.world.as_ref().and_then(|(root, _)| registry::shared(*root).ok());
+        let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
         let begun = move || {
             if let Some(peer) = unlike {
                 return Err(declared::unlike(rank, machine.as_ref(), peer));
@@ -244,8 +246,8 @@ impl Prepared {
             }
             let control = Arc::new(control);
             let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
-            let transport =
-                Arc::new(Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns));
+            let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
+            let transport = Arc::new(transport.with_ancestor(ancestor));
             transport.introduce(identities);
             let membership = control.keep(rank);
             Ok((transport, membership, clock_segment))

@@ -16,6 +16,8 @@
 //!     sleep MS                sleep | hold: stay until standard input ends
 //!     abort-after MS          a thread aborts the communicator after so long
 //!     destroy | abort         free the communicator | abort it
+//!     divide                  make a communicator of ranks 0 and 1, one of 2 and 3, and so on
+//!     part WHAT COUNT         one call in that one | part-destroy: free it
 //!     fork                    a forked child makes a call, destroys, and reports; then the parent goes on
 //!     intrude PID ...         become another user, and try to get in: see `intruder.rs`
 //!     exit | crash            end without freeing anything: by exit(0), by abort(3)
@@ -25,6 +27,7 @@
 //!     wrong SENTENCE                          or it returned success with wrong bytes
 //! ```
 
+mod family;
 mod intruder;
 mod rare;
 
@@ -48,6 +51,7 @@ fn main() {
         nranks: number(1),
         id: args[2].clone(),
         comm: None,
+        part: None,
         heap: false,
         window: None,
         mailbox: None,
@@ -97,6 +101,8 @@ struct Part {
     nranks: u32,
     id: String,
     comm: Option<CommHandle>,
+    /// Of this rank and its neighbour.
+    part: Option<CommHandle>,
     heap: bool,
     /// Where the rank before puts its data.
     window: Option<(Buffer, WindowHandle)>,
@@ -138,6 +144,12 @@ impl Part {
             }
             "destroy" => comm::destroy(self.comm.take().expect("joined"))?,
             "abort" => comm::abort(self.comm.take().expect("joined"))?,
+            "divide" => self.part = comm::split(self.comm(), Some(self.rank as i32 / 2), 0, None)?,
+            "part" => {
+                let part = self.part.expect("divided");
+                return self.within(part, |rank| rank.call(words[1], number(2)));
+            }
+            "part-destroy" => comm::destroy(self.part.take().expect("divided"))?,
             "fork" => self.fork(),
             "intrude" => self.intrude(&words[1..]),
             "exit" => std::process::exit(0),
@@ -216,36 +228,6 @@ impl Part {
             Collective::Scatter => of(root, self.rank as usize),
             Collective::Barrier => 0,
         }
-    }
-
-    fn child(&mut self, count: usize, make: impl FnOnce(CommHandle) -> Result<CommHandle>) -> Result<()> {
-        self.entered = now_ns();
-        let child = make(self.comm())?;
-        let before = (self.comm.replace(child), self.rank, self.nranks);
-        (self.rank, self.nranks) = (comm::user_rank(child)?, comm::count(child)?);
-        let ended = self.collective(Collective::AllReduce, count);
-        (self.comm, self.rank, self.nranks) = before;
-        comm::destroy(child)?;
-        ended
-    }
-
-    fn split(&mut self, count: usize) -> Result<()> {
-        let colour = Some(self.rank as i32 % 2);
-        self.child(count, |comm| Ok(comm::split(comm, colour, 0, None)?.expect("a colour")))
-    }
-
-    /// Rank 0 makes an id; the others hear it through the communicator that there is.
-    fn init(&mut self, count: usize) -> Result<()> {
-        let (rank, nranks) = (self.rank as i32, self.nranks as i32);
-        let mut id = if rank == 0 { comm::unique_id()?.0 } else { [0; 128] };
-        // SAFETY: 128 bytes that outlive the call.
-        let send = unsafe { Address::from_raw(id.as_mut_ptr()) };
-        let (collective, dtype, op) = (Collective::Broadcast, DataType::Uint8, RedOp::Sum);
-        let told = Call { collective, send, recv: send, count: 128, dtype, op, root: 0, padded: false };
-        self.entered = now_ns();
-        comm::collective(self.comm(), &told, None)?;
-        let id = penny::internals::bootstrap::UniqueId(id);
-        self.child(count, |_| comm::init_rank(nranks, &id, rank, &Config::default()))
     }
 
     /// Round the ring by messages.
