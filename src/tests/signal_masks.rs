@@ -30,6 +30,8 @@ fn masks() -> Vec<(String, u64)> {
             .filter(|name| *name != program.trim())?
             .strip_prefix("penny-")?
             .trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+        // Of a thread that has ended and is still listed the kernel prints zeros, also for the number of threads beside it.
+        field("Threads:").filter(|threads| *threads != "0")?;
         Some((name.to_owned(), u64::from_str_radix(field("SigBlk:")?, 16).ok()?))
     };
     tasks.filter_map(of_task).collect()
