@@ -276,9 +276,14 @@ def test_a_program_that_ctrl_c_ends_does_not_wait_for_threads_in_calls(how: str)
 
 
 def test_penny_run_passes_ctrl_c_on_and_returns_130() -> None:
-    body = "comm = penny.init()\nprint(os.getpid(), flush=True)\nif comm.rank: comm.barrier()\nelse: time.sleep(1000)"
+    # One write: lines of two ranks must not mix.
+    body = """
+        comm = penny.init()
+        os.write(1, f"{os.getpid()}\\n".encode())
+        if comm.rank: comm.barrier()
+        else: time.sleep(1000)"""
     launcher = subprocess.Popen(
-        [on_ranks.penny_command(), "run", "-n", "2", on_ranks.sys.executable, "-c", HEAD + body],
+        [on_ranks.penny_command(), "run", "-n", "2", on_ranks.sys.executable, "-c", HEAD + textwrap.dedent(body)],
         env=on_ranks.environment(PENNY_TIMEOUT="600"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
+use std::cell::RefCell;
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
@@ -314,23 +315,27 @@ pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> 
     };
     if !eagerly(|| step(transfers, pairs)) {
         // The peers of unfinished transfers, which the watch checks.
-        let needed = std::cell::RefCell::new(Vec::new());
-        let ready = || {
+        let needed = RefCell::new(Vec::new());
+        let attempt = RefCell::new(|| {
             let all = step(transfers, pairs);
-            if !all {
-                let mut needed = needed.borrow_mut();
-                needed.clear();
-                needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
-            }
+            let mut needed = needed.borrow_mut();
+            needed.clear();
+            needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
             all
-        };
+        });
+        let ready = || (attempt.borrow_mut())();
         t.wait_watching(
             t.deadline(),
             ready,
             || {
                 t.check_abort()?;
                 t.check_alarm()?;
-                t.watch_ranks(needed.borrow().iter().copied())
+                let watched = t.watch_ranks(needed.borrow().iter().copied());
+                watched.or_else(|_| {
+                    // A peer that has left may have done its part since the last attempt, while another's is not done.
+                    (attempt.borrow_mut())();
+                    t.check_ranks(needed.borrow().iter().copied())
+                })
             },
             || {
                 let mut ranks = needed.borrow().clone();

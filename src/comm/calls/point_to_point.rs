@@ -119,3 +119,47 @@ fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm;
+    use crate::memory::view::Address;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// One half of a transfer of a byte.
+    fn half(send: bool, byte: &mut [u8; 1], peer: i32) -> Transfer<'_> {
+        let buffer = Address::of_mut(byte);
+        Transfer { send, buffer, count: 1, dtype: DataType::Uint8, peer, of_permute: false }
+    }
+
+    #[test]
+    fn a_peer_that_leaves_after_its_part_does_not_fail_a_batch_that_waits_for_another() {
+        let ranks = comm::init_all(3).unwrap();
+        let [first, second, third] = ranks[..] else { unreachable!() };
+        let send = |comm, byte: u8| comm::transfer_now(comm, &half(true, &mut [byte], 0));
+        let left = AtomicBool::new(false);
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        // Rank 0 asks for alarms between a look at its transfers and a look at its peers.
+        comm::registry::shared(first).unwrap().transport.set_alarm(Box::new(move || {
+            if !left.swap(true, Ordering::Relaxed) {
+                let part = std::thread::spawn(move || send(second, 2).and_then(|()| comm::destroy(second)));
+                part.join().unwrap().unwrap();
+                tell.send(()).unwrap();
+            }
+            Ok(())
+        }));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                told.recv().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                send(third, 3).unwrap();
+            });
+            let (mut two, mut three) = ([0], [0]);
+            comm::transfers_now(first, &[half(false, &mut two, 1), half(false, &mut three, 2)]).unwrap();
+            assert_eq!([two, three], [[2], [3]]);
+        });
+        comm::destroy(third).unwrap();
+        comm::destroy(first).unwrap();
+    }
+}
