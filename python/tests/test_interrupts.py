@@ -283,7 +283,15 @@ def test_penny_run_passes_ctrl_c_on_and_returns_130() -> None:
         if comm.rank: comm.barrier()
         else: time.sleep(1000)"""
     launcher = subprocess.Popen(
-        [on_ranks.penny_command(), "run", "-n", "2", on_ranks.sys.executable, "-c", HEAD + textwrap.dedent(body)],
+        [
+            on_ranks.penny_command(),
+            "run",
+            "-n",
+            "2",
+            on_ranks.sys.executable,
+            "-c",
+            HEAD + textwrap.dedent(body),
+        ],
         env=on_ranks.environment(PENNY_TIMEOUT="600"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
