@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::attendance::Attendance;
 use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
+use super::server::LINGER;
 use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
@@ -30,10 +31,6 @@ pub struct Invitation {
     /// The process that made the id and has listened ever since; `None`: rank 0 will listen when it comes.
     pub creator: Option<u32>,
 }
-
-/// How long a rank that cannot join tries to tell the others so. It ends sooner where all have heard of it; on a loaded
-/// machine the last process of a job can start seconds after the first.
-pub const REFUSAL: Duration = Duration::from_secs(10);
 
 /// What came of one visit.
 enum Visit {
@@ -123,7 +120,7 @@ pub fn meet(
 
 /// Tells the others that this rank cannot join, if they meet already or soon do.
 pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
-    let clock = Clock { start: Instant::now(), timeout: Some(REFUSAL) };
+    let clock = Clock { start: Instant::now(), timeout: Some(LINGER) };
     let info = frame::cut(&why.message).as_bytes();
     let packet = packet(ticket, &Hello { info, fds: &[], ..*hello }, clock).encode_refusal();
     // A process without a descriptor has one in a table of its own.

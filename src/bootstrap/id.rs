@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use super::UniqueId;
 use super::client::Invitation;
+use super::expected_meetings::ExpectedMeetings;
 use super::frame::Secret;
-use super::server::{self, ExpectedRanks};
+use super::server;
 use crate::error::{Error, Result};
 use crate::hash::fnv64;
 use crate::sync::lock::Mutex;
@@ -23,7 +24,7 @@ const MAGIC: [u8; 8] = *b"PENNYid\x01";
 struct Door {
     pid: u32,
     key: [u8; 16],
-    expected_ranks: Arc<Mutex<ExpectedRanks>>,
+    expected_meetings: Arc<Mutex<ExpectedMeetings>>,
 }
 
 static DOOR: Mutex<Option<Door>> = Mutex::new(None);
@@ -39,14 +40,14 @@ pub fn create_id() -> Result<UniqueId> {
     let mut door = DOOR.lock();
     // The thread of a door that was open before a fork serves the parent only.
     if let Some(open) = door.as_ref().filter(|d| d.pid == std::process::id())
-        && let Some(serial) = open.expected_ranks.lock().expect(secret, None, MOST_OUTSTANDING)
+        && let Some(serial) = open.expected_meetings.lock().expect(secret, None, MOST_OUTSTANDING)
     {
         return Ok(encode(open, serial, &secret));
     }
     let key = random();
-    let expected_ranks = server::start(&name(&key), secret, None)
+    let expected_meetings = server::start(&name(&key), secret, None)
         .map_err(|e| Error::system(format!("a unique id needs a listening socket and a thread: {e}")))?;
-    let opened = door.insert(Door { pid: std::process::id(), key, expected_ranks });
+    let opened = door.insert(Door { pid: std::process::id(), key, expected_meetings });
     Ok(encode(opened, 0, &secret))
 }
 

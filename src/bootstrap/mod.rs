@@ -16,7 +16,7 @@
 //! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
 //! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
 //!
-//! `client` knocks, `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `door` makes ids and
+//! `client` knocks, `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `id` makes ids and
 //! [`launcher`] finds out from the environment who we are and where to meet.
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@
 mod ancestry;
 mod attendance;
 mod client;
+mod expected_meetings;
 mod frame;
 mod id;
 pub mod launcher;
@@ -130,7 +131,7 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
             std::process::id(),
             why.message
         ));
-        let serve = move || server::refuse(&name, secret, nranks - 1, verdict.clone(), client::REFUSAL);
+        let serve = move || server::refuse(&name, secret, nranks - 1, verdict.clone());
         if let Err(e) = serve()
             && crate::sys::socket::out_of_descriptors(&e)
         {

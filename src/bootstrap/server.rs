@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::expected_meetings::ExpectedMeetings;
 use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
 use super::rendezvous::{Rendezvous, refused_by, same_build};
@@ -25,8 +26,9 @@ use crate::sync::lock::Mutex;
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
 
-/// How long a verdict is kept for ranks that come after it.
-const LINGER: Duration = Duration::from_secs(10);
+/// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
+/// loaded machine the last process of a job can start seconds after the first.
+pub const LINGER: Duration = Duration::from_secs(10);
 /// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
 /// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
 const MOST_STRANGERS: usize = 16;
@@ -34,37 +36,6 @@ const MOST_STRANGERS: usize = 16;
 const ACCEPT_BURST: usize = 64;
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// The meetings that a server expects: what its owner adds and the server takes.
-#[derive(Default)]
-pub struct ExpectedRanks {
-    expected: BTreeMap<u64, Expected>,
-    next: u64,
-    closed: bool,
-}
-
-/// A meeting that nobody has come to yet.
-struct Expected {
-    secret: Secret,
-    until: Option<Instant>,
-}
-
-impl ExpectedRanks {
-    /// Expect one more meeting, until somebody comes or the time is over; returns its serial. `None`: the server has
-    /// ended. Beyond `most` the eldest is forgotten.
-    pub fn expect(&mut self, secret: Secret, until: Option<Instant>, most: usize) -> Option<u64> {
-        if self.closed {
-            return None;
-        }
-        let serial = self.next;
-        self.next += 1;
-        self.expected.insert(serial, Expected { secret, until });
-        while self.expected.len() > most {
-            self.expected.pop_first();
-        }
-        Some(serial)
-    }
-}
 
 /// A meeting that somebody has come to.
 struct Table {
@@ -85,7 +56,7 @@ enum State {
 struct Server {
     pid: i32,
     listener: OwnedFd,
-    expected_ranks: Arc<Mutex<ExpectedRanks>>,
+    expected_meetings: Arc<Mutex<ExpectedMeetings>>,
     tables: BTreeMap<u64, Table>,
     rank_connections: Vec<RankConnection>,
     most_strangers: usize,
@@ -95,20 +66,20 @@ struct Server {
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
-/// book is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
-pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedRanks>>> {
+/// list is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
+pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedMeetings>>> {
     let server = Server::new(socket::listen(name)?);
-    let expected_ranks = server.expected_ranks.clone();
-    expected_ranks.lock().expect(first, until, 1);
+    let expected_meetings = server.expected_meetings.clone();
+    expected_meetings.lock().expect(first, until, 1);
     background::spawn("penny-meet", move || server.run(&|_| false))?;
-    Ok(expected_ranks)
+    Ok(expected_meetings)
 }
 
-/// Listens under `name` on this thread until `ranks` ranks have come and been told `verdict`, or `limit` is over: for rank 0,
-/// where the others would wait for it and it cannot serve their meeting.
-pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error, limit: Duration) -> io::Result<()> {
+/// Listens under `name` on this thread until `ranks` ranks have come and been told `verdict`, or [`LINGER`] is over: for
+/// rank 0, where the others would wait for it and it cannot serve their meeting.
+pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error) -> io::Result<()> {
     let mut server = Server::new(socket::listen(name)?);
-    let until = Instant::now() + limit;
+    let until = Instant::now() + LINGER;
     server.tables.insert(0, Table { secret, state: State::Failed { error: verdict, until } });
     server.run(&|server| server.told.len() >= ranks as usize);
     Ok(())
@@ -119,7 +90,7 @@ impl Server {
         Server {
             pid: std::process::id() as i32,
             listener,
-            expected_ranks: Arc::default(),
+            expected_meetings: Arc::default(),
             tables: BTreeMap::new(),
             rank_connections: Vec::new(),
             most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
@@ -158,11 +129,9 @@ impl Server {
         }
     }
 
-    /// Nothing expected and nobody here: closes the book, so that its owner starts another server.
+    /// Nothing expected and nobody here: the list is closed, so that its owner starts another server.
     fn finished(&mut self) -> bool {
-        let mut expected_ranks = self.expected_ranks.lock();
-        expected_ranks.closed = expected_ranks.expected.is_empty() && self.tables.is_empty();
-        expected_ranks.closed
+        self.tables.is_empty() && self.expected_meetings.lock().close_if_empty()
     }
 
     /// Sleeps until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
@@ -201,19 +170,18 @@ impl Server {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let expected_ranks = self.expected_ranks.lock();
-        let expected = expected_ranks.expected.values().filter_map(|e| e.until);
+        let expected = self.expected_meetings.lock().next_deadline();
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
             State::Failed { until, .. } => Some(*until),
         });
-        expected.chain(tables).min()
+        tables.chain(expected).min()
     }
 
     /// Closes what is over: expectations, waits, verdicts, meetings that everybody has left.
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
-        self.expected_ranks.lock().expected.retain(|_, e| !over(e.until));
+        self.expected_meetings.lock().forget_late(now);
         let overdue: Vec<(u64, Error)> = self
             .tables
             .iter()
@@ -349,11 +317,8 @@ impl Server {
 
     /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
     fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
-        let mut expected_ranks = self.expected_ranks.lock();
-        if expected_ranks.expected.get(&serial).is_some_and(|e| e.secret.admits(secret)) {
-            let expected = expected_ranks.expected.remove(&serial)?;
-            self.tables
-                .insert(serial, Table { secret: expected.secret, state: State::Open(Rendezvous::default()) });
+        if let Some(secret) = self.expected_meetings.lock().take(serial, secret) {
+            self.tables.insert(serial, Table { secret, state: State::Open(Rendezvous::default()) });
         }
         self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
     }

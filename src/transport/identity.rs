@@ -230,17 +230,16 @@ impl Transport {
     /// has: that one may have ended because of it. Empty where this communicator was not made from another.
     pub(super) fn beside_the_ancestors_ranks(&self) -> String {
         let Some(ancestor) = self.ancestor.upgrade() else { return String::new() };
-        let is_ours = |pid: u32| (0..self.nranks).any(|rank| self.pid(rank) == pid);
-        let mut others = (0..ancestor.nranks).map(|r| (r, ancestor.pid(r))).filter(|&(_, pid)| !is_ours(pid));
-        let dead = ancestor.first_dead().map(|r| (r, ancestor.pid(r))).filter(|&(_, pid)| !is_ours(pid));
+        let is_elsewhere = |r: Rank| (0..self.nranks).all(|rank| self.pid(rank) != ancestor.pid(r));
+        let dead = ancestor.first_dead().filter(|&r| is_elsewhere(r));
+        let stopped = || (0..ancestor.nranks).find(|&r| is_stopped(ancestor.state(r)) && is_elsewhere(r));
         let from = "of the communicator that this one was made from";
-        match dead {
-            Some((rank, pid)) => format!("; rank {rank} (pid {pid}) {from} died"),
-            None => {
-                others.find(|&(r, _)| is_stopped(ancestor.state(r))).map_or(String::new(), |(rank, pid)| {
-                    format!("; rank {rank} (pid {pid}, {}) {from} holds up the others", ancestor.state(rank))
-                })
-            }
+        if let Some(r) = dead {
+            format!("; rank {r} (pid {}) {from} died", ancestor.pid(r))
+        } else if let Some(r) = stopped() {
+            format!("; rank {r} (pid {}, {}) {from} holds up the others", ancestor.pid(r), ancestor.state(r))
+        } else {
+            String::new()
         }
     }
 

@@ -1,4 +1,4 @@
-//! Ranks that make calls of twenty-four kinds through the C interface (src/bin/fuzz/victim.rs), of which one is killed or
+//! Ranks that make calls of 22 kinds through the C interface (src/bin/fuzz/victim.rs), of which one is killed or
 //! stopped: all survivors name it, and none hangs.
 //!
 //! What is random follows from `KILLS_SEED`, drawn and printed unless set. `KILLS_KIND=shmem` plays one kind alone.

@@ -158,7 +158,7 @@ impl Runner {
             known.read = next;
         }
         // Even where this world has been there already: calls that were admitted since may have begun before that.
-        // BOUND: each turn reports another member; whoever ran the engine then has told them.
+        // BOUND: one turn per member that finishes by that time. The process that handled that time has reported them.
         while known.world.advance(journal.handled_ps())?.is_some() {}
         Ok(known)
     }
@@ -209,7 +209,7 @@ impl Runner {
         let window_ps = if journal.is_exact() { 1 } else { WINDOW_PS };
         let mut served = 0;
         let mut horizon_ps = u64::MAX;
-        // BOUND: each turn reports another member.
+        // BOUND: one turn per member that finishes.
         while let Some(finished) = known.world.advance(horizon_ps)? {
             let call = &known.calls[finished.call as usize];
             let spec =
@@ -244,7 +244,7 @@ impl Runner {
             world.admit(&shared, places, &vec![0; places.len()])?;
         }
         let mut last_ps = 0;
-        // BOUND: each turn reports another member.
+        // BOUND: one turn per member that finishes.
         while let Some(finished) = world.advance(u64::MAX)? {
             last_ps = last_ps.max(finished.exit_ps);
         }
