@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use penny_ffi_tests::{library, profile_dir, root};
+use penny_ffi_tests::{library, root};
 
 /// The interpreter of the environment that `.ci/python` has made, if it has.
 fn interpreter() -> Option<PathBuf> {
@@ -40,25 +40,13 @@ fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
     assert!(done.status.success(), "python {}:\n{told}\n{complaint}", arguments.join(" "));
 }
 
-/// `penny` as this build has it: `cargo test --workspace` builds it, a run of this package alone does not.
-fn launcher() -> PathBuf {
-    let target = profile_dir();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "penny-cli", "--profile", &library::profile()])
-        .arg("--target-dir")
-        .arg(target.parent().expect("target/<profile>"))
-        .current_dir(root())
-        .status()
-        .expect("cargo runs");
-    assert!(status.success(), "the launcher does not build");
-    target.join("penny")
-}
-
 #[test]
 fn the_python_package_passes_its_tests() {
     if let Some(python) = interpreter() {
-        let build = [("PENNY_LIBRARY", library::dir().join("libpenny.so")), ("PENNY_COMMAND", launcher())];
+        let build = [
+            ("PENNY_LIBRARY", library::dir().join("libpenny.so")),
+            ("PENNY_COMMAND", PathBuf::from(env!("CARGO_BIN_EXE_penny"))),
+        ];
         run(&python, &["-m", "pytest", "-q", "--tb=short"], &build);
     }
 }

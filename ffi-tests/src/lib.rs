@@ -7,7 +7,6 @@
 //!     tests/memory.rs       where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
 //!     tests/examples.rs    c-examples/*: each prints what its README promises
 //!     tests/readme.rs      the program in the repository's README does so too
-//!     tests/python.rs      the Python package: pytest, formatting, types
 //!     tests/fuzz.rs        random programs over the whole interface, checked by an oracle (src/bin/fuzz)
 //!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim) and real signals
 //! ```

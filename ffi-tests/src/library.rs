@@ -1,4 +1,5 @@
-//! The library under test, built the way this test was, in a directory that a C program can link and run against.
+//! The library under test, built as users build it with the profile of this test, in a directory that a C program can link and run
+//! against.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -39,16 +40,21 @@ pub fn profile() -> String {
     }
 }
 
-fn build() -> PathBuf {
-    let built = crate::profile_dir();
-    let target = built.parent().expect("target/<profile>");
+/// The directory to give cargo for what is built without the feature `internals`. It is not that of this test: the library with
+/// the feature and the one without have the same file name, and whichever was built last would be taken for the other.
+pub fn target_dir() -> PathBuf {
+    crate::profile_dir().parent().expect("target/<profile>").join("without-internals")
+}
+
+/// Builds the library. Returns the directory where it lies.
+pub fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--package", "penny", "--lib", "--profile", &profile(), "--target-dir"])
-        .arg(target)
+        .arg(target_dir())
         .current_dir(crate::root())
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the library does not build");
-    built
+    target_dir().join(crate::profile_dir().file_name().expect("target/<profile>"))
 }

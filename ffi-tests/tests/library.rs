@@ -11,7 +11,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, ObjectSymbolTable, elf};
 use penny::ffi::*;
 use penny_ffi_tests::compiler::{STRICT, cc, exists, run};
-use penny_ffi_tests::{library, profile_dir, root};
+use penny_ffi_tests::{library, root};
 
 fn shared_library() -> Vec<u8> {
     fs::read(library::dir().join("libpenny.so")).unwrap()
@@ -47,8 +47,7 @@ fn a_program_that_is_linked_beside_the_built_library_runs() {
     let (main, program) = (dir.path().join("main.c"), dir.path().join("main"));
     let text = "#include <penny.h>\nint main(void) { int version; return pennyGetVersion(&version) != pennySuccess; }\n";
     fs::write(&main, text).unwrap();
-    library::dir(); // builds it
-    let built = profile_dir();
+    let built = library::build();
     let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
     rpath.push(&built);
     let mut compile = cc();
@@ -108,12 +107,10 @@ fn skipped(why: &str) {
 
 /// Installs the library of this profile into a new directory.
 fn install() -> tempfile::TempDir {
-    library::dir();
     let to = tempfile::tempdir().unwrap();
-    let target = penny_ffi_tests::profile_dir().parent().unwrap().to_path_buf();
     let mut install = Command::new(root().join("install.sh"));
     install
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", library::target_dir())
         .args(["--profile", &library::profile(), "--prefix"])
         .arg(to.path());
     run(&mut install);
