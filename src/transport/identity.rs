@@ -179,7 +179,7 @@ impl Transport {
 
     /// Remembers that a wait for these ranks was in vain. A rank that is stopped or dead, waited for or not, is guilty before
     /// one that is only late: that one may wait in its turn. Tells who is guilty, if that is none of `waited`.
-    pub fn accuse(&self, waited: &[Rank]) -> Option<Rank> {
+    pub(super) fn accuse(&self, waited: &[Rank]) -> Option<Rank> {
         let left = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) == LEFT;
         let others = (0..self.nranks).filter(|&r| r != self.rank && !left(r) && !waited.contains(&r));
         let all: Vec<(Rank, &str)> =
@@ -247,17 +247,21 @@ impl Transport {
     /// in vain: see [`accuse`](Self::accuse).
     pub fn who(&self, ranks: &[Rank]) -> String {
         const SHOWN: usize = 4;
-        let elsewhere = self.accuse(ranks);
+        let elsewhere = self.held_up_elsewhere(ranks);
         let mut told: Vec<(Rank, &str)> = ranks.iter().map(|&r| (r, self.state(r))).collect();
         told.sort_by_key(|(_, state)| !is_stopped(state));
         let mut text = told.iter().take(SHOWN).map(|&(r, s)| self.named(r, s)).collect::<Vec<_>>().join(", ");
         if ranks.len() > SHOWN {
             text += &format!(" and {} more", ranks.len() - SHOWN);
         }
-        if let Some(rank) = elsewhere {
-            text += &format!("; held up by {}", self.named(rank, self.state(rank)));
-        }
-        text
+        text + &elsewhere
+    }
+
+    /// Names a stopped or dead rank that is none of `waited`, to be added to a sentence about a wait for those that was in vain.
+    /// Empty where there is none. Remembers whom to blame: see [`accuse`](Self::accuse).
+    pub fn held_up_elsewhere(&self, waited: &[Rank]) -> String {
+        let named = |rank| format!("; held up by {}", self.named(rank, self.state(rank)));
+        self.accuse(waited).map_or(String::new(), named)
     }
 
     fn named(&self, rank: Rank, state: &str) -> String {

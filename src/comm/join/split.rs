@@ -210,12 +210,9 @@ impl CommCore {
         };
         // A rank that cannot join says so through the parent, or the others would wait for it.
         let joined = join::join(handle, &entrance).map(registry::fill);
-        // The parent knows who died; whom the meeting misses is only what came of it. The others learn who is stopped.
-        let guilty = |e| {
-            parent.accuse(&[]);
-            e
-        };
-        joined.map_err(|e| watch().err().unwrap_or_else(|| guilty(e))).inspect_err(|e| self.break_with(e))
+        // The parent knows who is dead or stopped; whom the meeting misses is only what came of it.
+        let held_up = |e: Error| Error { message: e.message + &parent.held_up_elsewhere(&[]), ..e };
+        joined.map_err(|e| watch().err().unwrap_or_else(|| held_up(e))).inspect_err(|e| self.break_with(e))
     }
 
     /// Agrees with all on a split, and returns the members of this rank's child: ranks of the parent, in the child's order;
