@@ -131,7 +131,7 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
             std::process::id(),
             why.message
         ));
-        let serve = move || server::refuse(&name, secret, nranks - 1, verdict.clone());
+        let serve = move || server::refuse(&name, secret, nranks, verdict.clone());
         if let Err(e) = serve()
             && crate::sys::socket::out_of_descriptors(&e)
         {

@@ -29,6 +29,8 @@ use crate::sys::{background, socket};
 /// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
 /// loaded machine the last process of a job can start seconds after the first.
 pub const LINGER: Duration = Duration::from_secs(10);
+/// How long the ranks of this process wait for it until the others have heard it.
+const HOLD: Duration = Duration::from_secs(2);
 /// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
 /// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
 const MOST_STRANGERS: usize = 16;
@@ -45,11 +47,19 @@ struct Table {
 
 enum State {
     Open(Rendezvous),
-    /// The verdict, and until when it is kept.
-    Failed {
-        error: Error,
-        until: Instant,
-    },
+    Failed(Verdict),
+}
+
+/// What a meeting came to that failed.
+struct Verdict {
+    error: Error,
+    /// Until when it is kept.
+    until: Instant,
+    /// Ranks that have not heard it.
+    deaf: BTreeSet<u32>,
+    /// A program may end as soon as its own rank has heard, and this thread with it; so the ranks of this process hear it last,
+    /// when no other is left, or at this time. `None`: at once.
+    hold_until: Option<Instant>,
 }
 
 /// A server's whole state; lives on its thread.
@@ -61,8 +71,6 @@ struct Server {
     rank_connections: Vec<RankConnection>,
     most_strangers: usize,
     no_accept_before: Option<Instant>,
-    /// Ranks that were told the verdict when they came.
-    told: BTreeSet<u32>,
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
@@ -75,13 +83,15 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     Ok(expected_meetings)
 }
 
-/// Listens under `name` on this thread until `ranks` ranks have come and been told `verdict`, or [`LINGER`] is over: for
-/// rank 0, where the others would wait for it and it cannot serve their meeting.
-pub fn refuse(name: &[u8], secret: Secret, ranks: u32, verdict: Error) -> io::Result<()> {
+/// Listens under `name` on this thread until all ranks but 0 have come and been told `error`, or [`LINGER`] is over: for rank 0,
+/// where the others would wait for it and it cannot serve their meeting.
+pub fn refuse(name: &[u8], secret: Secret, nranks: u32, error: Error) -> io::Result<()> {
     let mut server = Server::new(socket::listen(name)?);
     let until = Instant::now() + LINGER;
-    server.tables.insert(0, Table { secret, state: State::Failed { error: verdict, until } });
-    server.run(&|server| server.told.len() >= ranks as usize);
+    let verdict = Verdict { error, until, deaf: (1..nranks).collect(), hold_until: None };
+    server.tables.insert(0, Table { secret, state: State::Failed(verdict) });
+    let has_heard = |table: &Table| matches!(&table.state, State::Failed(verdict) if verdict.deaf.is_empty());
+    server.run(&|server| server.tables.values().all(has_heard));
     Ok(())
 }
 
@@ -95,7 +105,6 @@ impl Server {
             rank_connections: Vec::new(),
             most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
-            told: BTreeSet::new(),
         }
     }
 
@@ -173,7 +182,7 @@ impl Server {
         let expected = self.expected_meetings.lock().next_deadline();
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
-            State::Failed { until, .. } => Some(*until),
+            State::Failed(Verdict { until, hold_until, .. }) => hold_until.or(Some(*until)),
         });
         tables.chain(expected).min()
     }
@@ -187,15 +196,24 @@ impl Server {
             .iter()
             .filter_map(|(serial, table)| match &table.state {
                 State::Open(rendezvous) => Some((*serial, rendezvous.overdue(now)?)),
-                State::Failed { .. } => None,
+                State::Failed(_) => None,
             })
             .collect();
         for (serial, error) in overdue {
-            self.fail(serial, error, now);
+            self.fail(serial, error, None, now);
         }
+        let mut held = Vec::new();
+        for (serial, table) in &mut self.tables {
+            if let State::Failed(verdict) = &mut table.state
+                && verdict.hold_until.take_if(|until| *until <= now).is_some()
+            {
+                held.push(*serial);
+            }
+        }
+        held.into_iter().for_each(|serial| self.tell_ours(serial));
         let rank_connections = &mut self.rank_connections;
         self.tables.retain(|serial, table| match &table.state {
-            State::Failed { until, .. } => now < *until,
+            State::Failed(verdict) => now < verdict.until,
             State::Open(rendezvous) if rendezvous.complete() => {
                 let mut here = rank_connections.iter_mut().filter(|g| g.is_in() == Some(*serial));
                 if over(rendezvous.deadline()) {
@@ -271,7 +289,7 @@ impl Server {
                     // A rank that leaves because the time is over is not the one that is missing.
                     let overdue = rendezvous.overdue(Instant::now());
                     let error = overdue.unwrap_or_else(|| rendezvous.deserted_by(rank, said.flatten()));
-                    self.fail(serial, error, now);
+                    self.fail(serial, error, Some(rank), now);
                 }
             }
             Stage::Stranger => {
@@ -290,10 +308,19 @@ impl Server {
         let Some(table) = self.table(serial, &secret) else {
             return self.rank_connections[at].tell(&unknown_ticket());
         };
-        if let State::Failed { error, .. } = &table.state {
-            let error = error.clone();
-            self.told.extend(HelloFrame::decode(packet).map(|hello| hello.rank));
-            return self.rank_connections[at].tell(&error);
+        let rank = HelloFrame::decode(packet).map(|hello| hello.rank);
+        if let State::Failed(verdict) = &mut table.state {
+            rank.inspect(|rank| _ = verdict.deaf.remove(rank));
+            let error = verdict.error.clone();
+            let holds = verdict.hold_until.is_some();
+            let connection = &mut self.rank_connections[at];
+            match rank {
+                Some(rank) if holds && connection.pid == self.pid => {
+                    connection.stage = Stage::Waiting { serial, rank }
+                }
+                _ => connection.tell(&error),
+            }
+            return self.tell_ours(serial);
         }
         if HelloFrame::refuses(packet) {
             let pid = self.rank_connections[at].pid;
@@ -301,7 +328,7 @@ impl Server {
                 let hello = HelloFrame::decode(packet);
                 hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
             });
-            return self.fail(serial, refusal.unwrap_or_else(|e| e), now);
+            return self.fail(serial, refusal.unwrap_or_else(|e| e), rank, now);
         }
         match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
             Ok(rank) => {
@@ -309,7 +336,7 @@ impl Server {
                 self.begin_if_complete(serial);
             }
             Err(error) => {
-                self.fail(serial, error.clone(), now);
+                self.fail(serial, error.clone(), rank, now);
                 self.rank_connections[at].tell(&error);
             }
         }
@@ -388,36 +415,45 @@ impl Server {
                         .ok()
                         .and_then(|p| decode_farewell(&buffer[..p.len]));
                     let error = rendezvous.deserted_by(rank, said.flatten());
-                    return self.fail(serial, error, now);
+                    return self.fail(serial, error, Some(rank), now);
                 }
             }
         }
         rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later. A program may end as soon as
-    /// one of its ranks has heard it, and this thread with it: the ranks of this process hear it last.
-    fn fail(&mut self, serial: u64, error: Error, now: Instant) {
+    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later; `by`: the rank that knows it
+    /// already.
+    fn fail(&mut self, serial: u64, error: Error, by: Option<u32>, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
+        let is_late = rendezvous.overdue(now).is_some();
+        let deaf = (0..rendezvous.nranks()).filter(|&r| rendezvous.member(r).is_none() && by != Some(r));
+        let deaf: BTreeSet<u32> = if is_late { BTreeSet::new() } else { deaf.collect() };
         // Where all have come, nobody comes later.
         let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
-        for ours in [false, true] {
-            let pid = self.pid;
-            let here = |g: &&mut RankConnection| g.is_in() == Some(serial) && (g.pid == pid) == ours;
-            self.rank_connections
-                .iter_mut()
-                .filter(here)
-                .for_each(|rank_connection| rank_connection.tell(&error));
+        let hold_until = Some(rendezvous.deadline().map_or(now + HOLD, |deadline| deadline.min(now + HOLD)));
+        let pid = self.pid;
+        let others = |g: &&mut RankConnection| g.is_in() == Some(serial) && g.pid != pid;
+        self.rank_connections.iter_mut().filter(others).for_each(|other| other.tell(&error));
+        table.state = State::Failed(Verdict { error, until: now + linger, deaf, hold_until });
+        self.tell_ours(serial);
+    }
+
+    /// Gives the verdict to the ranks of this process, if all others have heard it.
+    fn tell_ours(&mut self, serial: u64) {
+        let Some(Table { state: State::Failed(verdict), .. }) = self.tables.get(&serial) else { return };
+        if verdict.deaf.is_empty() || verdict.hold_until.is_none() {
+            let ours = self.rank_connections.iter_mut().filter(|g| g.is_in() == Some(serial));
+            ours.for_each(|own| own.tell(&verdict.error));
         }
-        table.state = State::Failed { error, until: now + linger };
     }
 
     fn fail_all_open(&mut self, error: &Error, now: Instant) {
         let open = |t: &Table| matches!(&t.state, State::Open(rendezvous) if !rendezvous.complete());
         let serials: Vec<u64> = self.tables.iter().filter(|(_, t)| open(t)).map(|(s, _)| *s).collect();
         for serial in serials {
-            self.fail(serial, error.clone(), now);
+            self.fail(serial, error.clone(), None, now);
         }
     }
 }
