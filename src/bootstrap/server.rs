@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
+use crate::types::MAX_RANKS;
 
 /// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
 /// loaded machine the last process of a job can start seconds after the first.
@@ -289,7 +290,7 @@ impl Server {
                     // A rank that leaves because the time is over is not the one that is missing.
                     let overdue = rendezvous.overdue(Instant::now());
                     let error = overdue.unwrap_or_else(|| rendezvous.deserted_by(rank, said.flatten()));
-                    self.fail(serial, error, Some(rank), now);
+                    self.fail(serial, error, Some((rank, 0)), now);
                 }
             }
             Stage::Stranger => {
@@ -308,14 +309,14 @@ impl Server {
         let Some(table) = self.table(serial, &secret) else {
             return self.rank_connections[at].tell(&unknown_ticket());
         };
-        let rank = HelloFrame::decode(packet).map(|hello| hello.rank);
+        let by = HelloFrame::decode(packet).map(|hello| (hello.rank, hello.nranks));
         if let State::Failed(verdict) = &mut table.state {
-            rank.inspect(|rank| _ = verdict.deaf.remove(rank));
+            by.inspect(|(rank, _)| _ = verdict.deaf.remove(rank));
             let error = verdict.error.clone();
             let holds = verdict.hold_until.is_some();
             let connection = &mut self.rank_connections[at];
-            match rank {
-                Some(rank) if holds && connection.pid == self.pid => {
+            match by {
+                Some((rank, _)) if holds && connection.pid == self.pid => {
                     connection.stage = Stage::Waiting { serial, rank }
                 }
                 _ => connection.tell(&error),
@@ -328,7 +329,7 @@ impl Server {
                 let hello = HelloFrame::decode(packet);
                 hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
             });
-            return self.fail(serial, refusal.unwrap_or_else(|e| e), rank, now);
+            return self.fail(serial, refusal.unwrap_or_else(|e| e), by, now);
         }
         match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
             Ok(rank) => {
@@ -336,7 +337,7 @@ impl Server {
                 self.begin_if_complete(serial);
             }
             Err(error) => {
-                self.fail(serial, error.clone(), rank, now);
+                self.fail(serial, error.clone(), by, now);
                 self.rank_connections[at].tell(&error);
             }
         }
@@ -415,20 +416,23 @@ impl Server {
                         .ok()
                         .and_then(|p| decode_farewell(&buffer[..p.len]));
                     let error = rendezvous.deserted_by(rank, said.flatten());
-                    return self.fail(serial, error, Some(rank), now);
+                    return self.fail(serial, error, Some((rank, 0)), now);
                 }
             }
         }
         rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later; `by`: the rank that knows it
-    /// already.
-    fn fail(&mut self, serial: u64, error: Error, by: Option<u32>, now: Instant) {
+    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later. `by`: the rank that knows it
+    /// already, and the number of ranks that it expects.
+    fn fail(&mut self, serial: u64, error: Error, by: Option<(u32, u32)>, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
         let is_late = rendezvous.overdue(now).is_some();
-        let deaf = (0..rendezvous.nranks()).filter(|&r| rendezvous.member(r).is_none() && by != Some(r));
+        let (by, expected) = by.map_or((None, 0), |(rank, nranks)| (Some(rank), nranks.min(MAX_RANKS)));
+        // A rank that cannot join may be the first to come.
+        let nranks = rendezvous.nranks().max(expected);
+        let deaf = (0..nranks).filter(|&r| rendezvous.member(r).is_none() && by != Some(r));
         let deaf: BTreeSet<u32> = if is_late { BTreeSet::new() } else { deaf.collect() };
         // Where all have come, nobody comes later.
         let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };

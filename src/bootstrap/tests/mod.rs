@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -247,6 +248,27 @@ fn that_rank_0_cannot_join_is_told_to_every_rank_whoever_asks_twice_and_whoever_
             let error = attend(&place, rank, 3, LONG).unwrap_err();
             assert!(error.message.contains("where the ranks meet, cannot join: no thread"), "{error}");
         }
+    });
+}
+
+#[test]
+fn the_process_that_serves_a_meeting_that_failed_hears_it_after_all_others() {
+    let place = derived_place(31);
+    let has_come = AtomicBool::new(false);
+    thread::scope(|s| {
+        // Knocks before there is a meeting, so it may be the first to come.
+        s.spawn(|| super::refuse(&place, 1, 3, &Error::system("no thread")));
+        s.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            has_come.store(true, Ordering::Relaxed);
+            attend(&place, 2, 3, LONG).unwrap_err()
+        });
+        let error = attend(&place, 0, 3, LONG).unwrap_err();
+        assert!(error.message.contains("rank 1 (PID") && error.message.contains("no thread"), "{error}");
+        assert!(
+            has_come.load(Ordering::Relaxed),
+            "rank 0, with which the server may end, heard it before rank 2 came"
+        );
     });
 }
 
