@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::attendance::Attendance;
 use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
-use super::server::LINGER;
+use super::verdict::LINGER;
 use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};

@@ -33,6 +33,7 @@ mod rendezvous;
 mod server;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};

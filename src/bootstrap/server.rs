@@ -9,7 +9,7 @@
 //!
 //! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
 //! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
-//! before its hello was read comes again. A verdict stays for [`LINGER`] so that late ranks hear it too.
+//! before its hello was read comes again. A verdict stays for a while so that late ranks hear it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,17 +21,12 @@ use super::expected_meetings::ExpectedMeetings;
 use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
 use super::rendezvous::{Rendezvous, refused_by, same_build};
+use super::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::{background, socket};
-use crate::types::MAX_RANKS;
 
-/// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
-/// loaded machine the last process of a job can start seconds after the first.
-pub const LINGER: Duration = Duration::from_secs(10);
-/// How long the ranks of this process wait for it until the others have heard it.
-const HOLD: Duration = Duration::from_secs(2);
 /// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
 /// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
 const MOST_STRANGERS: usize = 16;
@@ -49,18 +44,6 @@ struct Table {
 enum State {
     Open(Rendezvous),
     Failed(Verdict),
-}
-
-/// What a meeting came to that failed.
-struct Verdict {
-    error: Error,
-    /// Until when it is kept.
-    until: Instant,
-    /// Ranks that have not heard it.
-    deaf: BTreeSet<u32>,
-    /// A program may end as soon as its own rank has heard, and this thread with it; so the ranks of this process hear it last,
-    /// when no other is left, or at this time. `None`: at once.
-    hold_until: Option<Instant>,
 }
 
 /// A server's whole state; lives on its thread.
@@ -84,15 +67,14 @@ pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<A
     Ok(expected_meetings)
 }
 
-/// Listens under `name` on this thread until all ranks but 0 have come and been told `error`, or [`LINGER`] is over: for rank 0,
+/// Listens under `name` on this thread until all ranks but 0 have come and been told `error`, or a while is over: for rank 0,
 /// where the others would wait for it and it cannot serve their meeting.
 pub fn refuse(name: &[u8], secret: Secret, nranks: u32, error: Error) -> io::Result<()> {
     let mut server = Server::new(socket::listen(name)?);
-    let until = Instant::now() + LINGER;
-    let verdict = Verdict { error, until, deaf: (1..nranks).collect(), hold_until: None };
+    let verdict = Verdict::of_rank_0(nranks, error, Instant::now());
     server.tables.insert(0, Table { secret, state: State::Failed(verdict) });
-    let has_heard = |table: &Table| matches!(&table.state, State::Failed(verdict) if verdict.deaf.is_empty());
-    server.run(&|server| server.tables.values().all(has_heard));
+    let is_known = |table: &Table| matches!(&table.state, State::Failed(verdict) if verdict.is_known());
+    server.run(&|server| server.tables.values().all(is_known));
     Ok(())
 }
 
@@ -183,7 +165,7 @@ impl Server {
         let expected = self.expected_meetings.lock().next_deadline();
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
-            State::Failed(Verdict { until, hold_until, .. }) => hold_until.or(Some(*until)),
+            State::Failed(verdict) => Some(verdict.next_deadline()),
         });
         tables.chain(expected).min()
     }
@@ -203,18 +185,17 @@ impl Server {
         for (serial, error) in overdue {
             self.fail(serial, error, None, now);
         }
-        let mut held = Vec::new();
-        for (serial, table) in &mut self.tables {
-            if let State::Failed(verdict) = &mut table.state
-                && verdict.hold_until.take_if(|until| *until <= now).is_some()
-            {
-                held.push(*serial);
+        for table in self.tables.values_mut() {
+            if let State::Failed(verdict) = &mut table.state {
+                verdict.look_at_the_clock(now);
             }
         }
-        held.into_iter().for_each(|serial| self.tell_ours(serial));
+        let failed = self.tables.iter().filter(|(_, table)| matches!(table.state, State::Failed(_)));
+        let failed: Vec<u64> = failed.map(|(serial, _)| *serial).collect();
+        failed.into_iter().for_each(|serial| self.tell_ours(serial));
         let rank_connections = &mut self.rank_connections;
         self.tables.retain(|serial, table| match &table.state {
-            State::Failed(verdict) => now < verdict.until,
+            State::Failed(verdict) => !verdict.is_over(now),
             State::Open(rendezvous) if rendezvous.complete() => {
                 let mut here = rank_connections.iter_mut().filter(|g| g.is_in() == Some(*serial));
                 if over(rendezvous.deadline()) {
@@ -311,13 +292,12 @@ impl Server {
         };
         let by = HelloFrame::decode(packet).map(|hello| (hello.rank, hello.nranks));
         if let State::Failed(verdict) = &mut table.state {
-            by.inspect(|(rank, _)| _ = verdict.deaf.remove(rank));
-            let error = verdict.error.clone();
-            let holds = verdict.hold_until.is_some();
+            by.inspect(|(rank, _)| verdict.tell(*rank));
+            let (error, holds) = (verdict.error.clone(), verdict.holds());
             let connection = &mut self.rank_connections[at];
             match by {
                 Some((rank, _)) if holds && connection.pid == self.pid => {
-                    connection.stage = Stage::Waiting { serial, rank }
+                    connection.stage = Stage::Waiting { serial, rank };
                 }
                 _ => connection.tell(&error),
             }
@@ -428,26 +408,18 @@ impl Server {
     fn fail(&mut self, serial: u64, error: Error, by: Option<(u32, u32)>, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
-        let is_late = rendezvous.overdue(now).is_some();
-        let (by, expected) = by.map_or((None, 0), |(rank, nranks)| (Some(rank), nranks.min(MAX_RANKS)));
-        // A rank that cannot join may be the first to come.
-        let nranks = rendezvous.nranks().max(expected);
-        let deaf = (0..nranks).filter(|&r| rendezvous.member(r).is_none() && by != Some(r));
-        let deaf: BTreeSet<u32> = if is_late { BTreeSet::new() } else { deaf.collect() };
-        // Where all have come, nobody comes later.
-        let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
-        let hold_until = Some(rendezvous.deadline().map_or(now + HOLD, |deadline| deadline.min(now + HOLD)));
+        let verdict = Verdict::of(rendezvous, error, by, now);
         let pid = self.pid;
         let others = |g: &&mut RankConnection| g.is_in() == Some(serial) && g.pid != pid;
-        self.rank_connections.iter_mut().filter(others).for_each(|other| other.tell(&error));
-        table.state = State::Failed(Verdict { error, until: now + linger, deaf, hold_until });
+        self.rank_connections.iter_mut().filter(others).for_each(|other| other.tell(&verdict.error));
+        table.state = State::Failed(verdict);
         self.tell_ours(serial);
     }
 
     /// Gives the verdict to the ranks of this process, if all others have heard it.
     fn tell_ours(&mut self, serial: u64) {
         let Some(Table { state: State::Failed(verdict), .. }) = self.tables.get(&serial) else { return };
-        if verdict.deaf.is_empty() || verdict.hold_until.is_none() {
+        if !verdict.holds() {
             let ours = self.rank_connections.iter_mut().filter(|g| g.is_in() == Some(serial));
             ours.for_each(|own| own.tell(&verdict.error));
         }

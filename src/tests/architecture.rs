@@ -80,7 +80,7 @@ const NAMELESS: &[&str] = &["util", "utils", "common", "misc", "helper", "helper
 const LONG: usize = 400;
 
 /// The files that are longer, and how long they may be. This list only ever shrinks.
-const LONG_FILES: &[(&str, usize)] = &[("src/bootstrap/server.rs", 480), ("src/kernels/tests.rs", 420)];
+const LONG_FILES: &[(&str, usize)] = &[("src/bootstrap/server.rs", 460), ("src/kernels/tests.rs", 420)];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
