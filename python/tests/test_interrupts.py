@@ -158,8 +158,8 @@ def test_a_wait_ends_with_a_keyboard_interrupt(name: str) -> None:
     first, second = start(0, job, program(body)), start(1, job, program(partner))
     try:
         said, code = interrupt(first)
-        # A thread that was in a call tells its own failure before.
-        assert (said.splitlines()[-1], code) == ("KeyboardInterrupt", 3), said
+        # A thread that was in a call tells its own failure, before, after or in the middle of a line.
+        assert "KeyboardInterrupt" in said and "went on" not in said and code == 3, (said, code)
     finally:
         second.kill()
         second.communicate()
