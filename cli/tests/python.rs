@@ -40,15 +40,28 @@ fn run(python: &Path, arguments: &[&str], variables: &[(&str, PathBuf)]) {
     assert!(done.status.success(), "python {}:\n{told}\n{complaint}", arguments.join(" "));
 }
 
-#[test]
-fn the_python_package_passes_its_tests() {
+/// Runs those of its tests that `chosen` names, with the library and the launcher of this build.
+#[track_caller]
+fn passes(chosen: &[&str]) {
     if let Some(python) = interpreter() {
         let build = [
             ("PENNY_LIBRARY", library::dir().join("libpenny.so")),
             ("PENNY_COMMAND", PathBuf::from(env!("CARGO_BIN_EXE_penny"))),
         ];
-        run(&python, &["-m", "pytest", "-q", "--tb=short"], &build);
+        run(&python, &[&["-m", "pytest", "-q", "--tb=short"], chosen].concat(), &build);
     }
+}
+
+// Its processes import torch for most of their time, so half of the tests run beside the other half.
+
+#[test]
+fn the_python_package_passes_its_tests() {
+    passes(&["--ignore=tests/torch"]);
+}
+
+#[test]
+fn the_torch_backend_passes_its_tests() {
+    passes(&["tests/torch"]);
 }
 
 #[test]
