@@ -211,5 +211,6 @@ pub mod internals {
     }
 }
 
-#[cfg(test)]
+// Under the model only protocols are run, and these need the kernel.
+#[cfg(all(test, not(loom)))]
 mod tests;
