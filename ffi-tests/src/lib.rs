@@ -1,14 +1,14 @@
 //! Tests of the C boundary: what the library looks like to C, and what it does to C programs.
 //!
 //! ```text
-//!     tests/header.rs      include/penny.h is what src/ffi says, and compiles as every C and C++
-//!     tests/library.rs     libpenny.so: exported names, SONAME, layout of structs, install script
-//!     tests/programs.rs    ffi-tests/c/*.c on several ranks: one program per file of src/ffi
-//!     tests/memory.rs       where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
-//!     tests/examples.rs    c-examples/*: each prints what its README promises
-//!     tests/readme.rs      the program in the repository's README does so too
-//!     tests/fuzz.rs        random programs over the whole interface, checked by an oracle (src/bin/fuzz)
-//!     tests/recovery       deaths, deadlines, disagreements, limits: real processes (src/bin/victim) and real signals
+//!     tests/header.rs               include/penny.h is what src/ffi says, and compiles as every C and C++
+//!     tests/library.rs              libpenny.so: exported names, SONAME, layout of structs, install script
+//!     tests/interface/programs.rs   ffi-tests/c/*.c on several ranks: one program per file of src/ffi
+//!     tests/interface/memory.rs     where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
+//!     tests/interface/examples.rs   c-examples/*: each prints what its README promises
+//!     tests/interface/fuzz.rs       random programs over the whole interface, checked by an oracle (src/bin/fuzz)
+//!     tests/readme.rs               the program in the repository's README does so too
+//!     tests/recovery                deaths, deadlines, disagreements, limits: real processes (src/bin/victim) and real signals
 //! ```
 
 pub mod compiler;

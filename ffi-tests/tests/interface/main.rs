@@ -1,0 +1,6 @@
+//! The C interface as programs use it. One test program, so that the minutes of the fuzzer are not waited for alone.
+
+mod examples;
+mod fuzz;
+mod memory;
+mod programs;
