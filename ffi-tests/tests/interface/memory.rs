@@ -71,7 +71,7 @@ fn everything_works_without_a_dev_shm_that_will_do() {
     for (place, script) in PLACES {
         let played = unshare(&format!("{script} && exec \"$0\" \"$@\""))
             .arg(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "within_such_a_place", "--nocapture"])
+            .args(["--ignored", "--exact", "memory::within_such_a_place", "--nocapture"])
             .env(WITHIN, place)
             .output()
             .unwrap();
