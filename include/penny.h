@@ -305,6 +305,9 @@ typedef pennyComm *pennyComm_t;
 // A function of the program that waiting calls invoke to ask whether to continue: it returns 0 to continue.
 typedef int (*pennyInterruptCheck_t)(void *userData);
 
+// A function of the program that waiting calls invoke so that another library makes progress.
+typedef void (*pennyProgress_t)(void *userData);
+
 // An identifier that all ranks of one future communicator share. It is opaque: copy the bytes to the other ranks by any
 // means. Its holder can join the communicator, so keep it secret.
 typedef struct {
@@ -613,6 +616,18 @@ const char *pennyGetLastError(pennyComm_t comm);
 // wait. userData: passed to check unchanged. Other threads are not affected; the library installs no signal handlers.
 pennyResult_t pennySetInterruptCheck(pennyInterruptCheck_t check,
                                      void *userData);
+
+// Sets the calling thread's progress hook, for programs that use another communication library beside Penny. An MPI
+// library, for example, may move data only while some thread is inside one of its functions: without a hook, a rank that
+// has begun a large MPI_Isend and then waits in a Penny call can hold up the peer that waits for that send. While this
+// thread waits in a call, progress(userData) is called on it, every 16th time that it would give its core to another
+// thread, and once more when the wait ends. Short waits do not call it. The thread does not sleep while it waits.
+//
+// progress: NULL removes the hook. It must return soon, and must not call Penny: every call in it returns
+// pennyInvalidUsage. userData: passed to progress unchanged. Other threads are not affected, nor are the threads that
+// Penny starts. On a declared machine, waits for streams and events and waits that last the machine's time do not call it.
+pennyResult_t pennySetProgress(pennyProgress_t progress,
+                               void *userData);
 
 // Creates an id for one future communicator. One rank calls this function and sends the bytes to the other ranks. All
 // ranks, including the caller, pass the id to pennyCommInitRank. The calling process must live until all ranks have
@@ -970,8 +985,8 @@ pennyResult_t pennyGroupStart(void);
 // group. Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
 
-// Makes a stream: calls that name it are checked, queued, and return at once; its own thread makes them in order.
-// Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
+// Makes a stream: calls that name it are checked, queued, and return at once; threads that wait for them, or the
+// stream's own thread, run them in order. Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.
 //
 // Calls of one communicator run in the order in which they were queued, over all its streams, and a call on it
 // without a stream first waits for them. A failure after queuing is reported by the next event of the stream, by the

@@ -94,6 +94,14 @@ impl Error {
     pub fn remote(message: impl Into<String>) -> Self {
         Self::new(Code::RemoteError, message)
     }
+    /// What a call that is polled returns until it is over; nothing has failed.
+    pub fn pending() -> Self {
+        Self::new(Code::InProgress, String::new())
+    }
+    /// Tells whether this is what [`pending`](Self::pending) makes.
+    pub fn is_pending(&self) -> bool {
+        self.code == Code::InProgress
+    }
     /// The deadline passed.
     pub fn timeout(message: impl Into<String>) -> Self {
         Self::new(Code::Timeout, message)

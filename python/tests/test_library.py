@@ -24,6 +24,7 @@ NUMBERS = {
     "double": ctypes.c_double,
     "char": ctypes.c_char,
     "pennyHostFn_t": _prototypes.HOST_FUNCTION,
+    "pennyProgress_t": _prototypes.HOST_FUNCTION,
     "pennyInterruptCheck_t": _prototypes.INTERRUPT_CHECK,
     **{
         f"penny{name}_t": ctypes.c_int

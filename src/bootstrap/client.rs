@@ -11,6 +11,7 @@ use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
 use crate::sys::interrupt;
+use crate::sys::progress_hook::WaitHook;
 use crate::sys::socket::{self, Datagram};
 use crate::sys::{background, process};
 
@@ -73,6 +74,7 @@ pub fn meet(
     let clock = Clock { start: Instant::now(), timeout };
     let mut backoff = BACKOFF.0;
     let mut host = None;
+    let mut hook = WaitHook::default();
     loop {
         match socket::connect(&ticket.name) {
             Ok(connection) => {
@@ -113,7 +115,7 @@ pub fn meet(
         // The others may know of this already, or not: they are in the meeting and do not watch.
         watch().inspect_err(|e| refuse(ticket, hello, e))?;
         interrupt::look_now()?;
-        std::thread::sleep(backoff.min(clock.left().unwrap_or(backoff)));
+        std::thread::sleep(hook.shorten(backoff.min(clock.left().unwrap_or(backoff))));
         backoff = (backoff * 2).min(BACKOFF.1);
     }
 }
@@ -243,6 +245,7 @@ fn listen(
     clock: Clock,
     watch: StopCheck<'_>,
 ) -> Result<Option<Datagram>> {
+    let mut hook = WaitHook::default();
     loop {
         match socket::receive(connection, buffer) {
             Ok(p) if p.len == 0 => return Ok(None),
@@ -262,7 +265,7 @@ fn listen(
         }
         watch()?;
         interrupt::look_now()?;
-        let pause = left.map_or(LOOK, |left| left.min(LOOK));
+        let pause = hook.shorten(left.map_or(LOOK, |left| left.min(LOOK)));
         socket::wait(&mut [socket::PollEntry::readable(connection)], Some(pause)).map_err(no_socket)?;
     }
 }

@@ -13,9 +13,11 @@
 //! nothing but the words, so it is the same on all ranks: no rank goes on without the others.
 
 use super::calls::collective::{Call, Checked};
+use super::calls::exchange::Exchange;
 use super::communicator::CommCore;
 use crate::error::{Code, Error, Result};
-use crate::memory::view::{Address, Payload};
+use crate::memory::view::{Address, HoldsViews, Payload, WithWords};
+use crate::onesided::Races;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// What a proposal is about; only proposals about the same can be equal.
@@ -170,36 +172,71 @@ impl CommCore {
     /// Tells every rank the same number of words and hears every rank's, in rank order. An all-gather like any other: it
     /// counts as one of the communicator's calls, and disagreements in it are found. `PENNY_ALGO` has no say in it.
     pub(in crate::comm) fn tell_all(&mut self, mine: &[u64]) -> Result<Vec<u64>> {
-        self.usable()?;
-        self.broken()?;
-        let call = Call {
-            collective: Collective::AllGather,
-            send: Address::NULL,
-            recv: Address::NULL,
-            count: mine.len(),
-            dtype: DataType::Uint64,
-            op: RedOp::Sum,
-            root: 0,
-            padded: false,
-        };
         let mut own = mine.to_vec();
         let mut all = vec![0; mine.len() * self.nranks() as usize];
-        let checked = Checked {
-            bytes: size_of_val(&all[..]) as u64,
-            input: Payload::from(&mut own[..]),
-            output: Payload::from(&mut all[..]),
-            count: mine.len(),
-            limit: usize::MAX,
-            root: 0,
-            in_place: false,
-            in_place_at: 0,
-        };
+        let (call, checked) = self.telling(Payload::from(&mut own[..]), Payload::from(&mut all[..]))?;
         let algorithm = self.planner.plainest();
         let ended = self.untimed(|c| c.carry_out(&call, &checked, algorithm));
         // A program's call like this one has its own algorithm.
         self.forget_last_call();
         ended.map(|()| all)
     }
+
+    /// Returns the call by which ranks tell each other words.
+    fn telling<'a>(&self, input: Payload<'a>, output: Payload<'a>) -> Result<(Call<'a>, Checked<'a>)> {
+        self.usable()?;
+        self.broken()?;
+        let count = input.bytes() / size_of::<u64>();
+        let call = Call {
+            collective: Collective::AllGather,
+            send: Address::NULL,
+            recv: Address::NULL,
+            count,
+            dtype: DataType::Uint64,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        };
+        let bytes = output.bytes() as u64;
+        let limit = usize::MAX;
+        Ok((call, Checked { input, output, count, limit, root: 0, in_place: false, in_place_at: 0, bytes }))
+    }
+
+    /// Begins to propose something, as [`agree`](Self::agree) does, in a call that is polled.
+    pub(in crate::comm) fn begin_agreeing<P: Proposal>(&mut self, proposal: &P) -> Result<PolledAgreement> {
+        let mut told = vec![P::SUBJECT as u64];
+        told.extend_from_slice(proposal.words().as_ref());
+        let all = vec![0; told.len() * self.nranks() as usize];
+        let exchange = WithWords::new([told, all], |input, output| {
+            let (call, checked) = self.telling(input, output)?;
+            self.enter(&call, &checked, self.planner.plainest(), Some(0))
+        });
+        self.forget_last_call();
+        Ok(PolledAgreement { exchange: Some(exchange?) })
+    }
+
+    /// Goes on with that.
+    pub(in crate::comm) fn poll_agreement<P: Proposal>(
+        &mut self,
+        agreement: &mut PolledAgreement,
+        proposal: &P,
+    ) -> Result<Answers> {
+        let over = || Error::internal("an agreement was asked for again");
+        agreement.exchange.as_mut().ok_or_else(over)?.with(|exchange| exchange.go_on(self))?;
+        self.ordering(Races::leave)?;
+        let [told, words] = agreement.exchange.take().ok_or_else(over)?.into_words();
+        let all = Answers { me: self.rank(), words, each: told.len() };
+        all.judge(proposal).map(|()| all)
+    }
+}
+
+/// A proposal that is polled, with the words that the ranks tell; `None`: all have told.
+pub(in crate::comm) struct PolledAgreement {
+    exchange: Option<WithWords<Exchange<'static>>>,
+}
+
+impl HoldsViews for Exchange<'static> {
+    type During<'x> = Exchange<'x>;
 }
 
 #[cfg(test)]

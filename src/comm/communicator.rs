@@ -1,26 +1,29 @@
 //! The communicator itself: its state between calls, and one call from check to return.
 
 use super::calls::collective::{Call, Checked};
+use super::calls::exchange::Exchange;
 use super::calls::repeat::{Recipe, Repeat};
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
 use super::onesided::window_table::Windows;
+use super::progress;
 use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
-use crate::exec::{self, PeerProgress, PreparedCall, direct};
+use crate::exec::{PeerProgress, direct};
 use crate::kernels::Fold;
-use crate::memory::control::{DEPTH, Membership, PAYLOAD};
+use crate::memory::control::{Membership, PAYLOAD};
 use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
 use crate::planner::Planner;
 use crate::planner::select::Why;
 use crate::sys::cpu;
 use crate::timing::Timing;
+use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
-use crate::transport::{Scope, Transport};
+use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
 
@@ -32,7 +35,7 @@ pub struct CommCore {
     pub(super) transport: Arc<Transport>,
     pub(super) pairs: Pairs,
     pub(super) planner: Planner,
-    peers: PeerProgress,
+    pub(super) peers: PeerProgress,
     /// Collective calls made.
     pub(super) seq: u64,
     /// The check that all ranks make the same calls.
@@ -42,6 +45,8 @@ pub struct CommCore {
     /// The last small collective, while nothing but its arguments has to be looked at before the next.
     repeat: Option<Repeat>,
     finalized: bool,
+    /// Calls that are polled have begun and are not over: no other call may.
+    pub(super) is_held: bool,
     shared_from: usize,
     /// The buffers that its calls need not copy.
     pub(super) registered: Registrations,
@@ -73,6 +78,9 @@ impl CommCore {
         origin: Origin,
     ) -> CommCore {
         let transport = timing.transport().clone();
+        if timing.is_declared() {
+            progress::note_machine();
+        }
         let shared = Arc::new(CommShared::new(handle, transport.clone(), device, timing, origin));
         let nranks = transport.nranks();
         let pairs = Pairs::new(nranks);
@@ -89,6 +97,7 @@ impl CommCore {
             fold: None,
             repeat: None,
             finalized: false,
+            is_held: false,
             shared_from: shared_from(nranks),
             registered,
             late_mismatch: None,
@@ -165,18 +174,43 @@ impl CommCore {
         if let Some(ended) = self.repeated(call) {
             return ended;
         }
-        self.usable()?;
-        let Some(checked) = call.check(self.rank(), self.nranks())? else {
-            return Ok(());
-        };
-        self.broken()?;
-        let block = [checked.count as u64, call.dtype.size() as u64];
-        let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+        let Some((checked, chosen)) = self.choose(call)? else { return Ok(()) };
         let ended = match self.timing().is_declared() {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
         if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
+    }
+
+    /// Checks a collective and chooses its algorithm. `None`: there is nothing to do.
+    fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, (usize, Why))>> {
+        self.usable()?;
+        let Some(checked) = call.check(self.rank(), self.nranks())? else {
+            return Ok(None);
+        };
+        self.broken()?;
+        let block = [checked.count as u64, call.dtype.size() as u64];
+        let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+        Ok(Some((checked, chosen)))
+    }
+
+    /// Begins a collective that is polled, where no machine is declared. `None`: there is nothing to do.
+    pub(super) fn begin_collective<'a>(&mut self, call: &Call<'a>) -> Result<Option<Exchange<'a>>> {
+        if let Some((checked, recipe)) = self.like_the_last(call) {
+            return Ok(Some(Exchange::begin(self, call, &checked, &recipe, Some(0))));
+        }
+        let Some((checked, chosen)) = self.choose(call)? else { return Ok(None) };
+        self.enter(call, &checked, chosen, Some(0)).map(Some)
+    }
+
+    /// Goes on with a collective of [`begin_collective`](Self::begin_collective).
+    pub(super) fn poll_collective(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let ended = exchange.go_on(self);
+        if ended.as_ref().is_err_and(Error::is_pending) {
+            return ended;
+        }
+        let ended = ended.and_then(|()| self.ordering(Races::leave));
+        self.report_late_mismatch(ended)
     }
 
     /// Meet all ranks: the collective as a program calls it.
@@ -199,8 +233,21 @@ impl CommCore {
         &mut self,
         call: &Call,
         checked: &Checked<'_>,
-        (algorithm, why): (usize, Why),
+        chosen: (usize, Why),
     ) -> Result<()> {
+        self.enter(call, checked, chosen, None)?.go_on(self)?;
+        self.ordering(Races::leave)
+    }
+
+    /// Begins a collective whose arguments are right. `polls`: as in [`Scope`](crate::transport::Scope).
+    #[inline]
+    pub(super) fn enter<'a>(
+        &mut self,
+        call: &Call<'_>,
+        checked: &Checked<'a>,
+        (algorithm, why): (usize, Why),
+        polls: Polls,
+    ) -> Result<Exchange<'a>> {
         let mine = Fingerprint {
             collective: call.collective,
             dtype: call.dtype,
@@ -223,55 +270,24 @@ impl CommCore {
         if !checks_order && !self.timing().is_declared() {
             self.repeat = Some(Repeat::of(call, checked, recipe));
         }
-        self.seq += 1;
+        let exchange = Exchange::begin(self, call, checked, &recipe, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
-        self.exchange(call, checked, &recipe)?;
-        self.ordering(Races::leave)
+        Ok(exchange)
     }
 
     /// Runs a collective like the last one; `None`: it has to go the long way.
     #[inline]
     fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
-        let (checked, recipe) = self.repeat.as_ref()?.check(call)?;
-        if self.shared.is_forked() || self.transport.is_aborted() {
-            return None;
-        }
-        self.seq += 1;
-        let ended = self.exchange(call, &checked, &recipe);
+        let (checked, recipe) = self.like_the_last(call)?;
+        let ended = Exchange::begin(self, call, &checked, &recipe, None).go_on(self);
         Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
     }
 
-    /// Runs the call whose number was just taken.
+    /// Returns what is known of a collective like the last one.
     #[inline]
-    fn exchange(&mut self, call: &Call, checked: &Checked<'_>, recipe: &Recipe) -> Result<()> {
-        let (offer, input, output) = self.offer(call.collective, checked, recipe.small);
-        let job = PreparedCall {
-            collective: call.collective,
-            root: checked.root,
-            input,
-            output,
-            count: checked.count,
-            limit: checked.limit,
-            size: call.dtype.size(),
-            fold: recipe.fold,
-            offer,
-        };
-        let mut scope = Scope {
-            seq: self.seq,
-            mine: recipe.mine,
-            trail: self.agreement.trail(),
-            doubt: false,
-            deadline_ns: 0,
-            arrival_is_all: false,
-        };
-        let ended = self.run(&mut scope, &job, recipe);
-        self.agreement.add(&scope);
-        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, &scope, &ended) {
-            self.keep_late_mismatch(mismatch);
-        }
-        ended.inspect_err(|e| self.break_with(e))?;
-        self.registered.give_back(checked.output, job.output);
-        Ok(())
+    fn like_the_last<'a>(&self, call: &Call<'a>) -> Option<(Checked<'a>, Recipe)> {
+        let known = self.repeat.as_ref()?.check(call)?;
+        if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(known) }
     }
 
     /// Returns how long its calls take.
@@ -285,25 +301,6 @@ impl CommCore {
     pub(super) fn ordering(&self, does: impl FnOnce(&Races, u64) -> Result<()>) -> Result<()> {
         let races = self.symmetric.as_ref().and_then(|symmetric| symmetric.symmetric().races());
         races.map_or(Ok(()), |races| does(races, self.seq))
-    }
-
-    fn run(&mut self, scope: &mut Scope, job: &PreparedCall<'_>, recipe: &Recipe) -> Result<()> {
-        let mut algorithm = recipe.algorithm;
-        let t = &*self.transport;
-        self.peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
-        if recipe.small {
-            direct::pack(t, scope.seq, job);
-        }
-        t.arrive(scope, &job.offer, job.input.bytes());
-        if recipe.small {
-            match direct::run(t, scope, &mut self.peers, job)? {
-                direct::DirectOutcome::Done => return Ok(()),
-                direct::DirectOutcome::NeedsProgram => algorithm = recipe.shared_algorithm,
-            }
-        }
-        let plan = self.planner.plan(algorithm, job.collective, job.root)?;
-        self.peers.begin(t.nranks());
-        exec::run(t, scope, &mut self.peers, job, &plan)
     }
 
     #[inline]

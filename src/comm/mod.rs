@@ -11,6 +11,7 @@ mod join;
 mod late_mismatch;
 mod mailbox;
 mod onesided;
+mod progress;
 mod registry;
 mod shared;
 mod stream;
@@ -48,11 +49,11 @@ pub use stream::{
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 
 pub use crate::sys::interrupt::set as set_interrupt_check;
+pub use crate::sys::progress_hook::{refuse_inside as refuse_in_progress_hook, set as set_progress_hook};
 
 use group::batch::Batch;
 use join::pending::{Joining, PendingInit};
 use join::split::{PendingSplit, SplitArgs};
-use registry::Entry;
 
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
@@ -146,7 +147,7 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
-    registry::poison_as(comm, Entry::Caller, message);
+    registry::poison(comm, message);
 }
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {
@@ -178,8 +179,8 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 #[inline]
 pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
-        let (rank, nranks) = (user_rank(comm)?, count(comm)?);
-        call.check(rank, nranks)?;
+        let transport = &registry::shared(comm)?.transport;
+        call.check(transport.rank(), transport.nranks())?;
         return later(stream, Queued::Collective(comm, *call));
     }
     registry::enter(comm, |c| c.collective(call))

@@ -5,12 +5,13 @@
 
 use super::communicator::CommCore;
 use super::shared::CommShared;
-use super::stream::turn::refuse_worker;
+use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
 use crate::handle::{CommKind, Table};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sys::interrupt::Interrupted;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use super::shared::CommHandle;
 
@@ -35,6 +36,12 @@ pub(super) fn is_live(handle: CommHandle) -> bool {
 #[inline]
 fn live(handle: CommHandle) -> Result<&'static CommPlace> {
     TABLE.live(handle).ok_or_else(|| stale(handle))
+}
+
+/// What is queued keeps a communicator from being destroyed, but not from being aborted.
+#[inline]
+fn live_for(handle: CommHandle, entry: Entry) -> Result<&'static CommPlace> {
+    live(handle).map_err(|stale| if entry == Entry::Turn { aborted() } else { stale })
 }
 
 #[cold]
@@ -71,8 +78,8 @@ pub(super) fn release(handle: CommHandle) {
 pub(super) enum Entry {
     /// A thread of the program: what it has queued on streams comes first.
     Caller,
-    /// A stream's worker, whose turn has come.
-    Worker,
+    /// Calls of a stream, whose turn has come.
+    Turn,
 }
 
 /// Enters as the only thread inside.
@@ -81,6 +88,9 @@ pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) ->
     enter_as(handle, Entry::Caller, inside)
 }
 
+/// The pause between two looks at a communicator that polled calls hold.
+const HELD_PAUSE: Duration = Duration::from_micros(50);
+
 /// Enters for the given kind of caller.
 #[inline]
 pub(super) fn enter_as<T>(
@@ -88,19 +98,64 @@ pub(super) fn enter_as<T>(
     entry: Entry,
     inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
-    let slot = live(handle)?;
-    if entry == Entry::Worker {
-        // Its turn has come; a thread that is inside has come without one, and before it.
-        return occupy(&mut slot.body.lock(), handle, inside);
+    let slot = live_for(handle, entry)?;
+    if entry == Entry::Turn {
+        // Its turn has come; a thread that is inside, or holds it for polled calls, has come without one, and before it.
+        // BOUND: calls that are polled end by their deadlines.
+        loop {
+            let mut body = slot.body.lock();
+            if body.as_ref().is_none_or(|c| !c.is_held) {
+                return occupy(&mut body, handle, inside);
+            }
+            drop(body);
+            std::thread::sleep(HELD_PAUSE);
+        }
     }
     match slot.body.try_lock() {
-        Some(mut body) if body.as_ref().is_none_or(|c| c.shared.turns.are_over()) => {
+        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held && c.shared.turns.are_over()) => {
             occupy(&mut body, handle, inside)
         }
         found => {
             drop(found);
             occupy(&mut *after_turns(slot, handle)?, handle, inside)
         }
+    }
+}
+
+/// Enters for calls that are polled, which hold the communicator until [`resume`] lets it go. [`Error::pending`]: they have to come
+/// again, because other calls are inside or, for a thread of the program, are queued.
+pub(super) fn hold(handle: CommHandle, entry: Entry) -> Result<()> {
+    let slot = live_for(handle, entry)?;
+    let try_hold = || {
+        // A thread of the program comes after all that is queued.
+        let may = |c: &CommCore| !c.is_held && (entry == Entry::Turn || c.shared.turns.are_over());
+        let mut body = slot.body.try_lock().filter(|body| body.as_ref().is_none_or(may))?;
+        Some(occupy(&mut body, handle, |c| {
+            c.is_held = true;
+            Ok(())
+        }))
+    };
+    if let Some(held) = try_hold() {
+        return held;
+    }
+    if entry == Entry::Caller {
+        if shared(handle)?.turns.are_over() {
+            // Calls on streams leave the communicator before their turns are over: another thread of the program is inside.
+            return try_hold().unwrap_or_else(|| Err(occupied()));
+        }
+        refuse_worker()?;
+    }
+    Err(Error::pending())
+}
+
+/// Enters for calls that hold the communicator.
+pub(super) fn resume<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
+    let gone = |_| Error::remote("the communicator was aborted while the call was under way; make a new one");
+    let place = live(handle).map_err(gone)?;
+    let mut body = place.body.lock();
+    match body.as_mut().filter(|c| c.handle() == handle) {
+        Some(communicator) => inside(communicator),
+        None => Err(gone(stale(handle))),
     }
 }
 
@@ -117,10 +172,10 @@ fn after_turns(
         let taken = shared.turns.taken();
         await_turns(&shared)?;
         match slot.body.try_lock() {
-            Some(body) => return Ok(body),
-            // No worker is inside between its turns.
-            None if shared.turns.taken() == taken => return Err(occupied()),
-            None => {}
+            Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
+            // Nobody is inside for a stream between its turns.
+            _ if shared.turns.taken() == taken => return Err(occupied()),
+            _ => {}
         }
     }
 }
@@ -131,7 +186,7 @@ pub(super) fn await_turns(shared: &CommShared) -> Result<()> {
         return Ok(());
     }
     refuse_worker()?;
-    unless_interrupted(shared.turns.await_all())
+    unless_interrupted(shared.turns.await_over(shared.turns.taken()))
 }
 
 /// A thread of the program that waits for streams was interrupted: the calls on streams end, too, or what it waits for would
@@ -176,9 +231,13 @@ pub(super) fn busy_on_streams() -> Vec<Arc<CommShared>> {
     TABLE.all().filter_map(shared).filter(|shared| !shared.turns.are_over()).collect()
 }
 
-/// Break the communicator after a panic in one of its calls.
-pub(super) fn poison_as(comm: CommHandle, entry: Entry, message: &str) {
-    let _ = enter_as(comm, entry, |c| {
+/// Breaks the communicator after a panic in one of its calls.
+pub(super) fn poison(handle: CommHandle, message: &str) {
+    let Ok(place) = live(handle) else { return };
+    // Where another thread is inside, the panic was not in a call on this communicator.
+    let Some(mut body) = place.body.try_lock() else { return };
+    let _ = occupy(&mut body, handle, |c| {
+        c.is_held = false;
         c.break_with(&Error::internal(message));
         Ok(())
     });

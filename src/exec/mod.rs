@@ -11,9 +11,11 @@ mod cut;
 pub mod direct;
 mod edges;
 mod peer_progress;
+mod progress;
 mod small_vec;
 
 pub use peer_progress::PeerProgress;
+pub use progress::{ProgramProgress, begin};
 
 use crate::error::{Error, Result};
 use crate::kernels::{self, Dest, Fold, FoldSource};
@@ -23,6 +25,7 @@ use crate::transport::arrival::Offer;
 use crate::transport::{STEP_BITS, Scope, Transport, counter_base};
 use crate::types::{Collective, Rank};
 use cut::{Cut, zero_tail};
+use progress::Done;
 use small_vec::SmallVec;
 
 /// One rank's call, ready to run.
@@ -64,68 +67,33 @@ struct Run<'a, 'b> {
     peers: &'b mut PeerProgress,
     job: &'b PreparedCall<'a>,
     linked: &'b Linked,
-    cut: Cut,
+    cut: &'b Cut,
     mine: Buffers,
     base: u64,
-    /// The offset at which this call's half of each rank's staging memory begins.
     half: usize,
-    all_checked: bool,
-    staging_free: bool,
-    /// True if data was read in place in a peer's heap.
-    borrowed: bool,
     stream: bool,
+    done: &'b mut Done,
 }
 
-/// Runs the program. The rank has arrived already.
+/// Runs the program to its end, or as far as it comes without waiting if the call is polled.
 pub fn run<'a>(
     t: &'a Transport,
     scope: &mut Scope,
     peers: &mut PeerProgress,
     job: &PreparedCall<'a>,
-    linked: &Linked,
+    progress: &mut ProgramProgress,
 ) -> Result<()> {
-    scope.arrival_is_all = false;
-    let mine = buffers(&job.offer);
-    // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
-    let mut staged = true;
-    if job.collective.everybody() && linked.slotless && mine.input_shared && mine.output_shared {
-        let mut in_place = mine.in_place;
-        staged = false;
-        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
-            let theirs = buffers(&peers.offer(r, t, scope)?);
-            staged |= !(theirs.input_shared && theirs.output_shared);
-            in_place |= theirs.in_place;
-        }
-        staged |= in_place && !linked.slotless_in_place;
-    }
-    let staging = t.control().staging_bytes() / 2;
-    let cut = Cut::new(job, linked, staging, staged)?;
-    let half = (scope.seq % 2) as usize * staging;
-    let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
     let seq = scope.seq;
-    let base = counter_base(seq);
-    let mut run = Run {
-        t,
-        scope,
-        peers,
-        job,
-        linked,
-        cut,
-        mine,
-        base,
-        half,
-        all_checked: false,
-        staging_free: false,
-        borrowed: false,
-        stream,
-    };
+    let ProgramProgress { linked, cut, mine, base, half, stream, done } = progress;
+    let (mine, base, half, stream) = (*mine, *base, *half, *stream);
+    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, half, stream, done };
     run.waves()?;
     die_point!(24 "progress_drain");
     run.drain()?;
-    if run.borrowed {
+    if run.done.borrowed {
         t.check_borrowed_in(seq)?;
     }
-    let all_met = run.all_checked;
+    let all_met = run.done.all_checked;
     t.publish_quietly(counter_base(seq + 1) - 1);
     die_point!(25 "progress_done");
     if job.collective.everybody() && all_met {
@@ -175,8 +143,10 @@ impl<'a> Run<'a, '_> {
         }
         let mut sources = SmallVec::new(FoldSource { view: Payload::EMPTY, raw: false });
         let mut dests = SmallVec::new(Dest::cached(Payload::EMPTY));
-        for wave in 0..waves {
-            for (position, step) in linked.steps.iter().enumerate() {
+        for wave in self.done.wave..waves {
+            self.done.wave = wave;
+            for (position, step) in linked.steps.iter().enumerate().skip(self.done.position) {
+                self.done.position = position;
                 let Some(slice) = wave.checked_sub(step.level as u64).filter(|&s| s < self.cut.slices) else {
                     continue;
                 };
@@ -191,7 +161,9 @@ impl<'a> Run<'a, '_> {
                     }
                 }
             }
+            self.done.position = 0;
         }
+        self.done.wave = waves;
         Ok(())
     }
 
@@ -258,7 +230,7 @@ impl<'a> Run<'a, '_> {
     /// Checks all arrivals before any output is written, in collectives in which every rank needs every other.
     #[inline]
     fn check_everybody(&mut self) -> Result<()> {
-        if self.all_checked {
+        if self.done.all_checked {
             return Ok(());
         }
         let reduces_here = self.job.collective.reduces() && !self.job.output.is_empty();
@@ -267,7 +239,7 @@ impl<'a> Run<'a, '_> {
                 self.peers.offer(r, self.t, self.scope)?;
             }
         }
-        self.all_checked = true;
+        self.done.all_checked = true;
         Ok(())
     }
 
@@ -290,7 +262,7 @@ impl<'a> Run<'a, '_> {
             t.await_counter(place.rank, self.base + place.done(slice), self.scope)?;
         }
         let bytes = extent.count * self.job.size;
-        self.borrowed |= matches!(route, Route::Input | Route::Output);
+        self.done.borrowed |= matches!(route, Route::Input | Route::Output);
         let shared = |start: Option<u64>, block: &Option<u32>| {
             let (at, bytes) = self.bytes_at(block.unwrap_or(0), extent);
             if bytes == 0 {
@@ -351,9 +323,9 @@ impl<'a> Run<'a, '_> {
             read = true;
         }
         if staged {
-            if !self.staging_free {
+            if !self.done.staging_free {
                 self.peers.await_done(self.scope.seq.saturating_sub(2), t, self.scope)?;
-                self.staging_free = true;
+                self.done.staging_free = true;
             }
             let bytes = extent.count * self.job.size;
             let view = t.staging(t.rank(), self.slot_at(step.slot, slice), bytes);

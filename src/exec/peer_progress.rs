@@ -14,16 +14,21 @@ pub struct PeerProgress {
     pub done: u64,
     /// The way in which staged copies are written.
     pub(super) pace: Pace,
-    /// The offer of each rank in the current call, present once its arrival has been checked.
+    /// The call of the offers.
+    call: u64,
+    /// The offer of each rank in that call, present once its arrival has been checked.
     offers: Vec<Option<Offer>>,
 }
 
 impl PeerProgress {
-    /// Forgets the last call's offers.
+    /// Forgets the offers of the calls before `seq`.
     #[inline]
-    pub fn begin(&mut self, nranks: u32) {
-        self.offers.clear();
-        self.offers.resize(nranks as usize, None);
+    pub(super) fn begin(&mut self, seq: u64, nranks: u32) {
+        if self.call != seq {
+            self.call = seq;
+            self.offers.clear();
+            self.offers.resize(nranks as usize, None);
+        }
     }
 
     /// Returns a rank's offer, checked against our arguments the first time.

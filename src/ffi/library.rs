@@ -28,6 +28,9 @@ static DESCRIPTIONS: LazyLock<Vec<CString>> =
 /// A function of the program that waiting calls invoke to ask whether to continue: it returns 0 to continue.
 pub type pennyInterruptCheck_t = Option<unsafe extern "C" fn(userData: *mut c_void) -> c_int>;
 
+/// A function of the program that waiting calls invoke so that another library makes progress.
+pub type pennyProgress_t = Option<unsafe extern "C" fn(userData: *mut c_void)>;
+
 impl Parameter for pennyInterruptCheck_t {
     type Admitted = pennyInterruptCheck_t;
     unsafe fn admit(self, _name: &'static str) -> Result<pennyInterruptCheck_t> {
@@ -76,6 +79,21 @@ c_api! {
     fn pennySetInterruptCheck(check: pennyInterruptCheck_t, userData: *mut c_void) {
         // SAFETY: the caller's promise: the function may be called on this thread with this address.
         unsafe { comm::set_interrupt_check(check, std::ptr::with_exposed_provenance_mut(userData.get())) };
+        Ok(())
+    }
+
+    /// Sets the calling thread's progress hook, for programs that use another communication library beside Penny. An MPI
+    /// library, for example, may move data only while some thread is inside one of its functions: without a hook, a rank that
+    /// has begun a large MPI_Isend and then waits in a Penny call can hold up the peer that waits for that send. While this
+    /// thread waits in a call, progress(userData) is called on it, every 16th time that it would give its core to another
+    /// thread, and once more when the wait ends. Short waits do not call it. The thread does not sleep while it waits.
+    ///
+    /// progress: NULL removes the hook. It must return soon, and must not call Penny: every call in it returns
+    /// pennyInvalidUsage. userData: passed to progress unchanged. Other threads are not affected, nor are the threads that
+    /// Penny starts. On a declared machine, waits for streams and events and waits that last the machine's time do not call it.
+    fn pennySetProgress(progress: pennyProgress_t, userData: *mut c_void) {
+        // SAFETY: the caller's promise: the function may be called on this thread with this address.
+        unsafe { comm::set_progress_hook(progress, std::ptr::with_exposed_provenance_mut(userData.get())) };
         Ok(())
     }
 }

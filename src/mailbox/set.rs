@@ -8,7 +8,7 @@ use crate::memory::heap;
 use crate::memory::mailbox::{FLIT, MailboxMemory, MailboxShape, MailboxWords};
 use crate::memory::view::Payload;
 use crate::sync::prim::{AtomicBool, Ordering};
-use crate::sync::wait::{Backoff, Waiter, eagerly};
+use crate::sync::wait::{Backoff, NAP, Waiter, eagerly};
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -247,6 +247,7 @@ impl Mailboxes {
             doorbell: self.mine().doorbell(thread),
             sleepers: &self.mine().words().head.sleepers,
             deadline_ns: t.deadline(),
+            nap: NAP,
         };
         waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
     }

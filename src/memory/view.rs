@@ -193,6 +193,43 @@ impl<'a> Payload<'a> {
     }
 }
 
+/// A type that holds views for a lifetime.
+pub trait HoldsViews {
+    /// The type itself.
+    type During<'x>;
+}
+
+/// Something that holds views of two rows of words, and the words themselves, which live as long.
+pub struct WithWords<H: HoldsViews> {
+    holder: H::During<'static>,
+    words: [Vec<u64>; 2],
+}
+
+impl<H: HoldsViews> WithWords<H> {
+    /// Makes the holder of views of these words.
+    pub fn new<E>(
+        mut words: [Vec<u64>; 2],
+        make: impl for<'x> FnOnce(Payload<'x>, Payload<'x>) -> Result<H::During<'x>, E>,
+    ) -> Result<WithWords<H>, E> {
+        let [first, second] =
+            words.each_mut().map(|words| (words.as_mut_ptr().cast(), size_of_val(&words[..])));
+        // SAFETY: the words neither move nor go as long as the holder lives, and nobody else uses them meanwhile. `make` and
+        // `with` are for any lifetime, so no view of this one gets out.
+        let views = unsafe { (Payload::from_raw(first.0, first.1), Payload::from_raw(second.0, second.1)) };
+        Ok(WithWords { holder: make(views.0, views.1)?, words })
+    }
+
+    /// Lets a function use the holder.
+    pub fn with<R>(&mut self, body: impl for<'x> FnOnce(&mut H::During<'x>) -> R) -> R {
+        body(&mut self.holder)
+    }
+
+    /// Returns the words; the holder is gone.
+    pub fn into_words(self) -> [Vec<u64>; 2] {
+        self.words
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,6 +21,7 @@ use crate::sys::{
     cpu,
     interrupt::{self, Interrupted},
 };
+use std::time::Duration;
 
 /// A counter for which threads can wait (see the head of this file).
 #[derive(Default)]
@@ -77,27 +78,18 @@ impl EventCount {
         })
     }
 
-    /// Waits for a value, unless the calling thread's interrupt check ends the wait.
+    /// Waits until it is at least so much, unless the calling thread's interrupt check ends the wait. A thread without one
+    /// waits without a time limit, which declared machines take for waiting.
     #[cfg(not(loom))]
     pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
         if !interrupt::is_possible() {
             self.reach(value);
             return Ok(());
         }
-        if self.comes_soon(value) {
-            return Ok(());
-        }
-        // BOUND: the count is raised, or the check ends it. A wake that comes while nobody sleeps here is not needed: a
-        // sleep ends by itself.
-        while self.get() < value {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            let held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-            let slept = (self.get() < value).then(|| self.raised.wait_timeout(held, interrupt::PERIOD));
-            let is_over = slept.is_none_or(|slept| !slept.unwrap_or_else(|e| e.into_inner()).1.timed_out());
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            // Without the lock: the check is the program's.
-            if !is_over {
+        // BOUND: the count is raised, or the check ends it.
+        while self.get() < value && !self.comes_soon(value) {
+            self.reach_within(value, interrupt::PERIOD);
+            if self.get() < value {
                 interrupt::ask()?;
             }
         }
@@ -109,6 +101,25 @@ impl EventCount {
     pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
         self.reach(value);
         Ok(())
+    }
+
+    /// Sleeps until it is at least so much, or for `most`.
+    #[cfg(not(loom))]
+    pub fn reach_within(&self, value: u64, most: Duration) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        // ORDER: fence (B) of the file's drawing; partner: `raise`.
+        fence(Ordering::SeqCst);
+        let held = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        if self.get() < value {
+            drop(self.raised.wait_timeout(held, most));
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The model has no clock.
+    #[cfg(loom)]
+    pub fn reach_within(&self, value: u64, _most: Duration) {
+        self.sleep(value);
     }
 
     fn sleep(&self, value: u64) {

@@ -6,5 +6,6 @@ pub mod wait;
 
 pub mod doorbell;
 pub mod event_count;
+pub mod listed;
 #[cfg(all(loom, test))]
 mod models;

@@ -9,6 +9,7 @@
 use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
+use crate::sys::progress_hook::WaitHook;
 use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub fn give_way() {
 }
 
 /// A sleeper looks up by itself this often: a killed peer rings no bell.
-const NAP: Duration = Duration::from_millis(4);
+pub const NAP: Duration = Duration::from_millis(4);
 /// Polls without a pause at the start: the common hand-off is over within these.
 const EAGER: u32 = 48;
 /// The number of yields within which a wait ends if the peer needed this core.
@@ -71,6 +72,23 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     (0..EAGER).any(|_| ready())
 }
 
+/// Waits for what other threads of this process do. `sleep`: sleeps until it may be done.
+pub fn for_threads(mut ready: impl FnMut() -> bool, mut sleep: impl FnMut()) -> Result<(), Interrupted> {
+    let mut yields = 0;
+    let mut hook = WaitHook::default();
+    // BOUND: what is waited for is under way.
+    while !ready() {
+        interrupt::look_now()?;
+        if hook.look() || yields < YIELDS_BESIDE {
+            yields = yields.wrapping_add(1);
+            cpu::yield_now();
+        } else {
+            sleep();
+        }
+    }
+    Ok(())
+}
+
 /// The environment of a wait.
 pub struct Waiter<'a> {
     /// The backoff: when to yield and when to sleep.
@@ -81,6 +99,8 @@ pub struct Waiter<'a> {
     pub sleepers: &'a Sleepers,
     /// The clock's value at which to give up; `u64::MAX`: never.
     pub deadline_ns: u64,
+    /// The longest sleep: what it waits for may come without a ring.
+    pub nap: Duration,
 }
 
 impl Waiter<'_> {
@@ -106,7 +126,8 @@ impl Waiter<'_> {
             }
             pause();
         }
-        let mut yields = 0;
+        let mut yields: u32 = 0;
+        let mut hook = WaitHook::default();
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
@@ -115,7 +136,7 @@ impl Waiter<'_> {
                 }
                 return Ok(());
             }
-            if yields % YIELDS_A_LOOK == 0 {
+            if yields.is_multiple_of(YIELDS_A_LOOK) {
                 if let Err(why) = watch() {
                     // What was posted before the bad news still counts.
                     return if ready() { Ok(()) } else { Err(why) };
@@ -126,8 +147,8 @@ impl Waiter<'_> {
                 }
                 interrupt::look(now_ns)?;
             }
-            if yields < most_yields {
-                yields += 1;
+            if hook.look() || yields < most_yields {
+                yields = yields.wrapping_add(1);
                 cpu::yield_now();
             } else {
                 if self.nap(&mut ready) {
@@ -145,9 +166,9 @@ impl Waiter<'_> {
         let is_ready = ready();
         if !is_ready {
             #[cfg(not(loom))]
-            futex::wait(self.doorbell.word(), ticket, NAP);
+            futex::wait(self.doorbell.word(), ticket, self.nap);
             #[cfg(loom)]
-            let _ = (ticket, NAP, futex::wake_all);
+            let _ = (ticket, self.nap, futex::wake_all);
         }
         self.doorbell.finish(self.sleepers);
         is_ready
@@ -179,7 +200,7 @@ mod tests {
         sleepers: &'a Sleepers,
         deadline_ns: u64,
     ) -> Waiter<'a> {
-        Waiter { backoff, doorbell, sleepers, deadline_ns }
+        Waiter { backoff, doorbell, sleepers, deadline_ns, nap: NAP }
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod keeper;
 pub mod limits;
 pub mod maps;
 pub mod process;
+pub mod progress_hook;
 pub mod remap;
 pub mod shm;
 pub mod socket;

@@ -1,6 +1,8 @@
 //! Calls on streams, ranks as threads.
 #![allow(unsafe_code)]
 
+mod progress;
+
 use super::collectives::on_ranks;
 use crate::comm::{
     self, Call, StreamHandle, Transfer, event_create, event_destroy, event_elapsed_ms, event_query,

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn scope(seq: u64, args: u64) -> Scope {
-        Scope { seq, mine: [args, 7], trail: 0, doubt: false, deadline_ns: 0, arrival_is_all: false }
+        Scope::new(seq, [args, 7], 0, None)
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn scope(seq: u64, root: u32) -> Scope {
         padded: false,
         count: 9,
     };
-    Scope { seq, mine: [mine.pack(), 9], trail: seq, doubt: false, deadline_ns: 0, arrival_is_all: false }
+    Scope::new(seq, [mine.pack(), 9], seq, None)
 }
 
 /// Bytes that differ for every number.

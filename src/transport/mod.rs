@@ -11,6 +11,8 @@ pub mod in_process;
 pub mod link;
 pub mod pace;
 pub mod pair;
+pub mod transfers;
+pub mod waiting;
 pub mod watch;
 
 use crate::error::{Error, Result};
@@ -18,7 +20,7 @@ use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
-use crate::sync::wait::{Backoff, Waiter, eagerly};
+use crate::sync::wait::Backoff;
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
@@ -26,6 +28,7 @@ use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
 use link::News;
 use std::sync::{Arc, OnceLock, Weak};
+use waiting::Polls;
 
 /// One rank's connection to all others of its communicator.
 pub struct Transport {
@@ -61,6 +64,16 @@ pub struct Scope {
     pub deadline_ns: u64,
     /// A rank's part is over as soon as it has arrived.
     pub arrival_is_all: bool,
+    /// The call is polled: where it would have to wait it returns [`Error::pending`] and is made again from there.
+    pub polls: Polls,
+}
+
+impl Scope {
+    /// Of a call that begins.
+    #[inline]
+    pub fn new(seq: u64, mine: [u64; 2], trail: u64, polls: Polls) -> Scope {
+        Scope { seq, mine, trail, doubt: false, deadline_ns: 0, arrival_is_all: false, polls }
+    }
 }
 
 /// In place of a call's number: the rank gave up before it had joined.
@@ -253,42 +266,6 @@ impl Transport {
             return Ok(());
         }
         self.wait(scope, || word.load(Ordering::Acquire) >= counter)
-    }
-
-    /// Waits for anything, watching all ranks.
-    #[inline]
-    pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
-        if eagerly(&mut ready) {
-            return Ok(());
-        }
-        if scope.deadline_ns == 0 {
-            scope.deadline_ns = self.deadline();
-        }
-        let scope = *scope;
-        self.wait_watching(scope.deadline_ns, ready, || self.watch(&scope), || self.expired(&scope))
-    }
-
-    /// Waits with a caller's own watch.
-    #[inline]
-    pub fn wait_watching(
-        &self,
-        deadline_ns: u64,
-        mut ready: impl FnMut() -> bool,
-        watch: impl FnMut() -> Result<()>,
-        expired: impl FnOnce() -> Error,
-    ) -> Result<()> {
-        let ready = || {
-            self.poll_far();
-            ready()
-        };
-        let header = self.control.header();
-        let waiter = Waiter {
-            backoff: &self.backoff,
-            doorbell: self.control.doorbell(self.rank),
-            sleepers: &header.sleepers,
-            deadline_ns,
-        };
-        waiter.until(ready, watch, expired)
     }
 
     /// A range of a rank's heap, as an offset that the rank itself gave. An error if it does not lie within.

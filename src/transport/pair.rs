@@ -14,9 +14,7 @@ use crate::kernels;
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::eagerly;
 use crate::types::{DataType, Rank};
-use std::cell::RefCell;
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
@@ -290,73 +288,8 @@ fn mismatch(t: &Transport, sender: Rank, sends: String, receiver: Rank, receives
     t.cause_of_disagreement(&found).unwrap_or(found)
 }
 
-/// Run transfers to completion; those of one direction and peer in their order, all others side by side.
-pub fn run(t: &Transport, pairs: &mut Pairs, transfers: &mut [PairTransfer]) -> Result<()> {
-    let late = late_refusal(t, pairs);
-    let mut first_error = None;
-    let mut step = |transfers: &mut [PairTransfer], pairs: &mut Pairs| -> bool {
-        let mut all = true;
-        for i in 0..transfers.len() {
-            if transfers[i].done {
-                continue;
-            }
-            let key = (transfers[i].send, transfers[i].peer);
-            if transfers[..i].iter().any(|earlier| !earlier.done && (earlier.send, earlier.peer) == key) {
-                all = false;
-                continue;
-            }
-            if let Err(e) = transfers[i].advance(t, pairs) {
-                first_error.get_or_insert(e);
-                transfers[i].done = true;
-            }
-            all &= transfers[i].done;
-        }
-        all
-    };
-    if !eagerly(|| step(transfers, pairs)) {
-        // The peers of unfinished transfers, which the watch checks.
-        let needed = RefCell::new(Vec::new());
-        let attempt = RefCell::new(|| {
-            let all = step(transfers, pairs);
-            let mut needed = needed.borrow_mut();
-            needed.clear();
-            needed.extend(transfers.iter().filter(|x| !x.done).map(|x| x.peer));
-            all
-        });
-        let ready = || (attempt.borrow_mut())();
-        t.wait_watching(
-            t.deadline(),
-            ready,
-            || {
-                t.check_abort()?;
-                t.check_alarm()?;
-                let watched = t.watch_ranks(needed.borrow().iter().copied());
-                watched.or_else(|_| {
-                    // A peer that has left may have done its part since the last attempt, while another's is not done.
-                    (attempt.borrow_mut())();
-                    t.check_ranks(needed.borrow().iter().copied())
-                })
-            },
-            || {
-                let mut ranks = needed.borrow().clone();
-                ranks.dedup();
-                Error::timeout(format!(
-                    "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
-                     timeoutMs",
-                    super::watch::seconds(t.timeout_ns()),
-                    t.who(&ranks)
-                ))
-            },
-        )?;
-    }
-    match first_error.or(late) {
-        Some(e) => Err(e),
-        None => Ok(()),
-    }
-}
-
 /// Was an earlier message refused after we had left the call that sent it?
-fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
+pub(super) fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
     let refusals = t.control().header().refusals.load(Ordering::Acquire);
     if refusals == pairs.refusals {
         return None;

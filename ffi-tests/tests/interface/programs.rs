@@ -28,6 +28,11 @@ fn the_library_tells_version_results_and_errors() {
 }
 
 #[test]
+fn a_thread_that_waits_calls_its_progress_hook() {
+    holds("progress", &[2, 3]);
+}
+
+#[test]
 fn ranks_meet_and_part() {
     holds("communicator", &[1, 2, 4]);
 }

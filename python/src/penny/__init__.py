@@ -24,6 +24,7 @@ from ._errors import (
     TimeoutError,
 )
 from ._library import lib, version
+from ._progress import set_progress
 from .buffers import Buffer
 from .communicator import Communicator, init, init_all, unique_id
 from .fabric import Account, Fabric, Port
@@ -80,6 +81,7 @@ __all__ = [
     "init",
     "init_all",
     "lib",
+    "set_progress",
     "simulate",
     "unique_id",
     "version",

@@ -45,6 +45,7 @@ TEXTS: dict[str, tuple[type, ...]] = {
 COMMUNICATORS: dict[str, tuple[type, ...]] = {
     "pennyGetVersion": (_OUT_I,),
     "pennySetInterruptCheck": (INTERRUPT_CHECK, _P),
+    "pennySetProgress": (HOST_FUNCTION, _P),
     "pennyGetUniqueId": (POINTER(s.UniqueId),),
     "pennyCommInitRank": (_OUT_P, _I, s.UniqueId, _I),
     "pennyCommInitRankConfig": (_OUT_P, _I, s.UniqueId, _I, _CONFIG),
@@ -238,6 +239,7 @@ QUICK = frozenset(
         "pennyGetErrorString",
         "pennyGetLastError",
         "pennySetInterruptCheck",
+        "pennySetProgress",
         "pennyCommGetAsyncError",
         "pennyCommCount",
         "pennyCommUserRank",

@@ -1,6 +1,7 @@
 //! Calls as programs make them: their arguments, the checks that these must pass, and what one call does.
 
 pub(in crate::comm) mod collective;
+pub(in crate::comm) mod exchange;
 pub(in crate::comm) mod immediate;
 pub(in crate::comm) mod permute;
 pub(in crate::comm) mod point_to_point;

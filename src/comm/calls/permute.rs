@@ -11,7 +11,7 @@
 
 use super::collective::MOST_BYTES;
 use super::point_to_point::{self, Transfer};
-use crate::comm::agree::{Answers, Proposal, Subject};
+use crate::comm::agree::{Answers, PolledAgreement, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::hash::Fnv64;
@@ -189,5 +189,61 @@ impl CommCore {
             kernels::zero(checked.output);
         }
         point_to_point::run(self, &permute.transfers(&checked), true)
+    }
+}
+
+/// A permutation that is polled.
+pub(in crate::comm) struct PolledPermute {
+    permute: Permute<'static>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The ranks tell each other their tables.
+    Agreeing(Box<PolledAgreement>),
+    /// The blocks travel.
+    Moving(point_to_point::PolledTransfers<'static>),
+}
+
+impl PolledPermute {
+    /// Begins a permutation. `None`: there is nothing to do.
+    pub fn begin(c: &mut CommCore, permute: Permute<'static>) -> Result<Option<PolledPermute>> {
+        c.usable()?;
+        if permute.checked(c.rank(), c.nranks())?.is_none() {
+            return Ok(None);
+        }
+        let rank = c.rank();
+        let agreement = c.begin_agreeing(&Table { permute: &permute, rank });
+        let stage = match agreement {
+            Ok(agreement) => Stage::Agreeing(Box::new(agreement)),
+            Err(error) => return c.report_late_mismatch(Err(error)).map(|()| None),
+        };
+        Ok(Some(PolledPermute { permute, stage }))
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub fn poll(&mut self, c: &mut CommCore) -> Result<()> {
+        let ended = self.advance(c);
+        match &ended {
+            Err(error) if error.is_pending() => ended,
+            _ => c.report_late_mismatch(ended),
+        }
+    }
+
+    fn advance(&mut self, c: &mut CommCore) -> Result<()> {
+        if let Stage::Agreeing(agreement) = &mut self.stage {
+            let rank = c.rank();
+            c.poll_agreement(agreement, &Table { permute: &self.permute, rank })?;
+            let Some(checked) = self.permute.checked(rank, c.nranks())? else { return Ok(()) };
+            if checked.from.is_none() {
+                kernels::zero(checked.output);
+            }
+            let transfers = self.permute.transfers(&checked);
+            self.stage = Stage::Moving(point_to_point::PolledTransfers::begin(c, &transfers, true)?);
+        }
+        match &mut self.stage {
+            Stage::Moving(transfers) => transfers.poll(c),
+            Stage::Agreeing(_) => Err(Error::internal("a permutation did not go on")),
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
 use crate::transport::pair;
+use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
 
 /// A send or a receive: one half of a point-to-point transfer.
@@ -73,11 +74,22 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
         let single = [single.checked(rank, nranks, &c.registered)?];
         return exchange(c, single);
     }
+    let batch = check_all(c, transfers, grouped)?;
+    exchange(c, batch)
+}
+
+/// Checks transfers that belong together, and makes those to oneself; returns the others.
+fn check_all<'a>(
+    c: &CommCore,
+    transfers: &[Transfer<'a>],
+    grouped: bool,
+) -> Result<Vec<pair::PairTransfer<'a>>> {
+    let (rank, nranks) = (c.rank(), c.nranks());
     let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
     let mut batch = checked.collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
     to_oneself(rank, &own, grouped)?;
-    exchange(c, batch)
+    Ok(batch)
 }
 
 /// Moves the bytes; on a declared machine, in its time.
@@ -85,11 +97,41 @@ fn exchange<'a>(c: &mut CommCore, mut batch: impl AsMut<[pair::PairTransfer<'a>]
     let batch = batch.as_mut();
     let posts = c.transfer_posts(batch);
     c.in_time(&posts, |c| {
-        let ended = pair::run(&c.transport, &mut c.pairs, batch);
-        ended.inspect_err(|e| c.break_with(e))?;
-        let mut received = batch.iter().filter(|x| !x.send);
-        c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
+        let mut progress = transfers::begin(&c.transport, &mut c.pairs, None);
+        move_bytes(c, batch, &mut progress)
     })
+}
+
+fn move_bytes(
+    c: &mut CommCore,
+    batch: &mut [pair::PairTransfer<'_>],
+    progress: &mut TransferProgress,
+) -> Result<()> {
+    let ended = transfers::run(&c.transport, &mut c.pairs, batch, progress);
+    ended.inspect_err(|e| c.break_with(e))?;
+    let mut received = batch.iter().filter(|x| !x.send);
+    c.ordering(|races, _| received.try_for_each(|x| races.hear(x.peer)))
+}
+
+/// Transfers that are polled.
+pub(in crate::comm) struct PolledTransfers<'a> {
+    batch: Vec<pair::PairTransfer<'a>>,
+    progress: TransferProgress,
+}
+
+impl<'a> PolledTransfers<'a> {
+    /// Begins transfers that run side by side, as [`run`] does.
+    pub fn begin(c: &mut CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<PolledTransfers<'a>> {
+        c.usable()?;
+        c.broken()?;
+        let batch = check_all(c, transfers, grouped)?;
+        Ok(PolledTransfers { batch, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub fn poll(&mut self, c: &mut CommCore) -> Result<()> {
+        move_bytes(c, &mut self.batch, &mut self.progress)
+    }
 }
 
 /// Copies transfers of a rank to itself: the k-th send meets the k-th receive.

@@ -2,9 +2,11 @@
 //!
 //! A communicator's puts and signals are made first, then all its transfers run side by side, then its collectives in their
 //! order, then it waits for the signals that it was to wait for: the same order on every rank, whatever order the calls were
-//! made in; and nobody waits for a signal before it has given its own. A batch that spans several communicators of this
-//! process (its ranks are threads to each other) runs each on a thread of its own, because they wait for one another.
+//! made in; and nobody waits for a signal before it has given its own. The communicators of a batch wait for one another
+//! where their ranks are of one process, so their shares are polled in turn (`polled.rs`); on a declared machine, whose clock
+//! waits for threads, each share has a thread of its own.
 
+use super::polled::PolledBatch;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::permute::Permute;
 use crate::comm::calls::point_to_point::{self, Transfer};
@@ -86,10 +88,28 @@ impl Batch {
 
     /// Makes them.
     pub fn run(self, entry: Entry) -> Result<()> {
+        self.run_alone(entry).unwrap_or_else(|| run(self, entry))
+    }
+
+    /// Makes a call that is alone, waiting in place. `None`: there are several.
+    pub fn run_alone(&self, entry: Entry) -> Option<Result<()>> {
         match &self.calls[..] {
-            [call] if !self.grouped => call.run(entry),
-            _ => run(self.calls, entry),
+            [call] if !self.grouped => Some(call.run(entry)),
+            _ => None,
         }
+    }
+
+    /// Tells whether one of the communicators has a declared machine, whose clock polled calls know nothing of.
+    pub fn is_timed(&self) -> bool {
+        self.calls
+            .iter()
+            .any(|call| registry::shared(call.comm()).is_ok_and(|comm| comm.timing.is_declared()))
+    }
+
+    /// Begins them as calls that are polled.
+    pub fn polled(self, entry: Entry) -> PolledBatch {
+        let grouped = self.grouped || self.calls.len() != 1;
+        PolledBatch::new(divide(self.calls), grouped, entry)
     }
 }
 
@@ -115,12 +135,12 @@ pub(in crate::comm) fn side_by_side<T: Send>(
 }
 
 /// The share of one communicator in a group.
-struct Share {
-    handle: CommHandle,
-    signals: Vec<Signal>,
-    transfers: Vec<Transfer<'static>>,
-    joint: Vec<Joint>,
-    awaited: Vec<AwaitedSignals>,
+pub(super) struct Share {
+    pub handle: CommHandle,
+    pub signals: Vec<Signal>,
+    pub transfers: Vec<Transfer<'static>>,
+    pub joint: Vec<Joint>,
+    pub awaited: Vec<AwaitedSignals>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
     clock_ps: Option<u64>,
     part: Part,
@@ -154,10 +174,14 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
     shares
 }
 
-fn run(queue: Vec<Queued>, entry: Entry) -> Result<()> {
-    let mut shares = divide(queue);
+fn run(batch: Batch, entry: Entry) -> Result<()> {
+    let several = batch.calls.windows(2).any(|calls| calls[0].comm() != calls[1].comm());
+    if several && !batch.is_timed() {
+        return batch.polled(entry).run();
+    }
+    let mut shares = divide(batch.calls);
     // One communicator alone is the caller's own activity; the common case.
-    if shares.len() > 1 {
+    if several {
         if entry == Entry::Caller {
             // Their clocks are looked at when nothing is queued before.
             shares.iter().try_for_each(|share| registry::await_turns(&*registry::shared(share.handle)?))?;

@@ -105,3 +105,4 @@ pub(super) fn is_blank(id: &UniqueId) -> bool {
     id.0.iter().all(|&b| b == 0)
 }
 pub(in crate::comm) mod batch;
+pub(in crate::comm) mod polled;

@@ -22,6 +22,7 @@ use crate::onesided::copy_across;
 use crate::sync::prim::Ordering;
 use crate::timing::{WORD, transfer_spec};
 use crate::transport::Transport;
+use crate::transport::waiting::{Polls, Waiting};
 use crate::transport::watch::seconds;
 use crate::types::{DataType, Rank};
 use std::collections::BTreeMap;
@@ -170,6 +171,14 @@ impl Pending {
     }
 }
 
+/// A wait for signals, as far as it has come.
+pub(in crate::comm) struct PendingSignals {
+    pending: Vec<Pending>,
+    /// The number of those from the first on that have come.
+    there: usize,
+    waiting: Waiting,
+}
+
 impl CommCore {
     /// Gives a signal, after its data.
     pub(in crate::comm) fn signal(&mut self, signal: &Signal) -> Result<()> {
@@ -210,6 +219,16 @@ impl CommCore {
 
     /// Waits for signals and takes them off: all or none.
     pub(in crate::comm) fn await_signals(&mut self, awaited: &[AwaitedSignals]) -> Result<()> {
+        let mut pending = self.begin_awaiting(awaited, None)?;
+        self.go_on_awaiting(&mut pending)
+    }
+
+    /// Begins a wait for signals. `polls`: as in [`Scope`](crate::transport::Scope).
+    pub(in crate::comm) fn begin_awaiting(
+        &mut self,
+        awaited: &[AwaitedSignals],
+        polls: Polls,
+    ) -> Result<PendingSignals> {
         self.usable()?;
         let of_each = check_all(awaited, self.nranks())?;
         self.broken()?;
@@ -227,22 +246,27 @@ impl CommCore {
                 own.text(t)
             )));
         }
-        self.await_pending(&pending).inspect_err(|e| self.one_sided_failure(e))?;
+        Ok(PendingSignals { pending, there: 0, waiting: Waiting { polls, deadline_ns: 0 } })
+    }
+
+    /// Goes on with a wait for signals.
+    pub(in crate::comm) fn go_on_awaiting(&mut self, signals: &mut PendingSignals) -> Result<()> {
+        self.await_pending(signals).inspect_err(|e| self.one_sided_failure(e))?;
         die_point!(123 "signal_came");
-        self.ordering(|races, _| pending.iter().try_for_each(|p| races.hear(p.place.peer)))?;
-        for Pending { place, wanted, .. } in &pending {
+        self.ordering(|races, _| signals.pending.iter().try_for_each(|p| races.hear(p.place.peer)))?;
+        for Pending { place, wanted, .. } in &signals.pending {
             *self.counters.taken(place) += wanted;
         }
         Ok(())
     }
 
-    fn await_pending(&self, pending: &[Pending]) -> Result<()> {
+    fn await_pending(&self, signals: &mut PendingSignals) -> Result<()> {
         let t = &*self.transport;
-        let mut there = 0;
+        let PendingSignals { pending, there, waiting } = signals;
         // Counters only grow: what has come once need not be looked at again.
         let mut ready = || {
-            there += pending[there..].iter().take_while(|p| p.is_there(t)).count();
-            there == pending.len()
+            *there += pending[*there..].iter().take_while(|p| p.is_there(t)).count();
+            *there == pending.len()
         };
         // Who has given its signals may be gone; so their lives come first, then their signals.
         let watch = || {
@@ -271,6 +295,9 @@ impl CommCore {
         };
         if self.timing().eagerly(&mut ready) {
             return Ok(());
+        }
+        if waiting.polls.is_some() {
+            return t.wait_or_leave(waiting, ready, watch, expired);
         }
         self.timing().serve_exactly();
         self.timing().wait_until(ready, watch, expired)

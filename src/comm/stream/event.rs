@@ -3,9 +3,9 @@
 //! An event tells the first failure of what its stream ran between the event that was recorded before it there and itself:
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
-use super::super::registry::unless_interrupted;
-use super::turn::refuse_worker;
-use super::{in_progress, refuse_forked};
+use super::turn::{refuse_forked, refuse_worker};
+use crate::comm::progress::{drive_once, drive_until};
+use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::event_count::EventCount;
@@ -13,6 +13,7 @@ use crate::sync::lock::Mutex;
 use crate::sys::{clock, fork};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Names an event of this process.
 pub type EventHandle = handle::Handle<EventKind>;
@@ -47,25 +48,30 @@ impl Point {
         self.passed.raise(1);
     }
 
-    /// Waits until the stream has come to it.
-    pub fn reach(&self) {
+    /// Waits until it is released; it is decided.
+    fn reach(&self) {
         self.passed.reach(1);
     }
 
-    /// Waits as a thread of the program, which may be interrupted.
-    pub fn reach_from_outside(&self) -> Result<()> {
-        unless_interrupted(self.passed.reach_unless_interrupted(1))
+    /// Waits until streams have come to it.
+    pub fn await_passed(&self) -> Result<()> {
+        unless_interrupted(drive_until(None, &self.passed, 1))
     }
 
     /// Returns the outcome; an error of code `InProgress` if the stream has not reached the point.
     pub fn outcome(&self) -> Result<()> {
         match self.outcome.get() {
-            None => Err(in_progress()),
+            None => Err(Error::pending()),
             Some(outcome) => outcome.failure.clone().map_or(Ok(()), Err),
         }
     }
 
-    fn is_passed(&self) -> bool {
+    /// Sleeps until streams have come to it, or for `most`.
+    pub fn sleep(&self, most: Duration) {
+        self.passed.reach_within(1, most);
+    }
+
+    pub fn is_passed(&self) -> bool {
         self.passed.get() == 1
     }
 }
@@ -128,7 +134,7 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if !point.is_passed() {
         refuse_worker()?;
-        point.reach_from_outside()?;
+        point.await_passed()?;
     }
     point.outcome()
 }
@@ -136,6 +142,9 @@ pub fn event_synchronize(event: EventHandle) -> Result<()> {
 /// Tests an event without waiting: an error of code `InProgress` if it is not complete.
 pub fn event_query(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
+    if point.outcome.get().is_none() {
+        drive_once();
+    }
     if point.outcome.get().is_some() {
         // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
         point.reach();
@@ -148,7 +157,7 @@ pub fn event_elapsed_ms(start: EventHandle, end: EventHandle) -> Result<f64> {
     let at_ns = |event, name| {
         let never = || Error::usage(format!("event {name} was never recorded"));
         let point = find(event)?.point().ok_or_else(never)?;
-        point.outcome.get().map(|outcome| outcome.at_ns).ok_or_else(in_progress)
+        point.outcome.get().map(|outcome| outcome.at_ns).ok_or_else(Error::pending)
     };
     let (start, end) = (at_ns(start, "start")?, at_ns(end, "end")?);
     Ok((end as f64 - start as f64) / 1e6)

@@ -1,4 +1,4 @@
-//! Streams: queues of calls, each with a worker thread that makes them in order.
+//! Streams: queues of calls that are made in order, beside what their program does.
 //!
 //! ```text
 //!     caller                     stream A                         stream B
@@ -9,6 +9,9 @@
 //!     synchronize(B)    <-------------------------------------    done
 //! ```
 //!
+//! Calls are polled (`group/polled.rs`), so any thread can take them up: one that waits for a stream, an event or a queued
+//! call makes what is queued itself (`queue.rs`). A stream's worker thread (`worker.rs`) does where nobody waits.
+//!
 //! Arguments are checked when a call is queued; whatever fails later is told three times: by the next event of the stream
 //! (`event.rs`), by the next [`stream_synchronize`], and by the communicator's state. Calls queued behind a failure still
 //! run: their communicator decides whether they can succeed, and its other ranks wait for them.
@@ -17,6 +20,9 @@
 //! cycle of waiting streams can arise.
 
 mod event;
+mod failures;
+mod queue;
+mod task;
 pub(super) mod turn;
 mod worker;
 
@@ -24,51 +30,28 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::registry::{self, Entry, unless_interrupted};
-use crate::error::{Code, Error, Result};
+use super::progress::{Drivable, drive_once};
+use super::registry::{self, Entry};
+use super::shared::CommShared;
+use crate::error::{Error, Result};
 use crate::handle::{self, Objects, Remembered, StreamKind};
-use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicU64, Ordering};
 use crate::sys::{background, fork};
 use event::Point;
+use queue::StreamQueue;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::JoinHandle;
-use turn::is_worker;
-use worker::{Calls, StreamTask};
+use task::{Calls, StreamTask};
+use turn::{is_worker, refuse_forked};
 
 /// Names a stream of this process.
 pub type StreamHandle = handle::Handle<StreamKind>;
 
-struct Stream {
-    jobs: Mutex<VecDeque<StreamTask>>,
-    /// Jobs that have been queued.
-    queued: EventCount,
-    /// Jobs that are over.
-    done: EventCount,
-    failures: Mutex<Failures>,
-    /// Its end is queued, and nothing can be queued behind that. Changes while [`QUEUING`] is held.
-    ended: AtomicBool,
-    worker: Mutex<Option<JoinHandle<()>>>,
-    /// The process that made it: a forked child has no worker.
-    generation: u32,
-}
-
-/// The first failures that were not reported yet.
-#[derive(Default)]
-struct Failures {
-    /// Since the last synchronisation.
-    unsynchronized: Option<Error>,
-    /// Since the last event.
-    unrecorded: Option<Error>,
-}
-
 thread_local! {
-    static LAST: Remembered<StreamKind, Stream> = const { RefCell::new(None) };
+    static LAST: Remembered<StreamKind, StreamQueue> = const { RefCell::new(None) };
 }
-static STREAMS: Objects<StreamKind, Stream> = Objects::new(&LAST);
+static STREAMS: Objects<StreamKind, StreamQueue> = Objects::new(&LAST);
 
 /// Bytes of a worker's stack: functions of the program run there, too.
 const STACK: usize = 8 << 20;
@@ -76,65 +59,11 @@ const STACK: usize = 8 << 20;
 /// Held while something is queued; see the head of this file.
 static QUEUING: Mutex<()> = Mutex::new(());
 
-impl Stream {
-    /// Checks that calls may be queued. The caller holds [`QUEUING`].
-    fn is_open(&self) -> Result<()> {
-        if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
-    }
-
-    /// Queues a job, if it [is open](Self::is_open). The caller holds [`QUEUING`].
-    fn push(&self, job: StreamTask) {
-        let mut jobs = self.jobs.lock();
-        jobs.push_back(job);
-        self.queued.raise(self.queued.get() + 1);
-    }
-
-    /// Returns the next job, and its number; waits until there is one.
-    fn next(&self) -> (StreamTask, u64) {
-        let number = self.done.get() + 1;
-        self.queued.reach(number);
-        let job = self.jobs.lock().pop_front().expect("as many jobs as were counted");
-        (job, number)
-    }
-
-    /// Waits until everything is over that has been queued so far.
-    fn settle(&self) -> Result<()> {
-        unless_interrupted(self.done.reach_unless_interrupted(self.queued.get()))
-    }
-
-    /// Returns the first failure that no synchronisation has reported.
-    fn untold(&self) -> Result<()> {
-        self.failures.lock().unsynchronized.take().map_or(Ok(()), Err)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.done.get() == self.queued.get()
-    }
-
-    fn failed(&self, error: &Error) {
-        let mut failures = self.failures.lock();
-        failures.unsynchronized.get_or_insert_with(|| error.clone());
-        failures.unrecorded.get_or_insert_with(|| error.clone());
-    }
-}
-
-fn find(stream: StreamHandle) -> Result<Arc<Stream>> {
-    let found = STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{NOT_LIVE}")))?;
+fn find(stream: StreamHandle) -> Result<Arc<StreamQueue>> {
+    let found =
+        STREAMS.get(stream).ok_or_else(|| stream.refusal("stream", format_args!("{}", queue::NOT_LIVE)))?;
     refuse_forked(found.generation, "stream")?;
     Ok(found)
-}
-
-const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
-                        NULL to run the call here";
-
-/// Refuses streams in a forked child, which has none of its parent's workers.
-fn refuse_forked(generation: u32, what: &str) -> Result<()> {
-    if generation == fork::generation() {
-        return Ok(());
-    }
-    Err(Error::usage(format!(
-        "this process was forked from the one that made the {what}, whose threads it lacks; make a new one here"
-    )))
 }
 
 /// Checks that the stream exists, for a call that is queued later.
@@ -146,15 +75,7 @@ pub(super) fn check(stream: StreamHandle) -> Result<()> {
 pub fn stream_create() -> Result<StreamHandle> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     fork::watch();
-    let stream = Arc::new(Stream {
-        jobs: Mutex::default(),
-        queued: EventCount::default(),
-        done: EventCount::default(),
-        failures: Mutex::default(),
-        ended: AtomicBool::new(false),
-        worker: Mutex::default(),
-        generation: fork::generation(),
-    });
+    let stream = Arc::new(StreamQueue::new(fork::generation()));
     let theirs = stream.clone();
     let name = format!("penny-strm-{}", MADE.fetch_add(1, Ordering::Relaxed) % 1000);
     let thread = background::spawn_with_stack(&name, STACK, move || worker::work(&theirs));
@@ -182,16 +103,19 @@ pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
         .remove(stream)
         .ok_or_else(|| Error::argument("stream was destroyed by another thread just now"))?;
     end(&found);
-    interrupted.and(found.untold())
+    interrupted.and(found.failures.untold())
 }
 
-fn end(stream: &Stream) {
+fn end(stream: &Arc<StreamQueue>) {
     {
         let _order = QUEUING.lock();
         stream.ended.store(true, Ordering::Relaxed);
         stream.push(StreamTask::End);
     }
-    if let Some(worker) = stream.worker.lock().take() {
+    let worker = stream.worker.lock().take();
+    if let Some(worker) = worker {
+        stream.is_workers.store(true, Ordering::Relaxed);
+        worker.thread().unpark();
         let _ = worker.join();
     }
 }
@@ -202,21 +126,20 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     refuse_worker()?;
     let stream = find(stream)?;
     stream.settle()?;
-    stream.untold()
+    stream.failures.untold()
 }
 
 /// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     let stream = find(stream)?;
-    if stream.done.get() < stream.queued.get() {
-        return Err(in_progress());
+    if !stream.is_idle() {
+        drive_once();
     }
-    stream.untold()
-}
-
-fn in_progress() -> Error {
-    Error::new(Code::InProgress, String::new())
+    if !stream.is_idle() {
+        return Err(Error::pending());
+    }
+    stream.failures.untold()
 }
 
 /// Records an event on a stream: it reports the completion and the outcome of all work queued so far.
@@ -240,7 +163,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
     let Some(point) = event.point() else { return Ok(()) };
     let Some(stream) = stream else {
         refuse_worker()?;
-        return point.reach_from_outside();
+        return point.await_passed();
     };
     let _order = QUEUING.lock();
     stream.is_open()?;
@@ -260,7 +183,7 @@ pub fn stream_host_function(
     let stream = find(stream)?;
     let _order = QUEUING.lock();
     stream.is_open()?;
-    stream.push(StreamTask::Call(Box::new(function)));
+    stream.push(StreamTask::Call(Some(Box::new(function))));
     Ok(())
 }
 
@@ -270,6 +193,12 @@ pub fn stream_host_function(
 /// On a declared machine the caller runs them at once, unless a stream is still busy: an unexpected thread would hold the
 /// clock there, or let it advance too early.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    if let ([call], &[Some(stream)]) = (&batch.calls[..], streams) {
+        let comm = registry::shared(call.comm())?;
+        if !comm.timing.is_declared() {
+            return queue_one(batch, stream, comm);
+        }
+    }
     let waits = streams.contains(&None);
     if waits {
         refuse_worker()?;
@@ -284,9 +213,9 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     comms.iter().try_for_each(|comm| comm.refuse_forked())?;
     let on_machine = comms.iter().any(|comm| comm.timing.is_declared());
     if on_machine && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
-        let ended = worker::run(batch, Entry::Caller, &comms);
+        let ended = task::run(batch, Entry::Caller, &comms);
         if let Err(error) = &ended {
-            streams.iter().for_each(|stream| stream.failed(error));
+            streams.iter().for_each(|stream| stream.failures.add(error));
         }
         return if waits { ended } else { Ok(()) };
     }
@@ -299,14 +228,26 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
             other.push(StreamTask::Pass(come.clone()));
             first.push(StreamTask::Await(come));
         }
+        let failures = others.iter().map(|other| other.failures.clone()).collect();
         let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
-        first.push(StreamTask::Calls(Calls { batch, turns, others: others.to_vec(), over: over.clone() }));
+        first.push(StreamTask::Calls(Calls::new(batch, turns, failures, Some(over.clone()))));
         others.iter().for_each(|other| other.push(StreamTask::Await(over.clone())));
     }
     if waits {
-        over.reach_from_outside()?;
+        over.await_passed()?;
         return over.outcome();
     }
+    Ok(())
+}
+
+/// Queues one call on one stream, for which nobody but that stream waits: the common case.
+fn queue_one(batch: Batch, stream: StreamHandle, comm: Arc<CommShared>) -> Result<()> {
+    let stream = find(stream)?;
+    comm.refuse_forked()?;
+    let _order = QUEUING.lock();
+    stream.is_open()?;
+    let turns = vec![(comm.turns.take(), comm)];
+    stream.push(StreamTask::Calls(Calls::new(batch, turns, Vec::new(), None)));
     Ok(())
 }
 

@@ -1,15 +1,18 @@
 //! The order of one communicator's calls on streams.
 //!
 //! A communicator's calls are made in the order in which they were queued, on whichever streams, because that is the order
-//! in which all its ranks make them. Each takes a number when it is queued, and its stream's worker waits until all before
-//! it are over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
+//! in which all its ranks make them. Each takes a number when it is queued, and its stream waits until all before it are
+//! over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
+use crate::comm::progress::drive_until;
 use crate::error::{Code, Error, Result};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sys::fork;
 use crate::sys::interrupt::Interrupted;
 use std::cell::Cell;
+use std::time::Duration;
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -36,6 +39,21 @@ pub(in crate::comm) fn refuse_worker() -> Result<()> {
     Ok(())
 }
 
+/// Refuses streams and events in a forked child, which has none of its parent's workers.
+pub(super) fn refuse_forked(generation: u32, what: &str) -> Result<()> {
+    if generation == fork::generation() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "this process was forked from the one that made the {what}, whose threads it lacks; make a new one here"
+    )))
+}
+
+/// The error of a call whose communicator was aborted before it began.
+pub(in crate::comm) fn aborted() -> Error {
+    Error::remote("the communicator was aborted while the call was queued")
+}
+
 /// `CallTurns::over` after an abort.
 const ABORTED: u64 = u64::MAX;
 
@@ -56,13 +74,9 @@ impl CallTurns {
         self.taken.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Waits for a turn. What is before it is under way on other streams. An error if there are none any more.
-    pub(super) fn await_turn(&self, turn: u64) -> Result<()> {
-        self.over.reach(turn);
-        match self.over.get() {
-            ABORTED => Err(Error::remote("the communicator was aborted while the call was queued")),
-            _ => Ok(()),
-        }
+    /// Tells whether a turn has come: what is before it is over, or there are no turns any more.
+    pub(super) fn has_come(&self, turn: u64) -> bool {
+        self.over.get() >= turn
     }
 
     /// Ends a turn.
@@ -92,9 +106,14 @@ impl CallTurns {
         self.taken.load(Ordering::Relaxed) <= self.over.get()
     }
 
-    /// Wait for what is queued now.
-    pub(in crate::comm) fn await_all(&self) -> Result<(), Interrupted> {
-        self.over.reach_unless_interrupted(self.taken())
+    /// Waits until the first so many turns are over, and goes on with what is queued meanwhile.
+    pub(in crate::comm) fn await_over(&self, turns: u64) -> Result<(), Interrupted> {
+        drive_until(None, &self.over, turns)
+    }
+
+    /// Sleeps until a turn has come, or for `most`.
+    pub(super) fn sleep(&self, turn: u64, most: Duration) {
+        self.over.reach_within(turn, most);
     }
 
     /// The first failure that nobody has asked for.

@@ -1,113 +1,115 @@
-//! A stream's worker thread.
+//! A stream's worker thread, which makes what is queued where no thread of the program waits for it.
+//!
+//! A program that queues a call and waits for it at once makes the call itself, and has no use for a second thread that wakes
+//! at each call. So the worker is of two minds:
+//!
+//! ```text
+//!     alone       sleeps until something is queued, and makes it at once          ---- three times others were faster --->
+//!     attended    looks now and then, and sleeps soundly when nothing comes       <--- something was left undone -----
+//! ```
 
-use super::Stream;
-use super::event::Point;
+use super::queue::{Driven, StreamQueue};
 use super::turn;
-use crate::comm::group::batch::Batch;
-use crate::comm::registry::{Entry, poison_as};
-use crate::comm::shared::CommShared;
-use crate::error::{Error, Result};
+use crate::comm::progress::{Drivable, NAP, is_on_machine};
+use crate::sync::prim::Ordering;
 use crate::sync::wait::give_way;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-/// A task in a stream's queue.
-pub(super) enum StreamTask {
-    /// Make calls when their turns on their communicators have come.
-    Calls(Calls),
-    /// An event is recorded: it tells how it went so far.
-    Record(Arc<Point>),
-    /// A point that only streams wait for.
-    Pass(Arc<Point>),
-    /// Wait for what another stream does.
-    Await(Arc<Point>),
-    /// Call a function of the program.
-    Call(Box<dyn FnOnce() + Send>),
-    /// The last task of a stream.
-    End,
-}
+/// So many times in a row others did what was queued before the worker looks only now and then.
+const FASTER: u32 = 3;
+/// The pause between two looks, from the first to the longest.
+const FIRST_PAUSE: Duration = Duration::from_micros(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+/// Looks at a stream that stands still before the worker sleeps soundly.
+const VAIN_LOOKS: u32 = 50;
+/// Who goes on with a task less often between two looks leaves it to the worker.
+const SELDOM: u64 = 4;
+/// A thread that goes on with a task so often is at it, and does not merely ask.
+const A_FEW: u64 = 16;
 
-/// Calls and what they have to do with others.
-pub(super) struct Calls {
-    pub batch: Batch,
-    /// Its turn on each communicator.
-    pub turns: Vec<(u64, Arc<CommShared>)>,
-    /// The group's other streams.
-    pub others: Vec<Arc<Stream>>,
-    /// The point that reports the completion and the outcome of the calls to these streams and to all waiting threads.
-    pub over: Arc<Point>,
-}
-
-/// Do what is queued until the end comes.
-pub(super) fn work(stream: &Stream) {
+/// Does what is queued until the end comes.
+pub(super) fn work(stream: &StreamQueue) {
     turn::become_worker();
     give_way();
-    // BOUND: the job that ends it.
+    let mut faster = 0;
+    // BOUND: the task that ends it.
     loop {
-        let (job, number) = stream.next();
-        let is_end = matches!(job, StreamTask::End);
-        let recorded = if let StreamTask::Record(point) = &job { Some(point.clone()) } else { None };
-        if let Err(error) = carry_out(stream, job) {
-            stream.failed(&error);
+        if faster >= FASTER && !is_on_machine() {
+            attend(stream);
+            faster = 0;
         }
-        // A program that has synchronized with the stream finds the event over, and one that has synchronized with the event
-        // finds the stream idle.
-        stream.done.raise(number);
-        if let Some(point) = recorded {
-            point.release();
+        let others = stream.driven_by_others.load(Ordering::Relaxed);
+        stream.queued.reach(stream.done.get() + 1);
+        match make(stream) {
+            Driven::Ended => return,
+            // Another thread has taken it up.
+            Driven::Pending => faster = FASTER,
+            _ if stream.driven_by_others.load(Ordering::Relaxed) != others => faster += 1,
+            _ => faster = 0,
         }
-        if is_end {
+    }
+}
+
+/// Looks now and then, until something is left undone or nothing comes any more.
+fn attend(stream: &StreamQueue) {
+    let look = || (stream.done.get(), stream.queued.get(), stream.driven_by_others.load(Ordering::Relaxed));
+    let (mut pause, mut vain, mut before) = (FIRST_PAUSE, 0, look());
+    // BOUND: `VAIN_LOOKS` looks in a row at which nothing has changed.
+    while vain < VAIN_LOOKS && !stream.is_workers.load(Ordering::Relaxed) {
+        thread::park_timeout(pause);
+        let now = look();
+        let stands = now.0 == before.0;
+        if stands && is_in_place(stream) {
+            vain += 1;
+            if vain == VAIN_LOOKS {
+                // The thread in the call wakes this one when the call is over.
+                stream.done.reach(now.0 + 1);
+                (vain, pause) = (0, FIRST_PAUSE);
+            }
+            continue;
+        }
+        if stands && now.0 < now.1 && now.2 < before.2 + SELDOM {
             return;
         }
+        vain = if now == before { vain + 1 } else { 0 };
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        before = now;
     }
 }
 
-fn carry_out(stream: &Stream, job: StreamTask) -> Result<()> {
-    match job {
-        StreamTask::Calls(calls) => return make(calls),
-        StreamTask::Record(point) => point.decide(stream.failures.lock().unrecorded.take()),
-        StreamTask::Pass(point) => point.pass(None),
-        StreamTask::Await(point) => point.reach(),
-        StreamTask::Call(function) => catch_unwind(AssertUnwindSafe(function))
-            .map_err(|_| Error::internal("a function that a stream has called panicked"))?,
-        StreamTask::End => {}
+fn is_in_place(stream: &StreamQueue) -> bool {
+    stream.is_in_place.load(Ordering::Relaxed)
+}
+
+/// Makes what is queued, waiting where it has to; `Pending` if another thread has taken it up meanwhile.
+fn make(stream: &StreamQueue) -> Driven {
+    let is_left = |driven| matches!(driven, Driven::Pending | Driven::Taken);
+    let others = stream.driven_by_others.load(Ordering::Relaxed);
+    let mut driven = stream.drive(0);
+    // BOUND: each task ends.
+    while is_left(driven) {
+        let is_taken_up = || {
+            !is_on_machine()
+                && (stream.driven_by_others.load(Ordering::Relaxed) > others + A_FEW || is_in_place(stream))
+        };
+        let poll = || {
+            driven = stream.drive(0);
+            !is_left(driven) || is_taken_up()
+        };
+        match stream.awaits() {
+            // No thread of the library is interrupted.
+            Some(awaits) => {
+                let most = if is_on_machine() { Duration::MAX } else { NAP };
+                let _ = awaits.wait(most, poll);
+            }
+            // What another thread was at is over.
+            None => driven = stream.drive(0),
+        }
+        if is_left(driven) && is_taken_up() {
+            return Driven::Pending;
+        }
     }
-    Ok(())
-}
-
-fn make(Calls { batch, turns, others, over }: Calls) -> Result<()> {
-    let comms: Vec<_> = turns.iter().map(|(_, comm)| comm.clone()).collect();
-    let come = turns.iter().try_for_each(|(turn, comm)| comm.turns.await_turn(*turn));
-    let name = batch.name();
-    let ended = come.map_err(|e| on_stream(name, e)).and_then(|()| run(batch, Entry::Worker, &comms));
-    if let Err(error) = &ended {
-        others.iter().for_each(|other| other.failed(error));
-    }
-    turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
-    over.pass(ended.clone().err());
-    ended
-}
-
-/// Makes calls, and tells their communicators if they fail.
-pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
-    let name = batch.name();
-    let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)))
-        .unwrap_or_else(|panic| Err(defect(&*panic, entry, comms)))
-        .map_err(|e| on_stream(name, e));
-    if let Err(error) = &ended {
-        comms.iter().for_each(|comm| comm.turns.failed(error));
-    }
-    ended
-}
-
-fn on_stream(name: &str, error: Error) -> Error {
-    Error { message: format!("{name} on a stream: {}", error.message), ..error }
-}
-
-/// Breaks the communicators of a call that has panicked.
-fn defect(panic: &(dyn Any + Send), entry: Entry, comms: &[Arc<CommShared>]) -> Error {
-    let error = Error::panicked(panic);
-    comms.iter().for_each(|comm| poison_as(comm.handle, entry, &error.message));
-    error
+    stream.is_workers.store(false, Ordering::Relaxed);
+    driven
 }

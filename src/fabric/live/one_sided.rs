@@ -18,7 +18,7 @@ use super::presence::Watchdog;
 use super::spec::{CallSpec, Post, What};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
-use crate::sync::wait::Waiter;
+use crate::sync::wait::{NAP, Waiter};
 use crate::sys::clock;
 use crate::types::Rank;
 
@@ -211,6 +211,7 @@ impl Participant {
             doorbell: &line.doorbell,
             sleepers: &self.clock_segment().header().sleepers,
             deadline_ns,
+            nap: NAP,
         };
         waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Plan, RankView};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
-use crate::sync::wait::{Backoff, Waiter};
+use crate::sync::wait::{Backoff, NAP, Waiter};
 use crate::sys::{clock, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
@@ -257,6 +257,7 @@ impl Participant {
                 doorbell: &self.clock_segment.place(self.place).doorbell,
                 sleepers: &self.clock_segment.header().sleepers,
                 deadline_ns,
+                nap: NAP,
             };
             let mut watchdog = Watchdog::new();
             let look = || {

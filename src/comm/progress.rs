@@ -1,0 +1,139 @@
+//! Whoever waits, progresses: threads that wait for what is queued go on with it.
+//!
+//! What can be gone on with is [`Drivable`] work, which is listed here while there is some. One thread at a time goes on with
+//! it, only as long as it need not wait, so threads take turns. A thread that waits drives what it waits for, and where that
+//! is not enough, all that is listed: what is queued in one place may wait for what is queued in another.
+
+use crate::sync::event_count::EventCount;
+use crate::sync::listed::Listed;
+use crate::sync::lock::Mutex;
+use crate::sync::prim::{AtomicBool, Ordering};
+use crate::sync::wait;
+use crate::sys::fork;
+use crate::sys::interrupt::{self, Interrupted};
+use crate::transport::Transport;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Work that any thread can go on with.
+pub(super) trait Drivable: Send + Sync {
+    /// Goes on as far as can be done without waiting. Returns whether something may have changed. `in_place_until`: the number of
+    /// tasks for which the thread may wait in place, because it waits for no others.
+    fn go_on(&self, in_place_until: u64) -> bool;
+    /// Returns what it waits for now; `None`: nothing is under way.
+    fn awaits(&self) -> Option<Awaits>;
+    /// Tells whether nothing is queued.
+    fn is_idle(&self) -> bool;
+    /// Whether it is listed; for this module alone.
+    fn listed(&self) -> &Listed;
+}
+
+/// What queued work waits for.
+pub(super) enum Awaits {
+    /// Other ranks, which ring this rank's bell; the duration: how long to sleep at most, where not all do.
+    Ranks(Arc<Transport>, Option<Duration>),
+    /// Other threads; the function sleeps until they may have come, or for so long.
+    Threads(Box<dyn Fn(Duration)>),
+}
+
+/// The longest sleep of a thread that goes on with queued work: another may do what it waits for.
+pub(super) const NAP: Duration = Duration::from_millis(1);
+
+type Work = Mutex<Vec<Arc<dyn Drivable>>>;
+
+/// The work that is listed; by how many forks lie before this process, because another thread of the parent may have held the
+/// lock of its list when it forked.
+static BUSY: [Work; 8] = [const { Mutex::new(Vec::new()) }; 8];
+
+fn of_this_process() -> &'static Work {
+    &BUSY[fork::generation() as usize % BUSY.len()]
+}
+
+static ON_MACHINE: AtomicBool = AtomicBool::new(false);
+
+/// This process has a communicator on a declared machine. Its clock stands while a thread waits with a time limit, so from now
+/// on each stream's own thread makes what is queued there, and all others wait without a limit.
+pub(super) fn note_machine() {
+    ON_MACHINE.store(true, Ordering::Relaxed);
+}
+
+/// Tells whether only the streams' own threads go on with what is queued.
+pub(super) fn is_on_machine() -> bool {
+    ON_MACHINE.load(Ordering::Relaxed)
+}
+
+/// Lists work; something has been queued.
+pub(super) fn list<Q: Drivable + 'static>(work: &Arc<Q>) {
+    if work.listed().must_push() {
+        of_this_process().lock().push(work.clone());
+    }
+}
+
+/// Returns what is listed, but one.
+fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
+    let mut busy = of_this_process().lock();
+    busy.retain(|work| work.listed().may_stay(|| work.is_idle()));
+    let is_other =
+        |work: &&Arc<dyn Drivable>| but.is_none_or(|but| !std::ptr::addr_eq(but, Arc::as_ptr(work)));
+    busy.iter().filter(is_other).cloned().collect()
+}
+
+/// Goes on with all that is listed, once.
+pub(super) fn drive_once() {
+    if !is_on_machine() {
+        for work in busy(None) {
+            work.go_on(0);
+        }
+    }
+}
+
+/// Waits until `count` has come to a value, and goes on with what is queued meanwhile: with `target`, whose count of finished
+/// tasks it is, and where that is not enough, with all that is listed.
+pub(super) fn drive_until(
+    target: Option<&dyn Drivable>,
+    count: &EventCount,
+    value: u64,
+) -> Result<(), Interrupted> {
+    if is_on_machine() {
+        return count.reach_unless_interrupted(value);
+    }
+    let ready = || count.get() >= value;
+    // A call in place would end with the interruption instead of being told of it by the wait.
+    let may_wait = !interrupt::is_possible();
+    let poll = || {
+        if ready() {
+            return true;
+        }
+        let others = busy(target);
+        let in_place_until = if may_wait && others.is_empty() { value } else { 0 };
+        if target.is_some_and(|target| target.go_on(in_place_until) && ready()) {
+            return true;
+        }
+        others.iter().any(|work| work.go_on(0) && ready()) || ready()
+    };
+    if poll() {
+        return Ok(());
+    }
+    let any = || busy(None).iter().find_map(|work| work.awaits());
+    match target.map_or_else(any, Drivable::awaits) {
+        // What is under way may be something else by the time that the thread sleeps.
+        Some(Awaits::Ranks(transport, nap)) => transport.wait_polling(nap.unwrap_or(NAP).min(NAP), poll),
+        _ => wait::for_threads(poll, || count.reach_within(value, NAP)),
+    }
+}
+
+impl Awaits {
+    /// A thread that does not say when it is done.
+    pub fn a_thread() -> Awaits {
+        Awaits::Threads(Box::new(|most| thread::sleep(most.min(NAP))))
+    }
+
+    /// Waits until `ready`, which what is awaited may bring about. `most`: the longest sleep of a wait for threads.
+    pub fn wait(self, most: Duration, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        match self {
+            Awaits::Ranks(transport, nap) => transport.wait_polling(nap.unwrap_or(wait::NAP), ready),
+            Awaits::Threads(sleep) => wait::for_threads(ready, || sleep(most)),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A stream's queue, and going on with its present task, by its worker or by a thread that waits.
+
+use super::failures::Failures;
+use super::task::{Advance, StreamTask};
+use super::turn;
+use crate::comm::progress::{self, Awaits, Drivable, drive_until};
+use crate::comm::registry::unless_interrupted;
+use crate::error::{Error, Result};
+use crate::sync::event_count::EventCount;
+use crate::sync::listed::Listed;
+use crate::sync::lock::Mutex;
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A stream: tasks in their order, of which one is under way.
+pub(super) struct StreamQueue {
+    tasks: Mutex<VecDeque<StreamTask>>,
+    /// The task that is under way. Who holds the lock goes on with it.
+    present: Mutex<Option<StreamTask>>,
+    /// It is among the work that threads which wait go on with ([`progress`]).
+    listed: Listed,
+    /// Its next task is the worker's: it need not wait whether another thread takes it up.
+    pub is_workers: AtomicBool,
+    /// A thread that waits for the stream waits inside one of its calls just now.
+    pub is_in_place: AtomicBool,
+    /// How often other threads have gone on with it.
+    pub driven_by_others: AtomicU64,
+    /// Tasks that have been queued.
+    pub queued: EventCount,
+    /// Tasks that are over.
+    pub done: EventCount,
+    pub failures: Arc<Failures>,
+    /// Its end is queued, and nothing can be queued behind that. Changes while streams are queued on.
+    pub ended: AtomicBool,
+    pub worker: Mutex<Option<JoinHandle<()>>>,
+    /// The process that made it: a forked child has no worker.
+    pub generation: u32,
+}
+
+pub(super) const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
+                        NULL to run the call here";
+
+/// How far a thread came with a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driven {
+    /// All that was queued is over.
+    Idle,
+    /// Its end has come.
+    Ended,
+    /// The present task waits for other ranks or streams.
+    Pending,
+    /// The present task is the worker's.
+    Workers,
+    /// Another thread is at it just now.
+    Taken,
+}
+
+impl StreamQueue {
+    /// Makes an empty queue.
+    pub fn new(generation: u32) -> StreamQueue {
+        StreamQueue {
+            tasks: Mutex::default(),
+            present: Mutex::default(),
+            listed: Listed::default(),
+            is_workers: AtomicBool::new(false),
+            is_in_place: AtomicBool::new(false),
+            driven_by_others: AtomicU64::new(0),
+            queued: EventCount::default(),
+            done: EventCount::default(),
+            failures: Arc::default(),
+            ended: AtomicBool::new(false),
+            worker: Mutex::default(),
+            generation,
+        }
+    }
+
+    /// Checks that calls may be queued. One thread at a time queues.
+    pub fn is_open(&self) -> Result<()> {
+        if self.ended.load(Ordering::Relaxed) { Err(Error::argument(NOT_LIVE)) } else { Ok(()) }
+    }
+
+    /// Queues a task, if it [is open](Self::is_open).
+    pub fn push(self: &Arc<Self>, task: StreamTask) {
+        self.tasks.lock().push_back(task);
+        self.queued.raise(self.queued.get() + 1);
+        progress::list(self);
+    }
+
+    /// Waits until everything is over that has been queued so far.
+    pub fn settle(&self) -> Result<()> {
+        unless_interrupted(drive_until(Some(self), &self.done, self.queued.get()))
+    }
+
+    /// Goes on with what is queued, as far as that can be done without waiting. `in_place_until`: as in [`Drivable::go_on`].
+    pub fn drive(&self, in_place_until: u64) -> Driven {
+        let Some(mut present) = self.present.try_lock() else { return Driven::Taken };
+        if !turn::is_worker() {
+            self.driven_by_others.fetch_add(1, Ordering::Relaxed);
+        }
+        let in_place = in_place_until > 0;
+        let last = if in_place { in_place_until } else { self.queued.get() };
+        // BOUND: what is queued now.
+        while self.done.get() < last {
+            if present.is_none() {
+                *present = self.tasks.lock().pop_front();
+            }
+            let Some(task) = present.as_mut() else { return Driven::Idle };
+            if in_place {
+                self.is_in_place.store(true, Ordering::Relaxed);
+            }
+            let advance = task.go_on(&self.failures, in_place);
+            if in_place {
+                self.is_in_place.store(false, Ordering::Relaxed);
+            }
+            match advance {
+                Advance::Pending => return Driven::Pending,
+                Advance::Workers => return Driven::Workers,
+                Advance::Over => {}
+            }
+            let task = present.take();
+            // A program that has synchronized with the stream finds the event over, and one that has synchronized with the
+            // event finds the stream idle.
+            self.done.raise(self.done.get() + 1);
+            match task {
+                Some(StreamTask::Record(point)) => point.release(),
+                Some(StreamTask::End) => return Driven::Ended,
+                _ => {}
+            }
+        }
+        Driven::Idle
+    }
+
+    /// Lets the worker take up the present task, which it alone may.
+    fn call_worker(&self) {
+        if !self.is_workers.swap(true, Ordering::AcqRel)
+            && let Some(worker) = &*self.worker.lock()
+        {
+            worker.thread().unpark();
+        }
+    }
+}
+
+impl Drivable for StreamQueue {
+    fn go_on(&self, in_place_until: u64) -> bool {
+        // A function of the program that asks for the state of a stream is a task of one itself.
+        if turn::is_worker() {
+            return true;
+        }
+        let driven = self.drive(in_place_until);
+        if driven == Driven::Workers {
+            self.call_worker();
+        }
+        driven != Driven::Pending
+    }
+
+    fn awaits(&self) -> Option<Awaits> {
+        match self.present.try_lock() {
+            Some(present) => present.as_ref().map(StreamTask::awaits),
+            None => Some(Awaits::a_thread()),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.done.get() == self.queued.get()
+    }
+
+    fn listed(&self) -> &Listed {
+        &self.listed
+    }
+}

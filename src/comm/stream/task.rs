@@ -1,0 +1,212 @@
+//! The tasks in a stream's queue, and what each does.
+
+use super::event::Point;
+use super::failures::Failures;
+use super::turn;
+use crate::comm::group::batch::Batch;
+use crate::comm::group::polled::PolledBatch;
+use crate::comm::progress::Awaits;
+use crate::comm::registry::{self, Entry};
+use crate::comm::shared::CommShared;
+use crate::error::{Error, Result};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A task in a stream's queue.
+pub(super) enum StreamTask {
+    /// Make calls when their turns on their communicators have come.
+    Calls(Calls),
+    /// An event is recorded: it tells how it went so far.
+    Record(Arc<Point>),
+    /// A point that only streams wait for.
+    Pass(Arc<Point>),
+    /// Wait for what another stream does.
+    Await(Arc<Point>),
+    /// Call a function of the program; taken out when it is called.
+    Call(Option<Box<dyn FnOnce() + Send>>),
+    /// The last task of a stream.
+    End,
+}
+
+/// Calls and what they have to do with others.
+pub(super) struct Calls {
+    work: Work,
+    name: &'static str,
+    /// Its turn on each communicator.
+    turns: Vec<(u64, Arc<CommShared>)>,
+    /// The failures of the group's other streams.
+    others: Vec<Arc<Failures>>,
+    /// The point that reports the completion and the outcome of the calls to these streams and to waiting threads.
+    over: Option<Arc<Point>>,
+    /// They take a declared machine's time.
+    timed: bool,
+}
+
+enum Work {
+    /// Not begun.
+    Batch(Batch),
+    /// Polled.
+    UnderWay(PolledBatch),
+    Over,
+}
+
+/// What came of going on with a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advance {
+    /// It is over.
+    Over,
+    /// It waits for other ranks or streams.
+    Pending,
+    /// It waits for the stream's worker, which alone may do it.
+    Workers,
+}
+
+impl StreamTask {
+    /// Goes on with the task, without waiting. Functions of the program are called by the stream's own thread, as are calls
+    /// that take a declared machine's time; those wait.
+    pub fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
+        match self {
+            StreamTask::Calls(calls) => return calls.go_on(failures, in_place),
+            StreamTask::Record(point) => point.decide(failures.unrecorded()),
+            StreamTask::Pass(point) => point.pass(None),
+            StreamTask::Await(point) if !point.is_passed() => return Advance::Pending,
+            StreamTask::Call(_) | StreamTask::End if !turn::is_worker() => return Advance::Workers,
+            StreamTask::Call(function) => {
+                let Some(function) = function.take() else { return Advance::Over };
+                if catch_unwind(AssertUnwindSafe(function)).is_err() {
+                    failures.add(&Error::internal("a function that a stream has called panicked"));
+                }
+            }
+            StreamTask::Await(_) | StreamTask::End => {}
+        }
+        Advance::Over
+    }
+
+    /// Returns what to wait for before the task can go on.
+    pub fn awaits(&self) -> Awaits {
+        match self {
+            StreamTask::Calls(Calls { work: Work::UnderWay(batch), .. }) => {
+                let bell = batch.bell().map(|(transport, nap)| Awaits::Ranks(transport, nap));
+                bell.unwrap_or_else(Awaits::a_thread)
+            }
+            StreamTask::Calls(Calls { turns, .. }) => {
+                match turns.iter().find(|(turn, comm)| !comm.turns.has_come(*turn)).cloned() {
+                    Some((turn, comm)) => Awaits::Threads(Box::new(move |most| comm.turns.sleep(turn, most))),
+                    None => Awaits::a_thread(),
+                }
+            }
+            StreamTask::Await(point) => {
+                let point = point.clone();
+                Awaits::Threads(Box::new(move |most| point.sleep(most)))
+            }
+            _ => Awaits::a_thread(),
+        }
+    }
+}
+
+impl Calls {
+    pub fn new(
+        batch: Batch,
+        turns: Vec<(u64, Arc<CommShared>)>,
+        others: Vec<Arc<Failures>>,
+        over: Option<Arc<Point>>,
+    ) -> Calls {
+        let timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
+        Calls { name: batch.name(), work: Work::Batch(batch), turns, others, over, timed }
+    }
+
+    fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
+        // Once they have begun, each communicator looks after itself.
+        let has_begun = !matches!(self.work, Work::Batch(_));
+        if !has_begun && !self.turns.iter().all(|(turn, comm)| comm.turns.has_come(*turn)) {
+            return Advance::Pending;
+        }
+        let comms = self.turns.iter().map(|(_, comm)| comm);
+        let ended = match catch_unwind(AssertUnwindSafe(|| self.work.go_on(self.timed, in_place))) {
+            Ok(Err(step)) => return step,
+            Ok(Ok(ended)) => tell(self.name, ended, comms),
+            Err(panic) => {
+                // Lets the communicators go.
+                self.work = Work::Over;
+                tell(self.name, Err(defect(&*panic, comms.clone())), comms)
+            }
+        };
+        self.end(failures, ended)
+    }
+
+    fn end(&mut self, failures: &Failures, ended: Result<()>) -> Advance {
+        // Before the next turn comes.
+        self.work = Work::Over;
+        if let Err(error) = &ended {
+            failures.add(error);
+            self.others.iter().for_each(|other| other.add(error));
+        }
+        self.turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
+        if let Some(over) = &self.over {
+            over.pass(ended.err());
+        }
+        Advance::Over
+    }
+}
+
+impl Work {
+    /// Goes on with calls whose turn has come: how they ended, or that they have not. `in_place`: one that is alone may wait.
+    fn go_on(&mut self, timed: bool, in_place: bool) -> Result<Result<()>, Advance> {
+        if let Work::Batch(batch) = self {
+            if timed && !turn::is_worker() {
+                return Err(Advance::Workers);
+            }
+            if in_place && let Some(ended) = batch.run_alone(Entry::Turn) {
+                return Ok(ended);
+            }
+            let Work::Batch(batch) = std::mem::replace(self, Work::Over) else { return Ok(Ok(())) };
+            if timed {
+                return Ok(batch.run(Entry::Turn));
+            }
+            *self = Work::UnderWay(batch.polled(Entry::Turn));
+        }
+        match self {
+            Work::UnderWay(batch) => {
+                if batch.poll() {
+                    Ok(batch.ended())
+                } else {
+                    Err(Advance::Pending)
+                }
+            }
+            Work::Batch(_) | Work::Over => Ok(Err(Error::internal("a stream's calls were lost"))),
+        }
+    }
+}
+
+/// Makes calls at once, and tells their communicators if they fail.
+pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
+    let name = batch.name();
+    let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)));
+    let ended = ended.unwrap_or_else(|panic| Err(defect(&*panic, comms.iter())));
+    tell(name, ended, comms.iter())
+}
+
+/// Tells the communicators of calls if they failed.
+fn tell<'a>(
+    name: &str,
+    ended: Result<()>,
+    mut comms: impl Iterator<Item = &'a Arc<CommShared>>,
+) -> Result<()> {
+    let ended = ended.map_err(|e| on_stream(name, e));
+    if let Err(error) = &ended {
+        comms.by_ref().for_each(|comm| comm.turns.failed(error));
+    }
+    ended
+}
+
+fn on_stream(name: &str, error: Error) -> Error {
+    Error { message: format!("{name} on a stream: {}", error.message), ..error }
+}
+
+/// Breaks the communicators of a call that has panicked.
+fn defect<'a>(panic: &(dyn Any + Send), comms: impl Iterator<Item = &'a Arc<CommShared>>) -> Error {
+    let error = Error::panicked(panic);
+    comms.into_iter().for_each(|comm| registry::poison(comm.handle, &error.message));
+    error
+}

@@ -1,0 +1,71 @@
+//! How far a program has come, and how it begins.
+
+use super::cut::Cut;
+use super::{PeerProgress, PreparedCall, STREAM_FROM, buffers};
+use crate::error::Result;
+use crate::plan::link::{Buffers, Linked};
+use crate::transport::{Scope, Transport, counter_base};
+use std::sync::Arc;
+
+/// How far a rank's program has come in a call: what a call that is polled keeps from one poll to the next.
+pub struct ProgramProgress {
+    pub(super) linked: Arc<Linked>,
+    pub(super) cut: Cut,
+    pub(super) mine: Buffers,
+    pub(super) base: u64,
+    /// The offset at which this call's half of each rank's staging memory begins.
+    pub(super) half: usize,
+    pub(super) stream: bool,
+    pub(super) done: Done,
+}
+
+/// What is done of a program. A step waits for all that it needs before it writes anything, so one that had to be left is
+/// made again from its beginning.
+#[derive(Default)]
+pub(super) struct Done {
+    /// Waves, and steps of the present one.
+    pub wave: u64,
+    pub position: usize,
+    pub all_checked: bool,
+    pub staging_free: bool,
+    /// True if data was read in place in a peer's heap.
+    pub borrowed: bool,
+}
+
+/// Prepares the program. The rank has arrived already. A call that is polled prepares it again if it had to be left.
+pub fn begin(
+    t: &Transport,
+    scope: &mut Scope,
+    peers: &mut PeerProgress,
+    job: &PreparedCall<'_>,
+    linked: Arc<Linked>,
+) -> Result<ProgramProgress> {
+    scope.arrival_is_all = false;
+    peers.begin(scope.seq, t.nranks());
+    let mine = buffers(&job.offer);
+    // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
+    let mut staged = true;
+    if job.collective.everybody() && linked.slotless && mine.input_shared && mine.output_shared {
+        let mut in_place = mine.in_place;
+        staged = false;
+        for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
+            let theirs = buffers(&peers.offer(r, t, scope)?);
+            staged |= !(theirs.input_shared && theirs.output_shared);
+            in_place |= theirs.in_place;
+        }
+        staged |= in_place && !linked.slotless_in_place;
+    }
+    let staging = t.control().staging_bytes() / 2;
+    let cut = Cut::new(job, &linked, staging, staged)?;
+    let half = (scope.seq % 2) as usize * staging;
+    let stream = job.output.bytes() >= STREAM_FROM && !job.offer.in_place;
+    Ok(ProgramProgress {
+        linked,
+        cut,
+        mine,
+        base: counter_base(scope.seq),
+        half,
+        stream,
+        done: Done::default(),
+    })
+}

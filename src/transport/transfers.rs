@@ -1,0 +1,115 @@
+//! Transfers that run side by side, to completion or as far as they come.
+
+use super::Transport;
+use super::pair::{PairTransfer, Pairs, late_refusal};
+use super::waiting::{Polls, Waiting};
+use crate::error::{Error, Result};
+use crate::sync::wait::eagerly;
+use crate::types::Rank;
+use std::cell::RefCell;
+
+/// How far transfers that run side by side have come, besides what each of them keeps.
+pub struct TransferProgress {
+    waiting: Waiting,
+    /// The first failure, or else the refusal of an earlier message.
+    failure: Option<Error>,
+    has_failed: bool,
+}
+
+/// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
+#[inline]
+pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress {
+    let failure = late_refusal(t, pairs);
+    TransferProgress { waiting: Waiting { polls, deadline_ns: 0 }, failure, has_failed: false }
+}
+
+/// Runs transfers to completion, or as far as they come without waiting if they are polled; those of one direction and peer
+/// in their order, all others side by side.
+#[inline]
+pub fn run(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfers: &mut [PairTransfer],
+    progress: &mut TransferProgress,
+) -> Result<()> {
+    if !eagerly(|| advance_all(t, pairs, transfers, progress)) {
+        wait(t, pairs, transfers, progress)?;
+    }
+    progress.failure.take().map_or(Ok(()), Err)
+}
+
+/// Does what can be done without waiting. Returns whether all are done.
+#[inline]
+fn advance_all(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfers: &mut [PairTransfer],
+    progress: &mut TransferProgress,
+) -> bool {
+    let mut all = true;
+    for i in 0..transfers.len() {
+        if transfers[i].done {
+            continue;
+        }
+        let key = (transfers[i].send, transfers[i].peer);
+        if transfers[..i].iter().any(|earlier| !earlier.done && (earlier.send, earlier.peer) == key) {
+            all = false;
+            continue;
+        }
+        if let Err(e) = transfers[i].advance(t, pairs) {
+            if !std::mem::replace(&mut progress.has_failed, true) {
+                progress.failure = Some(e);
+            }
+            transfers[i].done = true;
+        }
+        all &= transfers[i].done;
+    }
+    all
+}
+
+fn peers_left(transfers: &[PairTransfer]) -> impl Iterator<Item = Rank> {
+    transfers.iter().filter(|x| !x.done).map(|x| x.peer)
+}
+
+#[cold]
+fn wait(
+    t: &Transport,
+    pairs: &mut Pairs,
+    transfers: &mut [PairTransfer],
+    progress: &mut TransferProgress,
+) -> Result<()> {
+    let mut waiting = progress.waiting;
+    // The peers of unfinished transfers, which the watch checks; where the call is polled, before an attempt.
+    let needed: RefCell<Vec<Rank>> = RefCell::new(peers_left(transfers).collect());
+    let attempt = RefCell::new(|| {
+        let all = advance_all(t, pairs, transfers, progress);
+        let mut needed = needed.borrow_mut();
+        needed.clear();
+        needed.extend(peers_left(transfers));
+        all
+    });
+    let ready = || (attempt.borrow_mut())();
+    let watch = || {
+        t.check_abort()?;
+        t.check_alarm()?;
+        let watched = t.watch_ranks(needed.borrow().iter().copied());
+        watched.or_else(|_| {
+            // A peer that has left may have done its part since the last attempt, while another's is not done.
+            (attempt.borrow_mut())();
+            t.check_ranks(needed.borrow().iter().copied())
+        })
+    };
+    let expired = || {
+        let mut ranks = needed.borrow().clone();
+        ranks.dedup();
+        Error::timeout(format!(
+            "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
+             timeoutMs",
+            super::watch::seconds(t.timeout_ns()),
+            t.who(&ranks)
+        ))
+    };
+    let ended = t.wait_or_leave(&mut waiting, ready, watch, expired);
+    progress.waiting = waiting;
+    ended
+}

@@ -1,0 +1,98 @@
+//! Waiting inside a call, and leaving it instead.
+//!
+//! A call that is made in place waits for what it needs. A call that is polled returns [`Error::pending`] there; it is made
+//! again from that place, finds ready what it has found before, and comes back to the same wait.
+
+use super::{Scope, Transport};
+use crate::error::{Error, Result};
+use crate::sync::wait::{NAP, Waiter, eagerly};
+use crate::sys::clock;
+use crate::sys::interrupt::Interrupted;
+use std::time::Duration;
+
+/// How a call waits: `None` in the call itself; else the number of times it has found nothing ready.
+pub type Polls = Option<u32>;
+
+/// Polls in vain between two looks at the watch and the clock.
+const POLLS_A_LOOK: u32 = 16;
+
+/// The state of a wait that may be left and taken up again.
+#[derive(Clone, Copy)]
+pub struct Waiting {
+    /// As in [`Scope`].
+    pub polls: Polls,
+    /// When to give up; 0: not settled yet.
+    pub deadline_ns: u64,
+}
+
+impl Transport {
+    /// Waits for anything, watching all ranks.
+    #[inline]
+    pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
+        if eagerly(&mut ready) {
+            return Ok(());
+        }
+        let mut waiting = Waiting { polls: scope.polls, deadline_ns: scope.deadline_ns };
+        let seen = *scope;
+        let ended = self.wait_or_leave(&mut waiting, ready, || self.watch(&seen), || self.expired(&seen));
+        (scope.polls, scope.deadline_ns) = (waiting.polls, waiting.deadline_ns);
+        ended
+    }
+
+    /// Waits with a caller's own watch; or, in a call that is polled, looks once and returns [`Error::pending`].
+    #[cold]
+    pub fn wait_or_leave(
+        &self,
+        waiting: &mut Waiting,
+        mut ready: impl FnMut() -> bool,
+        mut watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<()> {
+        if waiting.deadline_ns == 0 {
+            waiting.deadline_ns = self.deadline();
+        }
+        let Some(polls) = &mut waiting.polls else {
+            return self.wait_watching(waiting.deadline_ns, ready, watch, expired);
+        };
+        self.poll_far();
+        *polls = polls.wrapping_add(1);
+        let bad_news = match polls.is_multiple_of(POLLS_A_LOOK) {
+            false => None,
+            true => watch().err().or_else(|| (clock::now_ns() >= waiting.deadline_ns).then(expired)),
+        };
+        // What was posted before the bad news still counts.
+        if ready() { Ok(()) } else { Err(bad_news.unwrap_or_else(Error::pending)) }
+    }
+
+    /// Waits with a caller's own watch.
+    #[inline]
+    pub fn wait_watching(
+        &self,
+        deadline_ns: u64,
+        mut ready: impl FnMut() -> bool,
+        watch: impl FnMut() -> Result<()>,
+        expired: impl FnOnce() -> Error,
+    ) -> Result<()> {
+        let ready = || {
+            self.poll_far();
+            ready()
+        };
+        self.waiter(deadline_ns, NAP).until(ready, watch, expired)
+    }
+
+    fn waiter(&self, deadline_ns: u64, nap: Duration) -> Waiter<'_> {
+        Waiter {
+            backoff: &self.backoff,
+            doorbell: self.control.doorbell(self.rank),
+            sleepers: &self.control.header().sleepers,
+            deadline_ns,
+            nap,
+        }
+    }
+
+    /// Waits until calls that are polled are over. They watch their ranks and deadlines themselves. `nap`: the longest sleep,
+    /// where not all that they wait for rings here.
+    pub fn wait_polling(&self, nap: Duration, poll: impl FnMut() -> bool) -> Result<(), Interrupted> {
+        self.waiter(u64::MAX, nap).until(poll, || Ok(()), || Interrupted)
+    }
+}
