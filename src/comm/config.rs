@@ -8,6 +8,8 @@ use crate::planner::select::Selection;
 /// The settings that a caller may pass when it makes a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The functions that make a communicator wait until it is made; otherwise a thread of the library joins.
+    pub blocking: bool,
     /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
     pub timeout_ms: Option<u64>,
     /// A name for messages; empty: none.
@@ -25,7 +27,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let (name, algo, fabric, fabric_clock, fabric_grace) = (String::new(), None, None, None, None);
-        Config { timeout_ms: None, name, algo, fabric, fabric_clock, fabric_grace }
+        Config { blocking: true, timeout_ms: None, name, algo, fabric, fabric_clock, fabric_grace }
     }
 }
 

@@ -8,6 +8,7 @@ mod communicator;
 mod config;
 mod group;
 mod join;
+mod joining;
 mod late_mismatch;
 mod mailbox;
 mod onesided;
@@ -79,6 +80,9 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
         group::add_joining(Joining::Newcomer(pending));
         return Ok(handle);
     }
+    if !config.blocking {
+        return join::pending::begin(PendingInit::new(nranks, id, rank, config)?);
+    }
     join::init_rank(nranks, id, rank, config)
 }
 /// Makes the communicator of the caller's group, where the ranks of `parent` are divided into groups of `size`, which must
@@ -107,6 +111,12 @@ fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHand
         let pending = PendingSplit::new(parent, args).inspect_err(group::fail)?;
         return Ok(group::add_joining(Joining::Birth(pending)));
     }
+    if !args.is_blocking(parent)? {
+        let pending = PendingSplit::new(parent, args)?;
+        let handle = pending.handle();
+        join::pending::begin_all(vec![Joining::Birth(pending)])?;
+        return Ok(handle);
+    }
     join::split::child(parent, args)
 }
 /// Returns the members' ranks in the communicator that this one was made from by `group` or [`split`], by rank; `None` if it
@@ -122,6 +132,10 @@ pub fn init_all(n: i32) -> Result<Vec<CommHandle>> {
 pub fn init_from_env(config: &Config) -> Result<CommHandle> {
     join::init_from_env(config)
 }
+/// Tells whether a communicator is still being joined in the background.
+pub fn is_joining(comm: CommHandle) -> bool {
+    joining::state(comm) == Some(Code::InProgress)
+}
 /// Finishes what is under way; the handle then only serves [`destroy`].
 pub fn finalize(comm: CommHandle) -> Result<()> {
     registry::enter(comm, |c| c.finalize())
@@ -134,8 +148,12 @@ pub fn destroy(comm: CommHandle) -> Result<()> {
 pub fn abort(comm: CommHandle) -> Result<()> {
     join::abort(comm)
 }
-/// Returns the communicator's state: `Success`, the failure that broke it, or once the first failure of a call on a stream.
+/// Returns the communicator's state: `InProgress` while it is joined in the background, or one that is made from it is;
+/// `Success`, the failure that broke it, or once the first failure of a call on a stream.
 pub fn async_error(comm: CommHandle) -> Result<Code> {
+    if let Some(code) = joining::state(comm) {
+        return Ok(code);
+    }
     let shared = registry::shared(comm)?;
     if let Some(e) = shared.broken.get() {
         return Ok(e.code);
@@ -143,7 +161,8 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
     if let Some(code) = shared.turns.failure() {
         return Ok(code);
     }
-    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
+    let well = || if joining::is_parent(comm) { Code::InProgress } else { Code::Success };
+    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| well()))
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {

@@ -4,6 +4,7 @@
 //! which is reported as a misuse.
 
 use super::communicator::CommCore;
+use super::joining;
 use super::shared::CommShared;
 use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
@@ -46,6 +47,9 @@ fn live_for(handle: CommHandle, entry: Entry) -> Result<&'static CommPlace> {
 
 #[cold]
 fn stale(handle: CommHandle) -> Error {
+    if let Some(why) = joining::refusal(handle) {
+        return why;
+    }
     handle.refusal(
         "comm",
         format_args!("comm is not a live communicator: it was destroyed already, or never created by Penny"),

@@ -4,7 +4,8 @@ use std::ffi::c_int;
 
 use super::handle::{pennyComm_t, to_c};
 use super::types::{PENNY_SPLIT_NOCOLOR, pennyConfig_t, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
-use crate::comm::{self, Config};
+use crate::comm::{self, CommHandle, Config};
+use crate::error::{Error, Result};
 
 c_api! {
     /// Creates an id for one future communicator. One rank calls this function and sends the bytes to the other ranks. All
@@ -29,7 +30,8 @@ c_api! {
         comm.set(to_c(comm::init_rank(nranks, &commId, rank, &default_config())?))
     }
 
-    /// Joins a communicator as pennyCommInitRank does, with settings.
+    /// Joins a communicator as pennyCommInitRank does, with settings. Where their `blocking` is 0 it returns pennyInProgress, and
+    /// so does the pennyGroupEnd of a group that it is in. pennyCommGetAsyncError then tells how far it is; pennyCommAbort ends it.
     ///
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
     fn pennyCommInitRankConfig(
@@ -39,7 +41,8 @@ c_api! {
         rank: c_int,
         #[or_null] config: *const pennyConfig_t,
     ) {
-        comm.set(to_c(comm::init_rank(nranks, &commId, rank, &config)?))
+        let joined = comm::init_rank(nranks, &commId, rank, &config)?;
+        comm.set(to_c(joined)).and(complete(joined))
     }
 
     /// Creates ndev ranks in this process, with one communicator each: element i of comm is rank i. Use each communicator in
@@ -60,7 +63,8 @@ c_api! {
     /// comm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
     fn pennyCommInitFromEnv(#[out] comm: *mut pennyComm_t, #[or_null] config: *const pennyConfig_t) {
-        comm.set(to_c(comm::init_from_env(&config)?))
+        let joined = comm::init_from_env(&config)?;
+        comm.set(to_c(joined)).and(complete(joined))
     }
 
     /// Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
@@ -79,7 +83,8 @@ c_api! {
     /// group. A rank that dies, or cannot join, fails the call on the others; comm then serves pennyCommAbort and
     /// pennyCommDestroy only.
     fn pennyCommGroup(comm: pennyComm_t, kind: pennyGroupKind_t, size: c_int, #[out] newcomm: *mut pennyComm_t) {
-        newcomm.set(to_c(comm::group(comm, kind, size)?))
+        let joined = comm::group(comm, kind, size)?;
+        newcomm.set(to_c(joined)).and(complete(joined))
     }
 
     /// Makes a communicator of the ranks of comm that pass the same color. The ranks are ordered by key, and by their rank
@@ -99,7 +104,8 @@ c_api! {
     ) {
         let color = (color != PENNY_SPLIT_NOCOLOR).then_some(color);
         let config = (config != default_config()).then_some(config);
-        newcomm.set(comm::split(comm, color, key, config)?.map_or(std::ptr::null_mut(), to_c))
+        let joined = comm::split(comm, color, key, config)?;
+        newcomm.set(joined.map_or(std::ptr::null_mut(), to_c)).and(joined.map_or(Ok(()), complete))
     }
 
     /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
@@ -131,8 +137,8 @@ c_api! {
         comm.map_or(Ok(()), comm::abort)
     }
 
-    /// Reads the communicator's state: pennySuccess, pennyInProgress, or the failure from which it cannot recover. Does not
-    /// wait; may be called from any thread.
+    /// Reads the communicator's state: pennySuccess; pennyInProgress, while it, or one that is made from it, is being joined and
+    /// `blocking` is 0; or the failure from which it cannot recover. Does not wait; may be called from any thread.
     ///
     /// asyncError: written on success. The function's own result says only whether the state could be read.
     fn pennyCommGetAsyncError(comm: pennyComm_t, #[out] asyncError: *mut pennyResult_t) {
@@ -160,6 +166,11 @@ c_api! {
     fn pennyCommDevice(comm: pennyComm_t, #[out] device: *mut c_int) {
         device.set(comm::device(comm)? as c_int)
     }
+}
+
+/// Fails with pennyInProgress while the communicator is joined in the background.
+fn complete(comm: CommHandle) -> Result<()> {
+    if comm::is_joining(comm) { Err(Error::pending()) } else { Ok(()) }
 }
 
 fn default_config() -> Config {

@@ -165,8 +165,9 @@ pub struct pennyConfig_t {
     pub magic: c_uint,
     /// Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     pub version: c_uint,
-    /// 1, the default: calls return when they are complete. 0 is not supported yet and is pennyInvalidArgument; calls on a
-    /// stream return before they are complete.
+    /// 1, the default: the functions that make a communicator return when all its ranks have joined. 0: they return
+    /// pennyInProgress at once, and the communicator takes calls when pennyCommGetAsyncError tells pennySuccess. Communicators
+    /// made from this one are made in the same way. Collective calls wait in either case; pass a stream to those that shall not.
     pub blocking: c_int,
     /// Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     pub timeoutMs: c_int,
@@ -261,16 +262,11 @@ impl pennyConfig_t {
     /// # Safety
     /// `commName`, `algo`, `fabric` and `fabricClock` must each be NULL or a string.
     unsafe fn settings(&self, name: &str) -> Result<Config> {
-        match self.blocking {
-            1 | PENNY_CONFIG_UNDEF_INT => {}
-            0 => {
-                return Err(Error::argument(format!(
-                    "{name}->blocking is 0, but communicators whose calls return before they are done do not exist yet; \
-                     leave it at 1, and pass a stream to calls that shall not block"
-                )));
-            }
-            other => return Err(Error::argument(format!("{name}->blocking is {other}; it is 1"))),
-        }
+        let blocking = match self.blocking {
+            1 | PENNY_CONFIG_UNDEF_INT => true,
+            0 => false,
+            other => return Err(Error::argument(format!("{name}->blocking is {other}; it is 0 or 1"))),
+        };
         let timeout_ms = match self.timeoutMs {
             PENNY_CONFIG_UNDEF_INT => None,
             ms if ms >= 0 => Some(ms as u64),
@@ -281,6 +277,7 @@ impl pennyConfig_t {
             (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned())
         };
         Ok(Config {
+            blocking,
             timeout_ms,
             name: text(self.commName).unwrap_or_default(),
             algo: text(self.algo),

@@ -59,6 +59,11 @@ impl<T> RwLock<T> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
+    /// Makes a place where nobody sleeps.
+    pub const fn new() -> Condvar {
+        Condvar(std::sync::Condvar::new())
+    }
+
     /// Opens the lock, sleeps until notified or for `most`, and takes the lock again.
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, most: Duration) -> MutexGuard<'a, T> {
         self.0.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0

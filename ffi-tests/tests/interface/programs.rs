@@ -33,6 +33,11 @@ fn a_thread_that_waits_calls_its_progress_hook() {
 }
 
 #[test]
+fn ranks_join_while_their_programs_poll() {
+    holds("joining", &[1, 2, 3]);
+}
+
+#[test]
 fn ranks_meet_and_part() {
     holds("communicator", &[1, 2, 4]);
 }

@@ -54,18 +54,20 @@ pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
     GROUP.with_borrow_mut(|g| g.queue.push((queued, stream)));
 }
 
+/// Closes the group and runs it, if it is the outermost. [`Error::pending`]: some of its communicators join in the background.
 pub(super) fn end() -> Result<()> {
     let (joining, queue) = close()?;
-    pending::join_all(joining)?;
+    let in_background = pending::join_or_begin(joining)?;
     if queue.is_empty() {
-        return Ok(());
+        return if in_background { Err(Error::pending()) } else { Ok(()) };
     }
     let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
     let batch = Batch { calls, grouped: true };
-    match streams.iter().all(Option::is_none) {
+    let ended = match streams.iter().all(Option::is_none) {
         true => batch.run(Entry::Caller),
         false => stream::queue(batch, &streams),
-    }
+    };
+    ended.and(if in_background { Err(Error::pending()) } else { Ok(()) })
 }
 
 /// Closes the group; tells what the outermost would take, instead of running it.

@@ -2,6 +2,7 @@
 
 use super::communicator::CommCore;
 use super::config::{Config, Settings};
+use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
 use super::onesided::shmem;
@@ -22,6 +23,7 @@ use crate::transport::identity::{Cause, Identity};
 use crate::transport::{JOINING, Transport};
 use crate::types::{MAX_RANKS, Rank};
 use introduction::Introduction;
+use pending::PendingInit;
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,6 +53,9 @@ pub(super) fn init_from_env(config: &Config) -> Result<CommHandle> {
     let launched = launcher::from_env()?;
     let (rank, nranks) = check_ranks(launched.rank as i32, launched.nranks as i32)?;
     let device = launched.local_rank.unwrap_or(rank);
+    if !config.blocking {
+        return pending::begin(PendingInit::at(launched.place, rank, nranks, device, config)?);
+    }
     registered(&Entrance { device, ..Entrance::of(launched.place, rank, nranks, config) })
 }
 
@@ -332,6 +337,9 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
 
 /// Frees a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: CommHandle) -> Result<()> {
+    if let Some(ended) = joining::destroy(handle) {
+        return ended;
+    }
     // It waits for what was queued on streams.
     registry::enter(handle, |c| c.shared.refuse_forked())?;
     let (mut communicator, told) = part(handle)?;
@@ -344,6 +352,9 @@ pub(super) fn destroy(handle: CommHandle) -> Result<()> {
 /// Makes all ranks' calls fail, gets our own thread out of its call, and frees the communicator; in a thread's interrupt check
 /// it is not freed.
 pub(super) fn abort(handle: CommHandle) -> Result<()> {
+    if joining::abort(handle) {
+        return Ok(());
+    }
     let shared = registry::shared(handle)?;
     shared.refuse_forked()?;
     shared.abort();

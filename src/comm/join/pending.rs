@@ -6,10 +6,14 @@ use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::comm::config::Config;
 use crate::comm::group::batch;
 use crate::comm::join;
+use crate::comm::joining;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
+use crate::sys::background;
 use crate::timing::Timing;
 use crate::types::Rank;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(in crate::comm) enum Joining {
@@ -22,9 +26,10 @@ pub(in crate::comm) enum Joining {
 /// A rank that joins the communicator that an id names.
 pub(in crate::comm) struct PendingInit {
     handle: CommHandle,
-    id: UniqueId,
+    place: MeetingPlace,
     rank: Rank,
     nranks: u32,
+    device: u32,
     config: Config,
 }
 
@@ -36,16 +41,27 @@ impl PendingInit {
         config: &Config,
     ) -> Result<PendingInit> {
         let (rank, nranks) = join::check_ranks(rank, nranks)?;
-        Ok(PendingInit { handle: registry::reserve()?, id: *id, rank, nranks, config: config.clone() })
+        PendingInit::at(MeetingPlace::Id(*id), rank, nranks, rank, config)
+    }
+    /// `device`: the caller's index on its machine.
+    pub(in crate::comm) fn at(
+        place: MeetingPlace,
+        rank: Rank,
+        nranks: u32,
+        device: u32,
+        config: &Config,
+    ) -> Result<PendingInit> {
+        let refuse = |e: &Error| bootstrap::refuse(&place, rank, nranks, e);
+        let handle = registry::reserve().inspect_err(refuse)?;
+        Ok(PendingInit { handle, place, rank, nranks, device, config: config.clone() })
     }
     pub(in crate::comm) fn handle(&self) -> CommHandle {
         self.handle
     }
     fn join(&self) -> Result<()> {
-        join::settle(
-            self.handle,
-            &Entrance::of(MeetingPlace::Id(self.id), self.rank, self.nranks, &self.config),
-        )
+        let of = Entrance::of(self.place.clone(), self.rank, self.nranks, &self.config);
+        let watch = || joining::check(Some(self.handle));
+        join::settle(self.handle, &Entrance { device: self.device, watch: &watch, ..of })
     }
 }
 
@@ -63,11 +79,24 @@ impl Joining {
             Joining::Birth(pending) => pending.join(),
         }
     }
+    fn parent(&self) -> Option<CommHandle> {
+        match self {
+            Joining::Newcomer(_) => None,
+            Joining::Birth(pending) => Some(pending.parent),
+        }
+    }
+    /// Tells whether the caller waits for it.
+    fn is_blocking(&self) -> bool {
+        match self {
+            Joining::Newcomer(pending) => pending.config.blocking,
+            Joining::Birth(pending) => pending.is_blocking(),
+        }
+    }
     /// Gives up joining. Ranks that wait for this one at a unique id get the reason; ranks of a parent learn it from
     /// its next call.
     pub(in crate::comm) fn give_up(&self, why: &Error) {
         if let Joining::Newcomer(pending) = self {
-            bootstrap::refuse(&MeetingPlace::Id(pending.id), pending.rank, pending.nranks, why);
+            bootstrap::refuse(&pending.place, pending.rank, pending.nranks, why);
         }
         self.handle().into_iter().for_each(registry::release);
     }
@@ -94,9 +123,48 @@ fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     rows
 }
 
+/// Joins in the background, and returns the handle by which the program asks how far that is.
+pub(in crate::comm) fn begin(pending: PendingInit) -> Result<CommHandle> {
+    let handle = pending.handle;
+    begin_all(vec![Joining::Newcomer(pending)]).map(|()| handle)
+}
+
+/// Joins in the background: a thread for each, because each waits for others.
+pub(in crate::comm) fn begin_all(all: Vec<Joining>) -> Result<()> {
+    let mut begun = Ok(());
+    for row in side_by_side(all) {
+        let row = Arc::new(row);
+        let handles = || row.iter().filter_map(|one| Some((one.handle()?, one.parent())));
+        handles().for_each(|(handle, parent)| joining::begin(handle, parent));
+        let theirs = row.clone();
+        let joins = move || {
+            for one in theirs.iter() {
+                let joined = catch_unwind(AssertUnwindSafe(|| one.join()));
+                let joined = joined.unwrap_or_else(|panic| Err(Error::panicked(&*panic)));
+                one.handle().into_iter().for_each(|handle| joining::end(handle, &joined));
+            }
+        };
+        if let Err(e) = background::spawn("penny-join", joins) {
+            let e = Error::system(format!("no thread for a rank that joins: {e}; check `ulimit -u`"));
+            row.iter().for_each(|one| one.give_up(&e));
+            handles().for_each(|(handle, _)| joining::end(handle, &Err(e.clone())));
+            handles().for_each(|(handle, _)| drop(joining::destroy(handle)));
+            begun = begun.and(Err(e));
+        }
+    }
+    begun
+}
+
+/// Joins, or begins to, at the end of a group. Returns whether some join in the background.
+pub(in crate::comm) fn join_or_begin(all: Vec<Joining>) -> Result<bool> {
+    let (now, later): (Vec<_>, Vec<_>) = all.into_iter().partition(Joining::is_blocking);
+    let in_background = !later.is_empty();
+    begin_all(later).and(join_all(now)).map(|()| in_background)
+}
+
 /// Join: rows side by side, those of a row one after another; all of them whatever becomes of the first. The first failure
 /// counts.
-pub(in crate::comm) fn join_all(all: Vec<Joining>) -> Result<()> {
+fn join_all(all: Vec<Joining>) -> Result<()> {
     let rows = side_by_side(all);
     let parent = |row: &Vec<Joining>| match row.first() {
         Some(Joining::Birth(pending)) if rows.len() > 1 => registry::shared(pending.parent).ok(),

@@ -18,6 +18,7 @@ use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::Config;
 use crate::comm::join;
+use crate::comm::joining;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::transport::identity::Cause;
@@ -85,6 +86,14 @@ impl SplitArgs {
         Ok(SplitArgs { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
     }
 
+    /// Tells whether the caller waits for the communicator.
+    pub(in crate::comm) fn is_blocking(&self, parent: CommHandle) -> Result<bool> {
+        match &self.config {
+            Some(config) => Ok(config.blocking),
+            None => Ok(registry::shared(parent)?.origin.config.blocking),
+        }
+    }
+
     /// Makes the arguments for the communicator of the ranks with this colour.
     pub(in crate::comm) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
         SplitArgs { colour, key, group: None, config }
@@ -142,6 +151,9 @@ impl PendingSplit {
         let handle = args.colour.map(|_| registry::reserve()).transpose()?;
         Ok(PendingSplit { parent, handle, args })
     }
+    pub(in crate::comm) fn is_blocking(&self) -> bool {
+        self.args.is_blocking(self.parent).unwrap_or(true)
+    }
     /// `None`: the rank joins no child.
     pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
         self.handle
@@ -193,6 +205,7 @@ impl CommCore {
         let shared = self.shared.clone();
         let origin = &shared.origin;
         let watch = || {
+            joining::check(Some(handle))?;
             parent.check_abort()?;
             parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
         };
