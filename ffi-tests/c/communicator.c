@@ -176,6 +176,42 @@ static void a_split_orders_by_key_and_gives_null_without_a_color(void) {
     OK(pennyCommDestroy(parent));
 }
 
+static void a_duplicate_has_the_same_ranks_and_outlives_the_first(void) {
+    pennyComm_t comm = join(), twin, grandchild;
+    int me = -1, count = -1;
+    OK(pennyCommDup(comm, &twin));
+    OK(pennyCommDup(twin, &grandchild));
+    OK(pennyCommUserRank(twin, &me));
+    OK(pennyCommCount(twin, &count));
+    CHECK(me == rank && count == ranks);
+    OK(pennyCommDestroy(comm));
+    CHECK_INT(sum_of_ranks(twin), ranks * (ranks - 1) / 2);
+    OK(pennyCommDestroy(twin));
+    for (int i = 0; i < 20; i++) CHECK_INT(sum_of_ranks(grandchild), ranks * (ranks - 1) / 2);
+    OK(pennyCommDestroy(grandchild));
+    FAILS(pennyInvalidArgument, "newcomm is NULL", pennyCommDup(comm, NULL));
+}
+
+static void children_without_number_come_and_go(void) {
+    enum { LIVE = 300, FLOATS = 40000 };
+    static pennyComm_t child[LIVE];
+    static float mine[FLOATS], sum[FLOATS];
+    pennyComm_t comm = join();
+    for (int i = 0; i < LIVE; i++) OK(pennyCommDup(i % 2 == 0 || i == 0 ? comm : child[i - 1], &child[i]));
+    for (int i = 0; i < LIVE; i++) CHECK_INT(sum_of_ranks(child[i]), ranks * (ranks - 1) / 2);
+    for (int i = 0; i < FLOATS; i++) mine[i] = (float)(rank + i % 7);
+    for (int i = 0; i < LIVE; i += 50) {
+        OK(pennyAllReduce(mine, sum, FLOATS, pennyFloat, pennySum, child[i], NULL));
+        for (int k = 0; k < FLOATS; k++) CHECK(sum[k] == (float)(ranks * (ranks - 1) / 2 + ranks * (k % 7)));
+    }
+    for (int i = 0; i < LIVE; i++) OK(pennyCommDestroy(child[i]));
+    for (int i = 0; i < 2 * LIVE; i++) {
+        OK(pennyCommDup(comm, &child[0]));
+        OK(pennyCommDestroy(child[0]));
+    }
+    OK(pennyCommDestroy(comm));
+}
+
 static void wrong_arguments_of_groups_and_splits_are_refused(void) {
     pennyComm_t parent = join(), child = made_up;
     pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
@@ -383,6 +419,8 @@ int main(void) {
     RUN(init_all_makes_ranks_of_this_process);
     RUN(groups_are_consecutive_orthogonal_or_all);
     RUN(a_split_orders_by_key_and_gives_null_without_a_color);
+    RUN(a_duplicate_has_the_same_ranks_and_outlives_the_first);
+    RUN(children_without_number_come_and_go);
     RUN(wrong_arguments_of_groups_and_splits_are_refused);
     RUN(null_may_be_finalized_destroyed_and_aborted_but_not_asked);
     RUN(a_destroyed_communicator_is_recognised_even_when_its_place_is_taken);

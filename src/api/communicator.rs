@@ -108,6 +108,11 @@ impl Communicator {
         comm::split_now(self.handle, color, key)?.map(Communicator::own).transpose()
     }
 
+    /// Makes a communicator of the same ranks in the same order. Calls on one do not meet those on the other. All ranks call.
+    pub fn dup(&self) -> Result<Communicator> {
+        self.group(Grouping::All, 0)
+    }
+
     /// Makes the communicator of this rank's group, where the ranks are divided into groups of `size`, which must divide
     /// their number. All ranks call.
     pub fn group(&self, kind: Grouping, size: u32) -> Result<Communicator> {

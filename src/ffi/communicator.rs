@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::handle::{pennyComm_t, to_c};
 use super::types::{PENNY_SPLIT_NOCOLOR, pennyConfig_t, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
-use crate::comm::{self, CommHandle, Config};
+use crate::comm::{self, CommHandle, Config, Grouping};
 use crate::error::{Error, Result};
 
 c_api! {
@@ -106,6 +106,17 @@ c_api! {
         let config = (config != default_config()).then_some(config);
         let joined = comm::split(comm, color, key, config)?;
         newcomm.set(joined.map_or(std::ptr::null_mut(), to_c)).and(joined.map_or(Ok(()), complete))
+    }
+
+    /// Makes a communicator of the same ranks in the same order, with comm's settings; calls on one do not meet those on the
+    /// other (MPI's MPI_Comm_dup). Every rank of comm calls it. comm stays valid.
+    ///
+    /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    ///
+    /// Groups of calls and failures: as for pennyCommGroup.
+    fn pennyCommDup(comm: pennyComm_t, #[out] newcomm: *mut pennyComm_t) {
+        let joined = comm::group(comm, Grouping::All, 0)?;
+        newcomm.set(to_c(joined)).and(complete(joined))
     }
 
     /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The

@@ -1,8 +1,17 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life x n | records x n x RECORDS | progress x n | bell x n | arrivals x n x DEPTH | pairs x n x n | staging x n | rings, signals x n x n
-//!            '---------------------------- reserved when it is made --------------------------------' '- at first use -'
+//!     header | life x n | records x n x RECORDS | progress x n | bell x n | pairs x n x n | arrivals x DEPTH x n | staging x n | rings, signals x n x n
+//!            '----------------------- its head ----------------------------'                                   '- at first use -'
+//!            '---------------------------- reserved when it is made ---------------------------------------'
+//! ```
+//!
+//! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
+//! only the head is reserved when it is made, and the rest at first use. What its ranks leave goes back to the system when
+//! the last of them unmaps it.
+//!
+//! ```text
+//!     file    | segment of the first | child | child of a child | ...        each where the first's header said that the last ended
 //! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
@@ -11,13 +20,14 @@ pub mod lines;
 pub mod signals;
 
 use super::segment::{Segment, ShmSafe};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sync::doorbell::{Doorbell, Sleepers};
-use crate::sync::prim::{AtomicU32, AtomicU64};
+use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
-use crate::sys::shm;
+use crate::sys::{fork, limits, shm};
 use lines::Lines;
 use std::fs::File;
+use std::sync::Arc;
 
 /// Arrival lines a rank has: how many calls a root may run ahead of the others.
 pub const DEPTH: usize = 8;
@@ -34,6 +44,8 @@ pub const PAIR_SLOT: usize = 32 << 10;
 /// Payload bytes inside a pair slot's own line.
 pub const PAIR_INLINE: usize = 32;
 const PAIR_STRIDE: usize = PAIR_SLOT + 64;
+/// Bytes of an arrival line and what is behind it.
+const ARRIVAL: usize = 64 + PAYLOAD;
 
 /// What all ranks look at.
 #[repr(C, align(64))]
@@ -42,10 +54,13 @@ pub struct Header {
     pub magic: AtomicU64,
     /// Ranks that have finished joining.
     pub attached: AtomicU32,
-    _pad: AtomicU32,
+    /// Of a child: ranks that have unmapped it.
+    left: AtomicU32,
     /// Because of whom the first rank to give up did so (`transport::identity::Cause`); 0: nobody has told.
     pub cause: AtomicU64,
-    _line: [AtomicU64; 5],
+    /// Of the first of an ancestry: bytes of the file that children have been given.
+    given: AtomicU64,
+    _line: [AtomicU64; 4],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
@@ -171,7 +186,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x03");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x04");
 
 /// Where everything lies, a function of the number of ranks and the staging size alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,8 +220,8 @@ impl Layout {
         let record = take(n * RECORDS * size_of::<Record>(), 128);
         let progress = take(n * size_of::<Progress>(), 128);
         let doorbell = take(n * size_of::<Doorbell>(), 64);
-        let arrival = take(n * DEPTH * (64 + PAYLOAD), 128);
         let pair = take(n * n * size_of::<Pair>(), 64);
+        let arrival = take(n * DEPTH * ARRIVAL, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let total = rings_at + n * n * (Self::RING + signals::PAGE);
@@ -235,6 +250,15 @@ impl Layout {
     pub fn reserved(&self) -> usize {
         self.rings_at
     }
+    /// Bytes of a child that are.
+    fn head(&self) -> usize {
+        self.arrival
+    }
+    /// The range of all ranks' arrivals in call `seq`.
+    fn arrivals(&self, seq: u64) -> (usize, usize) {
+        let all = self.nranks * ARRIVAL;
+        (self.arrival + seq as usize % DEPTH * all, all)
+    }
     /// Bytes of address space.
     pub fn total(&self) -> usize {
         self.total
@@ -248,8 +272,30 @@ impl Layout {
 /// A mapped control segment.
 pub struct Control {
     lines: Lines,
-    file: File,
+    file: Arc<File>,
+    /// Where it begins in the file.
+    at: usize,
+    /// The first of its ancestry; `None`: it is that itself.
+    first: Option<Arc<Control>>,
+    /// Calls whose arrivals are reserved; `u64::MAX`: all.
+    arrivals: AtomicU64,
+    /// Staging memory is reserved.
+    staging: AtomicBool,
+    /// The process that mapped it.
+    generation: u32,
 }
+
+/// Where a child lies in the file of its ancestry.
+#[derive(Clone, Copy)]
+pub struct ChildPlace {
+    /// Where it begins; 0 is no child's.
+    pub at: u64,
+    /// Staging bytes of each rank.
+    pub staging: u64,
+}
+
+/// Bytes of a file beyond the first segment. They are addresses only, and far more than are ever used up.
+const CHILDREN: usize = 1 << 56;
 
 impl std::ops::Deref for Control {
     type Target = Lines;
@@ -267,13 +313,92 @@ pub struct Membership {
 impl Control {
     /// New and empty.
     pub fn create(layout: Layout) -> Result<Control> {
-        let (segment, file) = Segment::create(layout.total(), layout.reserved())?;
-        Ok(Control { lines: Lines { segment, layout }, file })
+        let most = limits::file_bytes().saturating_sub(layout.total()).min(CHILDREN);
+        let file = shm::create(layout.total() + most, layout.reserved(), layout.total())?;
+        let segment = Segment::of(&file, layout.total())?;
+        Ok(Control::first(segment, layout, file))
     }
     /// Somebody else's.
     pub fn open(file: File, layout: Layout) -> Result<Control> {
         let segment = Segment::map(&file, layout.total())?;
-        Ok(Control { lines: Lines { segment, layout }, file })
+        Ok(Control::first(segment, layout, file))
+    }
+    fn first(segment: Segment, layout: Layout, file: File) -> Control {
+        let (arrivals, staging) = (AtomicU64::new(u64::MAX), AtomicBool::new(true));
+        let lines = Lines { segment, layout };
+        let generation = fork::generation();
+        Control { lines, file: Arc::new(file), at: 0, first: None, arrivals, staging, generation }
+    }
+    /// Takes a place for a child, and reserves its head.
+    pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
+        let first = self.first.as_deref().unwrap_or(self);
+        let layout = Layout::new(nranks, staging as usize);
+        let taken = first.header().given.fetch_add(layout.total() as u64, Ordering::Relaxed);
+        let place = ChildPlace { at: (first.layout.total() as u64).saturating_add(taken), staging };
+        first.check_child(place, layout)?;
+        shm::reserve(&self.file, place.at as usize, layout.head())?;
+        Ok(place)
+    }
+    /// Maps a child at the place that one of its ranks has taken.
+    pub fn child(parent: &Arc<Control>, nranks: u32, place: ChildPlace) -> Result<Control> {
+        let first = parent.first.as_ref().unwrap_or(parent);
+        let layout = Layout::new(nranks, place.staging as usize);
+        first.check_child(place, layout)?;
+        let (file, at) = (parent.file.clone(), place.at as usize);
+        let segment = Segment::part(&file, at, layout.total())?;
+        let (arrivals, staging) = (AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Control {
+            lines: Lines { segment, layout },
+            file,
+            at,
+            first: Some(first.clone()),
+            arrivals,
+            staging,
+            generation: fork::generation(),
+        })
+    }
+    fn check_child(&self, place: ChildPlace, layout: Layout) -> Result<()> {
+        let bytes = self.file.metadata().map_or(0, |file| file.len());
+        let (least, end) = (self.layout.total() as u64, place.at.saturating_add(layout.total() as u64));
+        match place.at >= least && place.at.is_multiple_of(4096) && end <= bytes {
+            true => Ok(()),
+            false => Err(Error::system(format!(
+                "there is no room for another communicator behind those that were made from the first one ({bytes} bytes in all); \
+                 raise `ulimit -f`, or begin with pennyCommInitRank"
+            ))),
+        }
+    }
+    /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
+    #[inline]
+    pub fn reserve_arrivals(&self, seq: u64) -> Result<()> {
+        match seq <= DEPTH as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
+            true => self.reserve_next_arrivals(seq),
+            false => Ok(()),
+        }
+    }
+    #[cold]
+    fn reserve_next_arrivals(&self, seq: u64) -> Result<()> {
+        let (offset, bytes) = self.layout.arrivals(seq);
+        shm::reserve(&self.file, self.at + offset, bytes)?;
+        self.arrivals.store(if seq < DEPTH as u64 { seq } else { u64::MAX }, Ordering::Relaxed);
+        Ok(())
+    }
+    /// Tells whether the arrivals of call `seq` can be touched.
+    pub fn has_arrivals(&self, seq: u64) -> bool {
+        let (reserved, slot) = (self.arrivals.load(Ordering::Relaxed), seq % DEPTH as u64);
+        reserved == u64::MAX || (1..=reserved).contains(&slot)
+    }
+    /// Makes sure that staging memory can be touched.
+    #[inline]
+    pub fn reserve_staging(&self) -> Result<()> {
+        if self.staging.load(Ordering::Relaxed) { Ok(()) } else { self.reserve_all_staging() }
+    }
+    #[cold]
+    fn reserve_all_staging(&self) -> Result<()> {
+        let (from, to) = (self.layout.staging_at, self.layout.rings_at);
+        shm::reserve(&self.file, self.at + from, to - from)?;
+        self.staging.store(true, Ordering::Relaxed);
+        Ok(())
     }
     /// The file by which others map it.
     pub fn file(&self) -> &File {
@@ -283,12 +408,24 @@ impl Control {
     pub fn keep(&self, rank: u32) -> Result<Membership> {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         let line = self.layout.life + rank as usize * size_of::<Life>();
-        Ok(Membership { _kept: keeper::keep(&self.file, line + std::mem::offset_of!(Life, node))? })
+        Ok(Membership { _kept: keeper::keep(&self.file, self.at + line + std::mem::offset_of!(Life, node))? })
     }
     /// Reserves the space of the ring from one rank to another. Both ends do it before they touch it.
     pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {
         let (offset, bytes) = self.layout.ring(from, to);
-        shm::reserve(&self.file, offset, bytes)
+        shm::reserve(&self.file, self.at + offset, bytes)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // The last rank of a child that unmaps it gives its pages back. A rank that died never does.
+        if self.first.is_some()
+            && self.generation == fork::generation()
+            && self.header().left.fetch_add(1, Ordering::AcqRel) + 1 == self.layout.nranks as u32
+        {
+            shm::release(&self.file, self.at, self.layout.total());
+        }
     }
 }
 

@@ -110,6 +110,13 @@ impl Segment {
         Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
     }
 
+    /// Maps `bytes` bytes of a file that has them, from `offset`, a multiple of the page size.
+    pub(super) fn part(file: &File, offset: usize, bytes: usize) -> Result<Segment> {
+        let options = || MmapOptions::new().offset(offset as u64).len(bytes).map_raw(file);
+        let raw = options().map_err(|e| refused(bytes, &e.to_string()))?;
+        Ok(Segment { base: raw.as_mut_ptr() as usize, bytes, _map: Arc::new(Map::File { _raw: raw }) })
+    }
+
     /// Makes zeroed memory of this process alone.
     pub fn private(bytes: usize) -> Result<Segment> {
         let map = MmapOptions::new().len(bytes).map_anon().map_err(|e| refused(bytes, &e.to_string()))?;

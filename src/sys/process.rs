@@ -1,5 +1,7 @@
 //! Who is who: PIDs, start times, namespaces, scheduler states, random bytes.
 
+use super::fork;
+use crate::sync::lock::Mutex;
 use std::os::unix::fs::MetadataExt;
 
 /// This process's PID.
@@ -20,6 +22,16 @@ pub struct Card {
 
 /// This process's card.
 pub fn card() -> Card {
+    // /proc is asked once, and once more in each forked child.
+    static CARD: Mutex<Option<(u32, Card)>> = Mutex::new(None);
+    let (generation, mut known) = (fork::generation(), CARD.lock());
+    match *known {
+        Some((of, card)) if of == generation => card,
+        _ => known.insert((generation, ask_for_card())).1,
+    }
+}
+
+fn ask_for_card() -> Card {
     let start = start_time(pid()).unwrap_or(0);
     let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
     Card { pid: pid(), start, namespace: if sees_itself() { namespace } else { 0 } }

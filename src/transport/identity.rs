@@ -42,6 +42,15 @@ impl Identity {
         }
     }
 
+    /// The same process in another communicator.
+    fn again(&self) -> Identity {
+        Identity {
+            pid: self.pid,
+            start: self.start,
+            dead: AtomicBool::new(self.dead.load(Ordering::Relaxed)),
+        }
+    }
+
     /// Has /proc shown, or does it show now, that the process is dead?
     fn is_dead(&self) -> bool {
         let Some(start) = self.start else { return false };
@@ -131,6 +140,13 @@ impl Transport {
     /// Tells this rank who the others are. Only the first counts.
     pub fn introduce(&self, all: Vec<Identity>) {
         let _ = self.identities.all.set(all.into());
+    }
+
+    /// Tells this rank of a communicator that was made from `parent` who the others are: `members` by rank.
+    pub fn introduce_members(&self, parent: &Transport, members: &[Rank]) {
+        if let Some(all) = parent.identities.all.get() {
+            self.introduce(members.iter().map(|&r| all[r as usize].again()).collect());
+        }
     }
 
     fn identity(&self, rank: Rank) -> Option<&Identity> {

@@ -147,6 +147,14 @@ impl Transport {
     pub fn control(&self) -> &Control {
         &self.control
     }
+    /// The segment, for communicators that are made from this one.
+    pub fn shared_control(&self) -> &Arc<Control> {
+        &self.control
+    }
+    /// A rank's heap, for those.
+    pub fn shared_heap(&self, rank: Rank) -> Arc<PeerHeap> {
+        self.heaps[rank as usize].clone()
+    }
     /// A deadline from now.
     ///
     /// Reading the clock costs as much as a small call's other overhead together, so a scope starts with 0 and the

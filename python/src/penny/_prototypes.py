@@ -52,6 +52,7 @@ COMMUNICATORS: dict[str, tuple[type, ...]] = {
     "pennyCommInitAll": (_OUT_P, _I, _OUT_I),
     "pennyCommInitFromEnv": (_OUT_P, _CONFIG),
     "pennyCommGroup": (_P, _I, _I, _OUT_P),
+    "pennyCommDup": (_P, _OUT_P),
     "pennyCommSplit": (_P, _I, _I, _OUT_P, _CONFIG),
     "pennyCommFinalize": (_P,),
     "pennyCommDestroy": (_P,),

@@ -106,6 +106,15 @@ class Communicator(Collectives):
         check(lib.pennyCommGroup(self._handle, kind, number("size", size), out), self._handle)
         return Communicator(out)
 
+    def dup(self) -> Communicator:
+        """Makes a communicator of the same ranks in the same order, whose calls do not meet this one's.
+
+        Every rank calls.
+        """
+        out = ctypes.c_void_p()
+        check(lib.pennyCommDup(self._handle, out), self._handle)
+        return Communicator(out)
+
     def register(self, buffer: Any) -> Registration:
         """Lets the other ranks reach ordinary memory where it lies, so that large calls on it copy less."""
         return Registration(self, buffer)

@@ -93,6 +93,7 @@ impl<'a> Exchange<'a> {
         let (t, peers) = (&*c.transport, &mut c.peers);
         let Exchange { job, scope, stage, .. } = self;
         if let Stage::Entering = stage {
+            t.control().reserve_arrivals(scope.seq)?;
             peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
             if self.small {
                 direct::pack(t, scope.seq, job);
@@ -107,6 +108,7 @@ impl<'a> Exchange<'a> {
             }
         }
         if let Stage::Program(algorithm) = *stage {
+            t.control().reserve_staging()?;
             let plan = c.planner.plan(algorithm, job.collective, job.root)?;
             *stage = Stage::Running(exec::begin(t, scope, peers, job, plan)?);
         }

@@ -8,9 +8,9 @@ use super::onesided::deferred_free::DeferredFree;
 use super::onesided::shmem;
 use super::registry::{self, CommHandle};
 use super::shared::Origin;
-use crate::bootstrap::{self, Attendance, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
+use crate::bootstrap::{self, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Participant, Placement};
+use crate::fabric::live::{Machine, Participant};
 use crate::memory::control::{Control, Layout, MAGIC};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
@@ -19,15 +19,14 @@ use crate::sync::wait::Backoff;
 use crate::sys::process::{self, Card};
 use crate::sys::{background, interrupt, keeper};
 use crate::timing::Timing;
-use crate::transport::identity::{Cause, Identity};
+use crate::transport::identity::Identity;
 use crate::transport::{JOINING, Transport};
 use crate::types::{MAX_RANKS, Rank};
 use introduction::Introduction;
 use pending::PendingInit;
-use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Joins the communicator that `id` names.
@@ -107,41 +106,13 @@ pub(super) struct Entrance<'a> {
     /// The caller's index on its machine.
     pub device: u32,
     pub config: &'a Config,
-    /// The members' ranks in the parent, if there is one.
-    pub parent_ranks: Option<Vec<Rank>>,
-    /// The first communicator of its ancestry and its members' ranks there; `None`: this one.
-    pub world: Option<(CommHandle, Vec<Rank>)>,
     /// The check that runs while the rank waits for the others.
     pub watch: StopCheck<'a>,
-    /// Because of whom the watch fails.
-    pub cause: &'a dyn Fn() -> Option<Cause>,
-    /// The members' places on the declared machine, if their parent has one.
-    pub placement: Cell<Option<Placement>>,
 }
 
 impl<'a> Entrance<'a> {
-    /// Returns the machine on which the parent stands.
-    fn machine(&self) -> Option<Machine> {
-        let placement = self.placement.take();
-        let machine = placement.as_ref().map(|placement| placement.participant().machine().clone());
-        self.placement.set(placement);
-        machine
-    }
-
-    /// Makes the entrance to a communicator without a parent.
     pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
-        Entrance {
-            place,
-            rank,
-            nranks,
-            device: rank,
-            config,
-            parent_ranks: None,
-            world: None,
-            watch: &|| Ok(()),
-            cause: &|| None,
-            placement: Cell::new(None),
-        }
+        Entrance { place, rank, nranks, device: rank, config, watch: &|| Ok(()) }
     }
 }
 
@@ -166,10 +137,8 @@ struct Prepared {
 impl Prepared {
     fn new(entrance: &Entrance<'_>) -> Result<Prepared> {
         let &Entrance { rank, nranks, config, .. } = entrance;
-        // A child stands where its parent stands.
-        let parent = entrance.machine();
-        let settings = Settings::read(config, parent.is_some())?;
-        let machine = parent.or(settings.machine.clone());
+        let settings = Settings::read(config, false)?;
+        let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
         let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
@@ -229,8 +198,6 @@ impl Prepared {
         die_point!(80 "join_prepared");
         let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
         die_point!(81 "join_met");
-        let root = entrance.world.as_ref().and_then(|(root, _)| registry::shared(*root).ok());
-        let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
         let begun = move || {
             if let Some(peer) = unlike {
                 return Err(declared::unlike(rank, machine.as_ref(), peer));
@@ -252,7 +219,7 @@ impl Prepared {
             let control = Arc::new(control);
             let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
-            let transport = Arc::new(transport.with_ancestor(ancestor));
+            let transport = Arc::new(transport);
             transport.introduce(identities);
             let membership = control.keep(rank);
             Ok((transport, membership, clock_segment))
@@ -267,12 +234,12 @@ impl Prepared {
         };
         die_point!(84 "join_kept");
         let joined = membership.and_then(|membership| {
-            attach(&transport, introduction.card, &attendance, entrance.watch)?;
+            let watch = || (entrance.watch)().and_then(|()| attendance.check());
+            // The server may know why a rank gave up that has only said that it did.
+            let why = |e| attendance.last_check().err().unwrap_or(e);
+            attach(&transport, introduction.card, &watch, &why)?;
             die_point!(89 "attach_all");
-            let placement = match entrance.placement.take() {
-                Some(placement) => Some(placement),
-                None => declared::stand(founded, settings.machine, clock_segment, rank, nranks)?,
-            };
+            let placement = declared::stand(founded, settings.machine, clock_segment, rank, nranks)?;
             Ok((membership, placement))
         });
         die_point!(90 "join_placed");
@@ -285,25 +252,22 @@ impl Prepared {
             Err(e) => {
                 // First why, for those who are still here, then that, for those who went on.
                 attendance.give_up(&e);
-                if let Some(cause) = (entrance.cause)() {
-                    transport.publish_cause(cause);
-                }
                 transport.fail(JOINING);
                 return Err(e);
             }
         };
         let planner =
             declared::planner(Planner::new(rank, nranks, settings.selection), &transport, placement.as_ref());
-        let (root, world) = entrance.world.clone().unwrap_or_else(|| (handle, (0..nranks).collect()));
-        let parent_ranks = entrance.parent_ranks.clone();
-        let origin = Origin { config: entrance.config.clone(), parent_ranks, root, world };
+        let world = (0..nranks).collect();
+        let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };
         let timing = Timing::new(transport, placement, &origin.world);
         Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin))
     }
 }
 
-/// Announces this rank and waits until all are there.
-fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'_>) -> Result<()> {
+/// Announces this rank and waits until all are there. `watch`: a check besides that of the ranks. `why`: finds a better error where
+/// a rank has only said that it gave up.
+fn attach(t: &Transport, card: Card, watch: StopCheck<'_>, why: &dyn Fn(Error) -> Error) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
     t.live(card.pid, card.start);
     if rank == 0 {
@@ -318,15 +282,12 @@ fn attach(t: &Transport, card: Card, attendance: &Attendance, watch: StopCheck<'
         t.deadline(),
         all_there,
         || {
-            let well = watch().and_then(|()| attendance.check()).and_then(|()| t.watch_ranks(others()));
+            let well = watch().and_then(|()| t.watch_ranks(others()));
             // Whoever has seen that all are there may leave at once.
             if all_there() {
                 return Ok(());
             }
-            // The server may know why a rank gave up that has only said that it did.
-            well.map_err(|e| {
-                if t.has_given_up(others()) { attendance.last_check().err().unwrap_or(e) } else { e }
-            })
+            well.map_err(|e| if t.has_given_up(others()) { why(e) } else { e })
         },
         || {
             let missing: Vec<Rank> = others().filter(|&r| !t.joined(r)).collect();
@@ -381,6 +342,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     communicator.transport.leave();
     Ok((communicator, told))
 }
+mod child;
 pub(in crate::comm) mod declared;
 #[cfg(test)]
 pub(in crate::comm) mod given;

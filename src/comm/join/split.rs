@@ -9,21 +9,18 @@
 //!     child    the members meet by that id, as strangers would
 //! ```
 //!
-//! A group is a split whose colours are computed. The kinds are those of GCL's CommGroup. While the members meet, each
-//! watches the parent: a death or an abort there ends the meeting.
+//! A group is a split whose colours are computed. The kinds are those of GCL's CommGroup. While the members wait, each
+//! watches the parent: a death or an abort there ends the wait.
 
-use super::Entrance;
-use crate::bootstrap::{self, MeetingPlace, UniqueId};
+use super::child::{self, ChildEntrance};
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::Config;
-use crate::comm::join;
 use crate::comm::joining;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
-use crate::transport::identity::Cause;
+use crate::memory::control::ChildPlace;
 use crate::types::Rank;
-use std::cell::Cell;
 
 /// The division of a communicator's ranks into groups of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +144,15 @@ pub(in crate::comm) struct PendingSplit {
 
 impl PendingSplit {
     pub(in crate::comm) fn new(parent: CommHandle, args: SplitArgs) -> Result<PendingSplit> {
-        registry::shared(parent)?;
+        let is_declared = registry::shared(parent)?.timing.is_declared();
+        if args.config.as_ref().is_some_and(|c| c.fabric.is_some() || c.fabric_clock.is_some())
+            && !is_declared
+        {
+            return Err(Error::argument(
+                "config->fabric: a communicator that is made from another is where that one is, on no declared machine; pass it to \
+                 pennyCommInitRankConfig",
+            ));
+        }
         let handle = args.colour.map(|_| registry::reserve()).transpose()?;
         Ok(PendingSplit { parent, handle, args })
     }
@@ -190,41 +195,30 @@ impl CommCore {
             ));
         }
         let placement = self.timing().child(rank, &members);
-        let id = self.meeting_of(&members)?;
+        let (parent, shared) = (self.transport.clone(), self.shared.clone());
+        let config = args.config.as_ref().unwrap_or(&shared.origin.config);
+        let place = self.place_of_child(&members, config)?;
         let (Some(handle), Some(rank)) = (handle, rank) else {
             return Ok(());
         };
-        let id = id.ok_or_else(|| {
+        let place = place.ok_or_else(|| {
             Error::system(format!(
-                "rank {} could not open the meeting of its group of {} ranks; its own error says why",
+                "rank {} could not take memory for its group of {} ranks; its own error says why",
                 members[0],
                 members.len()
             ))
         })?;
-        let (parent, me) = (self.transport.clone(), self.rank());
-        let shared = self.shared.clone();
-        let origin = &shared.origin;
+        let me = self.rank();
         let watch = || {
             joining::check(Some(handle))?;
             parent.check_abort()?;
             parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
         };
-        let entrance = Entrance {
-            place: MeetingPlace::Id(id),
-            rank,
-            nranks: members.len() as u32,
-            device: self.shared.device,
-            config: args.config.as_ref().unwrap_or(&origin.config),
-            parent_ranks: Some(members.clone()),
-            world: Some((origin.root, members.iter().map(|&r| origin.world[r as usize]).collect())),
-            watch: &watch,
-            cause: &|| watch().err().and_then(|_| parent.cause()).map(Cause::abroad),
-            placement: Cell::new(placement),
-        };
-        // A rank that cannot join says so through the parent, or the others would wait for it.
-        let joined = join::join(handle, &entrance).map(registry::fill);
-        // The parent knows who is dead or stopped; whom the meeting misses is only what came of it.
+        let entrance = ChildEntrance { handle, rank, members: &members, config, placement };
+        let joined = entrance.join(self, place, &watch).map(registry::fill);
+        // The parent knows who is dead or stopped; whom the child misses is only what came of it.
         let held_up = |e: Error| Error { message: e.message + &parent.held_up_elsewhere(&[]), ..e };
+        // A rank that cannot join says so through the parent, or the others would wait for it.
         joined.map_err(|e| watch().err().unwrap_or_else(|| held_up(e))).inspect_err(|e| self.break_with(e))
     }
 
@@ -242,24 +236,17 @@ impl CommCore {
         Ok(members.into_iter().map(|(_, rank)| rank).collect())
     }
 
-    /// Returns the id that the first of the members has made; `None` if it could not.
-    fn meeting_of(&mut self, members: &[Rank]) -> Result<Option<UniqueId>> {
-        let made = match members.first() == Some(&self.rank()) {
-            true => bootstrap::create_id(),
-            false => Ok(UniqueId([0; 128])),
+    /// Returns the memory that the first of the members has taken for all; `None` if it could not.
+    fn place_of_child(&mut self, members: &[Rank], config: &Config) -> Result<Option<ChildPlace>> {
+        let taken = match members.first() == Some(&self.rank()) {
+            true => child::place(self, members, config).map(|place| [place.at, place.staging]),
+            false => Ok([0; 2]),
         };
-        let mine = made.as_ref().map_or([0; 128], |id| id.0);
-        let words: Vec<u64> =
-            mine.as_chunks::<8>().0.iter().map(|&bytes| u64::from_le_bytes(bytes)).collect();
-        let all = self.tell_all(&words)?;
-        made?;
-        let Some(&first) = members.first() else { return Ok(None) };
-        let told = &all[first as usize * words.len()..][..words.len()];
-        let mut id = [0; 128];
-        for (bytes, word) in id.chunks_exact_mut(8).zip(told) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        Ok((id != [0; 128]).then_some(UniqueId(id)))
+        let mine = taken.as_ref().map_or([0; 2], |words| *words);
+        let all = self.tell_all(&mine)?;
+        taken?;
+        let told = members.first().map(|&first| &all[first as usize * mine.len()..][..mine.len()]);
+        Ok(told.filter(|told| told[0] != 0).map(|told| ChildPlace { at: told[0], staging: told[1] }))
     }
 }
 
@@ -288,7 +275,7 @@ mod tests {
             registry::enter(gone, |c| {
                 let members = c.members(&args(gone), Ok(()))?;
                 assert_eq!(members, [0, 1, 2]);
-                c.meeting_of(&members).map(|id| assert!(id.is_some()))
+                c.place_of_child(&members, &Config::default()).map(|place| assert!(place.is_some()))
             })
             .unwrap();
             ends(gone).unwrap();

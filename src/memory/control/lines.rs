@@ -1,7 +1,7 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
 use super::{
-    Arrival, DEPTH, Header, INLINE, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, PAYLOAD,
+    ARRIVAL, Arrival, Header, INLINE, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, PAYLOAD,
     Pair, PairSlot, Progress, RECORDS, Record,
 };
 use crate::error::Result;
@@ -59,7 +59,7 @@ impl Lines {
     #[inline]
     fn arrival_at(&self, rank: u32, seq: u64) -> usize {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        self.layout.arrival + (rank as usize * DEPTH + seq as usize % DEPTH) * (64 + PAYLOAD)
+        self.layout.arrivals(seq).0 + rank as usize * ARRIVAL
     }
     /// A rank's arrival line for call `seq`.
     #[inline]

@@ -48,7 +48,7 @@ impl Layout {
 impl Control {
     /// Reserves the space of the signals from one rank to another. Both ends do it before they touch one.
     pub fn reserve_signals(&self, from: u32, to: u32) -> Result<()> {
-        shm::reserve(&self.file, self.layout.signals(from, to), PAGE)
+        shm::reserve(&self.file, self.at + self.layout.signals(from, to), PAGE)
     }
 }
 

@@ -1,0 +1,78 @@
+//! Joining a communicator that is made from another. Its ranks know each other and share memory already: it gets a part of the file
+//! that holds the first communicator of its ancestry, and the heaps that its parent has mapped.
+
+use super::{MOST_STAGING, attach, declared, default_staging};
+use crate::bootstrap::StopCheck;
+use crate::comm::communicator::CommCore;
+use crate::comm::config::{Config, Settings};
+use crate::comm::registry;
+use crate::comm::shared::{CommHandle, Origin};
+use crate::error::Result;
+use crate::fabric::live::Placement;
+use crate::memory::control::{ChildPlace, Control};
+use crate::planner::Planner;
+use crate::sync::wait::Backoff;
+use crate::sys::process;
+use crate::timing::Timing;
+use crate::transport::identity::Cause;
+use crate::transport::{JOINING, Transport};
+use crate::types::Rank;
+use std::sync::{Arc, Weak};
+
+/// The parameters with which a rank joins.
+pub(super) struct ChildEntrance<'a> {
+    pub handle: CommHandle,
+    /// This rank in the child.
+    pub rank: Rank,
+    /// The members' ranks in the parent, by rank.
+    pub members: &'a [Rank],
+    pub config: &'a Config,
+    /// The members' places on the parent's declared machine, if it has one.
+    pub placement: Option<Placement>,
+}
+
+/// Takes the memory of a child, for all its members.
+pub(super) fn place(parent: &CommCore, members: &[Rank], config: &Config) -> Result<ChildPlace> {
+    let on_machine = parent.timing().is_declared();
+    let settings = Settings::read(config, true)?;
+    let nranks = members.len() as u32;
+    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, on_machine)) as u64;
+    parent.transport.control().place_for_child(nranks, staging.min(MOST_STAGING))
+}
+
+impl ChildEntrance<'_> {
+    /// Joins the child at the place that its first rank has taken. `watch`: the check while the rank waits for the others.
+    pub fn join(self, parent: &CommCore, place: ChildPlace, watch: StopCheck<'_>) -> Result<CommCore> {
+        let ChildEntrance { handle, rank, members, config, placement } = self;
+        let (shared, above) = (&parent.shared, &parent.transport);
+        let nranks = members.len() as u32;
+        let settings = Settings::read(config, true)?;
+        let place = ChildPlace { staging: place.staging.min(MOST_STAGING), ..place };
+        let control = Arc::new(Control::child(above.shared_control(), nranks, place)?);
+        let heaps = members.iter().map(|&r| above.shared_heap(r)).collect();
+        let backoff = Backoff::for_ranks(members.len(), settings.spins);
+        let root = registry::shared(shared.origin.root).ok();
+        let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
+        let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
+        let transport = Arc::new(transport.with_ancestor(ancestor));
+        transport.introduce_members(above, members);
+        let membership = control.keep(rank)?;
+        // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
+        attach(&transport, process::card(), watch, &|e| e).inspect_err(|_| {
+            if let Some(cause) = watch().err().and_then(|_| above.cause()) {
+                transport.publish_cause(Cause::abroad(cause));
+            }
+            transport.fail(JOINING);
+        })?;
+        let planner = Planner::new(rank, nranks, settings.selection);
+        let planner = declared::planner(planner, &transport, placement.as_ref());
+        let origin = Origin {
+            config: config.clone(),
+            parent_ranks: Some(members.to_vec()),
+            root: shared.origin.root,
+            world: members.iter().map(|&r| shared.origin.world[r as usize]).collect(),
+        };
+        let timing = Timing::new(transport, placement, &origin.world);
+        Ok(CommCore::new(handle, timing, membership, planner, shared.device, origin))
+    }
+}
