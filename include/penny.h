@@ -324,8 +324,9 @@ typedef struct {
     unsigned int magic;
     // Set by the initializer: PENNY_VERSION_CODE where the program was compiled.
     unsigned int version;
-    // 1, the default: calls return when they are complete. 0 is not supported yet and is pennyInvalidArgument; calls on a
-    // stream return before they are complete.
+    // 1, the default: the functions that make a communicator return when all its ranks have joined. 0: they return
+    // pennyInProgress at once, and the communicator takes calls when pennyCommGetAsyncError tells pennySuccess. Communicators
+    // made from this one are made in the same way. Collective calls wait in either case; pass a stream to those that shall not.
     int blocking;
     // Milliseconds after which a waiting call gives up with pennyTimeout; 0: never. Default: PENNY_TIMEOUT, else 10 minutes.
     int timeoutMs;
@@ -650,7 +651,8 @@ pennyResult_t pennyCommInitRank(pennyComm_t *comm,
                                 pennyUniqueId commId,
                                 int rank);
 
-// Joins a communicator as pennyCommInitRank does, with settings.
+// Joins a communicator as pennyCommInitRank does, with settings. Where their `blocking` is 0 it returns pennyInProgress, and
+// so does the pennyGroupEnd of a group that it is in. pennyCommGetAsyncError then tells how far it is; pennyCommAbort ends it.
 //
 // config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
 pennyResult_t pennyCommInitRankConfig(pennyComm_t *comm,
@@ -709,6 +711,15 @@ pennyResult_t pennyCommSplit(pennyComm_t comm,
                              pennyComm_t *newcomm,
                              const pennyConfig_t *config);
 
+// Makes a communicator of the same ranks in the same order, with comm's settings; calls on one do not meet those on the
+// other (MPI's MPI_Comm_dup). Every rank of comm calls it. comm stays valid.
+//
+// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+//
+// Groups of calls and failures: as for pennyCommGroup.
+pennyResult_t pennyCommDup(pennyComm_t comm,
+                           pennyComm_t *newcomm);
+
 // Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
 // call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that
 // failure again. A disagreement between ranks that no call has reported is returned as pennyInvalidUsage, and comm is
@@ -732,8 +743,8 @@ pennyResult_t pennyCommDestroy(pennyComm_t comm);
 // comm: NULL does nothing and succeeds.
 pennyResult_t pennyCommAbort(pennyComm_t comm);
 
-// Reads the communicator's state: pennySuccess, pennyInProgress, or the failure from which it cannot recover. Does not
-// wait; may be called from any thread.
+// Reads the communicator's state: pennySuccess; pennyInProgress, while it, or one that is made from it, is being joined and
+// `blocking` is 0; or the failure from which it cannot recover. Does not wait; may be called from any thread.
 //
 // asyncError: written on success. The function's own result says only whether the state could be read.
 pennyResult_t pennyCommGetAsyncError(pennyComm_t comm,

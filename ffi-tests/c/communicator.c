@@ -212,6 +212,27 @@ static void children_without_number_come_and_go(void) {
     OK(pennyCommDestroy(comm));
 }
 
+static void wrong_settings_of_one_rank_are_told_to_all(void) {
+    pennyComm_t parent = join(), child = NULL;
+    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
+    config.timeoutMs = 0;
+    if (rank == ranks - 1) config.algo = "no_such";
+    if (rank == ranks - 1) {
+        FAILS(pennyInvalidArgument, "no_such", pennyCommSplit(parent, 0, 0, &child, &config));
+    } else {
+        FAILS(pennyInvalidUsage, "cannot join", pennyCommSplit(parent, 0, 0, &child, &config));
+    }
+    config.algo = NULL;
+    if (rank == 0) config.fabric = "dgx-h100";
+    if (rank == 0) {
+        FAILS(pennyInvalidArgument, "on no declared machine", pennyCommSplit(parent, 0, 0, &child, &config));
+    } else {
+        FAILS(pennyInvalidUsage, "rank 0 cannot join", pennyCommSplit(parent, 0, 0, &child, &config));
+    }
+    CHECK_INT(sum_of_ranks(parent), ranks * (ranks - 1) / 2);
+    OK(pennyCommDestroy(parent));
+}
+
 static void wrong_arguments_of_groups_and_splits_are_refused(void) {
     pennyComm_t parent = join(), child = made_up;
     pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
@@ -421,6 +442,7 @@ int main(void) {
     RUN(a_split_orders_by_key_and_gives_null_without_a_color);
     RUN(a_duplicate_has_the_same_ranks_and_outlives_the_first);
     RUN(children_without_number_come_and_go);
+    RUN(wrong_settings_of_one_rank_are_told_to_all);
     RUN(wrong_arguments_of_groups_and_splits_are_refused);
     RUN(null_may_be_finalized_destroyed_and_aborted_but_not_asked);
     RUN(a_destroyed_communicator_is_recognised_even_when_its_place_is_taken);

@@ -11,6 +11,13 @@ static pennyConfig_t in_background(void) {
     return config;
 }
 
+/* The call has begun to join; where all others are there already, that may be over. */
+#define BEGUN(call)                                                                                                    \
+    do {                                                                                                               \
+        pennyResult_t result_ = (call);                                                                                \
+        if (result_ != pennySuccess) CHECK_INT(result_, pennyInProgress);                                              \
+    } while (0)
+
 static pennyResult_t state_of(pennyComm_t comm) {
     pennyResult_t state = pennyNumResults;
     OK(pennyCommGetAsyncError(comm, &state));
@@ -43,7 +50,7 @@ static void one_thread_joins_four_ranks_by_polling(void) {
     int word = 1;
     OK(pennyGetUniqueId(&id));
     for (int i = 0; i < N; i++) {
-        CHECK_INT(pennyCommInitRankConfig(&comm[i], N, id, i, &config), pennyInProgress);
+        BEGUN(pennyCommInitRankConfig(&comm[i], N, id, i, &config));
         if (i == N - 1) break;
         CHECK_INT(state_of(comm[0]), pennyInProgress);
         FAILS(pennyInvalidUsage, "still being joined", pennyAllReduce(&word, &word, 1, pennyInt, pennySum, comm[0], NULL));
@@ -62,7 +69,7 @@ static void a_group_begins_them_and_says_so(void) {
     OK(pennyGetUniqueId(&id));
     OK(pennyGroupStart());
     for (int i = 0; i < 2; i++) OK(pennyCommInitRankConfig(&comm[i], 2, id, i, &config));
-    CHECK_INT(pennyGroupEnd(), pennyInProgress);
+    BEGUN(pennyGroupEnd());
     for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
     check_sum(comm, 2);
     for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
@@ -73,11 +80,11 @@ static void children_are_made_as_their_parent_was(void) {
     pennyUniqueId id;
     pennyConfig_t config = in_background();
     OK(pennyGetUniqueId(&id));
-    for (int i = 0; i < 2; i++) CHECK_INT(pennyCommInitRankConfig(&comm[i], 2, id, i, &config), pennyInProgress);
+    for (int i = 0; i < 2; i++) BEGUN(pennyCommInitRankConfig(&comm[i], 2, id, i, &config));
     for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
     CHECK_INT(pennyCommSplit(comm[0], 5, 0, &child[0], NULL), pennyInProgress);
     CHECK_INT(state_of(comm[0]), pennyInProgress);
-    CHECK_INT(pennyCommSplit(comm[1], 5, 1, &child[1], NULL), pennyInProgress);
+    BEGUN(pennyCommSplit(comm[1], 5, 1, &child[1], NULL));
     for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(child[i]), pennySuccess);
     for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
     check_sum(child, 2);
@@ -88,16 +95,108 @@ static void children_are_made_as_their_parent_was(void) {
     }
 }
 
+/* Two ranks of this thread, joined by polling. */
+static void join_two(pennyComm_t comm[2], long timeout_ms) {
+    pennyUniqueId id;
+    pennyConfig_t config = in_background();
+    config.timeoutMs = timeout_ms;
+    OK(pennyGetUniqueId(&id));
+    for (int i = 0; i < 2; i++) BEGUN(pennyCommInitRankConfig(&comm[i], 2, id, i, &config));
+    for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
+}
+
+static void a_parent_takes_no_calls_meanwhile_and_a_rank_without_a_color_knows(void) {
+    pennyComm_t comm[2], child = NULL, none = (pennyComm_t)&child;
+    int word = 1;
+    join_two(comm, 60000);
+    CHECK_INT(pennyCommSplit(comm[1], PENNY_SPLIT_NOCOLOR, 0, &none, NULL), pennyInProgress);
+    CHECK(none == NULL);
+    CHECK_INT(state_of(comm[1]), pennyInProgress);
+    FAILS(pennyInvalidUsage, "is being made from this one", pennyAllReduce(&word, &word, 1, pennyInt, pennySum, comm[1], NULL));
+    FAILS(pennyInvalidUsage, "is being made from this one", pennyCommSplit(comm[1], 1, 0, &none, NULL));
+    FAILS(pennyInvalidUsage, "is being made from this one", pennyCommDestroy(comm[1]));
+    BEGUN(pennyCommSplit(comm[0], 5, 0, &child, NULL));
+    CHECK_INT(poll_until_known(child), pennySuccess);
+    for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
+    check_sum(comm, 2);
+    OK(pennyCommDestroy(child));
+    for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
+}
+
+static void several_children_of_one_parent_join_in_their_order(void) {
+    pennyComm_t comm[2], first[2], second[2];
+    join_two(comm, 60000);
+    for (int i = 0; i < 2; i++) {
+        OK(pennyGroupStart());
+        OK(pennyCommSplit(comm[i], 1, 0, &first[i], NULL));
+        OK(pennyCommSplit(comm[i], 1, -i, &second[i], NULL));
+        BEGUN(pennyGroupEnd());
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(poll_until_known(second[i]), pennySuccess);
+        CHECK_INT(poll_until_known(first[i]), pennySuccess);
+        CHECK_INT(poll_until_known(comm[i]), pennySuccess);
+    }
+    check_sum(second, 2);
+    check_sum(first, 2);
+    for (int i = 0; i < 2; i++) {
+        int number = -1;
+        OK(pennyCommUserRank(second[i], &number));
+        CHECK_INT(number, 1 - i);
+        OK(pennyCommDestroy(second[i]));
+        OK(pennyCommDestroy(first[i]));
+        OK(pennyCommDestroy(comm[i]));
+    }
+}
+
+static void a_child_whose_other_rank_does_not_come_is_aborted(void) {
+    pennyComm_t comm[2], child[2];
+    /* No deadline: the abort alone ends it. */
+    join_two(comm, 0);
+    OK(pennyGroupStart());
+    for (int i = 0; i < 2; i++) OK(pennyCommDup(comm[0], &child[i]));
+    BEGUN(pennyGroupEnd());
+    OK(pennyCommAbort(child[1]));
+    OK(pennyCommAbort(child[0]));
+    for (int i = 0; i < 2; i++) FAILS(pennyInvalidArgument, "comm", pennyCommDestroy(child[i]));
+    CHECK(poll_until_known(comm[0]) != pennySuccess);
+    BEGUN(pennyCommDup(comm[1], &child[1]));
+    CHECK_INT(poll_until_known(child[1]), pennyRemoteError);
+    FAILS(pennyRemoteError, "rank 0", pennyBarrier(child[1], NULL));
+    OK(pennyCommDestroy(child[1]));
+    for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
+}
+
+static void a_rank_that_cannot_join_a_child_tells_the_others(void) {
+    pennyComm_t comm[2], child[2];
+    pennyConfig_t config = in_background();
+    join_two(comm, 0);
+    config.algo = "no_such";
+    BEGUN(pennyCommSplit(comm[1], 1, 0, &child[1], &config));
+    config.algo = NULL;
+    BEGUN(pennyCommSplit(comm[0], 1, 0, &child[0], &config));
+    CHECK_INT(poll_until_known(child[1]), pennyInvalidArgument);
+    CHECK_INT(poll_until_known(child[0]), pennyInvalidUsage);
+    FAILS(pennyInvalidUsage, "rank 1 cannot join", pennyBarrier(child[0], NULL));
+    FAILS(pennyInvalidArgument, "no_such", pennyBarrier(child[1], NULL));
+    for (int i = 0; i < 2; i++) {
+        OK(pennyCommDestroy(child[i]));
+        CHECK_INT(poll_until_known(comm[i]), pennySuccess);
+    }
+    check_sum(comm, 2);
+    for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
+}
+
 static void processes_join_by_polling(void) {
     pennyComm_t comm;
     pennyConfig_t config = in_background();
     int mine = rank, sum = -1;
-    CHECK_INT(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config), pennyInProgress);
+    BEGUN(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
     CHECK_INT(poll_until_known(comm), pennySuccess);
     OK(pennyAllReduce(&mine, &sum, 1, pennyInt, pennySum, comm, NULL));
     CHECK_INT(sum, ranks * (ranks - 1) / 2);
     OK(pennyCommDestroy(comm));
-    CHECK_INT(pennyCommInitFromEnv(&comm, &config), pennyInProgress);
+    BEGUN(pennyCommInitFromEnv(&comm, &config));
     CHECK_INT(poll_until_known(comm), pennySuccess);
     OK(pennyAllReduce(&mine, &sum, 1, pennyInt, pennySum, comm, NULL));
     CHECK_INT(sum, ranks * (ranks - 1) / 2);
@@ -124,7 +223,7 @@ static void an_abort_ends_it_and_the_others_hear(void) {
     pennyConfig_t config = in_background();
     int word = 1;
     OK(pennyGetUniqueId(&id));
-    for (int i = 0; i < 2; i++) CHECK_INT(pennyCommInitRankConfig(&comm[i], 3, id, i, &config), pennyInProgress);
+    for (int i = 0; i < 2; i++) BEGUN(pennyCommInitRankConfig(&comm[i], 3, id, i, &config));
     OK(pennyCommAbort(comm[0]));
     FAILS(pennyInvalidArgument, "destroyed already", pennyCommAbort(comm[0]));
     CHECK_INT(poll_until_known(comm[1]), pennyRemoteError);
@@ -138,7 +237,7 @@ static void a_declared_machine_is_joined_too(void) {
     pennyConfig_t config = in_background();
     config.fabric = "dgx-h100";
     OK(pennyGetUniqueId(&id));
-    for (int i = 0; i < 2; i++) CHECK_INT(pennyCommInitRankConfig(&comm[i], 2, id, i, &config), pennyInProgress);
+    for (int i = 0; i < 2; i++) BEGUN(pennyCommInitRankConfig(&comm[i], 2, id, i, &config));
     for (int i = 0; i < 2; i++) CHECK_INT(poll_until_known(comm[i]), pennySuccess);
     check_sum(comm, 2);
     for (int i = 0; i < 2; i++) OK(pennyCommDestroy(comm[i]));
@@ -149,6 +248,10 @@ int main(void) {
     RUN(one_thread_joins_four_ranks_by_polling);
     RUN(a_group_begins_them_and_says_so);
     RUN(children_are_made_as_their_parent_was);
+    RUN(a_parent_takes_no_calls_meanwhile_and_a_rank_without_a_color_knows);
+    RUN(several_children_of_one_parent_join_in_their_order);
+    RUN(a_child_whose_other_rank_does_not_come_is_aborted);
+    RUN(a_rank_that_cannot_join_a_child_tells_the_others);
     RUN(processes_join_by_polling);
     RUN(a_missing_rank_is_told_by_the_state_and_by_every_call);
     RUN(an_abort_ends_it_and_the_others_hear);

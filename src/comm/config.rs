@@ -3,6 +3,7 @@
 use crate::env;
 use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
+use crate::memory::control::Layout;
 use crate::planner::select::Selection;
 
 /// The settings that a caller may pass when it makes a communicator.
@@ -46,7 +47,18 @@ pub(super) struct Settings {
     pub machine: Option<Machine>,
 }
 
+/// Limits what a peer may announce, so that a faulty one cannot make us map the moon.
+pub(super) const MOST_STAGING: u64 = 1 << 32;
+
 impl Settings {
+    /// Returns the staging bytes of each rank, at most [`MOST_STAGING`]. Algorithms for declared machines have a channel for every
+    /// NIC, and slots for each.
+    pub fn staging_bytes(&self, nranks: u32, on_machine: bool) -> u64 {
+        let least = if on_machine { 256 << 10 } else { 0 };
+        let default = || Layout::default_staging(nranks).max(least);
+        (self.staging.unwrap_or_else(default) as u64).min(MOST_STAGING)
+    }
+
     /// `stands`: it is known where the ranks stand, and no machine is looked up.
     pub fn read(config: &Config, stands: bool) -> Result<Settings> {
         let timeout_ms = match config.timeout_ms {

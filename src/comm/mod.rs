@@ -77,7 +77,7 @@ pub fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Resu
     if group::is_open() {
         let pending = PendingInit::new(nranks, id, rank, config).inspect_err(group::fail)?;
         let handle = pending.handle();
-        group::add_joining(Joining::Newcomer(pending));
+        group::add_joining(Joining::Init(pending));
         return Ok(handle);
     }
     if !config.blocking {
@@ -108,13 +108,13 @@ pub fn split(
 }
 fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
     if group::is_open() {
-        let pending = PendingSplit::new(parent, args).inspect_err(group::fail)?;
-        return Ok(group::add_joining(Joining::Birth(pending)));
+        let pending = PendingSplit::new(parent, args, false).inspect_err(group::fail)?;
+        return Ok(group::add_joining(Joining::Split(pending)));
     }
     if !args.is_blocking(parent)? {
-        let pending = PendingSplit::new(parent, args)?;
+        let pending = PendingSplit::new(parent, args, true)?;
         let handle = pending.handle();
-        join::pending::begin_all(vec![Joining::Birth(pending)])?;
+        join::pending::begin_all(vec![Joining::Split(pending)])?;
         return Ok(handle);
     }
     join::split::child(parent, args)
@@ -132,9 +132,9 @@ pub fn init_all(n: i32) -> Result<Vec<CommHandle>> {
 pub fn init_from_env(config: &Config) -> Result<CommHandle> {
     join::init_from_env(config)
 }
-/// Tells whether a communicator is still being joined in the background.
+/// Tells whether a communicator, or one that is made from it, is still being joined in the background.
 pub fn is_joining(comm: CommHandle) -> bool {
-    joining::state(comm) == Some(Code::InProgress)
+    joining::state(comm) == Some(Code::InProgress) || joining::is_parent(comm)
 }
 /// Finishes what is under way; the handle then only serves [`destroy`].
 pub fn finalize(comm: CommHandle) -> Result<()> {

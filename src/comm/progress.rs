@@ -9,7 +9,7 @@ use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sync::wait;
-use crate::sys::fork;
+use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::transport::Transport;
 use std::sync::Arc;
@@ -42,13 +42,8 @@ pub(super) const NAP: Duration = Duration::from_millis(1);
 
 type Work = Mutex<Vec<Arc<dyn Drivable>>>;
 
-/// The work that is listed; by how many forks lie before this process, because another thread of the parent may have held the
-/// lock of its list when it forked.
-static BUSY: [Work; 8] = [const { Mutex::new(Vec::new()) }; 8];
-
-fn of_this_process() -> &'static Work {
-    &BUSY[fork::generation() as usize % BUSY.len()]
-}
+/// The work that is listed.
+static BUSY: PerFork<Work> = PerFork::new([const { Mutex::new(Vec::new()) }; KEPT]);
 
 static ON_MACHINE: AtomicBool = AtomicBool::new(false);
 
@@ -66,13 +61,13 @@ pub(super) fn is_on_machine() -> bool {
 /// Lists work; something has been queued.
 pub(super) fn list<Q: Drivable + 'static>(work: &Arc<Q>) {
     if work.listed().must_push() {
-        of_this_process().lock().push(work.clone());
+        BUSY.own().lock().push(work.clone());
     }
 }
 
 /// Returns what is listed, but one.
 fn busy(but: Option<&dyn Drivable>) -> Vec<Arc<dyn Drivable>> {
-    let mut busy = of_this_process().lock();
+    let mut busy = BUSY.own().lock();
     busy.retain(|work| work.listed().may_stay(|| work.is_idle()));
     let is_other =
         |work: &&Arc<dyn Drivable>| but.is_none_or(|but| !std::ptr::addr_eq(but, Arc::as_ptr(work)));

@@ -145,11 +145,28 @@ pub(super) fn hold(handle: CommHandle, entry: Entry) -> Result<()> {
     if entry == Entry::Caller {
         if shared(handle)?.turns.are_over() {
             // Calls on streams leave the communicator before their turns are over: another thread of the program is inside.
-            return try_hold().unwrap_or_else(|| Err(occupied()));
+            return try_hold().unwrap_or_else(|| Err(occupied(handle)));
         }
         refuse_worker()?;
     }
     Err(Error::pending())
+}
+
+/// Holds the communicator for children that join in the background. What is queued on streams comes first.
+pub(super) fn hold_for_children(handle: CommHandle) -> Result<()> {
+    enter(handle, |c| {
+        c.usable()?;
+        c.is_held = true;
+        Ok(())
+    })
+}
+
+/// Ends that.
+pub(super) fn let_go(handle: CommHandle) {
+    let _ = resume(handle, |c| {
+        c.is_held = false;
+        Ok(())
+    });
 }
 
 /// Enters for calls that hold the communicator.
@@ -178,7 +195,7 @@ fn after_turns(
         match slot.body.try_lock() {
             Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
             // Nobody is inside for a stream between its turns.
-            _ if shared.turns.taken() == taken => return Err(occupied()),
+            _ if shared.turns.taken() == taken => return Err(occupied(handle)),
             _ => {}
         }
     }
@@ -217,7 +234,13 @@ fn occupy<T>(
 }
 
 #[cold]
-fn occupied() -> Error {
+fn occupied(handle: CommHandle) -> Error {
+    if joining::is_parent(handle) {
+        return Error::usage(
+            "a communicator is being made from this one (its blocking is 0); call pennyCommGetAsyncError until the state is not \
+             pennyInProgress",
+        );
+    }
     Error::usage(
         "another thread is inside a call on this communicator; one thread at a time, or one communicator a thread",
     )

@@ -105,7 +105,7 @@ c_api! {
         let color = (color != PENNY_SPLIT_NOCOLOR).then_some(color);
         let config = (config != default_config()).then_some(config);
         let joined = comm::split(comm, color, key, config)?;
-        newcomm.set(joined.map_or(std::ptr::null_mut(), to_c)).and(joined.map_or(Ok(()), complete))
+        newcomm.set(joined.map_or(std::ptr::null_mut(), to_c)).and(complete(joined.unwrap_or(comm)))
     }
 
     /// Makes a communicator of the same ranks in the same order, with comm's settings; calls on one do not meet those on the
@@ -179,7 +179,7 @@ c_api! {
     }
 }
 
-/// Fails with pennyInProgress while the communicator is joined in the background.
+/// Fails with pennyInProgress while the communicator, or one that is made from it, is joined in the background.
 fn complete(comm: CommHandle) -> Result<()> {
     if comm::is_joining(comm) { Err(Error::pending()) } else { Ok(()) }
 }

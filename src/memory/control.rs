@@ -7,24 +7,29 @@
 //! ```
 //!
 //! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
-//! only the head is reserved when it is made, and the rest at first use. What its ranks leave goes back to the system when
-//! the last of them unmaps it.
+//! only the head is reserved when it is made, and the rest at first use. When the last rank unmaps a segment its pages go back to
+//! the system, all but the file's first one, and the end of the file's used part goes back to where the segment began, if it was the last.
 //!
 //! ```text
-//!     file    | segment of the first | child | child of a child | ...        each where the first's header said that the last ended
+//!     file    | segment of the first | child | child of a child | ...        each where the file's first page said that the last ended
 //! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 
+mod family;
+mod layout;
 pub mod lines;
 pub mod signals;
 
 use super::segment::{Segment, ShmSafe};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::{fork, limits, shm};
+pub use family::ChildPlace;
+use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
+pub use layout::Layout;
 use lines::Lines;
 use std::fs::File;
 use std::sync::Arc;
@@ -54,11 +59,11 @@ pub struct Header {
     pub magic: AtomicU64,
     /// Ranks that have finished joining.
     pub attached: AtomicU32,
-    /// Of a child: ranks that have unmapped it.
+    /// Ranks that have unmapped it.
     left: AtomicU32,
     /// Because of whom the first rank to give up did so (`transport::identity::Cause`); 0: nobody has told.
     pub cause: AtomicU64,
-    /// Of the first of an ancestry: bytes of the file that children have been given.
+    /// In the file's first page: bytes of the file that children have been given.
     given: AtomicU64,
     _line: [AtomicU64; 4],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
@@ -188,95 +193,12 @@ const _: () = {
 /// Written into a finished header; changes with the layout.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x04");
 
-/// Where everything lies, a function of the number of ranks and the staging size alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    nranks: usize,
-    staging: usize,
-    life: usize,
-    record: usize,
-    progress: usize,
-    doorbell: usize,
-    arrival: usize,
-    pair: usize,
-    staging_at: usize,
-    rings_at: usize,
-    total: usize,
-}
-
-impl Layout {
-    /// For `nranks` ranks with `staging` bytes of staging each (rounded up to pages).
-    pub fn new(nranks: u32, staging: usize) -> Layout {
-        let n = nranks as usize;
-        let staging = staging.max(4096).next_multiple_of(4096);
-        let mut at = 0usize;
-        let mut take = |bytes: usize, align: usize| {
-            let here = at.next_multiple_of(align);
-            at = here + bytes;
-            here
-        };
-        take(size_of::<Header>(), 64);
-        let life = take(n * size_of::<Life>(), 64);
-        let record = take(n * RECORDS * size_of::<Record>(), 128);
-        let progress = take(n * size_of::<Progress>(), 128);
-        let doorbell = take(n * size_of::<Doorbell>(), 64);
-        let pair = take(n * n * size_of::<Pair>(), 64);
-        let arrival = take(n * DEPTH * ARRIVAL, 4096);
-        let staging_at = take(n * staging, 4096);
-        let rings_at = take(0, 4096);
-        let total = rings_at + n * n * (Self::RING + signals::PAGE);
-        Layout {
-            nranks: n,
-            staging,
-            life,
-            record,
-            progress,
-            doorbell,
-            arrival,
-            pair,
-            staging_at,
-            rings_at,
-            total,
-        }
-    }
-
-    const RING: usize = (PAIR_SLOTS * PAIR_STRIDE).next_multiple_of(4096);
-
-    /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
-    pub fn default_staging(nranks: u32) -> usize {
-        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
-    }
-    /// Bytes that are reserved at once.
-    pub fn reserved(&self) -> usize {
-        self.rings_at
-    }
-    /// Bytes of a child that are.
-    fn head(&self) -> usize {
-        self.arrival
-    }
-    /// The range of all ranks' arrivals in call `seq`.
-    fn arrivals(&self, seq: u64) -> (usize, usize) {
-        let all = self.nranks * ARRIVAL;
-        (self.arrival + seq as usize % DEPTH * all, all)
-    }
-    /// Bytes of address space.
-    pub fn total(&self) -> usize {
-        self.total
-    }
-    /// The range of the ring from one rank to another, to be reserved before either touches it.
-    pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
-        (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)
-    }
-}
-
 /// A mapped control segment.
 pub struct Control {
     lines: Lines,
-    file: Arc<File>,
-    /// Where it begins in the file.
+    file: Arc<FamilyFile>,
+    /// Where it begins in the file; 0: it is the first of its ancestry.
     at: usize,
-    /// The first of its ancestry; `None`: it is that itself.
-    first: Option<Arc<Control>>,
     /// Calls whose arrivals are reserved; `u64::MAX`: all.
     arrivals: AtomicU64,
     /// Staging memory is reserved.
@@ -284,18 +206,6 @@ pub struct Control {
     /// The process that mapped it.
     generation: u32,
 }
-
-/// Where a child lies in the file of its ancestry.
-#[derive(Clone, Copy)]
-pub struct ChildPlace {
-    /// Where it begins; 0 is no child's.
-    pub at: u64,
-    /// Staging bytes of each rank.
-    pub staging: u64,
-}
-
-/// Bytes of a file beyond the first segment. They are addresses only, and far more than are ever used up.
-const CHILDREN: usize = 1 << 56;
 
 impl std::ops::Deref for Control {
     type Target = Lines;
@@ -314,59 +224,40 @@ impl Control {
     /// New and empty.
     pub fn create(layout: Layout) -> Result<Control> {
         let most = limits::file_bytes().saturating_sub(layout.total()).min(CHILDREN);
-        let file = shm::create(layout.total() + most, layout.reserved(), layout.total())?;
+        let room = layout.total() + LIVE_CHILDREN * layout.reserved();
+        let file = shm::create(layout.total() + most, layout.reserved(), room)?;
         let segment = Segment::of(&file, layout.total())?;
-        Ok(Control::first(segment, layout, file))
+        Control::first(segment, layout, file)
     }
     /// Somebody else's.
     pub fn open(file: File, layout: Layout) -> Result<Control> {
         let segment = Segment::map(&file, layout.total())?;
-        Ok(Control::first(segment, layout, file))
+        Control::first(segment, layout, file)
     }
-    fn first(segment: Segment, layout: Layout, file: File) -> Control {
+    fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
+        let file = Arc::new(FamilyFile::new(file, layout.total())?);
         let (arrivals, staging) = (AtomicU64::new(u64::MAX), AtomicBool::new(true));
-        let lines = Lines { segment, layout };
         let generation = fork::generation();
-        Control { lines, file: Arc::new(file), at: 0, first: None, arrivals, staging, generation }
+        Ok(Control { lines: Lines { segment, layout }, file, at: 0, arrivals, staging, generation })
     }
-    /// Takes a place for a child, and reserves its head.
+    /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
-        let first = self.first.as_deref().unwrap_or(self);
         let layout = Layout::new(nranks, staging as usize);
-        let taken = first.header().given.fetch_add(layout.total() as u64, Ordering::Relaxed);
-        let place = ChildPlace { at: (first.layout.total() as u64).saturating_add(taken), staging };
-        first.check_child(place, layout)?;
-        shm::reserve(&self.file, place.at as usize, layout.head())?;
+        let place = self.file.take(staging, layout)?;
+        shm::reserve(&self.file.file, place.at as usize, layout.head())?;
         Ok(place)
     }
     /// Maps a child at the place that one of its ranks has taken.
-    pub fn child(parent: &Arc<Control>, nranks: u32, place: ChildPlace) -> Result<Control> {
-        let first = parent.first.as_ref().unwrap_or(parent);
+    pub fn child(parent: &Control, nranks: u32, place: ChildPlace) -> Result<Control> {
         let layout = Layout::new(nranks, place.staging as usize);
-        first.check_child(place, layout)?;
         let (file, at) = (parent.file.clone(), place.at as usize);
-        let segment = Segment::part(&file, at, layout.total())?;
+        file.check(place, layout)?;
+        // Each for itself: the place was read from shared memory.
+        shm::reserve(&file.file, at, layout.head())?;
+        let segment = Segment::part(&file.file, at, layout.total())?;
         let (arrivals, staging) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Control {
-            lines: Lines { segment, layout },
-            file,
-            at,
-            first: Some(first.clone()),
-            arrivals,
-            staging,
-            generation: fork::generation(),
-        })
-    }
-    fn check_child(&self, place: ChildPlace, layout: Layout) -> Result<()> {
-        let bytes = self.file.metadata().map_or(0, |file| file.len());
-        let (least, end) = (self.layout.total() as u64, place.at.saturating_add(layout.total() as u64));
-        match place.at >= least && place.at.is_multiple_of(4096) && end <= bytes {
-            true => Ok(()),
-            false => Err(Error::system(format!(
-                "there is no room for another communicator behind those that were made from the first one ({bytes} bytes in all); \
-                 raise `ulimit -f`, or begin with pennyCommInitRank"
-            ))),
-        }
+        let generation = fork::generation();
+        Ok(Control { lines: Lines { segment, layout }, file, at, arrivals, staging, generation })
     }
     /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
     #[inline]
@@ -379,7 +270,7 @@ impl Control {
     #[cold]
     fn reserve_next_arrivals(&self, seq: u64) -> Result<()> {
         let (offset, bytes) = self.layout.arrivals(seq);
-        shm::reserve(&self.file, self.at + offset, bytes)?;
+        self.reserve(offset, bytes)?;
         self.arrivals.store(if seq < DEPTH as u64 { seq } else { u64::MAX }, Ordering::Relaxed);
         Ok(())
     }
@@ -396,35 +287,41 @@ impl Control {
     #[cold]
     fn reserve_all_staging(&self) -> Result<()> {
         let (from, to) = (self.layout.staging_at, self.layout.rings_at);
-        shm::reserve(&self.file, self.at + from, to - from)?;
+        self.reserve(from, to - from)?;
         self.staging.store(true, Ordering::Relaxed);
         Ok(())
     }
     /// The file by which others map it.
     pub fn file(&self) -> &File {
-        &self.file
+        &self.file.file
     }
     /// Has the kernel announce the end of this process in a rank's life line.
     pub fn keep(&self, rank: u32) -> Result<Membership> {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
         let line = self.layout.life + rank as usize * size_of::<Life>();
-        Ok(Membership { _kept: keeper::keep(&self.file, self.at + line + std::mem::offset_of!(Life, node))? })
+        Ok(Membership {
+            _kept: keeper::keep(&self.file.file, self.at + line + std::mem::offset_of!(Life, node))?,
+        })
     }
     /// Reserves the space of the ring from one rank to another. Both ends do it before they touch it.
     pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {
         let (offset, bytes) = self.layout.ring(from, to);
-        shm::reserve(&self.file, self.at + offset, bytes)
+        self.reserve(offset, bytes)
+    }
+    /// Reserves a range of the segment.
+    fn reserve(&self, offset: usize, bytes: usize) -> Result<()> {
+        shm::reserve(&self.file.file, self.at + offset, bytes)
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // The last rank of a child that unmaps it gives its pages back. A rank that died never does.
-        if self.first.is_some()
-            && self.generation == fork::generation()
-            && self.header().left.fetch_add(1, Ordering::AcqRel) + 1 == self.layout.nranks as u32
-        {
-            shm::release(&self.file, self.at, self.layout.total());
+        // The last rank gives the pages back. One that died never counts.
+        if self.generation == fork::generation() {
+            let before = self.header().left.fetch_add(1, Ordering::AcqRel);
+            if before.wrapping_add(1) == self.layout.nranks as u32 {
+                self.file.release(self.at, self.layout.total());
+            }
         }
     }
 }
@@ -432,12 +329,6 @@ impl Drop for Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sixty_four_ranks_stay_within_eight_mebibytes() {
-        let layout = Layout::new(64, Layout::default_staging(64));
-        assert!(layout.reserved() <= 8 << 20, "{}", layout.reserved());
-    }
 
     #[test]
     fn nothing_overlaps() {

@@ -62,7 +62,7 @@ macro_rules! shared_layout {
 }
 pub(crate) use shared_layout;
 
-/// A mapping of a shared file from its beginning. The file itself has no name (see [`shm`]). A clone is the same mapping.
+/// A mapping of a shared file, or of a part of it. The file itself has no name (see [`shm`]). A clone is the same mapping.
 #[derive(Clone)]
 pub struct Segment {
     /// Where it is mapped.
@@ -127,7 +127,7 @@ impl Segment {
     /// Maps the same file a second time, `bytes` bytes of it. They must not be more than the file has.
     ///
     /// # Safety
-    /// The file has as many bytes.
+    /// This one begins where the file begins, and the file has as many bytes.
     pub(super) unsafe fn again(&self, bytes: usize) -> Result<Segment> {
         // SAFETY: this is a shared mapping from the file's beginning, and the caller's promise.
         let again = unsafe { Again::of(self.base, bytes) }.map_err(|e| refused(bytes, &e.message))?;

@@ -7,6 +7,7 @@
 //! A thread inherits its mask: the creating thread sets it, spawns, and restores its own.
 
 use super::interrupt;
+use super::progress_hook::WaitHook;
 use crate::sync::lock::{Condvar, Mutex};
 use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
@@ -77,11 +78,12 @@ impl Ended {
 
     /// Waits for `all` of them; `look` is called now and then.
     fn reach(&self, all: usize, look: impl Fn()) {
-        let mut count = self.count.lock();
+        let mut hook = WaitHook::default();
         // BOUND: the threads' own work, whose waits are bounded.
-        while *count < all {
-            count = self.grown.wait_timeout(count, interrupt::PERIOD);
-            if *count < all {
+        while *self.count.lock() < all {
+            let pause = hook.shorten(interrupt::PERIOD);
+            let count = self.count.lock();
+            if *count < all && *self.grown.wait_timeout(count, pause) < all {
                 look();
             }
         }

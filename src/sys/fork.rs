@@ -26,3 +26,27 @@ pub fn watch() {
 pub fn generation() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
+
+/// Forks after which a value of [`PerFork`] is used again.
+pub const KEPT: usize = 8;
+
+/// A value for each process in a line of forks. A forked child has its own, because a thread of its parent may have held the lock
+/// of the parent's when the process was forked.
+pub struct PerFork<T>([T; KEPT]);
+
+impl<T> PerFork<T> {
+    /// Makes them from one value each.
+    pub const fn new(each: [T; KEPT]) -> PerFork<T> {
+        PerFork(each)
+    }
+
+    /// Returns this process's own.
+    pub fn own(&self) -> &T {
+        &self.0[generation() as usize % KEPT]
+    }
+
+    /// Returns that of the process that this one was forked from; `None`: it was not forked.
+    pub fn parents(&self) -> Option<&T> {
+        Some(&self.0[generation().checked_sub(1)? as usize % KEPT])
+    }
+}

@@ -27,8 +27,8 @@ pub type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
 enum Source {
     /// The program.
     Check(Check, *mut c_void),
-    /// The thread that made this one to do a part of its call.
-    Parent(Arc<AtomicBool>),
+    /// Those for whom this thread of the library works.
+    Stop(Arc<AtomicBool>),
 }
 
 thread_local! {
@@ -59,9 +59,9 @@ pub unsafe fn set(check: Option<Check>, argument: *mut c_void) {
     install(check.map(|check| Source::Check(check, argument)));
 }
 
-/// The waits of the calling thread end when `stop` is set: by the thread that made it.
-pub(super) fn follow(stop: Arc<AtomicBool>) {
-    install(Some(Source::Parent(stop)));
+/// The waits of the calling thread, one of the library's own, end when `stop` is set.
+pub fn follow(stop: Arc<AtomicBool>) {
+    install(Some(Source::Stop(stop)));
 }
 
 fn install(source: Option<Source>) {
@@ -111,7 +111,7 @@ pub fn ask() -> Result<(), Interrupted> {
     let source = SOURCE.with_borrow(Option::clone);
     let goes_on = match source {
         None => true,
-        Some(Source::Parent(stop)) => !stop.load(Ordering::Relaxed),
+        Some(Source::Stop(stop)) => !stop.load(Ordering::Relaxed),
         Some(Source::Check(check, argument)) => {
             ASKING.set(true);
             // SAFETY: the promise to `set`: this is the thread that set it, and no other has been set since.

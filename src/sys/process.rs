@@ -27,7 +27,12 @@ pub fn card() -> Card {
     let (generation, mut known) = (fork::generation(), CARD.lock());
     match *known {
         Some((of, card)) if of == generation => card,
-        _ => known.insert((generation, ask_for_card())).1,
+        _ => {
+            let card = ask_for_card();
+            // Where /proc could not be read, for want of descriptors perhaps, it is asked again.
+            *known = (card.start != 0).then_some((generation, card));
+            card
+        }
     }
 }
 

@@ -62,7 +62,7 @@ pub fn create(bytes: usize, reserved: usize, room: usize) -> Result<File> {
         None => in_dev_shm(room).and_then(|()| make(Backing::DevShm)).or_else(|why: Error| {
             let file = make(Backing::Memfd)
                 .map_err(|e| Error::new(e.code, format!("{why}; and instead of it: {e}")))?;
-            log::decided(format_args!("{bytes} bytes of shared memory are a sealed memfd: {why}"));
+            log::decided(format_args!("shared memory for up to {room} bytes is a sealed memfd: {why}"));
             Ok(file)
         }),
     }
@@ -197,11 +197,11 @@ pub fn reserve(file: &File, offset: usize, bytes: usize) -> Result<()> {
     }
 }
 
-/// Gives the pages of a range back; they read as zeros from then on.
-pub fn release(file: &File, offset: usize, bytes: usize) {
+/// Gives the pages of a range back; they read as zeros from then on. Returns false if they stay.
+pub fn release(file: &File, offset: usize, bytes: usize) -> bool {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: fallocate on an open descriptor with plain numbers; if it fails the pages merely stay.
-    unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) };
+    // SAFETY: fallocate on an open descriptor with plain numbers.
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, bytes as i64) == 0 }
 }
 
 /// Total and free bytes of /dev/shm.

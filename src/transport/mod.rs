@@ -147,11 +147,7 @@ impl Transport {
     pub fn control(&self) -> &Control {
         &self.control
     }
-    /// The segment, for communicators that are made from this one.
-    pub fn shared_control(&self) -> &Arc<Control> {
-        &self.control
-    }
-    /// A rank's heap, for those.
+    /// A rank's heap, for communicators that are made from this one.
     pub fn shared_heap(&self, rank: Rank) -> Arc<PeerHeap> {
         self.heaps[rank as usize].clone()
     }

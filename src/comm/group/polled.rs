@@ -81,7 +81,12 @@ impl PolledBatch {
         while !self.poll() {
             let Some((transport, nap)) = self.bell() else { continue };
             let waited = transport.wait_polling(nap.unwrap_or(NAP), || self.poll());
-            waited.map_err(Error::from).inspect_err(|error| self.give_up(error))?;
+            let awaits_turns = self.shares.iter().any(|share| matches!(share.stage, Stage::Outside));
+            let waited = match awaits_turns {
+                true => registry::unless_interrupted(waited),
+                false => waited.map_err(Error::from),
+            };
+            waited.inspect_err(|error| self.give_up(error))?;
         }
         self.ended()
     }
@@ -232,5 +237,42 @@ impl PolledShare {
                 Ok(())
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comm;
+    use crate::comm::calls::collective::Call;
+    use crate::comm::group::batch::{Batch, Queued};
+    use crate::comm::registry::{self, Entry};
+    use crate::memory::view::Address;
+    use crate::sync::prim::Ordering;
+    use crate::types::{Collective, DataType, RedOp};
+
+    #[test]
+    fn an_abort_of_calls_that_nobody_is_inside_of_takes_the_buffers_back() {
+        let ranks = comm::init_all(2).unwrap();
+        let call = Call {
+            collective: Collective::Barrier,
+            send: Address::NULL,
+            recv: Address::NULL,
+            count: 0,
+            dtype: DataType::Uint8,
+            op: RedOp::Sum,
+            root: 0,
+            padded: false,
+        };
+        let mut batch =
+            Batch { calls: vec![Queued::Collective(ranks[0], call)], grouped: true }.polled(Entry::Caller);
+        assert!(!batch.poll());
+        let transport = registry::shared(ranks[1]).unwrap().transport.clone();
+        let given_up = || transport.control().header().gave_up.load(Ordering::Relaxed);
+        assert_eq!(given_up(), 0);
+        comm::abort(ranks[0]).unwrap();
+        assert_eq!(given_up(), 1);
+        assert!(batch.poll());
+        assert!(batch.ended().unwrap_err().message.contains("aborted"));
+        comm::abort(ranks[1]).unwrap();
     }
 }

@@ -1,10 +1,11 @@
 //! Joining a communicator that is made from another. Its ranks know each other and share memory already: it gets a part of the file
 //! that holds the first communicator of its ancestry, and the heaps that its parent has mapped.
 
-use super::{MOST_STAGING, attach, declared, default_staging};
+use super::attach::attach;
+use super::declared;
 use crate::bootstrap::StopCheck;
 use crate::comm::communicator::CommCore;
-use crate::comm::config::{Config, Settings};
+use crate::comm::config::{Config, MOST_STAGING, Settings};
 use crate::comm::registry;
 use crate::comm::shared::{CommHandle, Origin};
 use crate::error::Result;
@@ -27,28 +28,26 @@ pub(super) struct ChildEntrance<'a> {
     /// The members' ranks in the parent, by rank.
     pub members: &'a [Rank],
     pub config: &'a Config,
+    pub settings: Settings,
     /// The members' places on the parent's declared machine, if it has one.
     pub placement: Option<Placement>,
 }
 
 /// Takes the memory of a child, for all its members.
-pub(super) fn place(parent: &CommCore, members: &[Rank], config: &Config) -> Result<ChildPlace> {
+pub(super) fn place(parent: &CommCore, members: &[Rank], settings: &Settings) -> Result<ChildPlace> {
     let on_machine = parent.timing().is_declared();
-    let settings = Settings::read(config, true)?;
     let nranks = members.len() as u32;
-    let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, on_machine)) as u64;
-    parent.transport.control().place_for_child(nranks, staging.min(MOST_STAGING))
+    parent.transport.control().place_for_child(nranks, settings.staging_bytes(nranks, on_machine))
 }
 
 impl ChildEntrance<'_> {
     /// Joins the child at the place that its first rank has taken. `watch`: the check while the rank waits for the others.
     pub fn join(self, parent: &CommCore, place: ChildPlace, watch: StopCheck<'_>) -> Result<CommCore> {
-        let ChildEntrance { handle, rank, members, config, placement } = self;
+        let ChildEntrance { handle, rank, members, config, settings, placement } = self;
         let (shared, above) = (&parent.shared, &parent.transport);
         let nranks = members.len() as u32;
-        let settings = Settings::read(config, true)?;
         let place = ChildPlace { staging: place.staging.min(MOST_STAGING), ..place };
-        let control = Arc::new(Control::child(above.shared_control(), nranks, place)?);
+        let control = Arc::new(Control::child(above.control(), nranks, place)?);
         let heaps = members.iter().map(|&r| above.shared_heap(r)).collect();
         let backoff = Backoff::for_ranks(members.len(), settings.spins);
         let root = registry::shared(shared.origin.root).ok();

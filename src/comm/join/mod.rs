@@ -1,7 +1,7 @@
 //! The beginning and the end of a communicator.
 
 use super::communicator::CommCore;
-use super::config::{Config, Settings};
+use super::config::{Config, MOST_STAGING, Settings};
 use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
@@ -11,17 +11,17 @@ use super::shared::Origin;
 use crate::bootstrap::{self, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
 use crate::error::{Error, Result};
 use crate::fabric::live::{Machine, Participant};
-use crate::memory::control::{Control, Layout, MAGIC};
+use crate::memory::control::{Control, Layout};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
-use crate::sync::prim::Ordering;
 use crate::sync::wait::Backoff;
-use crate::sys::process::{self, Card};
+use crate::sys::process;
 use crate::sys::{background, interrupt, keeper};
 use crate::timing::Timing;
 use crate::transport::identity::Identity;
 use crate::transport::{JOINING, Transport};
 use crate::types::{MAX_RANKS, Rank};
+use attach::attach;
 use introduction::Introduction;
 use pending::PendingInit;
 use std::fs::File;
@@ -89,15 +89,6 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     Ok((rank as Rank, nranks as u32))
 }
 
-/// Algorithms for declared machines have a channel for every NIC, and slots for each.
-fn default_staging(nranks: u32, on_machine: bool) -> usize {
-    let least = if on_machine { 256 << 10 } else { 0 };
-    Layout::default_staging(nranks).max(least)
-}
-
-/// Limits on what a peer may announce, so that a faulty one cannot make us map the moon.
-const MOST_STAGING: u64 = 1 << 32;
-
 /// The parameters with which a rank joins.
 pub(super) struct Entrance<'a> {
     pub place: MeetingPlace,
@@ -141,8 +132,8 @@ impl Prepared {
         let machine = settings.machine.clone();
         let heap = heap::mine()?;
         keeper::prepare()?;
-        let staging = settings.staging.unwrap_or_else(|| default_staging(nranks, machine.is_some())) as u64;
-        let layout = || Layout::new(nranks, staging.min(MOST_STAGING) as usize);
+        let staging = settings.staging_bytes(nranks, machine.is_some());
+        let layout = || Layout::new(nranks, staging as usize);
         let control = (rank == 0).then(|| Control::create(layout())).transpose()?;
         let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
         let introduction = Introduction {
@@ -265,37 +256,6 @@ impl Prepared {
     }
 }
 
-/// Announces this rank and waits until all are there. `watch`: a check besides that of the ranks. `why`: finds a better error where
-/// a rank has only said that it gave up.
-fn attach(t: &Transport, card: Card, watch: StopCheck<'_>, why: &dyn Fn(Error) -> Error) -> Result<()> {
-    let (rank, header) = (t.rank(), t.control().header());
-    t.live(card.pid, card.start);
-    if rank == 0 {
-        header.magic.store(MAGIC, Ordering::Relaxed);
-    }
-    header.attached.fetch_add(1, Ordering::AcqRel);
-    die_point!(88 "attach_counted");
-    t.after_post();
-    let others = || (0..t.nranks()).filter(|&r| r != rank);
-    let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
-    t.wait_watching(
-        t.deadline(),
-        all_there,
-        || {
-            let well = watch().and_then(|()| t.watch_ranks(others()));
-            // Whoever has seen that all are there may leave at once.
-            if all_there() {
-                return Ok(());
-            }
-            well.map_err(|e| if t.has_given_up(others()) { why(e) } else { e })
-        },
-        || {
-            let missing: Vec<Rank> = others().filter(|&r| !t.joined(r)).collect();
-            Error::timeout(format!("ranks did not finish joining: {}", t.who(&missing)))
-        },
-    )
-}
-
 /// Frees a communicator: others learn that this rank has left.
 pub(super) fn destroy(handle: CommHandle) -> Result<()> {
     if let Some(ended) = joining::destroy(handle) {
@@ -332,6 +292,13 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
 /// disagreed on.
 fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
+    if communicator.is_held {
+        // Calls that are polled are under way, and nobody is inside them to tell the others that their buffers are the program's again.
+        let aborted = communicator.transport.check_abort().err();
+        communicator.end_with(
+            &aborted.unwrap_or_else(|| Error::internal("a communicator was removed during a call")),
+        );
+    }
     die_point!(60 "leave_begun");
     mailbox::forget(handle);
     shmem::forget();
@@ -342,6 +309,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     communicator.transport.leave();
     Ok((communicator, told))
 }
+mod attach;
 mod child;
 pub(in crate::comm) mod declared;
 #[cfg(test)]

@@ -6,21 +6,22 @@ use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::comm::config::Config;
 use crate::comm::group::batch;
 use crate::comm::join;
-use crate::comm::joining;
+use crate::comm::joining::{self, JoinTicket};
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::sys::background;
 use crate::timing::Timing;
 use crate::types::Rank;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A communicator that begins at the end of the group; its handle is valid from then on.
 pub(in crate::comm) enum Joining {
     /// A rank that joins by a unique id.
-    Newcomer(PendingInit),
+    Init(PendingInit),
     /// A rank of a split or a group.
-    Birth(PendingSplit),
+    Split(PendingSplit),
 }
 
 /// A rank that joins the communicator that an id names.
@@ -60,7 +61,7 @@ impl PendingInit {
     }
     fn join(&self) -> Result<()> {
         let of = Entrance::of(self.place.clone(), self.rank, self.nranks, &self.config);
-        let watch = || joining::check(Some(self.handle));
+        let watch = || joining::check(self.handle);
         join::settle(self.handle, &Entrance { device: self.device, watch: &watch, ..of })
     }
 }
@@ -69,33 +70,53 @@ impl Joining {
     /// `None`: a child that the rank is not in.
     pub(in crate::comm) fn handle(&self) -> Option<CommHandle> {
         match self {
-            Joining::Newcomer(pending) => Some(pending.handle),
-            Joining::Birth(pending) => pending.handle(),
+            Joining::Init(pending) => Some(pending.handle),
+            Joining::Split(pending) => pending.handle(),
         }
     }
     fn join(&self) -> Result<()> {
         match self {
-            Joining::Newcomer(pending) => pending.join(),
-            Joining::Birth(pending) => pending.join(),
+            Joining::Init(pending) => pending.join(),
+            Joining::Split(pending) => pending.join(),
+        }
+    }
+    /// Joins in the background. `begun`: it may; if not, the others learn that.
+    fn join_held(&self, begun: Result<()>) -> Result<()> {
+        match self {
+            Joining::Init(pending) => match begun {
+                Ok(()) => pending.join(),
+                Err(e) => {
+                    self.give_up(&e);
+                    Err(e)
+                }
+            },
+            Joining::Split(pending) => pending.join_held(begun),
         }
     }
     fn parent(&self) -> Option<CommHandle> {
         match self {
-            Joining::Newcomer(_) => None,
-            Joining::Birth(pending) => Some(pending.parent),
+            Joining::Init(_) => None,
+            Joining::Split(pending) => Some(pending.parent),
         }
     }
     /// Tells whether the caller waits for it.
     fn is_blocking(&self) -> bool {
         match self {
-            Joining::Newcomer(pending) => pending.config.blocking,
-            Joining::Birth(pending) => pending.is_blocking(),
+            Joining::Init(pending) => pending.config.blocking,
+            Joining::Split(pending) => pending.is_blocking(),
         }
+    }
+    /// Ends an attempt that panicked, and the communicator that it was inside.
+    fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let e = Error::panicked(panic);
+        self.parent().into_iter().for_each(|parent| registry::poison(parent, &e.message));
+        self.handle().into_iter().for_each(registry::release);
+        e
     }
     /// Gives up joining. Ranks that wait for this one at a unique id get the reason; ranks of a parent learn it from
     /// its next call.
     pub(in crate::comm) fn give_up(&self, why: &Error) {
-        if let Joining::Newcomer(pending) = self {
+        if let Joining::Init(pending) = self {
             bootstrap::refuse(&pending.place, pending.rank, pending.nranks, why);
         }
         self.handle().into_iter().for_each(registry::release);
@@ -106,8 +127,8 @@ impl Joining {
 /// declared machine, join one after another.
 fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
     let parent = |joining: &Joining| match joining {
-        Joining::Newcomer(_) => None,
-        Joining::Birth(pending) => {
+        Joining::Init(_) => None,
+        Joining::Split(pending) => {
             let key = registry::shared(pending.parent).ok().and_then(|shared| shared.timing.key());
             Some(key.map_or((pending.parent.bits(), 0), |key| (0, key)))
         }
@@ -126,48 +147,68 @@ fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
 /// Joins in the background, and returns the handle by which the program asks how far that is.
 pub(in crate::comm) fn begin(pending: PendingInit) -> Result<CommHandle> {
     let handle = pending.handle;
-    begin_all(vec![Joining::Newcomer(pending)]).map(|()| handle)
+    begin_all(vec![Joining::Init(pending)]).map(|()| handle)
 }
 
-/// Joins in the background: a thread for each, because each waits for others.
+/// Joins in the background: a thread for each row, because each waits for others.
 pub(in crate::comm) fn begin_all(all: Vec<Joining>) -> Result<()> {
-    let mut begun = Ok(());
-    for row in side_by_side(all) {
-        let row = Arc::new(row);
-        let handles = || row.iter().filter_map(|one| Some((one.handle()?, one.parent())));
-        handles().for_each(|(handle, parent)| joining::begin(handle, parent));
-        let theirs = row.clone();
-        let joins = move || {
-            for one in theirs.iter() {
-                let joined = catch_unwind(AssertUnwindSafe(|| one.join()));
-                let joined = joined.unwrap_or_else(|panic| Err(Error::panicked(&*panic)));
-                one.handle().into_iter().for_each(|handle| joining::end(handle, &joined));
-            }
-        };
-        if let Err(e) = background::spawn("penny-join", joins) {
-            let e = Error::system(format!("no thread for a rank that joins: {e}; check `ulimit -u`"));
-            row.iter().for_each(|one| one.give_up(&e));
-            handles().for_each(|(handle, _)| joining::end(handle, &Err(e.clone())));
-            handles().for_each(|(handle, _)| drop(joining::destroy(handle)));
-            begun = begun.and(Err(e));
-        }
-    }
-    begun
+    side_by_side(all).into_iter().map(begin_row).fold(Ok(()), Result::and)
 }
 
-/// Joins, or begins to, at the end of a group. Returns whether some join in the background.
+/// Joins one after another, in the background. While that lasts their parent takes no calls of the program.
+fn begin_row(row: Vec<Joining>) -> Result<()> {
+    let parent = row[0].parent();
+    let ticket = |(at, one): (usize, &Joining)| joining::list(one.handle(), one.parent(), at > 0);
+    let tickets: Vec<JoinTicket> = row.iter().enumerate().map(ticket).collect();
+    let fails = |why: &Error, row: &[Joining]| {
+        for (one, &ticket) in row.iter().zip(&tickets) {
+            joining::end(ticket, &Err(why.clone()));
+            one.handle().into_iter().for_each(|handle| drop(joining::destroy(handle)));
+        }
+    };
+    if let Err(e) = parent.map_or(Ok(()), registry::hold_for_children) {
+        row.iter().for_each(|one| one.give_up(&e));
+        fails(&e, &row);
+        return Err(e);
+    }
+    let row = Arc::new(row);
+    let (theirs, of) = (row.clone(), tickets.clone());
+    let joins = move || {
+        for (one, &ticket) in theirs.iter().zip(&of) {
+            let joined = catch_unwind(AssertUnwindSafe(|| one.join_held(joining::begin(ticket))));
+            let joined = joined.unwrap_or_else(|panic| Err(one.panicked(&*panic)));
+            if let (Err(e), None, Some(parent)) = (&joined, one.handle(), parent) {
+                // No child's state can tell it.
+                let _ = registry::shared(parent).map(|parent| parent.turns.failed(e));
+            }
+            joining::end(ticket, &joined);
+        }
+        parent.into_iter().for_each(registry::let_go);
+    };
+    background::spawn("penny-join", joins).map(drop).map_err(|e| {
+        let e = Error::system(format!("no thread for a rank that joins: {e}; check `ulimit -u`"));
+        row.iter().for_each(|one| drop(one.join_held(Err(e.clone()))));
+        fails(&e, &row);
+        parent.into_iter().for_each(registry::let_go);
+        e
+    })
+}
+
+/// Joins, or begins to, at the end of a group. Returns whether some join in the background; where one child of a parent does, all
+/// that are made from it in the group do.
 pub(in crate::comm) fn join_or_begin(all: Vec<Joining>) -> Result<bool> {
-    let (now, later): (Vec<_>, Vec<_>) = all.into_iter().partition(Joining::is_blocking);
+    let (now, later): (Vec<_>, Vec<_>) =
+        side_by_side(all).into_iter().partition(|row| row.iter().all(Joining::is_blocking));
     let in_background = !later.is_empty();
-    begin_all(later).and(join_all(now)).map(|()| in_background)
+    let begun = later.into_iter().map(begin_row).fold(Ok(()), Result::and);
+    begun.and(join_all(now)).map(|()| in_background)
 }
 
 /// Join: rows side by side, those of a row one after another; all of them whatever becomes of the first. The first failure
 /// counts.
-fn join_all(all: Vec<Joining>) -> Result<()> {
-    let rows = side_by_side(all);
+fn join_all(rows: Vec<Vec<Joining>>) -> Result<()> {
     let parent = |row: &Vec<Joining>| match row.first() {
-        Some(Joining::Birth(pending)) if rows.len() > 1 => registry::shared(pending.parent).ok(),
+        Some(Joining::Split(pending)) if rows.len() > 1 => registry::shared(pending.parent).ok(),
         _ => None,
     };
     let parents: Vec<_> = rows.iter().map(parent).collect();

@@ -5,8 +5,8 @@
 //!                              ORTHOGONAL    {0 4 8 12} {1 5 9 13} {2 6 10 14} {3 7 11 15}
 //!
 //!     parent   --- all tell all: colour, key ---> everybody knows its group
-//!              --- all tell all: the id that a group's first rank has made --->
-//!     child    the members meet by that id, as strangers would
+//!              --- all tell all: where a group's first rank has taken memory --->
+//!     child    the members map that, and wait until all have
 //! ```
 //!
 //! A group is a split whose colours are computed. The kinds are those of GCL's CommGroup. While the members wait, each
@@ -15,7 +15,7 @@
 use super::child::{self, ChildEntrance};
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
-use crate::comm::config::Config;
+use crate::comm::config::{Config, Settings};
 use crate::comm::joining;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
@@ -85,10 +85,10 @@ impl SplitArgs {
 
     /// Tells whether the caller waits for the communicator.
     pub(in crate::comm) fn is_blocking(&self, parent: CommHandle) -> Result<bool> {
-        match &self.config {
-            Some(config) => Ok(config.blocking),
-            None => Ok(registry::shared(parent)?.origin.config.blocking),
-        }
+        let parent = registry::shared(parent)?;
+        // The clock of a declared machine waits for each of a rank's threads.
+        let config = self.config.as_ref().unwrap_or(&parent.origin.config);
+        Ok(config.blocking || parent.timing.is_declared())
     }
 
     /// Makes the arguments for the communicator of the ranks with this colour.
@@ -131,7 +131,9 @@ impl Proposal for SplitArgs {
     }
 
     fn inability(&self, rank: Rank) -> String {
-        format!("rank {rank} has no room for another communicator, so none was made; its own error says why")
+        format!(
+            "rank {rank} cannot join a communicator that is made from this one, so none was made; its own error says why"
+        )
     }
 }
 
@@ -143,19 +145,20 @@ pub(in crate::comm) struct PendingSplit {
 }
 
 impl PendingSplit {
-    pub(in crate::comm) fn new(parent: CommHandle, args: SplitArgs) -> Result<PendingSplit> {
-        let is_declared = registry::shared(parent)?.timing.is_declared();
-        if args.config.as_ref().is_some_and(|c| c.fabric.is_some() || c.fabric_clock.is_some())
-            && !is_declared
-        {
-            return Err(Error::argument(
-                "config->fabric: a communicator that is made from another is where that one is, on no declared machine; pass it to \
-                 pennyCommInitRankConfig",
-            ));
+    /// Reserves the handle. If it cannot, and `tells`, the others count on this rank, and learn that there will be no child.
+    pub(in crate::comm) fn new(parent: CommHandle, args: SplitArgs, tells: bool) -> Result<PendingSplit> {
+        registry::shared(parent)?;
+        match args.colour.map(|_| registry::reserve()).transpose() {
+            Ok(handle) => Ok(PendingSplit { parent, handle, args }),
+            Err(e) => {
+                if tells {
+                    let _ = registry::enter(parent, |c| c.members::<()>(&args, Err(e.clone())));
+                }
+                Err(e)
+            }
         }
-        let handle = args.colour.map(|_| registry::reserve()).transpose()?;
-        Ok(PendingSplit { parent, handle, args })
     }
+
     pub(in crate::comm) fn is_blocking(&self) -> bool {
         self.args.is_blocking(self.parent).unwrap_or(true)
     }
@@ -166,6 +169,14 @@ impl PendingSplit {
     pub(in crate::comm) fn join(&self) -> Result<()> {
         registry::enter(self.parent, |c| c.child(self.handle, &self.args)).inspect_err(|_| self.give_up())
     }
+    /// Joins while the parent is held for its children. `begun`: the rank may join; if not, the others learn that.
+    pub(in crate::comm) fn join_held(&self, begun: Result<()>) -> Result<()> {
+        let joins = |c: &mut CommCore| match begun {
+            Ok(()) => c.child(self.handle, &self.args),
+            Err(e) => c.members(&self.args, Err(e)).map(|((), _)| ()),
+        };
+        registry::resume(self.parent, joins).inspect_err(|_| self.give_up())
+    }
     pub(in crate::comm) fn give_up(&self) {
         self.handle.into_iter().for_each(registry::release);
     }
@@ -173,20 +184,16 @@ impl PendingSplit {
 
 /// Makes the communicator of those who wish the same; `None` for a rank without a colour. Every rank of the parent calls.
 pub(in crate::comm) fn child(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
-    match PendingSplit::new(parent, args.clone()) {
-        Ok(pending) => pending.join().map(|()| pending.handle()),
-        Err(e) => {
-            // The others count on this rank, and learn why there will be no child.
-            let _ = registry::enter(parent, |c| c.members(&args, Err(e.clone())));
-            Err(e)
-        }
-    }
+    let pending = PendingSplit::new(parent, args, true)?;
+    pending.join().map(|()| pending.handle())
 }
 
 impl CommCore {
     fn child(&mut self, handle: Option<CommHandle>, args: &SplitArgs) -> Result<()> {
         self.usable()?;
-        let members = self.members(args, Ok(()))?;
+        let config = args.config.clone().unwrap_or_else(|| self.shared.origin.config.clone());
+        let settings = args.colour.map(|_| self.settings_of_child(args, &config)).transpose();
+        let (settings, members) = self.members(args, settings)?;
         let rank = members.iter().position(|&r| r == self.rank()).map(|rank| rank as Rank);
         if rank.is_none() && args.colour.is_some() {
             return Err(Error::remote(
@@ -195,10 +202,9 @@ impl CommCore {
             ));
         }
         let placement = self.timing().child(rank, &members);
-        let (parent, shared) = (self.transport.clone(), self.shared.clone());
-        let config = args.config.as_ref().unwrap_or(&shared.origin.config);
-        let place = self.place_of_child(&members, config)?;
-        let (Some(handle), Some(rank)) = (handle, rank) else {
+        let parent = self.transport.clone();
+        let place = self.place_of_child(&members, settings.as_ref())?;
+        let (Some(handle), Some(rank), Some(settings)) = (handle, rank, settings) else {
             return Ok(());
         };
         let place = place.ok_or_else(|| {
@@ -210,11 +216,12 @@ impl CommCore {
         })?;
         let me = self.rank();
         let watch = || {
-            joining::check(Some(handle))?;
+            joining::check(handle)?;
             parent.check_abort()?;
             parent.watch_ranks(members.iter().copied().filter(|&r| r != me))
         };
-        let entrance = ChildEntrance { handle, rank, members: &members, config, placement };
+        let entrance =
+            ChildEntrance { handle, rank, members: &members, config: &config, settings, placement };
         let joined = entrance.join(self, place, &watch).map(registry::fill);
         // The parent knows who is dead or stopped; whom the child misses is only what came of it.
         let held_up = |e: Error| Error { message: e.message + &parent.held_up_elsewhere(&[]), ..e };
@@ -222,25 +229,42 @@ impl CommCore {
         joined.map_err(|e| watch().err().unwrap_or_else(|| held_up(e))).inspect_err(|e| self.break_with(e))
     }
 
-    /// Agrees with all on a split, and returns the members of this rank's child: ranks of the parent, in the child's order;
-    /// none without a colour.
-    fn members(&mut self, args: &SplitArgs, part: Result<()>) -> Result<Vec<Rank>> {
-        let ((), all) = self.agree(args, part)?;
-        let Some(colour) = args.colour else { return Ok(Vec::new()) };
+    /// Reads the settings with which this rank joins a child.
+    fn settings_of_child(&self, args: &SplitArgs, config: &Config) -> Result<Settings> {
+        let own = args.config.as_ref();
+        if own.is_some_and(|c| c.fabric.is_some() || c.fabric_clock.is_some()) && !self.timing().is_declared()
+        {
+            return Err(Error::argument(
+                "config->fabric: a communicator that is made from another is where that one is, on no declared machine; pass it to \
+                 pennyCommInitRankConfig",
+            ));
+        }
+        Settings::read(config, true)
+    }
+
+    /// Agrees with all on a split, and returns this rank's part and the members of its child: ranks of the parent, in the
+    /// child's order; none without a colour.
+    fn members<T>(&mut self, args: &SplitArgs, part: Result<T>) -> Result<(T, Vec<Rank>)> {
+        let (part, all) = self.agree(args, part)?;
+        let Some(colour) = args.colour else { return Ok((part, Vec::new())) };
         let mut members: Vec<(i32, Rank)> = all
             .ranks()
             .filter(|(_, words)| words[2] == colour as u32 as u64)
             .map(|(rank, words)| (words[3] as u32 as i32, rank))
             .collect();
         members.sort_unstable();
-        Ok(members.into_iter().map(|(_, rank)| rank).collect())
+        Ok((part, members.into_iter().map(|(_, rank)| rank).collect()))
     }
 
     /// Returns the memory that the first of the members has taken for all; `None` if it could not.
-    fn place_of_child(&mut self, members: &[Rank], config: &Config) -> Result<Option<ChildPlace>> {
-        let taken = match members.first() == Some(&self.rank()) {
-            true => child::place(self, members, config).map(|place| [place.at, place.staging]),
-            false => Ok([0; 2]),
+    fn place_of_child(
+        &mut self,
+        members: &[Rank],
+        settings: Option<&Settings>,
+    ) -> Result<Option<ChildPlace>> {
+        let taken = match settings.filter(|_| members.first() == Some(&self.rank())) {
+            Some(settings) => child::place(self, members, settings).map(|place| [place.at, place.staging]),
+            None => Ok([0; 2]),
         };
         let mine = taken.as_ref().map_or([0; 2], |words| *words);
         let all = self.tell_all(&mine)?;
@@ -273,9 +297,10 @@ mod tests {
             }
             let gone = ranks[2];
             registry::enter(gone, |c| {
-                let members = c.members(&args(gone), Ok(()))?;
+                let settings = Settings::read(&Config::default(), true);
+                let (settings, members) = c.members(&args(gone), settings)?;
                 assert_eq!(members, [0, 1, 2]);
-                c.place_of_child(&members, &Config::default()).map(|place| assert!(place.is_some()))
+                c.place_of_child(&members, Some(&settings)).map(|place| assert!(place.is_some()))
             })
             .unwrap();
             ends(gone).unwrap();
@@ -296,10 +321,11 @@ mod tests {
             scope.spawn(|| {
                 let e = child(ranks[0], args(ranks[0])).unwrap_err();
                 assert_eq!(e.code, Code::SystemError);
-                assert!(e.message.contains("rank 1 has no room"), "{e}");
+                assert!(e.message.contains("rank 1 cannot join"), "{e}");
             });
-            let told =
-                registry::enter(ranks[1], |c| c.members(&args(ranks[1]), Err(Error::system("no room"))));
+            let told = registry::enter(ranks[1], |c| {
+                c.members::<()>(&args(ranks[1]), Err(Error::system("no room")))
+            });
             assert_eq!(told.unwrap_err().code, Code::SystemError);
         });
         std::thread::scope(|scope| {

@@ -114,7 +114,7 @@ fn end(stream: &Arc<StreamQueue>) {
     }
     let worker = stream.worker.lock().take();
     if let Some(worker) = worker {
-        stream.is_workers.store(true, Ordering::Relaxed);
+        stream.is_worker_only.store(true, Ordering::Relaxed);
         worker.thread().unpark();
         let _ = worker.join();
     }

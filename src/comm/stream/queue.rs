@@ -21,8 +21,8 @@ pub(super) struct StreamQueue {
     present: Mutex<Option<StreamTask>>,
     /// It is among the work that threads which wait go on with ([`progress`]).
     listed: Listed,
-    /// Its next task is the worker's: it need not wait whether another thread takes it up.
-    pub is_workers: AtomicBool,
+    /// Only the worker may run the next task: it need not wait whether another thread takes it up.
+    pub is_worker_only: AtomicBool,
     /// A thread that waits for the stream waits inside one of its calls just now.
     pub is_in_place: AtomicBool,
     /// How often other threads have gone on with it.
@@ -51,10 +51,10 @@ pub(super) enum Driven {
     Ended,
     /// The present task waits for other ranks or streams.
     Pending,
-    /// The present task is the worker's.
-    Workers,
-    /// Another thread is at it just now.
-    Taken,
+    /// Only the worker may run the present task.
+    WorkerOnly,
+    /// Another thread holds the present task.
+    Busy,
 }
 
 impl StreamQueue {
@@ -64,7 +64,7 @@ impl StreamQueue {
             tasks: Mutex::default(),
             present: Mutex::default(),
             listed: Listed::default(),
-            is_workers: AtomicBool::new(false),
+            is_worker_only: AtomicBool::new(false),
             is_in_place: AtomicBool::new(false),
             driven_by_others: AtomicU64::new(0),
             queued: EventCount::default(),
@@ -83,9 +83,13 @@ impl StreamQueue {
 
     /// Queues a task, if it [is open](Self::is_open).
     pub fn push(self: &Arc<Self>, task: StreamTask) {
+        // The end is for the worker alone.
+        let is_end = matches!(task, StreamTask::End);
         self.tasks.lock().push_back(task);
         self.queued.raise(self.queued.get() + 1);
-        progress::list(self);
+        if !is_end {
+            progress::list(self);
+        }
     }
 
     /// Waits until everything is over that has been queued so far.
@@ -95,7 +99,7 @@ impl StreamQueue {
 
     /// Goes on with what is queued, as far as that can be done without waiting. `in_place_until`: as in [`Drivable::go_on`].
     pub fn drive(&self, in_place_until: u64) -> Driven {
-        let Some(mut present) = self.present.try_lock() else { return Driven::Taken };
+        let Some(mut present) = self.present.try_lock() else { return Driven::Busy };
         if !turn::is_worker() {
             self.driven_by_others.fetch_add(1, Ordering::Relaxed);
         }
@@ -116,7 +120,7 @@ impl StreamQueue {
             }
             match advance {
                 Advance::Pending => return Driven::Pending,
-                Advance::Workers => return Driven::Workers,
+                Advance::WorkerOnly => return Driven::WorkerOnly,
                 Advance::Over => {}
             }
             let task = present.take();
@@ -134,7 +138,7 @@ impl StreamQueue {
 
     /// Lets the worker take up the present task, which it alone may.
     fn call_worker(&self) {
-        if !self.is_workers.swap(true, Ordering::AcqRel)
+        if !self.is_worker_only.swap(true, Ordering::AcqRel)
             && let Some(worker) = &*self.worker.lock()
         {
             worker.thread().unpark();
@@ -149,7 +153,7 @@ impl Drivable for StreamQueue {
             return true;
         }
         let driven = self.drive(in_place_until);
-        if driven == Driven::Workers {
+        if driven == Driven::WorkerOnly {
             self.call_worker();
         }
         driven != Driven::Pending

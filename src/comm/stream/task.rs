@@ -59,7 +59,7 @@ pub(super) enum Advance {
     /// It waits for other ranks or streams.
     Pending,
     /// It waits for the stream's worker, which alone may do it.
-    Workers,
+    WorkerOnly,
 }
 
 impl StreamTask {
@@ -71,7 +71,7 @@ impl StreamTask {
             StreamTask::Record(point) => point.decide(failures.unrecorded()),
             StreamTask::Pass(point) => point.pass(None),
             StreamTask::Await(point) if !point.is_passed() => return Advance::Pending,
-            StreamTask::Call(_) | StreamTask::End if !turn::is_worker() => return Advance::Workers,
+            StreamTask::Call(_) | StreamTask::End if !turn::is_worker() => return Advance::WorkerOnly,
             StreamTask::Call(function) => {
                 let Some(function) = function.take() else { return Advance::Over };
                 if catch_unwind(AssertUnwindSafe(function)).is_err() {
@@ -127,9 +127,10 @@ impl Calls {
             Ok(Err(step)) => return step,
             Ok(Ok(ended)) => tell(self.name, ended, comms),
             Err(panic) => {
-                // Lets the communicators go.
+                let defect = defect(&*panic, comms.clone());
+                // Lets the communicators go that the panic was not in.
                 self.work = Work::Over;
-                tell(self.name, Err(defect(&*panic, comms.clone())), comms)
+                tell(self.name, Err(defect), self.turns.iter().map(|(_, comm)| comm))
             }
         };
         self.end(failures, ended)
@@ -155,7 +156,7 @@ impl Work {
     fn go_on(&mut self, timed: bool, in_place: bool) -> Result<Result<()>, Advance> {
         if let Work::Batch(batch) = self {
             if timed && !turn::is_worker() {
-                return Err(Advance::Workers);
+                return Err(Advance::WorkerOnly);
             }
             if in_place && let Some(ended) = batch.run_alone(Entry::Turn) {
                 return Ok(ended);

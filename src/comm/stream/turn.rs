@@ -85,7 +85,7 @@ impl CallTurns {
     }
 
     /// Records the failure of a call on a stream.
-    pub(super) fn failed(&self, error: &Error) {
+    pub(in crate::comm) fn failed(&self, error: &Error) {
         self.failure.lock().get_or_insert(error.code);
     }
 

@@ -1,11 +1,11 @@
 //! A stream's worker thread, which makes what is queued where no thread of the program waits for it.
 //!
 //! A program that queues a call and waits for it at once makes the call itself, and has no use for a second thread that wakes
-//! at each call. So the worker is of two minds:
+//! at each call. So the worker has two states:
 //!
 //! ```text
-//!     alone       sleeps until something is queued, and makes it at once          ---- three times others were faster --->
-//!     attended    looks now and then, and sleeps soundly when nothing comes       <--- something was left undone -----
+//!     eager         sleeps until something is queued, and makes it at once        ---- three times others were faster --->
+//!     backed off    looks periodically, and idles when nothing is queued          <--- something was left undone -----
 //! ```
 
 use super::queue::{Driven, StreamQueue};
@@ -16,17 +16,17 @@ use crate::sync::wait::give_way;
 use std::thread;
 use std::time::Duration;
 
-/// So many times in a row others did what was queued before the worker looks only now and then.
-const FASTER: u32 = 3;
+/// So many times in a row others did what was queued before the worker backs off.
+const BACK_OFF_AFTER: u32 = 3;
 /// The pause between two looks, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(250);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
-/// Looks at a stream that stands still before the worker sleeps soundly.
-const VAIN_LOOKS: u32 = 50;
-/// Who goes on with a task less often between two looks leaves it to the worker.
-const SELDOM: u64 = 4;
-/// A thread that goes on with a task so often is at it, and does not merely ask.
-const A_FEW: u64 = 16;
+/// Looks in a row at which nothing has changed, after which the worker idles until something is queued.
+const IDLE_LOOKS: u32 = 50;
+/// Threads that drive a task less often between two looks leave it to the worker.
+const DRIVES_TO_LEAVE_IT: u64 = 4;
+/// A thread that has driven a task so often waits for it, and does not merely ask for its state.
+const DRIVES_TO_TAKE_OVER: u64 = 16;
 
 /// Does what is queued until the end comes.
 pub(super) fn work(stream: &StreamQueue) {
@@ -35,8 +35,8 @@ pub(super) fn work(stream: &StreamQueue) {
     let mut faster = 0;
     // BOUND: the task that ends it.
     loop {
-        if faster >= FASTER && !is_on_machine() {
-            attend(stream);
+        if faster >= BACK_OFF_AFTER && !is_on_machine() {
+            back_off(stream);
             faster = 0;
         }
         let others = stream.driven_by_others.load(Ordering::Relaxed);
@@ -44,35 +44,35 @@ pub(super) fn work(stream: &StreamQueue) {
         match make(stream) {
             Driven::Ended => return,
             // Another thread has taken it up.
-            Driven::Pending => faster = FASTER,
+            Driven::Pending => faster = BACK_OFF_AFTER,
             _ if stream.driven_by_others.load(Ordering::Relaxed) != others => faster += 1,
             _ => faster = 0,
         }
     }
 }
 
-/// Looks now and then, until something is left undone or nothing comes any more.
-fn attend(stream: &StreamQueue) {
+/// Looks periodically, until something is left undone or nothing is queued any more.
+fn back_off(stream: &StreamQueue) {
     let look = || (stream.done.get(), stream.queued.get(), stream.driven_by_others.load(Ordering::Relaxed));
-    let (mut pause, mut vain, mut before) = (FIRST_PAUSE, 0, look());
-    // BOUND: `VAIN_LOOKS` looks in a row at which nothing has changed.
-    while vain < VAIN_LOOKS && !stream.is_workers.load(Ordering::Relaxed) {
+    let (mut pause, mut unchanged, mut before) = (FIRST_PAUSE, 0, look());
+    // BOUND: `IDLE_LOOKS` looks in a row at which nothing has changed.
+    while unchanged < IDLE_LOOKS && !stream.is_worker_only.load(Ordering::Relaxed) {
         thread::park_timeout(pause);
         let now = look();
         let stands = now.0 == before.0;
         if stands && is_in_place(stream) {
-            vain += 1;
-            if vain == VAIN_LOOKS {
+            unchanged += 1;
+            if unchanged == IDLE_LOOKS {
                 // The thread in the call wakes this one when the call is over.
                 stream.done.reach(now.0 + 1);
-                (vain, pause) = (0, FIRST_PAUSE);
+                (unchanged, pause) = (0, FIRST_PAUSE);
             }
             continue;
         }
-        if stands && now.0 < now.1 && now.2 < before.2 + SELDOM {
+        if stands && now.0 < now.1 && now.2 < before.2 + DRIVES_TO_LEAVE_IT {
             return;
         }
-        vain = if now == before { vain + 1 } else { 0 };
+        unchanged = if now == before { unchanged + 1 } else { 0 };
         pause = (pause * 2).min(LONGEST_PAUSE);
         before = now;
     }
@@ -84,14 +84,15 @@ fn is_in_place(stream: &StreamQueue) -> bool {
 
 /// Makes what is queued, waiting where it has to; `Pending` if another thread has taken it up meanwhile.
 fn make(stream: &StreamQueue) -> Driven {
-    let is_left = |driven| matches!(driven, Driven::Pending | Driven::Taken);
+    let is_left = |driven| matches!(driven, Driven::Pending | Driven::Busy);
     let others = stream.driven_by_others.load(Ordering::Relaxed);
     let mut driven = stream.drive(0);
     // BOUND: each task ends.
     while is_left(driven) {
         let is_taken_up = || {
             !is_on_machine()
-                && (stream.driven_by_others.load(Ordering::Relaxed) > others + A_FEW || is_in_place(stream))
+                && (stream.driven_by_others.load(Ordering::Relaxed) > others + DRIVES_TO_TAKE_OVER
+                    || is_in_place(stream))
         };
         let poll = || {
             driven = stream.drive(0);
@@ -110,6 +111,6 @@ fn make(stream: &StreamQueue) -> Driven {
             return Driven::Pending;
         }
     }
-    stream.is_workers.store(false, Ordering::Relaxed);
+    stream.is_worker_only.store(false, Ordering::Relaxed);
     driven
 }

@@ -13,7 +13,6 @@ use super::{Control, Layout};
 use crate::error::Result;
 use crate::memory::segment::ShmSafe;
 use crate::sync::prim::AtomicU64;
-use crate::sys::shm;
 
 /// Signals of a context, of each rank at each other.
 pub const SIGNALS: usize = 64;
@@ -48,7 +47,7 @@ impl Layout {
 impl Control {
     /// Reserves the space of the signals from one rank to another. Both ends do it before they touch one.
     pub fn reserve_signals(&self, from: u32, to: u32) -> Result<()> {
-        shm::reserve(&self.file, self.at + self.layout.signals(from, to), PAGE)
+        self.reserve(self.layout.signals(from, to), PAGE)
     }
 }
 

@@ -1,0 +1,98 @@
+//! Where everything lies in a control segment.
+
+use super::{
+    ARRIVAL, DEPTH, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals,
+};
+use crate::sync::doorbell::Doorbell;
+
+/// Where everything lies, a function of the number of ranks and the staging size alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub(super) nranks: usize,
+    pub(super) staging: usize,
+    pub(super) life: usize,
+    pub(super) record: usize,
+    pub(super) progress: usize,
+    pub(super) doorbell: usize,
+    pub(super) arrival: usize,
+    pub(super) pair: usize,
+    pub(super) staging_at: usize,
+    pub(super) rings_at: usize,
+    pub(super) total: usize,
+}
+
+impl Layout {
+    /// For `nranks` ranks with `staging` bytes of staging each (rounded up to pages).
+    pub fn new(nranks: u32, staging: usize) -> Layout {
+        let n = nranks as usize;
+        let staging = staging.max(4096).next_multiple_of(4096);
+        let mut at = 0usize;
+        let mut take = |bytes: usize, align: usize| {
+            let here = at.next_multiple_of(align);
+            at = here + bytes;
+            here
+        };
+        take(size_of::<Header>(), 64);
+        let life = take(n * size_of::<Life>(), 64);
+        let record = take(n * RECORDS * size_of::<Record>(), 128);
+        let progress = take(n * size_of::<Progress>(), 128);
+        let doorbell = take(n * size_of::<Doorbell>(), 64);
+        let pair = take(n * n * size_of::<Pair>(), 64);
+        let arrival = take(n * DEPTH * ARRIVAL, 4096);
+        let staging_at = take(n * staging, 4096);
+        let rings_at = take(0, 4096);
+        let total = rings_at + n * n * (Self::RING + signals::PAGE);
+        Layout {
+            nranks: n,
+            staging,
+            life,
+            record,
+            progress,
+            doorbell,
+            arrival,
+            pair,
+            staging_at,
+            rings_at,
+            total,
+        }
+    }
+
+    pub(super) const RING: usize = (PAIR_SLOTS * PAIR_STRIDE).next_multiple_of(4096);
+
+    /// Staging bytes a rank gets when nothing else is said: the segment stays below 8 MiB for up to 64 ranks.
+    pub fn default_staging(nranks: u32) -> usize {
+        ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
+    }
+    /// Bytes that are reserved at once.
+    pub fn reserved(&self) -> usize {
+        self.rings_at
+    }
+    /// Bytes of a child that are reserved at once.
+    pub(super) fn head(&self) -> usize {
+        self.arrival
+    }
+    /// The range of all ranks' arrivals in call `seq`.
+    pub(super) fn arrivals(&self, seq: u64) -> (usize, usize) {
+        let all = self.nranks * ARRIVAL;
+        (self.arrival + seq as usize % DEPTH * all, all)
+    }
+    /// Bytes of address space.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+    /// The range of the ring from one rank to another, to be reserved before either touches it.
+    pub fn ring(&self, from: u32, to: u32) -> (usize, usize) {
+        (self.rings_at + (from as usize * self.nranks + to as usize) * Self::RING, Self::RING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_ranks_stay_within_eight_mebibytes() {
+        let layout = Layout::new(64, Layout::default_staging(64));
+        assert!(layout.reserved() <= 8 << 20, "{}", layout.reserved());
+    }
+}
