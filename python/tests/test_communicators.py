@@ -105,6 +105,9 @@ def test_one_thread_makes_several_ranks_in_a_group():
 
 @on_ranks(4)
 def test_communicators_are_made_of_others(comm):
+    with comm.dup() as twin:
+        assert (twin.rank, twin.size) == (comm.rank, 4)
+        assert twin.all_reduce(np.ones(1))[0] == comm.all_reduce(np.ones(1))[0] == 4
     halves = comm.split(comm.rank % 2, key=-comm.rank, name="half")
     assert (halves.size, halves.rank) == (2, 1 - comm.rank // 2)
     assert halves.all_reduce(np.array([comm.rank]))[0] == (2 if comm.rank % 2 == 0 else 4)
