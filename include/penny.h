@@ -164,6 +164,36 @@ typedef enum {
     pennyGroupOrthogonal = 2,
 } pennyGroupKind_t;
 
+// Reductions. NCCL's numbers; Penny's own begin at 64. include/README.md has the table of types that each serves.
+typedef enum {
+    // x0 + x1 + ...
+    pennySum = 0,
+    // x0 * x1 * ...
+    pennyProd = 1,
+    // The largest; a NaN loses to a number.
+    pennyMax = 2,
+    // The smallest; a NaN loses to a number.
+    pennyMin = 3,
+    // (x0 + x1 + ...) / ranks; integers truncate toward zero.
+    pennyAvg = 4,
+    // x0*x0 + x1*x1 + ...
+    pennySquareAdd = 64,
+    // 1 where all are non-zero, else 0.
+    pennyLogicalAnd = 65,
+    // 1 where any is non-zero, else 0.
+    pennyLogicalOr = 66,
+    // 1 where an odd number is non-zero, else 0.
+    pennyLogicalXor = 67,
+    // Bitwise and.
+    pennyBitAnd = 68,
+    // Bitwise or.
+    pennyBitOr = 69,
+    // Bitwise exclusive or.
+    pennyBitXor = 70,
+    // No reduction: makes the enum as wide as an int.
+    pennyMaxRedOp = 2147483647,
+} pennyRedOp_t;
+
 // Element types. NCCL's numbers; Penny's own begin at 64.
 typedef enum {
     // Signed 8-bit integer.
@@ -208,35 +238,13 @@ typedef enum {
     pennyUint16 = 66,
 } pennyDataType_t;
 
-// Reductions. NCCL's numbers; Penny's own begin at 64. include/README.md has the table of types that each serves.
+// Where the number of a pennyRedOpCreatePreMulSum is, and when it is read. NCCL's numbers.
 typedef enum {
-    // x0 + x1 + ...
-    pennySum = 0,
-    // x0 * x1 * ...
-    pennyProd = 1,
-    // The largest; a NaN loses to a number.
-    pennyMax = 2,
-    // The smallest; a NaN loses to a number.
-    pennyMin = 3,
-    // (x0 + x1 + ...) / ranks; integers truncate toward zero.
-    pennyAvg = 4,
-    // x0*x0 + x1*x1 + ...
-    pennySquareAdd = 64,
-    // 1 where all are non-zero, else 0.
-    pennyLogicalAnd = 65,
-    // 1 where any is non-zero, else 0.
-    pennyLogicalOr = 66,
-    // 1 where an odd number is non-zero, else 0.
-    pennyLogicalXor = 67,
-    // Bitwise and.
-    pennyBitAnd = 68,
-    // Bitwise or.
-    pennyBitOr = 69,
-    // Bitwise exclusive or.
-    pennyBitXor = 70,
-    // No reduction: makes the enum as wide as an int.
-    pennyMaxRedOp = 2147483647,
-} pennyRedOp_t;
+    // In memory that stays valid until the operation is destroyed; read by each call, on a stream when the call's turn comes.
+    pennyScalarDevice = 0,
+    // Read before pennyRedOpCreatePreMulSum returns.
+    pennyScalarHostImmediate = 1,
+} pennyScalarResidence_t;
 
 // The operation on a signal. The numbers are OpenSHMEM's.
 typedef enum {
@@ -813,6 +821,25 @@ pennyResult_t pennyCommRegister(pennyComm_t comm,
 pennyResult_t pennyCommDeregister(pennyComm_t comm,
                                   void *handle);
 
+// Makes a reduction that multiplies this rank's input by a number and adds the products of all ranks (NCCL's PreMulSum). Each
+// rank has its own number. The product is rounded to datatype before it is added. Collective calls do not write sendbuff.
+//
+//     result[i] = scalar of rank 0 * sendbuff[i] of rank 0  +  scalar of rank 1 * sendbuff[i] of rank 1  +  ...
+//
+// op: written on success: for pennyAllReduce, pennyReduce, pennyReduceScatter and pennyReduceScatterPadded on comm with
+// datatype. The caller owns it until pennyRedOpDestroy, or until comm is destroyed. Other ranks may pass pennySum.
+// scalar: one element of datatype. residence: when it is read.
+pennyResult_t pennyRedOpCreatePreMulSum(pennyRedOp_t *op,
+                                        const void *scalar,
+                                        pennyDataType_t datatype,
+                                        pennyScalarResidence_t residence,
+                                        pennyComm_t comm);
+
+// Frees a reduction of pennyRedOpCreatePreMulSum. Calls that are queued with it are made; where its residence is
+// pennyScalarDevice, its number must stay valid until they are over.
+pennyResult_t pennyRedOpDestroy(pennyRedOp_t op,
+                                pennyComm_t comm);
+
 // Reduces count elements over all ranks and gives every rank the result, the same bits on each:
 //
 //     recvbuff[i] = sendbuff[i] of rank 0  op  sendbuff[i] of rank 1  op ...
@@ -959,6 +986,87 @@ pennyResult_t pennyPermute(const void *sendbuff,
 
 // Waits until every rank has called it.
 pennyResult_t pennyBarrier(pennyComm_t comm, pennyStream_t stream);
+
+// Sends a block of its own size to each rank, and receives one from each (MPI's MPI_Alltoallv). What rank r sends to rank q
+// has as many elements as q receives from r; otherwise both get pennyInvalidUsage.
+//
+//     recvbuff[recvdispls[r] + i] of rank q = sendbuff[senddispls[q] + i] of rank r        i < sendcounts[q] of r
+//
+// sendcounts, recvcounts: elements for and from each rank; 0 is allowed. senddispls, recvdispls: where each block begins, in
+// elements; NULL: one behind the other. All four are read during the call only.
+// In place if sendbuff == recvbuff and both have equal counts and displacements; the input is then copied first.
+// Blocks of recvbuff must not overlap.
+pennyResult_t pennyAlltoAllv(const void *sendbuff,
+                             const size_t *sendcounts,
+                             const size_t *senddispls,
+                             void *recvbuff,
+                             const size_t *recvcounts,
+                             const size_t *recvdispls,
+                             pennyDataType_t datatype,
+                             pennyComm_t comm,
+                             pennyStream_t stream);
+
+// Collects a block of its own size from each rank on every rank (MPI's MPI_Allgatherv).
+//
+//     recvbuff[recvdispls[r] + i] = sendbuff[i] of rank r        i < recvcounts[r]
+//
+// recvcounts: elements from each rank; 0 is allowed. The same on all ranks: if it differs, or datatype does, every rank gets
+// pennyInvalidUsage before any data moves. sendcount: recvcounts[rank]. recvdispls: where each block begins, in elements,
+// which may differ between ranks; NULL: one behind the other. Both lists are read during the call only.
+// In place if sendbuff == recvbuff + recvdispls[rank]. Blocks of recvbuff must not overlap.
+pennyResult_t pennyAllGatherv(const void *sendbuff,
+                              size_t sendcount,
+                              void *recvbuff,
+                              const size_t *recvcounts,
+                              const size_t *recvdispls,
+                              pennyDataType_t datatype,
+                              pennyComm_t comm,
+                              pennyStream_t stream);
+
+// Collects a block of its own size from each rank at root (MPI's MPI_Gatherv). What a rank sends has as many elements as root
+// receives from it; otherwise both get pennyInvalidUsage.
+//
+// recvbuff, recvcounts, recvdispls: at root as for pennyAllGatherv; not used elsewhere and may be NULL there.
+// In place at root if sendbuff == recvbuff + recvdispls[root].
+pennyResult_t pennyGatherv(const void *sendbuff,
+                           size_t sendcount,
+                           void *recvbuff,
+                           const size_t *recvcounts,
+                           const size_t *recvdispls,
+                           pennyDataType_t datatype,
+                           int root,
+                           pennyComm_t comm,
+                           pennyStream_t stream);
+
+// Gives each rank a block of its own size of root's sendbuff (MPI's MPI_Scatterv). What root sends to a rank has as many
+// elements as the rank receives; otherwise both get pennyInvalidUsage.
+//
+// sendbuff, sendcounts, senddispls: at root as for pennyAlltoAllv; not used elsewhere and may be NULL there.
+// recvbuff: recvcount elements. In place at root if recvbuff == sendbuff + senddispls[root].
+pennyResult_t pennyScatterv(const void *sendbuff,
+                            const size_t *sendcounts,
+                            const size_t *senddispls,
+                            void *recvbuff,
+                            size_t recvcount,
+                            pennyDataType_t datatype,
+                            int root,
+                            pennyComm_t comm,
+                            pennyStream_t stream);
+
+// Reduces over all ranks and gives each rank a block of its own size of the result (MPI's MPI_Reduce_scatter).
+//
+//     recvbuff[i] of rank r = sendbuff[recvcounts[0] + ... + recvcounts[r-1] + i] of rank 0  op  ... of rank 1  op ...
+//
+// recvcounts: elements of each rank's block; 0 is allowed. The same on all ranks: if it differs, or datatype or op do, every
+// rank gets pennyInvalidUsage before any data moves. Read during the call only.
+// sendbuff: the sum of recvcounts. recvbuff: recvcounts[rank]. In place if recvbuff is this rank's block of sendbuff.
+pennyResult_t pennyReduceScatterv(const void *sendbuff,
+                                  void *recvbuff,
+                                  const size_t *recvcounts,
+                                  pennyDataType_t datatype,
+                                  pennyRedOp_t op,
+                                  pennyComm_t comm,
+                                  pennyStream_t stream);
 
 // Sends count elements to peer, which must call pennyRecv with the same count and type. Sends to one peer are received
 // in the order of the calls. Returns when sendbuff may be written again; that may be before peer has received.

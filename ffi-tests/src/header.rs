@@ -21,6 +21,7 @@ pub const FILES: &[&str] = &[
     "communicator.rs",
     "memory.rs",
     "collectives.rs",
+    "vector.rs",
     "point_to_point.rs",
     "group.rs",
     "stream.rs",

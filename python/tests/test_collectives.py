@@ -139,6 +139,28 @@ def test_blocks_of_any_lengths_go_to_all_ranks(comm):
 
 
 @on_ranks(3)
+def test_blocks_of_any_lengths_are_gathered_scattered_and_reduced(comm):
+    n, me = comm.size, comm.rank
+    counts = [0, 5, 2]
+    own = np.full(counts[me], me, "i4")
+    everything = np.repeat(np.arange(n, dtype="i4"), counts)
+    np.testing.assert_array_equal(comm.all_gather_v(own, np.full(7, -1, "i4"), counts), everything)
+    for root in range(n):
+        here = me == root
+        got = comm.gather_v(own, np.full(7, -1, "i4") if here else None, counts if here else None, root)
+        assert (got is not None) == here
+        if here:
+            np.testing.assert_array_equal(got, everything)
+        block = comm.scatter_v(everything if here else None, counts if here else None, own.copy() - 9, root)
+        np.testing.assert_array_equal(block, own)
+    total = comm.reduce_scatter_v(everything + me, np.zeros(counts[me], "i4"), counts)
+    np.testing.assert_array_equal(total, np.full(counts[me], n * me + 3, "i4"))
+    lists = [0, 5, 2] if me else [5, 0, 2]
+    with pytest.raises(penny.InvalidUsageError, match="recvcounts"):
+        comm.reduce_scatter_v(everything, np.zeros(lists[me], "i4"), lists)
+
+
+@on_ranks(3)
 def test_a_permutation_sends_round_the_ring_and_zeros_to_who_gets_nothing(comm):
     me = comm.rank
     out = np.full(4, -1, "i4")

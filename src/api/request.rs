@@ -271,7 +271,7 @@ pub(super) fn barrier<'a>(_: &Communicator) -> Made<'a> {
 
 /// One half of a transfer.
 fn half<T: Element>(send: bool, buffer: Address<'_>, count: usize, peer: Rank) -> Transfer<'_> {
-    Transfer { send, buffer, count, dtype: T::DATATYPE, peer: number(peer), of_permute: false }
+    Transfer { send, buffer, count, dtype: T::DATATYPE, peer: number(peer), of_collective: false }
 }
 
 pub(super) fn send<'a, T: Element>(_: &Communicator, data: &'a [T], to: Rank) -> Made<'a> {

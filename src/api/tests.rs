@@ -14,7 +14,7 @@ fn bytes_of_a_peer_that_are_no_bools_arrive_as_bools() {
             let buffer = unsafe { Address::of(&odd) };
             let (dtype, count) = (DataType::Bool, odd.len());
             for _ in 0..3 {
-                let transfer = Transfer { send: true, buffer, count, dtype, peer: 1, of_permute: false };
+                let transfer = Transfer { send: true, buffer, count, dtype, peer: 1, of_collective: false };
                 comm::transfer_now(comm.handle(), &transfer)?;
             }
             return Ok(());

@@ -35,6 +35,8 @@ pub(in crate::comm) enum Subject {
     Mailboxes,
     /// A permutation.
     Permutation,
+    /// The counts of a collective whose blocks have sizes of their own.
+    Counts,
 }
 
 /// What one rank is about to do with all others.
@@ -61,6 +63,7 @@ pub(in crate::comm) trait Proposal {
             Subject::Semaphores => "semaphores",
             Subject::Mailboxes => "mailboxes",
             Subject::Permutation => "a permutation",
+            Subject::Counts => "counts",
         };
         format!(
             "ranks disagree on {subject}: rank {first} calls {}, rank {other} {}; all ranks must make the same calls",

@@ -60,6 +60,8 @@ pub struct CommCore {
     /// Signals to and from each rank.
     pub(super) counters: SignalCounters,
     pub(super) windows: Windows,
+    /// Room for the products of scaled sums.
+    pub(super) products: Vec<u64>,
 }
 
 /// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
@@ -105,6 +107,7 @@ impl CommCore {
             symmetric: None,
             counters: SignalCounters::new(nranks),
             windows: Windows::default(),
+            products: Vec::new(),
         }
     }
 
@@ -183,7 +186,7 @@ impl CommCore {
     }
 
     /// Checks a collective and chooses its algorithm. `None`: there is nothing to do.
-    fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, (usize, Why))>> {
+    pub(super) fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, (usize, Why))>> {
         self.usable()?;
         let Some(checked) = call.check(self.rank(), self.nranks())? else {
             return Ok(None);

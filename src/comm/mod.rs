@@ -25,6 +25,11 @@ pub use calls::immediate::{
 };
 pub use calls::permute::Permute;
 pub use calls::point_to_point::Transfer;
+pub use calls::scaled::{
+    FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, Scaled, premul_sum_create, premul_sum_destroy,
+    scaled,
+};
+pub use calls::vector::{Vector, VectorBlock, VectorKind};
 pub use config::Config;
 pub use group::batch::Queued;
 #[cfg(test)]
@@ -155,14 +160,16 @@ pub fn async_error(comm: CommHandle) -> Result<Code> {
         return Ok(code);
     }
     let shared = registry::shared(comm)?;
+    if joining::is_parent(comm) {
+        return Ok(Code::InProgress);
+    }
     if let Some(e) = shared.broken.get() {
         return Ok(e.code);
     }
     if let Some(code) = shared.turns.failure() {
         return Ok(code);
     }
-    let well = || if joining::is_parent(comm) { Code::InProgress } else { Code::Success };
-    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| well()))
+    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
@@ -219,6 +226,22 @@ pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<Strea
         return later(stream, Queued::Permute(comm, permute));
     }
     registry::enter(comm, |c| c.permute(&permute))
+}
+/// Runs a collective whose blocks have sizes of their own, or queues it as [`collective`] does.
+pub fn vector(comm: CommHandle, vector: Vector<'static>, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
+        vector.check(user_rank(comm)?, count(comm)?)?;
+        return later(stream, Queued::Vector(comm, vector));
+    }
+    registry::enter(comm, |c| c.vector(&vector))
+}
+/// Runs a sum of scaled inputs, or queues it as [`collective`] does.
+pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<StreamHandle>) -> Result<()> {
+    if is_for_later(stream) {
+        scaled.call.check(user_rank(comm)?, count(comm)?)?;
+        return later(stream, Queued::Scaled(comm, scaled));
+    }
+    registry::enter(comm, |c| c.scaled(&scaled))
 }
 /// Opens a group on this thread.
 pub fn group_start() -> Result<()> {

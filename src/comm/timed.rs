@@ -95,26 +95,37 @@ impl CommCore {
         }
         let mut total_ps = self.timing().estimate(&own)?;
         for call in joint {
-            let calls = match call {
+            let ps = match call {
                 Joint::Permute(permute) => {
                     let amount = (permute.count as u64, permute.dtype.size() as u64);
-                    permute.sends().map(|(from, to)| transfer(amount, from, to)).collect()
+                    let sends: Vec<_> =
+                        permute.sends().map(|(from, to)| transfer(amount, from, to)).collect();
+                    self.timing().estimate(&sends)?
                 }
-                Joint::Collective(call) => {
-                    let Some(checked) = call.check(self.rank(), self.nranks())? else { continue };
-                    let block = [checked.count as u64, call.dtype.size() as u64];
-                    let (algorithm, _) =
-                        self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-                    let algorithm = self.priced_algorithm(call, algorithm)?;
-                    let what =
-                        What::Collective { collective: call.collective, root: checked.root, algorithm };
-                    let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
-                    vec![(spec, (0..self.nranks()).collect())]
+                Joint::Collective(call) => self.estimate_collective(call)?,
+                Joint::Scaled(scaled) => self.estimate_collective(&scaled.call)?,
+                Joint::Vector(vector) => {
+                    let (transfers, calls) = vector.parts(self.rank(), self.nranks())?;
+                    let moved = self.estimate(&transfers, &[])?;
+                    calls.iter().try_fold(moved, |ps: u64, call| {
+                        Ok::<u64, Error>(ps.saturating_add(self.estimate_collective(call)?))
+                    })?
                 }
             };
-            total_ps = total_ps.saturating_add(self.timing().estimate(&calls)?);
+            total_ps = total_ps.saturating_add(ps);
         }
         Ok(total_ps)
+    }
+
+    /// What a collective would take on the idle machine.
+    fn estimate_collective(&mut self, call: &Call) -> Result<u64> {
+        let Some(checked) = call.check(self.rank(), self.nranks())? else { return Ok(0) };
+        let block = [checked.count as u64, call.dtype.size() as u64];
+        let (algorithm, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+        let algorithm = self.priced_algorithm(call, algorithm)?;
+        let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
+        let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
+        self.timing().estimate(&[(spec, (0..self.nranks()).collect())])
     }
 }
 

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use super::handle::{pennyComm_t, pennyStream_t};
-use super::types::{pennyDataType_t, pennyRedOp_t};
-use crate::comm::{self, Call, Permute};
-use crate::error::Error;
+use super::types::{Reduction, pennyDataType_t, pennyRedOp_t, pennyScalarDevice, pennyScalarResidence_t};
+use crate::comm::{self, Call, CommHandle, Factor, Permute, StreamHandle};
+use crate::error::{Error, Result};
 use crate::memory::view::Address;
 use crate::types::{Collective, DataType, RedOp};
 
@@ -23,7 +23,52 @@ const fn of(collective: Collective) -> Call<'static> {
     }
 }
 
+/// Runs a reduction with the operation that the program names.
+#[inline]
+fn reduce(comm: CommHandle, call: Call<'static>, op: Reduction, stream: Option<StreamHandle>) -> Result<()> {
+    match op {
+        Reduction::Known(op) => comm::collective(comm, &Call { op, ..call }, stream),
+        Reduction::Made(number) => comm::sum_scaled(comm, comm::scaled(comm, number, call)?, stream),
+    }
+}
+
 c_api! {
+    /// Makes a reduction that multiplies this rank's input by a number and adds the products of all ranks (NCCL's PreMulSum). Each
+    /// rank has its own number. The product is rounded to datatype before it is added. Collective calls do not write sendbuff.
+    ///
+    /// ```text
+    ///     result[i] = scalar of rank 0 * sendbuff[i] of rank 0  +  scalar of rank 1 * sendbuff[i] of rank 1  +  ...
+    /// ```
+    ///
+    /// op: written on success: for pennyAllReduce, pennyReduce, pennyReduceScatter and pennyReduceScatterPadded on comm with
+    /// datatype. The caller owns it until pennyRedOpDestroy, or until comm is destroyed. Other ranks may pass pennySum.
+    /// scalar: one element of datatype. residence: when it is read.
+    fn pennyRedOpCreatePreMulSum(
+        #[out] op: *mut pennyRedOp_t,
+        scalar: *const c_void,
+        datatype: pennyDataType_t,
+        residence: pennyScalarResidence_t,
+        comm: pennyComm_t,
+    ) {
+        if scalar.is_null() {
+            return Err(Error::argument("scalar is NULL; pass the address of one element"));
+        }
+        let factor = match residence {
+            pennyScalarDevice => Factor::At(scalar),
+            _ => Factor::read(scalar, datatype),
+        };
+        op.set(pennyRedOp_t(comm::premul_sum_create(comm, datatype, factor)?))
+    }
+
+    /// Frees a reduction of pennyRedOpCreatePreMulSum. Calls that are queued with it are made; where its residence is
+    /// pennyScalarDevice, its number must stay valid until they are over.
+    fn pennyRedOpDestroy(op: pennyRedOp_t, comm: pennyComm_t) {
+        match op {
+            Reduction::Made(number) => comm::premul_sum_destroy(comm, number),
+            Reduction::Known(op) => Err(Error::argument(format!("op is {op}, which pennyRedOpCreatePreMulSum has not made"))),
+        }
+    }
+
     /// Reduces count elements over all ranks and gives every rank the result, the same bits on each:
     ///
     /// ```text
@@ -41,8 +86,8 @@ c_api! {
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, ..of(Collective::AllReduce) };
-        comm::collective(comm, &call, stream)
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, ..of(Collective::AllReduce) };
+        reduce(comm, call, op, stream)
     }
 
     /// Reduces count elements over all ranks and gives root the result.
@@ -59,8 +104,8 @@ c_api! {
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, op, root, ..of(Collective::Reduce) };
-        comm::collective(comm, &call, stream)
+        let call = Call { send: sendbuff, recv: recvbuff, count, dtype: datatype, root, ..of(Collective::Reduce) };
+        reduce(comm, call, op, stream)
     }
 
     /// Copies count elements of root's sendbuff to every rank's recvbuff.
@@ -132,8 +177,8 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let (send, recv, count) = (sendbuff, recvbuff, recvcount);
-        let call = Call { send, recv, count, dtype: datatype, op, ..of(Collective::ReduceScatter) };
-        comm::collective(comm, &call, stream)
+        let call = Call { send, recv, count, dtype: datatype, ..of(Collective::ReduceScatter) };
+        reduce(comm, call, op, stream)
     }
 
     /// Reduces and scatters an input of any length, as pennyReduceScatter: each rank gets b = ceil(count / ranks) elements.
@@ -153,7 +198,7 @@ c_api! {
         stream: pennyStream_t,
     ) {
         let (send, recv, dtype, padded) = (sendbuff, recvbuff, datatype, true);
-        comm::collective(comm, &Call { send, recv, count, dtype, op, padded, ..of(Collective::ReduceScatter) }, stream)
+        reduce(comm, Call { send, recv, count, dtype, padded, ..of(Collective::ReduceScatter) }, op, stream)
     }
 
     /// Sends block j of each rank's sendbuff to rank j.

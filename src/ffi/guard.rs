@@ -119,7 +119,7 @@ macro_rules! admitted_as_they_are {
         }
     )*};
 }
-admitted_as_they_are!(c_int, c_uint, usize, isize, u64, *const c_int);
+admitted_as_they_are!(c_int, c_uint, usize, isize, u64, *const c_int, *const usize);
 
 impl Parameter for *const c_void {
     type Admitted = Address<'static>;

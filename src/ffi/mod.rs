@@ -4,7 +4,7 @@
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
 //!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
-//!                    '-- library, communicator, memory, collectives, point_to_point, group, stream, window, fabric,
+//!                    '-- library, communicator, memory, collectives, vector, point_to_point, group, stream, window, fabric,
 //!                        shmem, semaphore, remote_copy, mailbox:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
@@ -34,6 +34,7 @@ mod remote_copy;
 mod semaphore;
 mod shmem;
 mod stream;
+mod vector;
 mod window;
 
 pub use collectives::*;
@@ -50,4 +51,5 @@ pub use semaphore::*;
 pub use shmem::*;
 pub use stream::*;
 pub use types::*;
+pub use vector::*;
 pub use window::*;

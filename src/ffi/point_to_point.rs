@@ -22,7 +22,7 @@ c_api! {
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        comm::transfer(comm, &Transfer { send: true, buffer: sendbuff, count, dtype: datatype, peer, of_permute: false }, stream)
+        comm::transfer(comm, &Transfer { send: true, buffer: sendbuff, count, dtype: datatype, peer, of_collective: false }, stream)
     }
 
     /// Receives count elements from peer. See pennySend.
@@ -36,6 +36,6 @@ c_api! {
         comm: pennyComm_t,
         stream: pennyStream_t,
     ) {
-        comm::transfer(comm, &Transfer { send: false, buffer: recvbuff, count, dtype: datatype, peer, of_permute: false }, stream)
+        comm::transfer(comm, &Transfer { send: false, buffer: recvbuff, count, dtype: datatype, peer, of_collective: false }, stream)
     }
 }

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use crate::bootstrap::UniqueId;
-use crate::comm::{Config, Grouping};
+use crate::comm::{self, Config, Grouping};
 use crate::error::{Error, Result};
 use crate::ffi::guard::{OrNull, Parameter};
 use crate::types::{DataType, RedOp};
@@ -124,6 +124,16 @@ c_numbers! {
         pennyBitXor = 70,
         /// No reduction: makes the enum as wide as an int.
         pennyMaxRedOp = 0x7fffffff,
+    }
+}
+
+c_numbers! {
+    /// Where the number of a pennyRedOpCreatePreMulSum is, and when it is read. NCCL's numbers.
+    pub enum pennyScalarResidence_t {
+        /// In memory that stays valid until the operation is destroyed; read by each call, on a stream when the call's turn comes.
+        pennyScalarDevice = 0,
+        /// Read before pennyRedOpCreatePreMulSum returns.
+        pennyScalarHostImmediate = 1,
     }
 }
 
@@ -323,10 +333,36 @@ impl Parameter for pennyDataType_t {
     }
 }
 
+/// A reduction as a C program names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reduction {
+    /// One that every communicator has.
+    Known(RedOp),
+    /// The number of one that the program has made.
+    Made(c_int),
+}
+
 impl Parameter for pennyRedOp_t {
-    type Admitted = RedOp;
-    unsafe fn admit(self, name: &'static str) -> Result<RedOp> {
-        RedOp::from_c(self.0).ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
+    type Admitted = Reduction;
+    unsafe fn admit(self, name: &'static str) -> Result<Reduction> {
+        if (comm::FIRST_OPERATION + 1..=comm::LAST_OPERATION).contains(&self.0) {
+            return Ok(Reduction::Made(self.0));
+        }
+        let known = RedOp::from_c(self.0).map(Reduction::Known);
+        known.ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
+    }
+}
+
+impl Parameter for pennyScalarResidence_t {
+    type Admitted = pennyScalarResidence_t;
+    unsafe fn admit(self, name: &'static str) -> Result<pennyScalarResidence_t> {
+        match self {
+            pennyScalarDevice | pennyScalarHostImmediate => Ok(self),
+            _ => Err(Error::argument(format!(
+                "{name} is {}, no pennyScalarResidence_t; it is pennyScalarDevice or pennyScalarHostImmediate",
+                self.0
+            ))),
+        }
     }
 }
 

@@ -210,7 +210,7 @@ fn one_memory_at_two_addresses_is_right_or_refused() {
             count,
             dtype: DataType::Uint32,
             peer: me as i32,
-            of_permute: false,
+            of_collective: false,
         };
         comm::group_start().unwrap();
         comm::transfer(comm, &half(true, own, 100), None).unwrap();

@@ -285,7 +285,7 @@ fn half(memory: &Memory, send: bool, peer: Rank, count: usize, dtype: DataType) 
     let at = if send { memory.send } else { memory.recv };
     // SAFETY: ROOM bytes serve every transfer of this file.
     let buffer = unsafe { Address::from_raw(at as *const u8) };
-    Transfer { send, buffer, count, dtype, peer: peer as i32, of_permute: false }
+    Transfer { send, buffer, count, dtype, peer: peer as i32, of_collective: false }
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn outcome(
 /// One half of a transfer of words.
 fn half(send: bool, buffer: &mut [u32], peer: u32) -> Transfer<'static> {
     let (count, dtype) = (buffer.len(), DataType::Uint32);
-    Transfer { send, buffer: address(buffer), count, dtype, peer: peer as i32, of_permute: false }
+    Transfer { send, buffer: address(buffer), count, dtype, peer: peer as i32, of_collective: false }
 }
 
 /// Send to the rank `by` after this one, and receive from the rank `by` before it.

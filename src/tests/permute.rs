@@ -210,7 +210,8 @@ fn permutations_of_a_group_run_in_their_order_after_its_transfers() {
         permute(at(&mut a), at(&mut b)).unwrap();
         permute(at(&mut b), at(&mut c)).unwrap();
         for (send, buffer, peer) in [(true, at(&mut a), next), (false, at(&mut d), previous)] {
-            let half = Transfer { send, buffer, count: 10, dtype: DataType::Uint32, peer, of_permute: false };
+            let half =
+                Transfer { send, buffer, count: 10, dtype: DataType::Uint32, peer, of_collective: false };
             comm::transfer(comm, &half, None).unwrap();
         }
         comm::group_end().unwrap();
@@ -228,7 +229,7 @@ fn a_send_that_is_still_to_be_received_is_not_taken_for_a_part_of_a_permutation(
             count: 4,
             dtype: DataType::Uint32,
             peer,
-            of_permute: false,
+            of_collective: false,
         };
         if me == 0 {
             comm::transfer(comm, &half(true, at(&mut words), 1), None).unwrap();

@@ -35,7 +35,7 @@ fn sum(buffer: &mut [u32]) -> Call<'static> {
 
 fn transfer(send: bool, buffer: &mut [u32], peer: Rank) -> Transfer<'static> {
     let (count, buffer) = (buffer.len(), address(buffer));
-    Transfer { send, buffer, count, dtype: DataType::Uint32, peer: peer as i32, of_permute: false }
+    Transfer { send, buffer, count, dtype: DataType::Uint32, peer: peer as i32, of_collective: false }
 }
 
 /// A stream that waits until the sender says so, or is dropped.

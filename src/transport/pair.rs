@@ -20,8 +20,8 @@ use crate::types::{DataType, Rank};
 const HEAP_FROM: usize = 16 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
-/// The flag of a permutation's messages, so that no receive of the caller's takes one, nor the reverse.
-const OF_PERMUTE: u64 = 1 << 33;
+/// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
+const OF_COLLECTIVE: u64 = 1 << 33;
 
 /// How far this rank is with each of its peers.
 pub struct Pairs {
@@ -55,7 +55,7 @@ pub struct PairTransfer<'a> {
     count: usize,
     /// The message's place in the sender's heap.
     heap: Option<u64>,
-    of_permute: bool,
+    of_collective: bool,
     /// Index of the message's first slot, once it has begun.
     first: Option<u64>,
     /// Slots done.
@@ -93,16 +93,16 @@ impl<'a> PairTransfer<'a> {
             dtype,
             count,
             heap,
-            of_permute: false,
+            of_collective: false,
             first: None,
             slots: 0,
             done: false,
         }
     }
 
-    /// The same as a part of a permutation.
-    pub fn of_permute(self) -> PairTransfer<'a> {
-        PairTransfer { of_permute: true, ..self }
+    /// The same as a part of a collective.
+    pub fn of_collective(self) -> PairTransfer<'a> {
+        PairTransfer { of_collective: true, ..self }
     }
 
     /// What is transferred, in words.
@@ -112,7 +112,7 @@ impl<'a> PairTransfer<'a> {
 
     /// The element type, and the flag on which both ends must agree as well.
     fn kind(&self) -> u64 {
-        self.dtype as u64 | if self.of_permute { OF_PERMUTE } else { 0 }
+        self.dtype as u64 | if self.of_collective { OF_COLLECTIVE } else { 0 }
     }
 
     /// Elements, the bytes of each, and what else both ends must agree on.
@@ -276,7 +276,7 @@ impl<'a> PairTransfer<'a> {
 
 fn text(kind: u64, count: u64) -> String {
     let name = DataType::from_c(kind as i32).map_or("unknown", DataType::name);
-    let whose = if kind & OF_PERMUTE == 0 { "" } else { ", of a permutation" };
+    let whose = if kind & OF_COLLECTIVE == 0 { "" } else { ", of a permutation" };
     format!("count {count}, type {name}{whose}")
 }
 

@@ -58,6 +58,18 @@ fn collectives_do_what_they_say() {
 }
 
 #[test]
+fn blocks_of_any_size_are_moved_and_reduced() {
+    holds("vector", &[1, 2, 3, 5]);
+    holds_with("vector", &[2], &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
+fn inputs_are_scaled_before_they_are_added() {
+    holds("scaled", &[1, 2, 3]);
+    holds_with("scaled", &[2], &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
 fn transfers_do_what_they_say() {
     holds("point_to_point", &[1, 2, 3]);
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 from . import groups
@@ -307,46 +306,3 @@ class Collectives:
     def barrier(self, *, stream: Stream | None = None) -> None:
         """Returns when every rank has called it."""
         self._finish(lib.pennyBarrier(self._handle, stream), stream)
-
-    def all_to_all_v(
-        self,
-        send: Any,
-        send_counts: Sequence[int],
-        recv: Any,
-        recv_counts: Sequence[int],
-        *,
-        dtype: Any = None,
-        stream: Stream | None = None,
-    ) -> Any:
-        """As `all_to_all` with blocks of any lengths, which lie one behind the other in both buffers.
-
-        Block j of `send` has send_counts[j] elements and goes to rank j; recv_counts[j] elements come from
-        rank j.
-        """
-        send_counts, recv_counts = list(map(index, send_counts)), list(map(index, recv_counts))
-        for name, counts in (("send_counts", send_counts), ("recv_counts", recv_counts)):
-            if len(counts) != self._size or min(counts) < 0:
-                raise InvalidArgumentError(
-                    f"all_to_all_v: {name} is {counts}, but must have a length for each rank, "
-                    f"none negative ({self})"
-                )
-        call = "all_to_all_v"
-        source, _, element, _ = prepare(self, call, send, None, dtype, sum(send_counts), 1, 0)
-        _, target, other, _ = prepare(self, call, None, recv, dtype, sum(recv_counts), 0, 1)
-        if other != element:
-            prepare(self, call, send, recv, None, 0, 1, 1)
-        size = ITEMSIZE[element]
-        sent, received = source[0], target[0]
-        with groups.group():
-            for peer, (out, into) in enumerate(zip(send_counts, recv_counts, strict=True)):
-                if out:
-                    self._finish(
-                        lib.pennySend(sent, out, element, peer, self._handle, stream), stream, source
-                    )
-                if into:
-                    self._finish(
-                        lib.pennyRecv(received, into, element, peer, self._handle, stream), stream, target
-                    )
-                sent += out * size
-                received += into * size
-        return recv

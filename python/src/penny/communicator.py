@@ -12,14 +12,14 @@ from ._enums import GroupKind, Result
 from ._errors import InvalidArgumentError, PennyError, error_for
 from ._library import check, lib
 from ._structs import SPLIT_NOCOLOR, UNIQUE_ID_BYTES, Config, UniqueId
-from .collectives import Collectives
 from .fabric import Fabric
 from .integers import number
 from .memory import Registration
+from .vector import VectorCollectives
 from .windows import Window
 
 
-class Communicator(Collectives):
+class Communicator(VectorCollectives):
     """A communicator, as one rank holds it: see `init`.
 
     Used in a `with` statement it is destroyed at the end of the block.

@@ -62,6 +62,8 @@ pub fn check(queued: &Queued) -> Result<()> {
     match queued {
         Queued::Collective(_, call) => call.check(rank, nranks).map(drop),
         Queued::Permute(_, permute) => permute.check(rank, nranks),
+        Queued::Vector(_, vector) => vector.check(rank, nranks),
+        Queued::Scaled(_, scaled) => scaled.call.check(rank, nranks).map(drop),
         Queued::Transfer(_, transfer) => transfer.check(rank, nranks).map(drop),
         Queued::Signal(..) | Queued::Awaited(..) => Ok(()),
     }

@@ -120,7 +120,7 @@ impl<'a> Permute<'a> {
             count: self.count,
             dtype: self.dtype,
             peer,
-            of_permute: true,
+            of_collective: true,
         };
         let out = checked.to.map(|peer| half(true, self.send, peer));
         out.into_iter().chain(checked.from.map(|peer| half(false, self.recv, peer))).collect()

@@ -23,8 +23,8 @@ pub struct Transfer<'a> {
     pub dtype: DataType,
     /// The other rank.
     pub peer: i32,
-    /// A permutation's block: its other half is one as well, and never a call of the user's own.
-    pub of_permute: bool,
+    /// A collective's block, such as a permutation's: its other half is one as well, and never a call of the user's own.
+    pub of_collective: bool,
 }
 
 impl<'a> Transfer<'a> {
@@ -56,7 +56,7 @@ impl<'a> Transfer<'a> {
         let shared = if self.send { registered.reach(data, true).0 } else { None };
         let transfer =
             pair::PairTransfer::new(self.send, self.peer as Rank, data, self.dtype, self.count, shared);
-        Ok(if self.of_permute { transfer.of_permute() } else { transfer })
+        Ok(if self.of_collective { transfer.of_collective() } else { transfer })
     }
 }
 
@@ -75,6 +75,19 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
         return exchange(c, single);
     }
     let batch = check_all(c, transfers, grouped)?;
+    exchange(c, batch)
+}
+
+/// Runs sends that are checked, and receives, side by side.
+pub(in crate::comm) fn run_with(
+    c: &mut CommCore,
+    sends: Vec<pair::PairTransfer<'_>>,
+    receives: &[Transfer],
+) -> Result<()> {
+    c.usable()?;
+    c.broken()?;
+    let mut batch = check_all(c, receives, true)?;
+    batch.extend(sends);
     exchange(c, batch)
 }
 
@@ -122,9 +135,28 @@ pub(in crate::comm) struct PolledTransfers<'a> {
 impl<'a> PolledTransfers<'a> {
     /// Begins transfers that run side by side, as [`run`] does.
     pub fn begin(c: &mut CommCore, transfers: &[Transfer<'a>], grouped: bool) -> Result<PolledTransfers<'a>> {
+        PolledTransfers::of(c, Vec::new(), transfers, grouped)
+    }
+
+    /// Begins sends that are checked, and receives, as [`run_with`] does.
+    pub fn begin_with(
+        c: &mut CommCore,
+        sends: Vec<pair::PairTransfer<'a>>,
+        receives: &[Transfer<'a>],
+    ) -> Result<PolledTransfers<'a>> {
+        PolledTransfers::of(c, sends, receives, true)
+    }
+
+    fn of(
+        c: &mut CommCore,
+        checked: Vec<pair::PairTransfer<'a>>,
+        transfers: &[Transfer<'a>],
+        grouped: bool,
+    ) -> Result<PolledTransfers<'a>> {
         c.usable()?;
         c.broken()?;
-        let batch = check_all(c, transfers, grouped)?;
+        let mut batch = check_all(c, transfers, grouped)?;
+        batch.extend(checked);
         Ok(PolledTransfers { batch, progress: transfers::begin(&c.transport, &mut c.pairs, Some(0)) })
     }
 
@@ -172,7 +204,7 @@ mod tests {
     /// One half of a transfer of a byte.
     fn half(send: bool, byte: &mut [u8; 1], peer: i32) -> Transfer<'_> {
         let buffer = Address::of_mut(byte);
-        Transfer { send, buffer, count: 1, dtype: DataType::Uint8, peer, of_permute: false }
+        Transfer { send, buffer, count: 1, dtype: DataType::Uint8, peer, of_collective: false }
     }
 
     #[test]

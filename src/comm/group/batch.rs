@@ -10,6 +10,8 @@ use super::polled::PolledBatch;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::permute::Permute;
 use crate::comm::calls::point_to_point::{self, Transfer};
+use crate::comm::calls::scaled::Scaled;
+use crate::comm::calls::vector::Vector;
 use crate::comm::onesided::signals::{AwaitedSignals, Signal};
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::{Error, Result};
@@ -22,6 +24,10 @@ pub enum Queued {
     Collective(CommHandle, Call<'static>),
     /// A permutation.
     Permute(CommHandle, Permute<'static>),
+    /// A collective whose blocks have sizes of their own.
+    Vector(CommHandle, Vector<'static>),
+    /// A sum of scaled inputs.
+    Scaled(CommHandle, Scaled<'static>),
     /// One half of a transfer.
     Transfer(CommHandle, Transfer<'static>),
     /// A signal, with or without a put.
@@ -35,7 +41,7 @@ impl Queued {
     pub fn comm(&self) -> CommHandle {
         match self {
             Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
-            Queued::Signal(h, _) | Queued::Awaited(h, _) => *h,
+            Queued::Signal(h, _) | Queued::Awaited(h, _) | Queued::Vector(h, _) | Queued::Scaled(h, _) => *h,
         }
     }
 
@@ -44,6 +50,8 @@ impl Queued {
         match self {
             Queued::Collective(_, call) => call.collective.name(),
             Queued::Permute(..) => "permute",
+            Queued::Vector(_, vector) => vector.kind.name(),
+            Queued::Scaled(_, scaled) => scaled.call.collective.name(),
             Queued::Transfer(_, transfer) if transfer.send => "send",
             Queued::Transfer(..) => "recv",
             Queued::Signal(_, Signal { put: None, .. }) => "signal",
@@ -57,6 +65,8 @@ impl Queued {
         registry::enter_as(self.comm(), entry, |c| match self {
             Queued::Collective(_, call) => c.collective(call),
             Queued::Permute(_, permute) => c.permute(permute),
+            Queued::Vector(_, vector) => c.vector(vector),
+            Queued::Scaled(_, scaled) => c.scaled(scaled),
             Queued::Transfer(_, transfer) => point_to_point::run(c, std::slice::from_ref(transfer), false),
             Queued::Signal(_, signal) => c.signal(signal),
             Queued::Awaited(_, awaited) => c.await_signals(awaited),
@@ -68,6 +78,8 @@ impl Queued {
 pub(in crate::comm) enum Joint {
     Collective(Call<'static>),
     Permute(Permute<'static>),
+    Vector(Vector<'static>),
+    Scaled(Scaled<'static>),
 }
 
 /// Make calls together, or one alone.
@@ -166,6 +178,8 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
         match queued {
             Queued::Collective(_, call) => shares[at].joint.push(Joint::Collective(call)),
             Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
+            Queued::Vector(_, vector) => shares[at].joint.push(Joint::Vector(vector)),
+            Queued::Scaled(_, scaled) => shares[at].joint.push(Joint::Scaled(scaled)),
             Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
             Queued::Signal(_, signal) => shares[at].signals.push(signal),
             Queued::Awaited(_, awaited) => shares[at].awaited.extend(awaited),
@@ -225,6 +239,8 @@ impl Share {
                 ended = ended.and(match call {
                     Joint::Collective(call) => communicator.collective(call),
                     Joint::Permute(permute) => communicator.permute(permute),
+                    Joint::Vector(vector) => communicator.vector(vector),
+                    Joint::Scaled(scaled) => communicator.scaled(scaled),
                 });
             }
             if !self.awaited.is_empty() {

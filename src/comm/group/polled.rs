@@ -11,7 +11,7 @@
 
 use super::batch::{Joint, Share};
 use crate::comm::calls::exchange::Exchange;
-use crate::comm::calls::{permute, point_to_point};
+use crate::comm::calls::{permute, point_to_point, scaled, vector};
 use crate::comm::communicator::CommCore;
 use crate::comm::onesided::signals::PendingSignals;
 use crate::comm::progress::drive_once;
@@ -49,6 +49,8 @@ enum Stage {
     Before(usize),
     Collective(usize, Exchange<'static>),
     Permute(usize, permute::PolledPermute),
+    Vector(usize, vector::PolledVector),
+    Scaled(usize, scaled::PolledScaled),
     Signals(PendingSignals),
     Over,
 }
@@ -178,6 +180,8 @@ impl PolledShare {
                     c.poll_collective(exchange).map(|()| Stage::Before(*at + 1))
                 }
                 Stage::Permute(at, permute) => permute.poll(c).map(|()| Stage::Before(*at + 1)),
+                Stage::Vector(at, vector) => vector.poll(c).map(|()| Stage::Before(*at + 1)),
+                Stage::Scaled(at, scaled) => scaled.poll(c).map(|()| Stage::Before(*at + 1)),
                 Stage::Signals(signals) => c.go_on_awaiting(signals).map(|()| Stage::Over),
                 Stage::Outside | Stage::Over => return true,
             };
@@ -197,7 +201,10 @@ impl PolledShare {
         match self.stage {
             Stage::Entered | Stage::Transfers(_) => Stage::Before(0),
             Stage::Before(at) if at < self.share.joint.len() => Stage::Before(at + 1),
-            Stage::Collective(at, _) | Stage::Permute(at, _) => Stage::Before(at + 1),
+            Stage::Collective(at, _)
+            | Stage::Permute(at, _)
+            | Stage::Vector(at, _)
+            | Stage::Scaled(at, _) => Stage::Before(at + 1),
             _ => Stage::Over,
         }
     }
@@ -222,6 +229,13 @@ impl PolledShare {
             Some(Joint::Permute(permute)) => {
                 let begun = permute::PolledPermute::begin(c, permute.clone())?;
                 Ok(begun.map_or(Stage::Before(at + 1), |permute| Stage::Permute(at, permute)))
+            }
+            Some(Joint::Vector(vector)) => {
+                vector::PolledVector::begin(c, vector.clone()).map(|vector| Stage::Vector(at, vector))
+            }
+            Some(Joint::Scaled(scaled)) => {
+                let begun = scaled::PolledScaled::begin(c, scaled)?;
+                Ok(begun.map_or(Stage::Before(at + 1), |scaled| Stage::Scaled(at, scaled)))
             }
             None if self.share.awaited.is_empty() => Ok(Stage::Over),
             None => c.begin_awaiting(&self.share.awaited, Some(0)).map(Stage::Signals),

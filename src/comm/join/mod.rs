@@ -1,5 +1,6 @@
 //! The beginning and the end of a communicator.
 
+use super::calls::scaled;
 use super::communicator::CommCore;
 use super::config::{Config, MOST_STAGING, Settings};
 use super::joining;
@@ -301,6 +302,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     }
     die_point!(60 "leave_begun");
     mailbox::forget(handle);
+    scaled::forget(handle);
     shmem::forget();
     let semaphores = communicator.semaphores_left();
     let told = communicator.report_last_mismatch(semaphores);

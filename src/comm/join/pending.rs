@@ -174,16 +174,20 @@ fn begin_row(row: Vec<Joining>) -> Result<()> {
     let row = Arc::new(row);
     let (theirs, of) = (row.clone(), tickets.clone());
     let joins = move || {
-        for (one, &ticket) in theirs.iter().zip(&of) {
+        let last = theirs.len() - 1;
+        for (at, (one, &ticket)) in theirs.iter().zip(&of).enumerate() {
             let joined = catch_unwind(AssertUnwindSafe(|| one.join_held(joining::begin(ticket))));
             let joined = joined.unwrap_or_else(|panic| Err(one.panicked(&*panic)));
             if let (Err(e), None, Some(parent)) = (&joined, one.handle(), parent) {
                 // No child's state can tell it.
                 let _ = registry::shared(parent).map(|parent| parent.turns.failed(e));
             }
+            // As soon as its state is known the parent takes calls.
+            if at == last {
+                parent.into_iter().for_each(registry::let_go);
+            }
             joining::end(ticket, &joined);
         }
-        parent.into_iter().for_each(registry::let_go);
     };
     background::spawn("penny-join", joins).map(drop).map_err(|e| {
         let e = Error::system(format!("no thread for a rank that joins: {e}; check `ulimit -u`"));

@@ -22,7 +22,7 @@ pub(super) fn price(comm: CommHandle, send: bool, peer: Rank, bytes: usize) -> u
     let buffer = at(buffer.as_mut_ptr() as usize);
     let (dtype, peer) = (DataType::Uint8, peer as i32);
     comm::group_start().unwrap();
-    comm::transfer(comm, &Transfer { send, buffer, count: bytes, dtype, peer, of_permute: false }, None)
+    comm::transfer(comm, &Transfer { send, buffer, count: bytes, dtype, peer, of_collective: false }, None)
         .unwrap();
     comm::group_simulate_end().unwrap()
 }

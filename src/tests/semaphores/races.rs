@@ -165,7 +165,7 @@ fn collectives_and_transfers_order_writers() {
         let mut pass = |send, peer| {
             let buffer: Address = at(token.as_mut_ptr() as usize);
             let transfer =
-                Transfer { send, buffer, count: 4, dtype: DataType::Uint8, peer, of_permute: false };
+                Transfer { send, buffer, count: 4, dtype: DataType::Uint8, peer, of_collective: false };
             comm::transfer(comm, &transfer, None).unwrap();
         };
         match me {

@@ -274,7 +274,7 @@ impl Part {
             count,
             dtype: DataType::Uint32,
             peer: peer as i32,
-            of_permute: false,
+            of_collective: false,
         };
         self.entered = now_ns();
         comm::group_start()?;

@@ -47,7 +47,7 @@ impl Part {
             count,
             dtype: DataType::Uint32,
             peer: peer as i32,
-            of_permute: false,
+            of_collective: false,
         };
         comm::group_start()?;
         comm::transfer(self.comm(), &half(true, input.address(), count, self.next()), None)?;

@@ -1,0 +1,571 @@
+//! Collectives whose blocks have sizes of their own: MPI's Alltoallv, Allgatherv, Gatherv, Scatterv and Reduce_scatter.
+//!
+//! ```text
+//!     all to all v, gather v, scatter v    transfers, one for each pair of ranks, side by side
+//!     all gather v                         a broadcast from each rank that has something
+//!     reduce scatter v                     a reduction to each rank that gets something
+//! ```
+//!
+//! Both halves of a transfer say how much it is, so ranks that differ there are told. Of the other two every rank passes the
+//! whole list of counts: the ranks tell each other a digest of it before anything moves.
+
+use super::collective::{Call, MOST_BYTES};
+use super::point_to_point::{self, PolledTransfers, Transfer};
+use crate::comm::agree::{Answers, PolledAgreement, Proposal, Subject};
+use crate::comm::calls::exchange::Exchange;
+use crate::comm::communicator::CommCore;
+use crate::error::{Error, Result};
+use crate::hash::Fnv64;
+use crate::kernels;
+use crate::memory::view::{Address, HoldsViews, Payload, WithWords};
+use crate::transport::pair::PairTransfer;
+use crate::types::{Collective, DataType, Rank, RedOp};
+
+/// The collective that a vector call generalizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorKind {
+    /// Each rank sends a block to each.
+    AlltoAll = 1,
+    /// Each rank's block goes to all.
+    AllGather,
+    /// Each rank's block goes to the root.
+    Gather,
+    /// The root sends a block to each.
+    Scatter,
+    /// Each rank gets its block of the reduction.
+    ReduceScatter,
+}
+
+impl VectorKind {
+    /// Returns the name for error sentences.
+    pub const fn name(self) -> &'static str {
+        match self {
+            VectorKind::AlltoAll => "alltoallv",
+            VectorKind::AllGather => "all_gatherv",
+            VectorKind::Gather => "gatherv",
+            VectorKind::Scatter => "scatterv",
+            VectorKind::ReduceScatter => "reduce_scatterv",
+        }
+    }
+
+    const fn is_rooted(self) -> bool {
+        matches!(self, VectorKind::Gather | VectorKind::Scatter)
+    }
+
+    /// Tells whether the rank's input has a block for each rank, and whether its output has.
+    const fn lists(self, at_root: bool) -> [bool; 2] {
+        match self {
+            VectorKind::AlltoAll => [true, true],
+            VectorKind::AllGather => [false, true],
+            VectorKind::Gather => [false, at_root],
+            VectorKind::Scatter => [at_root, false],
+            VectorKind::ReduceScatter => [true, false],
+        }
+    }
+}
+
+/// A block of a buffer, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorBlock {
+    /// Its length.
+    pub count: usize,
+    /// Where it begins.
+    pub at: usize,
+}
+
+/// A vector call with the caller's arguments.
+#[derive(Clone, Debug)]
+pub struct Vector<'a> {
+    /// The collective.
+    pub kind: VectorKind,
+    /// The input.
+    pub send: Address<'a>,
+    /// Its blocks: one for each rank, or this rank's.
+    pub send_blocks: Vec<VectorBlock>,
+    /// The output.
+    pub recv: Address<'a>,
+    /// Its blocks: one for each rank, or this rank's.
+    pub recv_blocks: Vec<VectorBlock>,
+    /// Element type.
+    pub dtype: DataType,
+    /// Reduction; `Sum` where there is none.
+    pub op: RedOp,
+    /// Root; 0 where there is none.
+    pub root: i32,
+}
+
+/// What a rank does in a vector call.
+enum Moves<'a> {
+    /// Transfers side by side.
+    Transfers(Vec<Transfer<'a>>),
+    /// All to all in place: the sends' peers and blocks of the buffer that is copied first; and the receives.
+    Copied(Vec<(Rank, VectorBlock)>, Vec<Transfer<'a>>),
+    /// Collectives one after the other.
+    Calls(Vec<Call<'a>>),
+}
+
+impl<'a> Vector<'a> {
+    /// Returns the elements from the buffer's beginning to the end of its last block.
+    fn extent(blocks: &[VectorBlock]) -> usize {
+        blocks.iter().filter(|block| block.count > 0).map(|block| block.at + block.count).max().unwrap_or(0)
+    }
+
+    fn part(&self, of: Address<'a>, block: VectorBlock) -> Payload<'a> {
+        let size = self.dtype.size();
+        if block.count == 0 { Payload::EMPTY } else { of.at(block.at * size).view(block.count * size) }
+    }
+
+    /// Checks one buffer and its blocks.
+    fn check_buffer(
+        &self,
+        [name, list]: [&str; 2],
+        of: Address<'a>,
+        blocks: &[VectorBlock],
+        rank: Rank,
+    ) -> Result<()> {
+        let size = self.dtype.size();
+        for (at, block) in blocks.iter().enumerate() {
+            let end = block.at.checked_add(block.count).and_then(|end| end.checked_mul(size));
+            if block.count > 0 && end.is_none_or(|end| end > MOST_BYTES) {
+                return Err(Error::argument(format!(
+                    "{list}[{at}]: {} elements of {} behind the first {} are more than memory can hold; is one a negative number?",
+                    block.count, self.dtype, block.at
+                )));
+            }
+        }
+        let bytes = Self::extent(blocks) * size;
+        if bytes > 0 && of.get().checked_add(bytes).is_none_or(|_| of.is_null()) {
+            return Err(Error::argument(format!(
+                "{name} is {} on rank {rank}, which needs {bytes} bytes there",
+                if of.is_null() { "NULL" } else { "at the end of memory" }
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that no two blocks of the output share an element.
+    fn check_apart(&self, blocks: &[VectorBlock], rank: Rank) -> Result<()> {
+        let mut order: Vec<usize> = (0..blocks.len()).filter(|&at| blocks[at].count > 0).collect();
+        order.sort_unstable_by_key(|&at| blocks[at].at);
+        match order.windows(2).find(|pair| blocks[pair[0]].at + blocks[pair[0]].count > blocks[pair[1]].at) {
+            None => Ok(()),
+            Some(pair) => Err(Error::argument(format!(
+                "blocks {} and {} of recvbuff overlap on rank {rank}; each element can be received from one rank only",
+                pair[0], pair[1]
+            ))),
+        }
+    }
+
+    /// Tells whether the call is in place. An error if input and output overlap in any other way.
+    fn is_in_place(&self, rank: Rank) -> Result<bool> {
+        let all =
+            |of, blocks: &[VectorBlock]| self.part(of, VectorBlock { count: Self::extent(blocks), at: 0 });
+        let (input, output) = (all(self.send, &self.send_blocks), all(self.recv, &self.recv_blocks));
+        if !input.overlaps(output) {
+            return Ok(false);
+        }
+        let own = rank as usize;
+        let same = |mine: Payload<'_>, theirs: Payload<'_>| {
+            let (mine, theirs) = mine.in_one_mapping(theirs);
+            mine.addr() == theirs.addr() && mine.bytes() == theirs.bytes()
+        };
+        let block = |of, blocks: &[VectorBlock], at: usize| {
+            blocks.get(at).map_or(Payload::EMPTY, |&b| self.part(of, b))
+        };
+        let rule = match self.kind {
+            VectorKind::AlltoAll => {
+                if self.send_blocks == self.recv_blocks && same(input, output) {
+                    return Ok(true);
+                }
+                "sendbuff == recvbuff with equal counts and displacements"
+            }
+            VectorKind::AllGather | VectorKind::Gather => {
+                if same(input, block(self.recv, &self.recv_blocks, own)) {
+                    return Ok(true);
+                }
+                "sendbuff == recvbuff + recvdispls[rank]"
+            }
+            VectorKind::Scatter => {
+                if same(block(self.send, &self.send_blocks, own), output) {
+                    return Ok(true);
+                }
+                "recvbuff == sendbuff + senddispls[root]"
+            }
+            VectorKind::ReduceScatter => {
+                if same(block(self.send, &self.send_blocks, own), output) {
+                    return Ok(true);
+                }
+                "recvbuff == sendbuff + the sum of recvcounts before rank's"
+            }
+        };
+        // Blocks may have gaps between them, in which the other buffer may lie.
+        let parts = |of, blocks: &[VectorBlock]| blocks.iter().map(|&b| self.part(of, b)).collect::<Vec<_>>();
+        let (inputs, outputs) = (parts(self.send, &self.send_blocks), parts(self.recv, &self.recv_blocks));
+        if !inputs.iter().any(|input| outputs.iter().any(|output| input.overlaps(*output))) {
+            return Ok(false);
+        }
+        Err(Error::argument(format!(
+            "sendbuff {:#x} and recvbuff {:#x} overlap on rank {rank}; they must be apart, or in place: {rule}",
+            self.send.get(),
+            self.recv.get()
+        )))
+    }
+
+    /// Checks the arguments for a rank of a communicator, and returns what it does.
+    fn checked(&self, rank: Rank, nranks: u32) -> Result<Moves<'a>> {
+        let (kind, n) = (self.kind, nranks as usize);
+        if kind == VectorKind::ReduceScatter && !self.op.serves(self.dtype) {
+            return Err(Error::argument(format!(
+                "op {} does not exist for datatype {}; include/README.md has the table of operations and types",
+                self.op, self.dtype
+            )));
+        }
+        if kind.is_rooted() && !(0..nranks as i32).contains(&self.root) {
+            return Err(Error::argument(format!("root {} is not in 0..{nranks}", self.root)));
+        }
+        let at_root = kind.is_rooted() && self.root as Rank == rank;
+        let of_all = kind.lists(at_root);
+        for (blocks, of_all) in [(&self.send_blocks, of_all[0]), (&self.recv_blocks, of_all[1])] {
+            if blocks.len() != if of_all { n } else { 1 } {
+                return Err(Error::argument(format!(
+                    "{} blocks were passed, and comm has {nranks} ranks; pass one for each",
+                    blocks.len()
+                )));
+            }
+        }
+        let send_list = if kind == VectorKind::ReduceScatter { "recvcounts" } else { "sendcounts" };
+        self.check_buffer(["sendbuff", send_list], self.send, &self.send_blocks, rank)?;
+        self.check_buffer(["recvbuff", "recvcounts"], self.recv, &self.recv_blocks, rank)?;
+        self.check_apart(&self.recv_blocks, rank)?;
+        let own = rank as usize;
+        let (sends, receives) = match kind {
+            VectorKind::AllGather => (self.send_blocks[0].count, self.recv_blocks[own].count),
+            VectorKind::AlltoAll => (self.send_blocks[own].count, self.recv_blocks[own].count),
+            VectorKind::Gather if at_root => (self.send_blocks[0].count, self.recv_blocks[own].count),
+            VectorKind::Scatter if at_root => (self.send_blocks[own].count, self.recv_blocks[0].count),
+            _ => (0, 0),
+        };
+        if sends != receives {
+            return Err(Error::argument(format!(
+                "rank {rank} sends itself {sends} elements and receives {receives}; both counts of a rank's own block must be equal"
+            )));
+        }
+        let in_place = self.is_in_place(rank)?;
+        Ok(self.moves(rank, nranks, at_root, in_place))
+    }
+
+    fn moves(&self, rank: Rank, nranks: u32, at_root: bool, in_place: bool) -> Moves<'a> {
+        let size = self.dtype.size();
+        let half = |send: bool, peer: Rank, block: VectorBlock| Transfer {
+            send,
+            buffer: if send { self.send } else { self.recv }.at(if block.count == 0 {
+                0
+            } else {
+                block.at * size
+            }),
+            count: block.count,
+            dtype: self.dtype,
+            peer: peer as i32,
+            of_collective: true,
+        };
+        let each = |blocks: &[VectorBlock], but_own: bool| {
+            let blocks = (0..).zip(blocks.to_vec());
+            blocks.filter(move |&(peer, _)| !(but_own && peer == rank)).collect::<Vec<(Rank, VectorBlock)>>()
+        };
+        let halves = |send: bool, of: Vec<(Rank, VectorBlock)>| {
+            of.into_iter().map(move |(peer, b)| half(send, peer, b))
+        };
+        let call = |collective, send, recv, count, root: Rank| Call {
+            collective,
+            send,
+            recv,
+            count,
+            dtype: self.dtype,
+            op: self.op,
+            root: root as i32,
+            padded: false,
+        };
+        let root = self.root as Rank;
+        match self.kind {
+            VectorKind::AlltoAll if in_place => Moves::Copied(
+                each(&self.send_blocks, true),
+                halves(false, each(&self.recv_blocks, true)).collect(),
+            ),
+            VectorKind::AlltoAll => Moves::Transfers(
+                halves(true, each(&self.send_blocks, false))
+                    .chain(halves(false, each(&self.recv_blocks, false)))
+                    .collect(),
+            ),
+            VectorKind::Gather if at_root => Moves::Transfers(match in_place {
+                true => halves(false, each(&self.recv_blocks, true)).collect(),
+                false => {
+                    let own = half(true, root, self.send_blocks[0]);
+                    halves(false, each(&self.recv_blocks, false)).chain([own]).collect()
+                }
+            }),
+            VectorKind::Gather => Moves::Transfers(vec![half(true, root, self.send_blocks[0])]),
+            VectorKind::Scatter if at_root => Moves::Transfers(match in_place {
+                true => halves(true, each(&self.send_blocks, true)).collect(),
+                false => {
+                    let own = half(false, root, self.recv_blocks[0]);
+                    halves(true, each(&self.send_blocks, false)).chain([own]).collect()
+                }
+            }),
+            VectorKind::Scatter => Moves::Transfers(vec![half(false, root, self.recv_blocks[0])]),
+            VectorKind::AllGather => {
+                let calls = (0..nranks).zip(&self.recv_blocks).filter(|(_, block)| block.count > 0);
+                let broadcast = |(from, block): (Rank, &VectorBlock)| {
+                    let recv = self.recv.at(block.at * size);
+                    let send = if from != rank {
+                        Address::NULL
+                    } else {
+                        self.send.at(self.send_blocks[0].at * size)
+                    };
+                    call(Collective::Broadcast, send, recv, block.count, from)
+                };
+                Moves::Calls(calls.map(broadcast).collect())
+            }
+            VectorKind::ReduceScatter => {
+                let calls = (0..nranks).zip(&self.send_blocks).filter(|(_, block)| block.count > 0);
+                let reduce = |(to, block): (Rank, &VectorBlock)| {
+                    let recv = if to == rank { self.recv } else { Address::NULL };
+                    call(Collective::Reduce, self.send.at(block.at * size), recv, block.count, to)
+                };
+                Moves::Calls(calls.map(reduce).collect())
+            }
+        }
+    }
+
+    /// Checks the arguments for a rank of a communicator.
+    pub(in crate::comm) fn check(&self, rank: Rank, nranks: u32) -> Result<()> {
+        self.checked(rank, nranks).map(drop)
+    }
+
+    /// Returns the calls and transfers of a rank, to price them.
+    pub(in crate::comm) fn parts(
+        &self,
+        rank: Rank,
+        nranks: u32,
+    ) -> Result<(Vec<Transfer<'a>>, Vec<Call<'a>>)> {
+        Ok(match self.checked(rank, nranks)? {
+            Moves::Transfers(transfers) => (transfers, Vec::new()),
+            Moves::Copied(sends, mut all) => {
+                let size = self.dtype.size();
+                all.extend(sends.into_iter().map(|(peer, block)| Transfer {
+                    send: true,
+                    buffer: self.send.at(block.at * size),
+                    count: block.count,
+                    dtype: self.dtype,
+                    peer: peer as i32,
+                    of_collective: true,
+                }));
+                (all, Vec::new())
+            }
+            Moves::Calls(calls) => (Vec::new(), calls),
+        })
+    }
+
+    /// Returns the list of counts that all ranks pass, where they do.
+    fn common(&self) -> Option<&[VectorBlock]> {
+        match self.kind {
+            VectorKind::AllGather => Some(&self.recv_blocks),
+            VectorKind::ReduceScatter => Some(&self.send_blocks),
+            _ => None,
+        }
+    }
+
+    /// Returns words that hold the input, which is about to be overwritten.
+    fn copy_of_input(&self) -> Vec<u64> {
+        let bytes = Self::extent(&self.send_blocks) * self.dtype.size();
+        let mut words = vec![0u64; bytes.div_ceil(8)];
+        if bytes > 0 {
+            kernels::copy(Payload::from(&mut words[..]).part(0, bytes), self.send.view(bytes), false);
+        }
+        words
+    }
+
+    /// Returns the sends of a copied input.
+    fn sends_of<'x>(&self, sends: &[(Rank, VectorBlock)], input: Payload<'x>) -> Vec<PairTransfer<'x>> {
+        let size = self.dtype.size();
+        let send = |&(peer, block): &(Rank, VectorBlock)| {
+            let data = if block.count == 0 {
+                Payload::EMPTY
+            } else {
+                input.part(block.at * size, block.count * size)
+            };
+            PairTransfer::new(true, peer, data, self.dtype, block.count, None).of_collective()
+        };
+        sends.iter().map(send).collect()
+    }
+}
+
+/// The counts as the ranks agree on them.
+struct Counts<'v, 'a> {
+    vector: &'v Vector<'a>,
+    counts: &'v [VectorBlock],
+    rank: Rank,
+}
+
+impl Proposal for Counts<'_, '_> {
+    const SUBJECT: Subject = Subject::Counts;
+    const EQUAL: usize = 3;
+    type Words = [u64; 4];
+
+    /// The call, digest of the list, type and reduction; and this rank's own entry.
+    fn words(&self) -> [u64; 4] {
+        let mut digest = Fnv64::new();
+        self.counts.iter().for_each(|block| digest.bytes(&(block.count as u64).to_le_bytes()));
+        let Vector { kind, dtype, op, .. } = self.vector;
+        let own = self.counts[self.rank as usize].count as u64;
+        [*kind as u64, *dtype as u64 | (*op as u64) << 8, digest.value(), own]
+    }
+
+    fn reads(words: &[u64]) -> String {
+        let is_gather = words[0] == VectorKind::AllGather as u64;
+        let name = if is_gather { VectorKind::AllGather } else { VectorKind::ReduceScatter }.name();
+        let dtype = DataType::from_c((words[1] & 0xff) as i32).map_or("unknown", DataType::name);
+        let op = RedOp::from_c((words[1] >> 8) as i32).map_or("unknown", RedOp::name);
+        if is_gather { format!("{name}(type {dtype})") } else { format!("{name}(type {dtype}, op {op})") }
+    }
+
+    /// Names this rank and the first that differs from it.
+    fn disagreement(&self, all: &Answers, [_, other]: [Rank; 2]) -> String {
+        let me = self.rank;
+        let mine = &all.of(me)[..3];
+        let rank = all.ranks().find(|(_, theirs)| theirs[..3] != *mine).map_or(other, |(rank, _)| rank);
+        let [own, theirs] = [me, rank].map(|rank| all.reads::<Self>(rank));
+        if own != theirs {
+            return format!(
+                "ranks disagree: rank {me} passed {own}, rank {rank} {theirs}; all must pass the same"
+            );
+        }
+        // An entry that its owner has otherwise than we do; if there is none, they differ about third ranks.
+        let counts = self.counts;
+        let odd = all.ranks().find(|(r, theirs)| theirs[3] != counts[*r as usize].count as u64);
+        let odd = odd.map_or(String::new(), |(r, theirs)| {
+            format!(": recvcounts[{r}] is {} here and {} on rank {r}", counts[r as usize].count, theirs[3])
+        });
+        format!(
+            "ranks disagree in {}: recvcounts of rank {me} and of rank {rank} are not the same{odd}; all must pass the same list",
+            self.vector.kind.name()
+        )
+    }
+}
+
+impl CommCore {
+    /// Runs a vector call from check to return.
+    pub(in crate::comm) fn vector(&mut self, vector: &Vector<'_>) -> Result<()> {
+        let ended = self.run_vector(vector);
+        self.report_late_mismatch(ended)
+    }
+
+    fn run_vector(&mut self, vector: &Vector<'_>) -> Result<()> {
+        self.usable()?;
+        let rank = self.rank();
+        let moves = vector.checked(rank, self.nranks())?;
+        if let Some(counts) = vector.common() {
+            self.agree(&Counts { vector, counts, rank }, Ok(()))?;
+        }
+        match moves {
+            Moves::Transfers(transfers) => point_to_point::run(self, &transfers, true),
+            Moves::Copied(sends, receives) => {
+                let mut words = vector.copy_of_input();
+                let sends = vector.sends_of(&sends, Payload::from(&mut words[..]));
+                point_to_point::run_with(self, sends, &receives)
+            }
+            Moves::Calls(calls) => calls.iter().try_for_each(|call| self.collective(call)),
+        }
+    }
+}
+
+/// A vector call that is polled.
+pub(in crate::comm) struct PolledVector {
+    vector: Vector<'static>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The ranks tell each other their counts.
+    Agreeing(Box<PolledAgreement>),
+    Moving(PolledTransfers<'static>),
+    Copied(Box<WithWords<PolledTransfers<'static>>>),
+    /// The calls that are left, the next one last; and the one that is under way.
+    Calling(Vec<Call<'static>>, Option<Box<Exchange<'static>>>),
+}
+
+impl HoldsViews for PolledTransfers<'static> {
+    type During<'x> = PolledTransfers<'x>;
+}
+
+impl PolledVector {
+    /// Begins a vector call.
+    pub fn begin(c: &mut CommCore, vector: Vector<'static>) -> Result<PolledVector> {
+        match PolledVector::first_stage(c, &vector) {
+            Ok(stage) => Ok(PolledVector { vector, stage }),
+            Err(error) => Err(c.report_late_mismatch(Err(error.clone())).err().unwrap_or(error)),
+        }
+    }
+
+    fn first_stage(c: &mut CommCore, vector: &Vector<'static>) -> Result<Stage> {
+        c.usable()?;
+        let rank = c.rank();
+        let moves = vector.checked(rank, c.nranks())?;
+        match vector.common() {
+            Some(counts) => c
+                .begin_agreeing(&Counts { vector, counts, rank })
+                .map(|polled| Stage::Agreeing(Box::new(polled))),
+            None => PolledVector::moving(c, vector, moves),
+        }
+    }
+
+    fn moving(c: &mut CommCore, vector: &Vector<'static>, moves: Moves<'static>) -> Result<Stage> {
+        Ok(match moves {
+            Moves::Transfers(transfers) => Stage::Moving(PolledTransfers::begin(c, &transfers, true)?),
+            Moves::Copied(sends, receives) => {
+                let words = [vector.copy_of_input(), Vec::new()];
+                let made = WithWords::new(words, |input, _| {
+                    PolledTransfers::begin_with(c, vector.sends_of(&sends, input), &receives)
+                });
+                Stage::Copied(Box::new(made?))
+            }
+            Moves::Calls(mut calls) => {
+                calls.reverse();
+                Stage::Calling(calls, None)
+            }
+        })
+    }
+
+    /// Goes on as far as it can without waiting.
+    pub fn poll(&mut self, c: &mut CommCore) -> Result<()> {
+        let ended = self.advance(c);
+        match &ended {
+            Err(error) if error.is_pending() => ended,
+            _ => c.report_late_mismatch(ended),
+        }
+    }
+
+    fn advance(&mut self, c: &mut CommCore) -> Result<()> {
+        if let (Stage::Agreeing(agreement), Some(counts)) = (&mut self.stage, self.vector.common()) {
+            let (vector, rank) = (&self.vector, c.rank());
+            c.poll_agreement(agreement, &Counts { vector, counts, rank })?;
+            let moves = vector.checked(rank, c.nranks())?;
+            self.stage = PolledVector::moving(c, vector, moves)?;
+        }
+        match &mut self.stage {
+            Stage::Agreeing(_) => Err(Error::internal("a vector call did not go on")),
+            Stage::Moving(transfers) => transfers.poll(c),
+            Stage::Copied(transfers) => transfers.with(|transfers| transfers.poll(c)),
+            Stage::Calling(left, under_way) => {
+                // BOUND: the calls that are left.
+                loop {
+                    if let Some(exchange) = under_way {
+                        c.poll_collective(exchange)?;
+                        *under_way = None;
+                    }
+                    let Some(call) = left.pop() else { return Ok(()) };
+                    *under_way = c.begin_collective(&call)?.map(Box::new);
+                }
+            }
+        }
+    }
+}
