@@ -988,7 +988,7 @@ pennyResult_t pennyPermute(const void *sendbuff,
 pennyResult_t pennyBarrier(pennyComm_t comm, pennyStream_t stream);
 
 // Sends a block of its own size to each rank, and receives one from each (MPI's MPI_Alltoallv). What rank r sends to rank q
-// has as many elements as q receives from r; otherwise both get pennyInvalidUsage.
+// has as many elements as q receives from r; otherwise q gets pennyInvalidUsage, and so does r if the block has not left it.
 //
 //     recvbuff[recvdispls[r] + i] of rank q = sendbuff[senddispls[q] + i] of rank r        i < sendcounts[q] of r
 //
@@ -1024,7 +1024,7 @@ pennyResult_t pennyAllGatherv(const void *sendbuff,
                               pennyStream_t stream);
 
 // Collects a block of its own size from each rank at root (MPI's MPI_Gatherv). What a rank sends has as many elements as root
-// receives from it; otherwise both get pennyInvalidUsage.
+// receives from it; otherwise root gets pennyInvalidUsage, and so does the rank if the block has not left it.
 //
 // recvbuff, recvcounts, recvdispls: at root as for pennyAllGatherv; not used elsewhere and may be NULL there.
 // In place at root if sendbuff == recvbuff + recvdispls[root].
@@ -1039,7 +1039,7 @@ pennyResult_t pennyGatherv(const void *sendbuff,
                            pennyStream_t stream);
 
 // Gives each rank a block of its own size of root's sendbuff (MPI's MPI_Scatterv). What root sends to a rank has as many
-// elements as the rank receives; otherwise both get pennyInvalidUsage.
+// elements as the rank receives; otherwise the rank gets pennyInvalidUsage, and so does root if the block has not left it.
 //
 // sendbuff, sendcounts, senddispls: at root as for pennyAlltoAllv; not used elsewhere and may be NULL there.
 // recvbuff: recvcount elements. In place at root if recvbuff == sendbuff + senddispls[root].

@@ -142,24 +142,32 @@
 //! | census, verdict | the number of idle threads, and the answer that they get when all are idle |
 
 #![deny(unsafe_code)]
+// What uses most of it is not built for models.
+#![cfg_attr(loom, allow(dead_code, unused_imports, unused_macros))]
 
 // Before all modules: they use its macro.
 #[macro_use]
 mod die_points;
 
-// What a program uses.
+// What a program uses. Models of protocols (`--cfg loom`) are built without it, and without what only it needs.
+#[cfg(not(loom))]
 #[allow(unsafe_code)]
 mod api;
+#[cfg(not(loom))]
 #[allow(unsafe_code)]
 pub mod ffi;
+#[cfg(not(loom))]
 pub mod sim;
 
+#[cfg(not(loom))]
 pub use api::{
     Bf16, Communicator, CommunicatorBuilder, Destination, Element, Event, F8E4M3, F8E5M2, F16, Group,
     Mailbox, MailboxThread, Plain, Received, Reduction, SharedVec, Stream, Streams, SymmetricHeap,
     SymmetricVec, Word, on_threads, streams,
 };
+#[cfg(not(loom))]
 pub use bootstrap::UniqueId;
+#[cfg(not(loom))]
 pub use comm::Grouping;
 pub use error::{Code, Error, Result};
 pub use mailbox::Rest;
@@ -167,13 +175,18 @@ pub use onesided::Comparison;
 pub use types::{Collective, DataType, Rank, RedOp as Op};
 
 // Communicator.
+#[cfg(not(loom))]
 mod comm;
 // Deciding.
+#[cfg(not(loom))]
 mod algorithms;
+#[cfg(not(loom))]
 mod planner;
 mod topology;
 // Moving.
+#[cfg(not(loom))]
 mod bootstrap;
+#[cfg(not(loom))]
 mod exec;
 mod fabric;
 mod mailbox;
@@ -199,7 +212,7 @@ mod log;
 mod types;
 
 /// The internals, for Penny's own benchmarks, command line and tests. They may change in every version.
-#[cfg(feature = "internals")]
+#[cfg(all(feature = "internals", not(loom)))]
 #[doc(hidden)]
 pub mod internals {
     macro_rules! inside {

@@ -161,6 +161,21 @@ def test_blocks_of_any_lengths_are_gathered_scattered_and_reduced(comm):
 
 
 @on_ranks(3)
+def test_inputs_are_scaled_by_a_number_of_each_ranks_own(comm):
+    for dtype in ["f2", "f4", "f8", "i4", "u1"]:
+        values = np.arange(20, dtype=dtype) % 5
+        with comm.premul_sum(np.array([comm.rank + 1], dtype)) as op:
+            out = comm.all_reduce(values, np.zeros(20, dtype), op)
+            np.testing.assert_array_equal(out, values * 6)
+            got = comm.reduce(values, np.zeros(20, dtype) if comm.rank == 1 else None, op, 1)
+            assert (got is None) == (comm.rank != 1)
+            if got is not None:
+                np.testing.assert_array_equal(got, values * 6)
+        with pytest.raises(penny.InvalidArgumentError, match="destroyed already"):
+            comm.all_reduce(values, None, op)
+
+
+@on_ranks(3)
 def test_a_permutation_sends_round_the_ring_and_zeros_to_who_gets_nothing(comm):
     me = comm.rank
     out = np.full(4, -1, "i4")

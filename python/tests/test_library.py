@@ -37,6 +37,7 @@ NUMBERS = {
             "Cmp",
             "SemaphoreKind",
             "DeviceKind",
+            "ScalarResidence",
         )
     },
 }
@@ -65,6 +66,7 @@ ENUMS = {
     "pennyCmp_t": _enums.Cmp,
     "pennySemaphoreKind_t": _enums.SemaphoreKind,
     "pennyDeviceKind_t": _enums.DeviceKind,
+    "pennyScalarResidence_t": _enums.ScalarResidence,
 }
 
 

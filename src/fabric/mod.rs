@@ -18,7 +18,7 @@ pub mod ethernet;
 pub mod live;
 pub mod pricer;
 pub mod shortcuts;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 pub mod trace;
 pub mod world;

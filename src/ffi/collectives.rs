@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::handle::{pennyComm_t, pennyStream_t};
-use super::types::{Reduction, pennyDataType_t, pennyRedOp_t, pennyScalarDevice, pennyScalarResidence_t};
+use super::types::{OpArgument, pennyDataType_t, pennyRedOp_t, pennyScalarDevice, pennyScalarResidence_t};
 use crate::comm::{self, Call, CommHandle, Factor, Permute, StreamHandle};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
@@ -25,10 +25,10 @@ const fn of(collective: Collective) -> Call<'static> {
 
 /// Runs a reduction with the operation that the program names.
 #[inline]
-fn reduce(comm: CommHandle, call: Call<'static>, op: Reduction, stream: Option<StreamHandle>) -> Result<()> {
+fn reduce(comm: CommHandle, call: Call<'static>, op: OpArgument, stream: Option<StreamHandle>) -> Result<()> {
     match op {
-        Reduction::Known(op) => comm::collective(comm, &Call { op, ..call }, stream),
-        Reduction::Made(number) => comm::sum_scaled(comm, comm::scaled(comm, number, call)?, stream),
+        OpArgument::Known(op) => comm::collective(comm, &Call { op, ..call }, stream),
+        OpArgument::Made(number) => comm::sum_scaled(comm, comm::scaled(comm, number, call)?, stream),
     }
 }
 
@@ -64,8 +64,8 @@ c_api! {
     /// pennyScalarDevice, its number must stay valid until they are over.
     fn pennyRedOpDestroy(op: pennyRedOp_t, comm: pennyComm_t) {
         match op {
-            Reduction::Made(number) => comm::premul_sum_destroy(comm, number),
-            Reduction::Known(op) => Err(Error::argument(format!("op is {op}, which pennyRedOpCreatePreMulSum has not made"))),
+            OpArgument::Made(number) => comm::premul_sum_destroy(comm, number),
+            OpArgument::Known(op) => Err(Error::argument(format!("op is {op}, which pennyRedOpCreatePreMulSum has not made"))),
         }
     }
 

@@ -335,7 +335,7 @@ impl Parameter for pennyDataType_t {
 
 /// A reduction as a C program names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reduction {
+pub(super) enum OpArgument {
     /// One that every communicator has.
     Known(RedOp),
     /// The number of one that the program has made.
@@ -343,12 +343,12 @@ pub(super) enum Reduction {
 }
 
 impl Parameter for pennyRedOp_t {
-    type Admitted = Reduction;
-    unsafe fn admit(self, name: &'static str) -> Result<Reduction> {
+    type Admitted = OpArgument;
+    unsafe fn admit(self, name: &'static str) -> Result<OpArgument> {
         if (comm::FIRST_OPERATION + 1..=comm::LAST_OPERATION).contains(&self.0) {
-            return Ok(Reduction::Made(self.0));
+            return Ok(OpArgument::Made(self.0));
         }
-        let known = RedOp::from_c(self.0).map(Reduction::Known);
+        let known = RedOp::from_c(self.0).map(OpArgument::Known);
         known.ok_or_else(|| Error::argument(format!("{name} is {}, no pennyRedOp_t", self.0)))
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::handle::{pennyComm_t, pennyStream_t};
-use super::types::{Reduction, pennyDataType_t, pennyRedOp_t};
+use super::types::{OpArgument, pennyDataType_t, pennyRedOp_t};
 use crate::comm::{self, CommHandle, Vector, VectorBlock, VectorKind};
 use crate::error::{Error, Result};
 use crate::memory::view::Address;
@@ -206,7 +206,7 @@ c_api! {
         // SAFETY: the caller's promise.
         let send_blocks = unsafe { blocks(comm, RECV, recvcounts, std::ptr::null())? };
         let recv_blocks = one(send_blocks[comm::user_rank(comm)? as usize].count);
-        let Reduction::Known(op) = op else {
+        let OpArgument::Known(op) = op else {
             return Err(Error::argument("op was made by pennyRedOpCreatePreMulSum; pennyReduceScatterv takes the other reductions"));
         };
         let (send, recv) = (sendbuff, recvbuff);

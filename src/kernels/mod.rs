@@ -37,11 +37,11 @@ mod codec;
 mod combine;
 mod copy;
 mod isa;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) mod oracle;
 mod small;
 mod tail;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 mod unary;
 #[cfg(target_arch = "x86_64")]

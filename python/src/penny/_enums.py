@@ -119,3 +119,10 @@ class DeviceKind(IntEnum):
     DEFAULT = 0
     LOGICAL = 1
     MESH = 2
+
+
+class ScalarResidence(IntEnum):
+    """Where the number of a scaled sum is."""
+
+    SCALAR_DEVICE = 0
+    SCALAR_HOST_IMMEDIATE = 1

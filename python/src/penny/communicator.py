@@ -15,6 +15,7 @@ from ._structs import SPLIT_NOCOLOR, UNIQUE_ID_BYTES, Config, UniqueId
 from .fabric import Fabric
 from .integers import number
 from .memory import Registration
+from .premul import PreMulSum
 from .vector import VectorCollectives
 from .windows import Window
 
@@ -114,6 +115,13 @@ class Communicator(VectorCollectives):
         out = ctypes.c_void_p()
         check(lib.pennyCommDup(self._handle, out), self._handle)
         return Communicator(out)
+
+    def premul_sum(self, factor: Any) -> PreMulSum:
+        """Makes a reduction that multiplies this rank's input by `factor`, an array of one element.
+
+        The products of all ranks are added. Each rank has its own factor.
+        """
+        return PreMulSum(self, factor)
 
     def register(self, buffer: Any) -> Registration:
         """Lets the other ranks reach ordinary memory where it lies, so that large calls on it copy less."""

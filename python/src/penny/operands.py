@@ -13,6 +13,7 @@ from ._enums import ITEMSIZE, DataType, RedOp
 from ._errors import InvalidArgumentError
 from .buffers import Resolved, resolve
 from .datatypes import data_type
+from .premul import PreMulSum
 
 # A buffer that is not looked at on this rank.
 NOTHING: Resolved = (0, 0, None, True, None)
@@ -26,6 +27,8 @@ _OPS: dict[Any, RedOp] = {
 
 def reduction(op: Any) -> int:
     """The number of a reduction, by a RedOp or its name in small letters."""
+    if isinstance(op, PreMulSum):
+        return op.number
     try:
         return _OPS[op]
     except (KeyError, TypeError):

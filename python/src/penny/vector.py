@@ -94,7 +94,8 @@ class VectorCollectives(Collectives):
         stream: Stream | None = None,
     ) -> Any:
         """As `gather`: `root` gets recv_counts[j] elements from rank j in `recv`; both mean nothing elsewhere."""
-        target, table = NOTHING, None
+        target: Resolved = NOTHING
+        table = None
         if self._rank == root:
             received, table = self._counts("gather_v", "recv_counts", recv_counts or ())
             source, target, element, (sent, _) = self._both("gather_v", send, None, recv, received, dtype)
@@ -117,7 +118,8 @@ class VectorCollectives(Collectives):
         stream: Stream | None = None,
     ) -> Any:
         """As `scatter`: rank j gets send_counts[j] elements of `send` of `root`; both mean nothing elsewhere."""
-        source, table = NOTHING, None
+        source: Resolved = NOTHING
+        table = None
         if self._rank == root:
             sent, table = self._counts("scatter_v", "send_counts", send_counts or ())
             source, target, element, (_, received) = self._both("scatter_v", send, sent, recv, None, dtype)

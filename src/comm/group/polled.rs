@@ -49,7 +49,7 @@ enum Stage {
     Before(usize),
     Collective(usize, Exchange<'static>),
     Permute(usize, permute::PolledPermute),
-    Vector(usize, vector::PolledVector),
+    Vector(usize, vector::run::PolledVector),
     Scaled(usize, scaled::PolledScaled),
     Signals(PendingSignals),
     Over,
@@ -231,7 +231,7 @@ impl PolledShare {
                 Ok(begun.map_or(Stage::Before(at + 1), |permute| Stage::Permute(at, permute)))
             }
             Some(Joint::Vector(vector)) => {
-                vector::PolledVector::begin(c, vector.clone()).map(|vector| Stage::Vector(at, vector))
+                vector::run::PolledVector::begin(c, vector.clone()).map(|vector| Stage::Vector(at, vector))
             }
             Some(Joint::Scaled(scaled)) => {
                 let begun = scaled::PolledScaled::begin(c, scaled)?;

@@ -25,7 +25,7 @@ mod period;
 mod port;
 mod summary;
 mod sweep;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use summary::{Means, Summary, Used};

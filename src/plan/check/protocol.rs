@@ -144,7 +144,7 @@ fn overwritten(
     fault(to as Rank, message.taken, case.step(to as Rank, message.taken).chunk, what)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::prove_over;
     use super::*;

@@ -25,11 +25,11 @@
 
 mod alike;
 mod graph;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod oracle;
 mod proofs;
 mod steps;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use alike::Alike;

@@ -1,0 +1,91 @@
+//! The transfers or collectives by which a rank takes its part in a vector call.
+
+use super::{Moves, Vector, VectorBlock, VectorKind};
+use crate::comm::calls::collective::Call;
+use crate::comm::calls::point_to_point::Transfer;
+use crate::memory::view::Address;
+use crate::types::{Collective, Rank};
+
+impl<'a> Vector<'a> {
+    pub(super) fn moves(&self, rank: Rank, nranks: u32, at_root: bool, in_place: bool) -> Moves<'a> {
+        let size = self.dtype.size();
+        let half = |send: bool, peer: Rank, block: VectorBlock| Transfer {
+            send,
+            buffer: if send { self.send } else { self.recv }.at(if block.count == 0 {
+                0
+            } else {
+                block.at * size
+            }),
+            count: block.count,
+            dtype: self.dtype,
+            peer: peer as i32,
+            of_collective: true,
+        };
+        let each = |blocks: &[VectorBlock], but_own: bool| {
+            let blocks = (0..).zip(blocks.to_vec());
+            blocks.filter(move |&(peer, _)| !(but_own && peer == rank)).collect::<Vec<(Rank, VectorBlock)>>()
+        };
+        let halves = |send: bool, of: Vec<(Rank, VectorBlock)>| {
+            of.into_iter().map(move |(peer, b)| half(send, peer, b))
+        };
+        let call = |collective, send, recv, count, root: Rank| Call {
+            collective,
+            send,
+            recv,
+            count,
+            dtype: self.dtype,
+            op: self.op,
+            root: root as i32,
+            padded: false,
+        };
+        let root = self.root as Rank;
+        match self.kind {
+            VectorKind::AlltoAll if in_place => Moves::Copied(
+                each(&self.send_blocks, true),
+                halves(false, each(&self.recv_blocks, true)).collect(),
+            ),
+            VectorKind::AlltoAll => Moves::Transfers(
+                halves(true, each(&self.send_blocks, false))
+                    .chain(halves(false, each(&self.recv_blocks, false)))
+                    .collect(),
+            ),
+            VectorKind::Gather if at_root => Moves::Transfers(match in_place {
+                true => halves(false, each(&self.recv_blocks, true)).collect(),
+                false => {
+                    let own = half(true, root, self.send_blocks[0]);
+                    halves(false, each(&self.recv_blocks, false)).chain([own]).collect()
+                }
+            }),
+            VectorKind::Gather => Moves::Transfers(vec![half(true, root, self.send_blocks[0])]),
+            VectorKind::Scatter if at_root => Moves::Transfers(match in_place {
+                true => halves(true, each(&self.send_blocks, true)).collect(),
+                false => {
+                    let own = half(false, root, self.recv_blocks[0]);
+                    halves(true, each(&self.send_blocks, false)).chain([own]).collect()
+                }
+            }),
+            VectorKind::Scatter => Moves::Transfers(vec![half(false, root, self.recv_blocks[0])]),
+            VectorKind::AllGather => {
+                let calls = (0..nranks).zip(&self.recv_blocks).filter(|(_, block)| block.count > 0);
+                let broadcast = |(from, block): (Rank, &VectorBlock)| {
+                    let recv = self.recv.at(block.at * size);
+                    let send = if from != rank {
+                        Address::NULL
+                    } else {
+                        self.send.at(self.send_blocks[0].at * size)
+                    };
+                    call(Collective::Broadcast, send, recv, block.count, from)
+                };
+                Moves::Calls(calls.map(broadcast).collect())
+            }
+            VectorKind::ReduceScatter => {
+                let calls = (0..nranks).zip(&self.send_blocks).filter(|(_, block)| block.count > 0);
+                let reduce = |(to, block): (Rank, &VectorBlock)| {
+                    let recv = if to == rank { self.recv } else { Address::NULL };
+                    call(Collective::Reduce, self.send.at(block.at * size), recv, block.count, to)
+                };
+                Moves::Calls(calls.map(reduce).collect())
+            }
+        }
+    }
+}
