@@ -1,6 +1,6 @@
 //! The counts of a vector call, as the ranks agree on them before anything moves.
 
-use super::{Vector, VectorBlock, VectorKind};
+use super::arguments::{Vector, VectorBlock, VectorKind};
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::hash::Fnv64;
 use crate::types::{DataType, Rank, RedOp};

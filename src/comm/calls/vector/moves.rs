@@ -1,6 +1,6 @@
 //! The transfers or collectives by which a rank takes its part in a vector call.
 
-use super::{Moves, Vector, VectorBlock, VectorKind};
+use super::arguments::{Moves, Vector, VectorBlock, VectorKind};
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::point_to_point::Transfer;
 use crate::memory::view::Address;

@@ -1,7 +1,7 @@
 //! Runs vector calls: to their end, or polled.
 
+use super::arguments::{Moves, Vector};
 use super::counts::Counts;
-use super::{Moves, Vector};
 use crate::comm::agree::PolledAgreement;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Exchange;
