@@ -1011,9 +1011,9 @@ pennyResult_t pennyAlltoAllv(const void *sendbuff,
 //     recvbuff[recvdispls[r] + i] = sendbuff[i] of rank r        i < recvcounts[r]
 //
 // recvcounts: elements from each rank; 0 is allowed. The same on all ranks: if it differs, or datatype does, every rank gets
-// pennyInvalidUsage before any data moves. sendcount: recvcounts[rank]. recvdispls: where each block begins, in elements,
+// pennyInvalidUsage before any data moves. sendcount: this rank's entry. recvdispls: where each block begins, in elements,
 // which may differ between ranks; NULL: one behind the other. Both lists are read during the call only.
-// In place if sendbuff == recvbuff + recvdispls[rank]. Blocks of recvbuff must not overlap.
+// In place if sendbuff is this rank's block of recvbuff. Blocks of recvbuff must not overlap.
 pennyResult_t pennyAllGatherv(const void *sendbuff,
                               size_t sendcount,
                               void *recvbuff,
@@ -1027,7 +1027,7 @@ pennyResult_t pennyAllGatherv(const void *sendbuff,
 // receives from it; otherwise root gets pennyInvalidUsage, and so does the rank if the block has not left it.
 //
 // recvbuff, recvcounts, recvdispls: at root as for pennyAllGatherv; not used elsewhere and may be NULL there.
-// In place at root if sendbuff == recvbuff + recvdispls[root].
+// In place at root if sendbuff is root's block of recvbuff.
 pennyResult_t pennyGatherv(const void *sendbuff,
                            size_t sendcount,
                            void *recvbuff,
@@ -1042,7 +1042,7 @@ pennyResult_t pennyGatherv(const void *sendbuff,
 // elements as the rank receives; otherwise the rank gets pennyInvalidUsage, and so does root if the block has not left it.
 //
 // sendbuff, sendcounts, senddispls: at root as for pennyAlltoAllv; not used elsewhere and may be NULL there.
-// recvbuff: recvcount elements. In place at root if recvbuff == sendbuff + senddispls[root].
+// recvbuff: recvcount elements. In place at root if recvbuff is root's block of sendbuff.
 pennyResult_t pennyScatterv(const void *sendbuff,
                             const size_t *sendcounts,
                             const size_t *senddispls,
@@ -1059,7 +1059,7 @@ pennyResult_t pennyScatterv(const void *sendbuff,
 //
 // recvcounts: elements of each rank's block; 0 is allowed. The same on all ranks: if it differs, or datatype or op do, every
 // rank gets pennyInvalidUsage before any data moves. Read during the call only.
-// sendbuff: the sum of recvcounts. recvbuff: recvcounts[rank]. In place if recvbuff is this rank's block of sendbuff.
+// sendbuff: the sum of recvcounts. recvbuff: as many as this rank's entry. In place if recvbuff is this rank's block of sendbuff.
 pennyResult_t pennyReduceScatterv(const void *sendbuff,
                                   void *recvbuff,
                                   const size_t *recvcounts,
