@@ -81,6 +81,8 @@ fn scenes(point: &str) -> Vec<Scene> {
         "join_prepared" => {
             vec![Scene { from: 2, ..of("split", 4) }, Scene { from: 2, ..of("children", 4) }]
         }
+        // Only ranks that meet where an id leads have a server to tell.
+        "join_over" => vec![join],
         "symmetric_range" | "symmetric_grown" => vec![Scene { once: true, ..of("puts", 1) }],
         "pair_read" | "pair_taken" | "pair_line" | "pair_full" | "pair_copied" => {
             vec![of("transfer", 64), Scene { heap: true, ..of("transfer", 100_000) }, of("transfer", 100_000)]

@@ -48,6 +48,7 @@ impl ChildEntrance<'_> {
         let nranks = members.len() as u32;
         let place = ChildPlace { staging: place.staging.min(MOST_STAGING), ..place };
         let control = Arc::new(Control::child(above.control(), nranks, place)?);
+        die_point!(81 "join_met");
         let heaps = members.iter().map(|&r| above.shared_heap(r)).collect();
         let backoff = Backoff::for_ranks(members.len(), settings.spins);
         let root = registry::shared(shared.origin.root).ok();
@@ -56,6 +57,7 @@ impl ChildEntrance<'_> {
         let transport = Arc::new(transport.with_ancestor(ancestor));
         transport.introduce_members(above, members);
         let membership = control.keep(rank)?;
+        die_point!(84 "join_kept");
         // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
         attach(&transport, process::card(), watch, &|e| e).inspect_err(|_| {
             if let Some(cause) = watch().err().and_then(|_| above.cause()) {
@@ -63,6 +65,7 @@ impl ChildEntrance<'_> {
             }
             transport.fail(JOINING);
         })?;
+        die_point!(89 "attach_all");
         let planner = Planner::new(rank, nranks, settings.selection);
         let planner = declared::planner(planner, &transport, placement.as_ref());
         let origin = Origin {
@@ -72,6 +75,7 @@ impl ChildEntrance<'_> {
             world: members.iter().map(|&r| shared.origin.world[r as usize]).collect(),
         };
         let timing = Timing::new(transport, placement, &origin.world);
+        die_point!(90 "join_placed");
         Ok(CommCore::new(handle, timing, membership, planner, shared.device, origin))
     }
 }

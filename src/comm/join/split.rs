@@ -267,6 +267,7 @@ impl CommCore {
             None => Ok([0; 2]),
         };
         let mine = taken.as_ref().map_or([0; 2], |words| *words);
+        die_point!(80 "join_prepared");
         let all = self.tell_all(&mine)?;
         taken?;
         let told = members.first().map(|&first| &all[first as usize * mine.len()..][..mine.len()]);
