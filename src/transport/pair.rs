@@ -135,37 +135,38 @@ impl<'a> PairTransfer<'a> {
         self.data.part(at, (self.data.bytes() - at).min(PAIR_SLOT))
     }
 
-    /// Do what can be done without waiting. True if something moved.
-    pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs) -> Result<bool> {
+    /// Does what can be done without waiting. Returns the error that ends this transfer alone, such as a disagreement of its
+    /// two ends; fails with one that ends all that run beside it, for it concerns the communicator.
+    pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs) -> Result<Option<Error>> {
         let peer = &mut pairs.peers[self.peer as usize];
         if t.is_far(self.peer) {
-            return Err(Error::usage(format!(
+            self.done = true;
+            return Ok(Some(Error::usage(format!(
                 "rank {} is on another host, and a transfer with it cannot be made yet; use a collective",
                 self.peer
-            )));
+            ))));
         }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;
         }
-        if self.send { self.send_on(t, peer) } else { self.take(t, peer) }
+        if self.send { Ok(self.send_on(t, peer)) } else { self.take(t, peer) }
     }
 
-    fn send_on(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
+    fn send_on(&mut self, t: &Transport, peer: &mut Peer) -> Option<Error> {
         let pair = t.control().pair(t.rank(), self.peer);
         let first = *self.first.get_or_insert(peer.filled);
         let total = slots_of(self.data.bytes(), self.heap.is_some());
-        let mut moved = false;
         while self.slots < total {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
                 // ORDER: partner of the store in `take`; the slot's old data has been read.
                 peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
                 if pair.refused.load(Ordering::Relaxed) == first + 1 {
-                    return self.refused(t, peer, first + total);
+                    return Some(self.refused(t, peer, first + total));
                 }
                 if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
-                    return Ok(moved);
+                    return None;
                 }
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
@@ -182,43 +183,42 @@ impl<'a> PairTransfer<'a> {
             t.after_post();
             self.slots += 1;
             peer.filled = index + 1;
-            moved = true;
         }
         if self.heap.is_some() {
             // The receiver reads the buffer itself: it may not be reused before that.
             peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
             if peer.taken_by_peer < first + total {
-                return Ok(moved);
+                return None;
             }
             if pair.refused.load(Ordering::Relaxed) == first + 1 {
-                return self.refused(t, peer, first + total);
+                return Some(self.refused(t, peer, first + total));
             }
         }
         self.done = true;
-        Ok(true)
+        None
     }
 
     /// The receiver does not want this message.
-    fn refused(&self, t: &Transport, peer: &mut Peer, end: u64) -> Result<bool> {
+    fn refused(&mut self, t: &Transport, peer: &mut Peer, end: u64) -> Error {
         let pair = t.control().pair(t.rank(), self.peer);
         peer.filled = end;
         peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
         let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
-        Err(mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1])))
+        self.done = true;
+        mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]))
     }
 
-    fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<bool> {
+    fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<Option<Error>> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
         let first = *self.first.get_or_insert(peer.taken);
         let mut total = slots_of(self.data.bytes(), false);
-        let mut moved = false;
         while self.slots < total {
             let index = first + self.slots;
             let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `send_on`.
             if head.full.load(Ordering::Acquire) != index + 1 {
-                return Ok(moved);
+                return Ok(None);
             }
             let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
             let in_heap = args & IN_HEAP != 0;
@@ -243,7 +243,8 @@ impl<'a> PairTransfer<'a> {
                     die_point!(77 "pair_refusals");
                     pair.taken.store(peer.taken, Ordering::Release);
                     t.after_post();
-                    return Err(mismatch(t, self.peer, text(kind, count), me, self.text()));
+                    self.done = true;
+                    return Ok(Some(mismatch(t, self.peer, text(kind, count), me, self.text())));
                 }
                 total = slots_of(self.data.bytes(), in_heap);
             }
@@ -267,10 +268,9 @@ impl<'a> PairTransfer<'a> {
                 die_point!(74 "pair_taken");
                 t.after_post();
             }
-            moved = true;
         }
         self.done = true;
-        Ok(true)
+        Ok(None)
     }
 }
 

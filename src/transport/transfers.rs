@@ -14,13 +14,20 @@ pub struct TransferProgress {
     /// The first failure, or else the refusal of an earlier message.
     failure: Option<Error>,
     has_failed: bool,
+    /// None of them can go on.
+    is_over: bool,
 }
 
 /// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
 #[inline]
 pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress {
     let failure = late_refusal(t, pairs);
-    TransferProgress { waiting: Waiting { polls, deadline_ns: 0 }, failure, has_failed: false }
+    TransferProgress {
+        waiting: Waiting { polls, deadline_ns: 0 },
+        failure,
+        has_failed: false,
+        is_over: false,
+    }
 }
 
 /// Runs transfers to completion, or as far as they come without waiting if they are polled; those of one direction and peer
@@ -38,7 +45,15 @@ pub fn run(
     progress.failure.take().map_or(Ok(()), Err)
 }
 
-/// Does what can be done without waiting. Returns whether all are done.
+impl TransferProgress {
+    fn failed(&mut self, error: Error) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            self.failure = Some(error);
+        }
+    }
+}
+
+/// Does what can be done without waiting. Returns whether all are done, or none of them can go on.
 #[inline]
 fn advance_all(
     t: &Transport,
@@ -47,6 +62,9 @@ fn advance_all(
     progress: &mut TransferProgress,
 ) -> bool {
     let mut all = true;
+    if progress.is_over {
+        return true;
+    }
     for i in 0..transfers.len() {
         if transfers[i].done {
             continue;
@@ -56,11 +74,13 @@ fn advance_all(
             all = false;
             continue;
         }
-        if let Err(e) = transfers[i].advance(t, pairs) {
-            if !std::mem::replace(&mut progress.has_failed, true) {
-                progress.failure = Some(e);
+        match transfers[i].advance(t, pairs) {
+            Ok(disagreement) => disagreement.into_iter().for_each(|error| progress.failed(error)),
+            Err(error) => {
+                progress.failed(error);
+                progress.is_over = true;
+                return true;
             }
-            transfers[i].done = true;
         }
         all &= transfers[i].done;
     }

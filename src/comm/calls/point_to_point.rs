@@ -236,4 +236,28 @@ mod tests {
         comm::destroy(third).unwrap();
         comm::destroy(first).unwrap();
     }
+
+    #[test]
+    fn a_rank_that_gave_up_ends_all_transfers_of_a_batch_at_once() {
+        const BYTES: usize = 64 << 10;
+        fn block(send: bool, buffer: Address<'_>, peer: i32) -> Transfer<'_> {
+            Transfer { send, buffer, count: BYTES, dtype: DataType::Uint8, peer, of_collective: false }
+        }
+        let ranks = comm::init_all(4).unwrap();
+        let [first, second, _, fourth] = ranks[..] else { unreachable!() };
+        comm::registry::shared(fourth).unwrap().transport.fail(1);
+        let shared = Address::of_mut(vec![0; BYTES].leak());
+        comm::register(second, shared, BYTES).unwrap();
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(move || comm::transfer_now(second, &block(true, shared, 0)));
+            // What was read from a heap after a rank gave up may be torn: this transfer fails. Rank 2 never sends.
+            let mut received = [vec![0; BYTES], vec![0; BYTES]];
+            let [one, two] = received.each_mut().map(|block| Address::of_mut(block));
+            let error =
+                comm::transfers_now(first, &[block(false, one, 1), block(false, two, 2)]).unwrap_err();
+            assert!(error.message.starts_with("rank 3 (pid"), "{error}");
+            assert!(sender.join().unwrap().is_err());
+        });
+        ranks.into_iter().for_each(|rank| comm::abort(rank).unwrap());
+    }
 }
