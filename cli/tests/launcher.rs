@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 
 fn penny() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
-    // A test run in the background of a shell ignores the terminal's signals, and children inherit that.
+    // A test run in the background of a shell, or by nohup, ignores the terminal's signals, and children inherit that.
     // SAFETY: between fork and exec only signal dispositions are set.
     unsafe {
         command.pre_exec(|| {
-            for terminal in [Signal::SIGINT, Signal::SIGQUIT] {
+            for terminal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP] {
                 signal(terminal, SigHandler::SigDfl)?;
             }
             Ok(())
