@@ -11,6 +11,7 @@
 
 pub mod buffer;
 pub mod capi;
+pub mod children;
 pub mod element;
 pub mod inputs;
 pub mod layout;

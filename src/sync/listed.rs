@@ -60,29 +60,47 @@ mod model {
             }
         }
 
-        fn look(&self) {
+        /// `cleared`: how the flag is cleared; [`Listed::may_stay`] takes `AcqRel`.
+        fn look(&self, cleared: Ordering) {
             let mut entries = self.entries.lock().unwrap();
             let idle = || self.queued.load(Ordering::Acquire) == self.taken.load(Ordering::Relaxed);
             for _ in 0..*entries {
-                if !self.listed.may_stay(idle) {
+                let stays = match cleared {
+                    Ordering::AcqRel => self.listed.may_stay(idle),
+                    weaker => {
+                        self.listed.0.swap(0, weaker);
+                        !idle() && self.listed.must_push()
+                    }
+                };
+                if !stays {
                     *entries -= 1;
                 }
             }
         }
     }
 
-    #[test]
-    fn a_queue_with_something_in_it_is_in_the_list_once() {
-        loom::model(|| {
+    fn queued_while_another_looks(cleared: Ordering) {
+        loom::model(move || {
             let queue = Arc::new(Queue::default());
             queue.queue();
             queue.taken.store(1, Ordering::Relaxed);
             let theirs = queue.clone();
             let other = loom::thread::spawn(move || theirs.queue());
-            queue.look();
+            queue.look(cleared);
             other.join().unwrap();
-            queue.look();
+            queue.look(cleared);
             assert_eq!(*queue.entries.lock().unwrap(), 1);
         });
+    }
+
+    #[test]
+    fn a_queue_with_something_in_it_is_in_the_list_once() {
+        queued_while_another_looks(Ordering::AcqRel);
+    }
+
+    #[test]
+    #[should_panic]
+    fn model_mutant_a_flag_cleared_without_acquire_is_caught() {
+        queued_while_another_looks(Ordering::Release);
     }
 }

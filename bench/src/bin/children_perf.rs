@@ -1,0 +1,22 @@
+//! Communicators made from another one: time and memory.
+
+use clap::Parser;
+use penny_bench::children;
+
+/// Measures pennyCommSplit, pennyCommDup and pennyCommDestroy, and the memory of live communicators
+#[derive(Parser)]
+#[command(name = "children_perf", version)]
+struct Program {
+    #[command(flatten)]
+    options: children::Options,
+}
+
+fn main() -> std::process::ExitCode {
+    match children::run(&Program::parse().options) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("children_perf: {problem}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
