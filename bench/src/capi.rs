@@ -202,26 +202,40 @@ impl Communicator {
     }
 
     /// Every rank's number, in rank order. By sends and receives, because `PENNY_ALGO` may name an algorithm that serves
-    /// the measured collective only.
+    /// the measured collective only; through rank 0, because each pair of ranks that send has a ring of its own.
     pub fn gather(&self, mine: f64) -> Result<Vec<f64>, String> {
         let mut all = vec![mine; self.nranks as usize];
-        let (dtype, here) = (DataType::Float64.into(), ptr::null_mut());
+        let n = all.len();
+        let place = all.as_mut_ptr();
+        let (dtype, here, comm) = (DataType::Float64.into(), ptr::null_mut(), self.raw);
+        // SAFETY: each rank's number has its place in `all`, which lives until the group of each call has ended.
+        let receive = |from: u32, at: usize, count: usize| unsafe {
+            ffi::pennyRecv(place.add(at).cast(), count, dtype, from as c_int, comm, here)
+        };
+        // SAFETY: as above.
+        let send = |to: u32, at: usize, count: usize| unsafe {
+            ffi::pennySend(place.add(at).cast(), count, dtype, to as c_int, comm, here)
+        };
+        if self.rank == 0 {
+            self.with_each(|peer| receive(peer, peer as usize, 1))?;
+            self.with_each(|peer| send(peer, 0, n))?;
+        } else {
+            outcome(send(0, self.rank as usize, 1), comm)?;
+            outcome(receive(0, 0, n), comm)?;
+        }
+        Ok(all)
+    }
+
+    /// Makes a call for each other rank, all in one group.
+    fn with_each(&self, mut call: impl FnMut(u32) -> pennyResult_t) -> Result<(), String> {
         // SAFETY: it has no parameter.
         outcome(unsafe { ffi::pennyGroupStart() }, self.raw)?;
-        let queued = (0..self.nranks).filter(|&peer| peer != self.rank).try_for_each(|peer| {
-            let theirs: *mut f64 = &mut all[peer as usize];
-            let peer = peer as c_int;
-            // SAFETY: one double each way, both in place until the group has ended.
-            unsafe {
-                outcome(ffi::pennySend((&raw const mine).cast(), 1, dtype, peer, self.raw, here), self.raw)?;
-                outcome(ffi::pennyRecv(theirs.cast(), 1, dtype, peer, self.raw, here), self.raw)
-            }
-        });
+        let mut others = (0..self.nranks).filter(|&peer| peer != self.rank);
+        let queued = others.try_for_each(|peer| outcome(call(peer), self.raw));
         // The group ends also after a failure, which then is the one to tell.
-        // SAFETY: what was queued lives until this function returns.
+        // SAFETY: as above.
         let ended = outcome(unsafe { ffi::pennyGroupEnd() }, self.raw);
-        queued.and(ended)?;
-        Ok(all)
+        queued.and(ended)
     }
 
     /// Lets the other ranks reach ordinary memory where it lies.

@@ -2,6 +2,7 @@
 
 use super::fork;
 use crate::sync::lock::Mutex;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 /// This process's PID.
@@ -50,29 +51,60 @@ pub fn sees_itself() -> bool {
 
 /// When a process started, in clock ticks since boot: with the PID it names a process for good.
 pub fn start_time(pid: u32) -> Option<u64> {
-    stat_field(pid, 22)?.parse().ok()
+    Stat::of(pid)?.start_time()
 }
 
 /// What the scheduler says of a process, in words; `None` if there is no such process.
 pub fn state(pid: u32) -> Option<&'static str> {
-    Some(match stat_field(pid, 3)?.as_str() {
-        "R" => "running",
-        // The first thread may end before the others.
-        "Z" | "X" if stat_field(pid, 20)?.parse::<u32>().is_ok_and(|threads| threads > 1) => "running",
-        "S" | "I" => "sleeping",
-        "D" => "blocked in the kernel",
-        "T" => "stopped by a signal",
-        "t" => "stopped by a debugger",
-        "Z" | "X" => "dead",
-        _ => "in an unknown state",
-    })
+    Stat::of(pid)?.state()
 }
 
-/// Field `number` (from 1, as in proc(5)) of /proc/PID/stat. The second, the name, may hold spaces and parentheses.
-fn stat_field(pid: u32, number: usize) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_ascii_whitespace().nth(number.checked_sub(3)?).map(str::to_owned)
+/// What /proc/PID/stat says: the fields after the name, which may hold spaces and parentheses.
+struct Stat {
+    /// As much of the file as is needed, and where the fields begin.
+    text: [u8; 512],
+    from: usize,
+    to: usize,
+}
+
+impl Stat {
+    /// Reads it at once: ranks that wait ask for it often.
+    fn of(pid: u32) -> Option<Stat> {
+        let mut stat = Stat { text: [0; 512], from: 0, to: 0 };
+        stat.to = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat.text).ok()?;
+        stat.from = stat.text[..stat.to].iter().rposition(|&byte| byte == b')')? + 1;
+        Some(stat)
+    }
+
+    /// Field `number`, from 1 as in proc(5); those of the first 22 alone are all there.
+    fn field(&self, number: usize) -> Option<&str> {
+        let fields = std::str::from_utf8(&self.text[self.from..self.to]).ok()?;
+        fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
+    }
+
+    fn start_time(&self) -> Option<u64> {
+        self.field(22)?.parse().ok()
+    }
+
+    fn state(&self) -> Option<&'static str> {
+        Some(match self.field(3)? {
+            "R" => "running",
+            // The first thread may end before the others.
+            "Z" | "X" if self.field(20)?.parse::<u32>().is_ok_and(|threads| threads > 1) => "running",
+            "S" | "I" => "sleeping",
+            "D" => "blocked in the kernel",
+            "T" => "stopped by a signal",
+            "t" => "stopped by a debugger",
+            "Z" | "X" => "dead",
+            _ => "in an unknown state",
+        })
+    }
+}
+
+/// Tells whether the process that started at `start` is no more; `None`: there is no process of that PID.
+pub fn has_died(pid: u32, start: u64) -> Option<bool> {
+    let stat = Stat::of(pid)?;
+    Some(stat.start_time()? != start || stat.state() == Some("dead"))
 }
 
 /// Ends this process by SIGKILL, as another process would.

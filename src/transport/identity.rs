@@ -55,10 +55,7 @@ impl Identity {
     fn is_dead(&self) -> bool {
         let Some(start) = self.start else { return false };
         if !self.dead.load(Ordering::Relaxed) {
-            let gone = match process::start_time(self.pid) {
-                Some(now) => now != start || process::state(self.pid) == Some("dead"),
-                None => process::sees_itself(),
-            };
+            let gone = process::has_died(self.pid, start).unwrap_or_else(process::sees_itself);
             self.dead.store(gone, Ordering::Relaxed);
         }
         self.dead.load(Ordering::Relaxed)
