@@ -1,12 +1,64 @@
 //! How many cores this process may use, and giving one up.
 
-/// Cores in this process's affinity mask.
+use crate::sync::prim::{AtomicU64, Ordering};
+
+/// Cores that the calling thread's affinity mask and its control group's quota leave it.
+///
+/// The quota lies in files, which are read again only where the mask has another number of cores than the last time: every
+/// communicator asks.
 pub fn usable_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get())
+    // Cores of the mask, and above them what was found for so many.
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    let found = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let Some(mask) = cores_of_mask() else { return found() };
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known as u32 == mask {
+        return (known >> 32) as usize;
+    }
+    let cores = found();
+    KNOWN.store(u64::from(mask) | (cores as u64) << 32, Ordering::Relaxed);
+    cores
+}
+
+/// Cores in the calling thread's affinity mask; `None`: the kernel has more than this can count.
+fn cores_of_mask() -> Option<u32> {
+    // SAFETY: a set of bits, for which zeros are valid.
+    let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a local of the size that is passed.
+    let asked = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut mask) };
+    // SAFETY: the set was filled just now.
+    (asked == 0).then(|| unsafe { libc::CPU_COUNT(&mask) } as u32).filter(|&cores| cores > 0)
 }
 
 /// Lets another thread run on this core.
 #[inline]
 pub fn yield_now() {
     std::thread::yield_now();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cores_are_counted_anew_when_the_mask_changes() {
+        let thread = || {
+            let all = usable_cores();
+            assert_eq!(all, std::thread::available_parallelism().unwrap().get());
+            assert_eq!(usable_cores(), all);
+            // SAFETY: a set of bits, for which zeros are valid; it is filled by the calls below.
+            unsafe {
+                let mut mask: libc::cpu_set_t = std::mem::zeroed();
+                assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut mask), 0);
+                let first =
+                    (0..libc::CPU_SETSIZE as usize).find(|&core| libc::CPU_ISSET(core, &mask)).unwrap();
+                libc::CPU_ZERO(&mut mask);
+                libc::CPU_SET(first, &mut mask);
+                assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &mask), 0);
+            }
+            assert_eq!(usable_cores(), 1);
+        };
+        // The mask is that of a thread.
+        std::thread::spawn(thread).join().unwrap();
+    }
 }
