@@ -46,11 +46,6 @@ fn destroy(child: pennyComm_t) -> Result<(), String> {
     outcome(unsafe { ffi::pennyCommDestroy(child) }, ptr::null_mut())
 }
 
-fn meet(comm: &Communicator) -> Result<(), String> {
-    // SAFETY: the communicator is live.
-    outcome(unsafe { ffi::pennyBarrier(comm.raw(), ptr::null_mut()) }, comm.raw())
-}
-
 /// Bytes of this process that are its own, and bytes of the shared files that it has open.
 fn memory() -> Result<[u64; 2], String> {
     let status =
@@ -89,16 +84,16 @@ pub fn run(options: &Options) -> Result<(), String> {
         for _ in 0..live {
             others.push(make(Way::Split, &comm)?);
         }
-        meet(&comm)?;
+        comm.barrier()?;
         let after = memory()?;
         for (way, name) in [(Way::Split, "split"), (Way::Dup, "dup")] {
             let (mut made, mut destroyed) = (Vec::new(), Vec::new());
             for _ in 0..options.iters {
-                meet(&comm)?;
+                comm.barrier()?;
                 let start = Instant::now();
                 let child = make(way, &comm)?;
                 made.push(start.elapsed().as_secs_f64() * 1e6);
-                meet(&comm)?;
+                comm.barrier()?;
                 let start = Instant::now();
                 destroy(child)?;
                 destroyed.push(start.elapsed().as_secs_f64() * 1e6);
@@ -120,7 +115,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         for child in others {
             destroy(child)?;
         }
-        meet(&comm)?;
+        comm.barrier()?;
     }
     comm.destroy()
 }

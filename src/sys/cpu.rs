@@ -7,7 +7,7 @@ use crate::sync::prim::{AtomicU64, Ordering};
 /// The quota lies in files, which are read again only where the mask has another number of cores than the last time: every
 /// communicator asks.
 pub fn usable_cores() -> usize {
-    // Cores of the mask, and above them what was found for so many.
+    // Bits 0..32: number of cores in the mask at the last look-up. Bits 32..64: the result of that look-up.
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let found = || std::thread::available_parallelism().map_or(1, |n| n.get());
     let Some(mask) = cores_of_mask() else { return found() };

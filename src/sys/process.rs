@@ -76,7 +76,7 @@ impl Stat {
         Some(stat)
     }
 
-    /// Field `number`, from 1 as in proc(5); those of the first 22 alone are all there.
+    /// Returns field `number`, counted from 1 as in proc(5). The text is long enough for the first 22 fields.
     fn field(&self, number: usize) -> Option<&str> {
         let fields = std::str::from_utf8(&self.text[self.from..self.to]).ok()?;
         fields.split_ascii_whitespace().nth(number.checked_sub(3)?)

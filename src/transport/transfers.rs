@@ -14,7 +14,7 @@ pub struct TransferProgress {
     /// The first failure, or else the refusal of an earlier message.
     failure: Option<Error>,
     has_failed: bool,
-    /// None of them can go on.
+    /// The communicator has failed: no transfer can continue.
     is_over: bool,
 }
 
@@ -46,6 +46,7 @@ pub fn run(
 }
 
 impl TransferProgress {
+    /// Keeps the first failure.
     fn failed(&mut self, error: Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
             self.failure = Some(error);
@@ -61,10 +62,10 @@ fn advance_all(
     transfers: &mut [PairTransfer],
     progress: &mut TransferProgress,
 ) -> bool {
-    let mut all = true;
     if progress.is_over {
         return true;
     }
+    let mut all = true;
     for i in 0..transfers.len() {
         if transfers[i].done {
             continue;
@@ -75,7 +76,8 @@ fn advance_all(
             continue;
         }
         match transfers[i].advance(t, pairs) {
-            Ok(disagreement) => disagreement.into_iter().for_each(|error| progress.failed(error)),
+            Ok(None) => {}
+            Ok(Some(error)) => progress.failed(error),
             Err(error) => {
                 progress.failed(error);
                 progress.is_over = true;
