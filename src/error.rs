@@ -4,6 +4,8 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
 
 /// The result of a call. `include/README.md` says when each is used.
 #[repr(i32)]
@@ -46,15 +48,28 @@ impl Code {
     }
 }
 
-/// A failure: the code for programs, the sentence for people.
+/// A failure, as a pointer to its [`Failure`]: a result without a value is one word, which calls return in a register.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Arc<Failure>);
+
+/// What has failed: the code for programs, the sentence for people.
 ///
 /// The sentence names the argument, the rank and the remedy; `ffi` prefixes the function's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
     /// The number that C sees.
     pub code: Code,
     /// The sentence: the fault and the remedy.
     pub message: String,
+}
+
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl Deref for Error {
+    type Target = Failure;
+    fn deref(&self) -> &Failure {
+        &self.0
+    }
 }
 
 /// Penny's result.
@@ -62,8 +77,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of any code.
+    #[cold]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Error { code, message: message.into() }
+        Error(Arc::new(Failure { code, message: message.into() }))
+    }
+    /// The same failure in other words.
+    pub fn with_message(&self, message: impl Into<String>) -> Self {
+        Self::new(self.code, message)
     }
     /// One argument is wrong by itself.
     pub fn argument(message: impl Into<String>) -> Self {
@@ -96,7 +116,8 @@ impl Error {
     }
     /// What a call that is polled returns until it is over; nothing has failed.
     pub fn pending() -> Self {
-        Self::new(Code::InProgress, String::new())
+        static PENDING: LazyLock<Error> = LazyLock::new(|| Error::new(Code::InProgress, String::new()));
+        PENDING.clone()
     }
     /// Tells whether this is what [`pending`](Self::pending) makes.
     pub fn is_pending(&self) -> bool {

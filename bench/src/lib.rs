@@ -9,10 +9,12 @@
 //! What a call must produce is computed here and never by Penny: [`inputs`] chooses values whose reduction is exact in
 //! every element type, in any order, so one wrong bit is one wrong element.
 
+pub mod beside;
 pub mod buffer;
 pub mod capi;
 pub mod children;
 pub mod element;
+pub mod exchange;
 pub mod inputs;
 pub mod layout;
 pub mod machine;

@@ -96,13 +96,13 @@ const WORMHOLE: [&str; 3] = ["n300", "t3000", "galaxy"];
 
 /// Measures, and prints the tables.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    let network = topology::open(&args.fabric).map_err(|e| e.message)?;
+    let network = topology::open(&args.fabric).map_err(|e| e.message.clone())?;
     let class = ethernet(&network)?;
     let parameters = Parameters::wormhole(class.clone());
     let chips = args.chips.unwrap_or(network.shape.nranks().min(8));
     let fabric = network.name.as_str();
-    let latencies = latencies(fabric, &parameters, chips).map_err(|e| e.message)?;
-    let shares = utilisations(fabric, &parameters, &args.sizes).map_err(|e| e.message)?;
+    let latencies = latencies(fabric, &parameters, chips).map_err(|e| e.message.clone())?;
+    let shares = utilisations(fabric, &parameters, &args.sizes).map_err(|e| e.message.clone())?;
     let gathers = gathers(fabric, class, chips)?;
     let text = match args.json {
         true => [lines(&latencies)?, lines(&shares)?, lines(&gathers)?].concat(),
@@ -218,7 +218,7 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
             units::print_size(class.mtu),
             units::print_size(class.header),
         );
-        let network = topology::parse(shape, &text, &[]).map_err(|e| e.message)?;
+        let network = topology::parse(shape, &text, &[]).map_err(|e| e.message.clone())?;
         let view = RankView::flat(Collective::AllGather, 0, chips, 0);
         let algorithm = algorithms::find(name).ok_or("an algorithm of the table is gone")?;
         let plans = algorithms::plan_all(algorithm, &view);
@@ -226,7 +226,7 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         let places = machine::places(&network, chips)?;
         let call = PricedCall { plans: &plans, places: &places, view, count, size: 1, slice_bytes: 1 << 16 };
         let entry = vec![0; chips as usize];
-        let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message)?;
+        let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message.clone())?;
         let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);
         let gbps = (GATHERED - count) as f64 / ps as f64 * 1e3;
         let share = gbps / rows.first().map_or(gbps, |ring| ring.gbps);

@@ -7,7 +7,7 @@ use penny::{Collective, Rank};
 
 /// Opens `--fabric`, with `--nodes` added to its arguments.
 pub fn open(fabric: &str, nodes: Option<u32>) -> Result<Network, String> {
-    topology::open(&spec(fabric, nodes)).map_err(|e| e.message)
+    topology::open(&spec(fabric, nodes)).map_err(|e| e.message.clone())
 }
 
 /// The machine's name with `--nodes` among its arguments.
@@ -41,7 +41,7 @@ pub fn view(
 
 /// Returns the place of each of `nranks` ranks.
 pub fn places(network: &Network, nranks: u32) -> Result<Vec<Rank>, String> {
-    network.places(nranks).map_err(|e| e.message)
+    network.places(nranks).map_err(|e| e.message.clone())
 }
 
 /// Sixteen digits that differ where machines differ: two tables with the same ones are of the same machine.
@@ -94,7 +94,7 @@ impl MachineArgs {
     pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
         let spec = spec(fabric, self.nodes);
-        let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message)?;
+        let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message.clone())?;
         if let Some(machine) = machine {
             places(&machine.network, ranks).map_err(|why| format!("-n {ranks}: {why}"))?;
         }

@@ -74,7 +74,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             size: dtype.size() as u64,
             slice_bytes: args.slice as u64,
         };
-        let outcome = price(&network, &call, &entry).map_err(|e| e.message)?;
+        let outcome = price(&network, &call, &entry).map_err(|e| e.message.clone())?;
         let time = outcome.exit_ps.iter().copied().max().unwrap_or(0);
         if quickest.as_ref().is_none_or(|(least, _)| time < *least) {
             quickest = Some((time, call));
@@ -98,7 +98,8 @@ pub fn traced(
     entry: &[u64],
 ) -> Result<(CallTimes, String), String> {
     let mut spans = Vec::new();
-    let outcome = price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message)?;
+    let outcome =
+        price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message.clone())?;
     Ok((outcome, perfetto(&spans, network)))
 }
 

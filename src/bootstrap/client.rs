@@ -145,7 +145,7 @@ pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
 
 /// Says something and hears that it was heard: the other side closes.
 fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
-    host_of(connection).map_err(|e| io::Error::other(e.message))?;
+    host_of(connection).map_err(|e| io::Error::other(e.message.clone()))?;
     socket::send(connection, packet, &[])?;
     socket::wait(&mut [socket::PollEntry::readable(connection)], Some(LOOK))
 }

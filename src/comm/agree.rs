@@ -212,7 +212,7 @@ impl CommCore {
         let all = vec![0; told.len() * self.nranks() as usize];
         let exchange = WithWords::new([told, all], |input, output| {
             let (call, checked) = self.telling(input, output)?;
-            self.enter(&call, &checked, self.planner.plainest(), Some(0))
+            self.enter(&call, checked, self.planner.plainest(), Some(0))
         });
         self.forget_last_call();
         Ok(PolledAgreement { exchange: Some(exchange?) })

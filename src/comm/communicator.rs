@@ -43,7 +43,7 @@ pub struct CommCore {
     /// The last reduction's kernels.
     fold: Option<((DataType, RedOp), Fold)>,
     /// The last small collective, while nothing but its arguments has to be looked at before the next.
-    repeat: Option<Repeat>,
+    pub(super) repeat: Option<Repeat>,
     finalized: bool,
     /// Calls that are polled have begun and are not over: no other call may.
     pub(super) is_held: bool,
@@ -172,11 +172,16 @@ impl CommCore {
     }
 
     /// Runs a collective from check to return.
-    #[inline]
+    ///
+    /// What is inlined here becomes a part of each function of the interface: a call like the last one goes no further.
+    #[inline(always)]
     pub(super) fn collective(&mut self, call: &Call) -> Result<()> {
-        if let Some(ended) = self.repeated(call) {
-            return ended;
-        }
+        self.repeated(call).unwrap_or_else(|| self.another_collective(call))
+    }
+
+    /// Runs a collective that is not like the last one.
+    #[inline(never)]
+    fn another_collective(&mut self, call: &Call) -> Result<()> {
         let Some((checked, chosen)) = self.choose(call)? else { return Ok(()) };
         let ended = match self.timing().is_declared() {
             true => self.timed(call, &checked, chosen),
@@ -199,11 +204,14 @@ impl CommCore {
 
     /// Begins a collective that is polled, where no machine is declared. `None`: there is nothing to do.
     pub(super) fn begin_collective<'a>(&mut self, call: &Call<'a>) -> Result<Option<Exchange<'a>>> {
-        if let Some((checked, recipe)) = self.like_the_last(call) {
-            return Ok(Some(Exchange::begin(self, call, &checked, &recipe, Some(0))));
+        if let Some(([input, output], in_place)) = self.like_the_last(call)
+            && let Some(known) = &self.repeat
+        {
+            let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
+            return Ok(Some(Exchange::begin(self, call, checked, recipe, Some(0))));
         }
         let Some((checked, chosen)) = self.choose(call)? else { return Ok(None) };
-        self.enter(call, &checked, chosen, Some(0)).map(Some)
+        self.enter(call, checked, chosen, Some(0)).map(Some)
     }
 
     /// Goes on with a collective of [`begin_collective`](Self::begin_collective).
@@ -238,7 +246,7 @@ impl CommCore {
         checked: &Checked<'_>,
         chosen: (usize, Why),
     ) -> Result<()> {
-        self.enter(call, checked, chosen, None)?.go_on(self)?;
+        self.enter(call, *checked, chosen, None)?.go_on(self)?;
         self.ordering(Races::leave)
     }
 
@@ -247,7 +255,7 @@ impl CommCore {
     pub(super) fn enter<'a>(
         &mut self,
         call: &Call<'_>,
-        checked: &Checked<'a>,
+        checked: Checked<'a>,
         (algorithm, why): (usize, Why),
         polls: Polls,
     ) -> Result<Exchange<'a>> {
@@ -271,26 +279,34 @@ impl CommCore {
         };
         let checks_order = self.symmetric.as_ref().is_some_and(|s| s.symmetric().races().is_some());
         if !checks_order && !self.timing().is_declared() {
-            self.repeat = Some(Repeat::of(call, checked, recipe));
+            let is_direct = small && !self.offers_buffers(call.collective, checked.bytes);
+            self.repeat = Some(Repeat::of(call, &checked, recipe, is_direct));
         }
-        let exchange = Exchange::begin(self, call, checked, &recipe, polls);
+        let exchange = Exchange::begin(self, call, checked, recipe, polls);
         self.ordering(Races::enter).inspect_err(|e| self.end_with(e))?;
         Ok(exchange)
     }
 
     /// Runs a collective like the last one; `None`: it has to go the long way.
-    #[inline]
+    #[inline(always)]
     fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
-        let (checked, recipe) = self.like_the_last(call)?;
-        let ended = Exchange::begin(self, call, &checked, &recipe, None).go_on(self);
+        let ([input, output], in_place) = self.like_the_last(call)?;
+        let known = self.repeat.as_ref()?;
+        let ended = match known.is_direct {
+            true => self.exchange_directly(call.collective, [input, output], in_place)?,
+            false => {
+                let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
+                Exchange::begin(self, call, checked, recipe, None).go_on(self)
+            }
+        };
         Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
     }
 
-    /// Returns what is known of a collective like the last one.
-    #[inline]
-    fn like_the_last<'a>(&self, call: &Call<'a>) -> Option<(Checked<'a>, Recipe)> {
-        let known = self.repeat.as_ref()?.check(call)?;
-        if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(known) }
+    /// Returns the buffers of a collective like the last one, and whether it is in place.
+    #[inline(always)]
+    fn like_the_last<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
+        let buffers = self.repeat.as_ref()?.buffers(call)?;
+        if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
     }
 
     /// Returns how long its calls take.
@@ -319,6 +335,11 @@ impl CommCore {
         Ok(fold)
     }
 
+    /// Tells whether ranks offer their buffers, where peers can reach them, in a call whose data could come with the arrivals.
+    fn offers_buffers(&self, collective: Collective, bytes: u64) -> bool {
+        collective == Collective::AllReduce && bytes as usize >= self.shared_from
+    }
+
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.
     /// Also returns the views that the call is to use for these buffers.
     #[inline]
@@ -329,8 +350,7 @@ impl CommCore {
         small: bool,
     ) -> (Offer, Payload<'a>, Payload<'a>) {
         let packed = (Offer { in_place: checked.in_place, ..direct::PACKED }, checked.input, checked.output);
-        let both_large = collective == Collective::AllReduce && checked.bytes as usize >= self.shared_from;
-        if small && !both_large {
+        if small && !self.offers_buffers(collective, checked.bytes) {
             return packed;
         }
         let [(input, own_input), (output, own_output)] =

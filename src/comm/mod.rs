@@ -202,7 +202,7 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
 }
 /// Runs a collective; or queues it, if a stream is given or a group is open on this thread.
-#[inline]
+#[inline(always)]
 pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         let transport = &registry::shared(comm)?.transport;

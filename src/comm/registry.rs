@@ -87,7 +87,7 @@ pub(super) enum Entry {
 }
 
 /// Enters as the only thread inside.
-#[inline]
+#[inline(always)]
 pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -> Result<T>) -> Result<T> {
     enter_as(handle, Entry::Caller, inside)
 }
@@ -96,33 +96,41 @@ pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) ->
 const HELD_PAUSE: Duration = Duration::from_micros(50);
 
 /// Enters for the given kind of caller.
-#[inline]
+#[inline(always)]
 pub(super) fn enter_as<T>(
     handle: CommHandle,
     entry: Entry,
     inside: impl FnOnce(&mut CommCore) -> Result<T>,
 ) -> Result<T> {
     let slot = live_for(handle, entry)?;
-    if entry == Entry::Turn {
-        // Its turn has come; a thread that is inside, or holds it for polled calls, has come without one, and before it.
-        // BOUND: calls that are polled end by their deadlines.
-        loop {
-            let mut body = slot.body.lock();
-            if body.as_ref().is_none_or(|c| !c.is_held) {
-                return occupy(&mut body, handle, inside);
-            }
-            drop(body);
-            std::thread::sleep(HELD_PAUSE);
+    let free = || slot.body.try_lock().filter(|body| body.as_ref().is_none_or(may_enter));
+    let mut body = match entry {
+        Entry::Turn => when_let_go(slot),
+        Entry::Caller => match free() {
+            Some(body) => body,
+            None => after_turns(slot, handle)?,
+        },
+    };
+    occupy(&mut body, handle, inside)
+}
+
+/// Tells whether a thread of the program may enter: no polled calls hold the communicator, and none are queued.
+#[inline]
+fn may_enter(c: &CommCore) -> bool {
+    !c.is_held && c.shared.turns.are_over()
+}
+
+/// Is inside when no polled calls hold the communicator any more: the turn of a stream has come, and a thread that is inside, or
+/// holds it, has come without one, and before it.
+fn when_let_go(slot: &'static CommPlace) -> MutexGuard<'static, Option<CommCore>> {
+    // BOUND: calls that are polled end by their deadlines.
+    loop {
+        let body = slot.body.lock();
+        if body.as_ref().is_none_or(|c| !c.is_held) {
+            return body;
         }
-    }
-    match slot.body.try_lock() {
-        Some(mut body) if body.as_ref().is_none_or(|c| !c.is_held && c.shared.turns.are_over()) => {
-            occupy(&mut body, handle, inside)
-        }
-        found => {
-            drop(found);
-            occupy(&mut *after_turns(slot, handle)?, handle, inside)
-        }
+        drop(body);
+        std::thread::sleep(HELD_PAUSE);
     }
 }
 
@@ -219,8 +227,8 @@ pub(super) fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> 
     })
 }
 
-/// Do something inside.
-#[inline]
+/// Does something inside.
+#[inline(always)]
 fn occupy<T>(
     body: &mut Option<CommCore>,
     handle: CommHandle,

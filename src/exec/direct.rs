@@ -8,7 +8,7 @@ use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource};
-use crate::memory::control::PAYLOAD;
+use crate::memory::control::{DEPTH, PAYLOAD};
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
 use crate::transport::{Scope, Transport};
@@ -33,17 +33,30 @@ pub enum DirectOutcome {
     NeedsProgram,
 }
 
-/// Puts the input where the arrival line says it is. Call before arriving.
-#[inline]
-pub fn pack(t: &Transport, seq: u64, job: &PreparedCall<'_>) {
-    if job.offer.payload && !job.input.is_empty() {
-        kernels::copy(t.payload_of(t.rank(), seq, job.input.bytes()), job.input, false);
+/// Enters a call when its arrival line is free. `packed`: the input, where the offer says so, goes with the arrival.
+#[inline(always)]
+pub fn enter(
+    t: &Transport,
+    scope: &mut Scope,
+    peers: &mut PeerProgress,
+    job: &PreparedCall<'_>,
+    packed: bool,
+) -> Result<()> {
+    t.control().reserve_arrivals(scope.seq)?;
+    peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
+    if packed && job.offer.payload && !job.input.is_empty() {
+        kernels::copy(t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input, false);
         die_point!(10 "arrival_payload");
     }
+    t.arrive(scope, &job.offer, job.input.bytes());
+    if packed {
+        t.prepare_next_arrival(scope.seq, job.input.bytes());
+    }
+    Ok(())
 }
 
 /// Takes the peers' payloads. The rank has arrived already.
-#[inline]
+#[inline(always)]
 pub fn run(
     t: &Transport,
     scope: &mut Scope,
@@ -56,7 +69,7 @@ pub fn run(
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
-            all_packed &= t.meet(r, scope)?.payload;
+            all_packed &= t.meet_payload(r, scope, job.input.bytes())?.payload;
         }
         if !all_packed && needs_all {
             return Ok(DirectOutcome::NeedsProgram);
@@ -69,12 +82,12 @@ pub fn run(
     };
     match job.collective {
         Collective::Barrier => {}
-        Collective::AllReduce => fold(job, n, job.output, |r| from(r, 1)),
-        Collective::Reduce if me == job.root => fold(job, n, job.output, |r| from(r, 1)),
+        Collective::AllReduce => fold(job, n, job.output, job.count, |r| from(r, 1)),
+        Collective::Reduce if me == job.root => fold(job, n, job.output, job.count, |r| from(r, 1)),
         Collective::ReduceScatter => {
             let valid = job.limit.saturating_sub(me as usize * job.count).min(job.count);
             let bytes = valid * job.size;
-            fold(job, n, job.output.part(0, bytes), |r| {
+            fold(job, n, job.output.part(0, bytes), valid, |r| {
                 from(r, n).part(me as usize * block * (valid > 0) as usize, bytes)
             });
             if job.limit != usize::MAX {
@@ -89,7 +102,7 @@ pub fn run(
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
-            t.meet(job.root, scope)?;
+            t.meet_payload(job.root, scope, block)?;
             kernels::copy(job.output, t.payload_of(job.root, scope.seq, block), false);
         }
         Collective::Scatter => {
@@ -118,10 +131,16 @@ fn input_bytes(job: &PreparedCall<'_>, blocks: u32) -> usize {
 }
 
 #[inline]
-fn fold<'v>(job: &PreparedCall<'_>, n: u32, dest: Payload<'_>, from: impl Fn(Rank) -> Payload<'v>) {
-    let Some(fold) = &job.fold else { return };
+fn fold<'v>(
+    job: &PreparedCall<'_>,
+    n: u32,
+    dest: Payload<'_>,
+    count: usize,
+    from: impl Fn(Rank) -> Payload<'v>,
+) {
+    let Some(fold) = job.fold else { return };
     let source = |r| FoldSource { view: from(r), raw: true };
-    let (dest, count) = (&[Dest::cached(dest)], dest.bytes() / job.size);
+    let dest = &[Dest::cached(dest)];
     if n == 2 {
         return fold.fold(&[source(0), source(1)], dest, count, true);
     }

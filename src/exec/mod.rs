@@ -45,7 +45,7 @@ pub struct PreparedCall<'a> {
     /// Bytes of an element.
     pub size: usize,
     /// The reduction, for those that reduce.
-    pub fold: Option<Fold>,
+    pub fold: Option<&'a Fold>,
     /// The offer of this rank.
     pub offer: Offer,
 }
@@ -335,7 +335,7 @@ impl<'a> Run<'a, '_> {
     }
 
     fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[Dest<'a>]) {
-        match &self.job.fold {
+        match self.job.fold {
             Some(fold) if sources.len() > 1 || step.finish => {
                 fold.fold(sources, dests, extent.count, step.finish);
             }

@@ -43,10 +43,12 @@ impl PeerProgress {
     }
 
     /// Waits until all ranks are done with call `seq`, which they show by arriving at the next.
+    #[inline]
     pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
-        if seq <= self.done {
-            return Ok(());
-        }
+        if seq <= self.done { Ok(()) } else { self.await_others(seq, t, scope) }
+    }
+
+    fn await_others(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         let others = || (0..t.nranks()).filter(|&r| r != t.rank());
         // A root that runs ahead looks at the others once in a while, not at every call.
         let further = seq + DEPTH as u64 / 2;

@@ -24,7 +24,7 @@ const fn of(collective: Collective) -> Call<'static> {
 }
 
 /// Runs a reduction with the operation that the program names.
-#[inline]
+#[inline(always)]
 fn reduce(comm: CommHandle, call: Call<'static>, op: OpArgument, stream: Option<StreamHandle>) -> Result<()> {
     match op {
         OpArgument::Known(op) => comm::collective(comm, &Call { op, ..call }, stream),

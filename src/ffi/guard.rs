@@ -22,7 +22,7 @@ use std::thread;
 
 use super::types::pennyResult_t;
 use crate::comm::{self, CommHandle};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::memory::view::Address;
 
 /// Defines exported functions. See the head of this file.
@@ -216,11 +216,11 @@ impl CallSite {
         let error = match failure {
             Ok(Ok(())) => return super::types::pennySuccess,
             // No failure: whoever asks again and again keeps the sentence of the last one.
-            Ok(Err(Error { code: Code::InProgress, .. })) => return super::types::pennyInProgress,
-            Ok(Err(error)) => Error { message: format!("{}: {}", self.function, error.message), ..error },
+            Ok(Err(error)) if error.is_pending() => return super::types::pennyInProgress,
+            Ok(Err(error)) => error.with_message(format!("{}: {}", self.function, error.message)),
             Err(panic) => {
                 let error = Error::panicked(&*panic);
-                let error = Error { message: format!("{}: {}", self.function, error.message), ..error };
+                let error = error.with_message(format!("{}: {}", self.function, error.message));
                 // The payload is foreign: dropping it might panic again.
                 std::mem::forget(panic);
                 let _ = catch_unwind(|| self.comm.map(|comm| comm::poison(comm, &error.message)));

@@ -9,6 +9,7 @@ pub(super) const LINE: usize = 64;
 ///
 /// `non_temporal` writes around the caches: faster where the copy is far larger than they are, or where the reader's core shares
 /// none with this one.
+#[inline]
 pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
     assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
     if dst.addr() == src.addr() {
@@ -16,6 +17,44 @@ pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
     }
     debug_assert!(!dst.overlaps(src), "a copy's ends overlap in part");
     let (to, from, bytes) = (dst.addr(), src.addr().cast_const(), dst.bytes());
+    if (8..=32).contains(&bytes) {
+        // SAFETY: both ranges hold 8 to 32 bytes.
+        return unsafe { copy_short(to, from, bytes) };
+    }
+    copy_long(to, from, bytes, non_temporal);
+}
+
+/// Copies 8 to 32 bytes by two moves that meet or overlap, without a call.
+///
+/// # Safety
+/// Both ranges must hold `bytes` bytes.
+#[inline]
+unsafe fn copy_short(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise; the last move ends where the ranges end.
+    unsafe {
+        match bytes {
+            8..16 => copy_ends::<u64>(to, from, bytes),
+            _ => copy_ends::<u128>(to, from, bytes),
+        }
+    }
+}
+
+/// Copies the first and the last bytes of a range, as many as a `T` has.
+///
+/// # Safety
+/// Both ranges must hold `bytes` bytes, and a `T`.
+#[inline]
+unsafe fn copy_ends<T: Copy>(to: *mut u8, from: *const u8, bytes: usize) {
+    let last = bytes - size_of::<T>();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let ends = [from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned()];
+        to.cast::<T>().write_unaligned(ends[0]);
+        to.add(last).cast::<T>().write_unaligned(ends[1]);
+    }
+}
+
+fn copy_long(to: *mut u8, from: *const u8, bytes: usize, non_temporal: bool) {
     // SAFETY: both ranges hold `bytes` bytes and do not overlap; head, body and tail lie within them.
     unsafe {
         if !non_temporal {
@@ -29,6 +68,35 @@ pub fn copy(dst: Payload<'_>, src: Payload<'_>, non_temporal: bool) {
         to.add(tail).copy_from_nonoverlapping(from.add(tail), bytes - tail);
         fence();
     }
+}
+
+/// Asks for the cache lines of what will be read, and waits for nothing.
+#[inline]
+pub fn prefetch(src: Payload<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..src.bytes()).step_by(LINE) {
+        // SAFETY: a hint, which every x86-64 has.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(src.addr().wrapping_add(at).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = src;
+}
+
+/// Asks for the cache lines of what will be overwritten, so that this core owns them by then, and waits for nothing.
+#[inline]
+pub fn prefetch_for_write(dst: Payload<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..dst.bytes()).step_by(LINE) {
+        // SAFETY: a hint; a processor without it takes it for a no-op.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) dst.addr().wrapping_add(at), options(nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = dst;
 }
 
 /// The first 8 bytes as a number, missing ones 0: an element as a program passes it.

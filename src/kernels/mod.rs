@@ -47,7 +47,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{bits, claim, copy, put_bits, zero};
+pub use copy::{bits, claim, copy, prefetch, prefetch_for_write, put_bits, zero};
 pub use isa::Isa;
 
 use crate::memory::view::Payload;
@@ -123,7 +123,9 @@ impl Fold {
             Stages::Plain { map, pair, onto, divide },
         ) = (sources, dests, self.stages)
             && !(finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
-            && count <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()) / self.size
+            && count
+                .checked_mul(self.size)
+                .is_some_and(|bytes| bytes <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()))
         {
             debug_assert!(apart(sources, dests, count * self.size));
             // SAFETY: the views hold `count` elements, and the stages are of this CPU.

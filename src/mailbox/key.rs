@@ -83,7 +83,7 @@ impl Mailboxes {
         }
         let mut route = Vec::with_capacity(entries.len());
         for (i, entry) in entries.iter().enumerate() {
-            let named = |e: Error| Error { message: format!("entries[{i}]: {}", e.message), ..e };
+            let named = |e: Error| e.with_message(format!("entries[{i}]: {}", e.message));
             let (dest, block) = self.dest(entry.dest).map_err(named)?;
             check_mask(dest, block, entry.mask).map_err(named)?;
             route.push((dest, *entry));

@@ -128,7 +128,7 @@ pub fn register(buffer: Address<'static>, bytes: usize) -> Result<RegisterOutcom
             all.push(entry);
             Ok(RegisterOutcome::Registered(Registered(buffer)))
         }
-        Err(e) => Ok(RegisterOutcome::Declined(e.message)),
+        Err(e) => Ok(RegisterOutcome::Declined(e.message.clone())),
     }
 }
 

@@ -28,7 +28,7 @@ fn address(of: &[u64]) -> Address<'static> {
 }
 
 fn tried(of: &[u64]) -> Result<Registered, String> {
-    match register(address(of), size_of_val(of)).map_err(|e| e.message)? {
+    match register(address(of), size_of_val(of)).map_err(|e| e.message.clone())? {
         RegisterOutcome::Registered(share) => Ok(share),
         RegisterOutcome::Reachable => Err("it lies in the heap".into()),
         RegisterOutcome::Declined(why) => Err(why),

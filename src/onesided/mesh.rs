@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn places_outside_of_the_mesh_are_refused_by_their_coordinate() {
         let mesh = declared(&[2, 3], 6);
-        let said = |at| mesh.rank_of(Device::Mesh(at), 6).unwrap_err().message;
+        let said = |at| mesh.rank_of(Device::Mesh(at), 6).unwrap_err().message.clone();
         assert!(said([0, 3, 0, 0]).contains("coord[1] is 3, not in 0..3 of the mesh 2 x 3"));
         assert!(said([-1, 0, 0, 0]).contains("coord[0] is -1"));
         assert!(said([0, 0, 1, 0]).contains("no such dimension"));
@@ -212,7 +212,7 @@ mod tests {
             (&[70000], "dims[0] is 70000"),
             (&[1, 1, 1, 1, 6], "ndims is 5"),
         ] {
-            let said = Mesh::new(dims, 6).map(|_| ()).unwrap_err().message;
+            let said = Mesh::new(dims, 6).map(|_| ()).unwrap_err().message.clone();
             assert!(said.contains(part), "{said}");
         }
     }

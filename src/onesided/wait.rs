@@ -198,7 +198,7 @@ impl WordRange<'_> {
                 self.first,
                 self.cmp,
                 self.text(self.value),
-                self.now(short).map_or_else(|e| e.message, |now| self.text(now))
+                self.now(short).map_or_else(|e| e.message.clone(), |now| self.text(now))
             )
         };
         self.symmetric.wait(ready, what)?;

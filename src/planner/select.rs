@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn one_word_holds_for_every_collective_that_it_can_serve() {
         assert_eq!(choose("ring", Collective::AllReduce, 8).unwrap(), "ring");
-        let e = choose("ring", Collective::AlltoAll, 8).unwrap_err().message;
+        let e = choose("ring", Collective::AlltoAll, 8).unwrap_err().message.clone();
         assert!(e.contains("asks for ring for alltoall") && e.contains("pairwise"), "{e}");
     }
 
@@ -277,7 +277,7 @@ mod tests {
             ("foo:ring", "`foo` is no collective"),
             ("allreduce:9-4:ring", "no range"),
         ] {
-            let e = Selection::parse(Some(algo), None).unwrap_err().message;
+            let e = Selection::parse(Some(algo), None).unwrap_err().message.clone();
             assert!(e.contains(part), "{e}");
         }
         assert!(Selection::parse(None, Some("yes")).is_err());
@@ -325,14 +325,15 @@ mod tests {
             assert!(told.iter().all(|part| e.message.contains(part)), "{contradicts}: {e}");
         }
         assert_eq!(with("ring", r#"{"method":"auto"}"#, 8).unwrap().0, "ring");
-        let e = with("", r#"{"method":"ring"}"#, 8).unwrap_err().message;
+        let e = with("", r#"{"method":"ring"}"#, 8).unwrap_err().message.clone();
         assert!(e.starts_with("PENNY_OPTIONS: `ring` is no method"), "{e}");
     }
 
     #[test]
     fn reproducible_mode_refuses_algorithms_without_rank_order() {
         let view = RankView::flat(Collective::AllReduce, 0, 4, 0);
-        let e = Selection::parse(Some("ring"), Some("1")).unwrap().choose(&view, 8).unwrap_err().message;
+        let e =
+            Selection::parse(Some("ring"), Some("1")).unwrap().choose(&view, 8).unwrap_err().message.clone();
         assert!(e.contains("PENNY_REPRODUCIBLE") && e.contains("two_shot"), "{e}");
     }
 }

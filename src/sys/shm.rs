@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn reserving_more_than_there_is_names_the_remedy() {
         let file = unnamed(1 << 50, Backing::DevShm).unwrap();
-        let sentence = reserve(&file, 0, 1 << 50).unwrap_err().message;
+        let sentence = reserve(&file, 0, 1 << 50).unwrap_err().message.clone();
         assert!(sentence.contains("/dev/shm holds") && sentence.contains("--shm-size"), "{sentence}");
         assert!(sentence.contains("PENNY_SHM=memfd"), "{sentence}");
     }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_memfd_that_can_be_shrunk_is_refused_and_a_file_in_dev_shm_is_not() {
-        let sentence = check_sealed(&memfd().unwrap()).unwrap_err().message;
+        let sentence = check_sealed(&memfd().unwrap()).unwrap_err().message.clone();
         assert!(sentence.contains("not sealed"), "{sentence}");
         check_sealed(&unnamed(4096, Backing::DevShm).unwrap()).unwrap();
     }

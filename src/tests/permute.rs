@@ -168,7 +168,7 @@ fn tables_that_differ_are_found_before_anything_is_moved() {
             assert_eq!(recv, [SENTINEL; 3]);
         }
         let count = if me == 1 { 5 } else { 6 };
-        let e = permuted(comm, me, count, &[1, 2, 3, 0]).unwrap_err().message;
+        let e = permuted(comm, me, count, &[1, 2, 3, 0]).unwrap_err().message.clone();
         assert!(e.contains("(count 5, type uint32)") && e.contains("(count 6, type uint32)"), "{e}");
         holds(comm, me, 6, &[3, 2, 1, 0]);
     });

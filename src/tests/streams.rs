@@ -385,7 +385,7 @@ fn who_waits_for_its_turn_is_told_of_an_abort() {
             assert!(waiting.join().unwrap().is_err());
         });
         drop(go);
-        let told = stream_destroy(stream).unwrap_err().message;
+        let told = stream_destroy(stream).unwrap_err().message.clone();
         assert!(told.contains("aborted while the call was queued"), "{told}");
     });
 }

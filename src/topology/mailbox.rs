@@ -114,7 +114,7 @@ mod tests {
             ("[mailbox]\nthreads = 64\ncores = 4\ncycle = 4.762\n", 11, "has no unit"),
             ("[mailbox]\nthreads = 64\ncores = 4\ncycle = \"1ns\"\nslots = 9\n", 12, "has no key `slots`"),
         ] {
-            let e = declared(section).unwrap_err().message;
+            let e = declared(section).unwrap_err().message.clone();
             assert!(e.starts_with(&format!("m.toml:{line}: ")) && e.contains(part), "{e}");
         }
     }

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
+use super::Options;
 use super::heap::Heap;
-use super::rounds::{Turn, take_turns};
-use super::{Options, Row, bare};
+use crate::beside::rounds::{Turn, take_turns};
+use crate::beside::{Row, bare};
 
 /// Operations of a turn, if they are short.
 const MANY: u32 = 2000;

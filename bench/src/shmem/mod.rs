@@ -1,7 +1,6 @@
 //! One-sided access between two ranks: puts, gets, signals and atomic operations, each beside what it cannot be faster than.
 //!
 //! ```text
-//!     rounds      one round: Penny, then its bare counterpart, then Penny's next ...; quartile against quartile
 //!     access      puts and gets over sizes; rates; atomic operations      beside memcpy, streaming stores, bare atomics
 //!     ping_pong   a put with its signal, there and back                   beside two words that two cores write in turn
 //!     churn       the heap under random operations: no times, a verdict
@@ -11,19 +10,17 @@
 //! both.
 
 mod access;
-mod bare;
 mod churn;
-mod heap;
+pub mod heap;
 mod ping_pong;
-mod rounds;
 
-use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+use crate::beside::Row;
 use crate::capi::Communicator;
 use crate::sizes::Sizes;
 use heap::Heap;
@@ -67,74 +64,14 @@ pub struct Report {
     pub wrong: u64,
 }
 
-/// One line: Penny's, and what stands beside it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Row {
-    /// What was measured.
-    pub measure: String,
-    /// Bytes that each operation moves.
-    pub bytes: usize,
-    /// What an operation took.
-    pub time: Time,
-    /// The same without Penny.
-    pub beside: Vec<Beside>,
-}
-
-/// Nanoseconds an operation, over the rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Time {
-    /// In half of the rounds it took no longer.
-    pub median_ns: f64,
-    /// In a quarter of the rounds it took no longer.
-    pub quartile_ns: f64,
-}
-
-/// A bare counterpart.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Beside {
-    /// What it is.
-    pub name: String,
-    /// What it took.
-    pub time: Time,
-    /// Penny's lower quartile over this one's.
-    pub ratio: f64,
-}
-
-impl Row {
-    fn new(measure: &str, bytes: usize, times: &[(&str, Time)]) -> Row {
-        let (_, time) = times[0];
-        let beside = |&(name, other): &(&str, Time)| Beside {
-            name: name.to_owned(),
-            time: other,
-            ratio: time.quartile_ns / other.quartile_ns,
-        };
-        Row { measure: measure.to_owned(), bytes, time, beside: times[1..].iter().map(beside).collect() }
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Time { median_ns, quartile_ns } = self.time;
-        write!(f, "{:<26} {:>10} {median_ns:>12.1} {quartile_ns:>12.1}", self.measure, self.bytes)?;
-        write!(f, " {:>9.2} {:>9.2}", 1e3 / quartile_ns, self.bytes as f64 / quartile_ns)?;
-        for Beside { name, time, ratio } in &self.beside {
-            write!(f, "   {name:<9} {:>12.1} {ratio:>6.2}", time.quartile_ns)?;
-        }
-        Ok(())
-    }
-}
-
 impl Report {
     fn head(&self) -> String {
-        let pair = format!("   {:<9} {:>12} {:>6}", "beside", "quartile", "ratio");
-        let titles = |a, b, c, d, e, f| format!("# {a:<24} {b:>10} {c:>12} {d:>12} {e:>9} {f:>9}");
         format!(
-            "# shmem_perf  penny {}  ranks: {}  rounds: {}\n#\n{}{pair}{pair}\n{}",
+            "# shmem_perf  penny {}  ranks: {}  rounds: {}\n{}",
             self.version,
             self.nranks,
             self.options.rounds,
-            titles("measure", "size", "median", "quartile", "rate", "bandwidth"),
-            titles("", "(B)", "(ns)", "(ns)", "(M/s)", "(GB/s)"),
+            Row::head(2)
         )
     }
 

@@ -11,8 +11,8 @@
 use std::sync::atomic::Ordering;
 
 use super::heap::Heap;
-use super::rounds::take_turns;
-use super::{Row, bare};
+use crate::beside::rounds::take_turns;
+use crate::beside::{Row, bare};
 
 /// Few, so that a busy machine lets most turns pass undisturbed; the rounds make up for it.
 const TRIPS: u32 = 100;

@@ -54,12 +54,12 @@ impl Declared {
     /// A preset with or without arguments, or a file, as `--fabric` takes it.
     pub fn open(spec: &str) -> Result<Declared, String> {
         // Whatever is wrong with the machine is said by who reads it.
-        topology::open(spec).map_err(|e| e.message)?;
+        topology::open(spec).map_err(|e| e.message.clone())?;
         let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
         let preset = topology::presets().iter().find(|(known, _)| *known == name);
         let text = match preset {
             Some((_, text)) => (*text).to_owned(),
-            None => topology::text_of(name).map_err(|e| e.message)?,
+            None => topology::text_of(name).map_err(|e| e.message.clone())?,
         };
         let mut document: DocumentMut = text.parse().map_err(|e| format!("{name}: {e}"))?;
         for (key, text) in arguments.split([',', ':']).filter_map(|argument| argument.split_once('=')) {
@@ -144,7 +144,7 @@ impl Declared {
 
     /// The machine that a text of it declares.
     pub fn network(&self, text: &str) -> Result<Network, String> {
-        topology::parse(&self.file, text, &[]).map_err(|e| e.message)
+        topology::parse(&self.file, text, &[]).map_err(|e| e.message.clone())
     }
 
     /// Bandwidth and latency of every class that is used, as `--fit` would name them.

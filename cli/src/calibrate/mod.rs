@@ -164,7 +164,7 @@ impl Question {
         let mut best: Option<Answer> = None;
         for candidate in &self.candidates {
             let call = self.call(candidate, sample);
-            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
+            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message.clone())?;
             let seconds = outcome.exit_ps.iter().copied().max().unwrap_or(0) as f64 * 1e-12;
             if best.as_ref().is_none_or(|best| seconds < best.seconds) {
                 best = Some(Answer { seconds, algorithm: candidate.algorithm.name });
@@ -195,7 +195,7 @@ impl Question {
         for candidate in &self.candidates {
             let call = self.call(candidate, &self.samples[0]);
             let entry = vec![0; self.view.nranks as usize];
-            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message)?;
+            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message.clone())?;
             let ports = (0..).zip(&outcome.counters).filter(|(_, passed)| passed.messages > 0);
             used.extend(ports.map(|(port, _)| network.class(port).name.as_str()));
         }

@@ -108,6 +108,6 @@ fn run(network: &Network, plans: &[Plan], count: u64, size: u64) -> Result<u64, 
     let view = RankView::flat(Collective::AllReduce, 0, plans.len() as u32, 0);
     let places = machine::places(network, plans.len() as u32)?;
     let call = PricedCall { plans, places: &places, view, count, size, slice_bytes: 0 };
-    let outcome = engine::price(network, &call, &vec![0; plans.len()]).map_err(|e| e.message)?;
+    let outcome = engine::price(network, &call, &vec![0; plans.len()]).map_err(|e| e.message.clone())?;
     Ok(outcome.exit_ps.into_iter().max().unwrap_or(0))
 }

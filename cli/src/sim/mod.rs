@@ -108,9 +108,10 @@ impl Programs {
         let Cut { count, size, slice_bytes } = cut;
         if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
             let ask = Ask { cycles, places, count, size, slice_bytes, entry_ps };
-            return shortcuts::price(network, &ask).map_err(|e| e.message);
+            return shortcuts::price(network, &ask).map_err(|e| e.message.clone());
         }
-        let outcome = engine::price(network, &self.call(places, cut), entry_ps).map_err(|e| e.message)?;
+        let outcome =
+            engine::price(network, &self.call(places, cut), entry_ps).map_err(|e| e.message.clone())?;
         Ok((outcome.into(), Used::steps(places.len() as u32)))
     }
 

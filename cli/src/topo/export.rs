@@ -15,9 +15,9 @@ pub enum Format {
 
 /// The machine in a format.
 pub fn text(machine: &str, format: Format) -> Result<String, String> {
-    let spec = MachineSpec::read(machine).map_err(|e| e.message)?;
+    let spec = MachineSpec::read(machine).map_err(|e| e.message.clone())?;
     // First of all: whatever is wrong with it is said here, with file and line.
-    let network = spec.open().map_err(|e| e.message)?;
+    let network = spec.open().map_err(|e| e.message.clone())?;
     match format {
         Format::Toml => toml(&spec, &network),
         Format::NcclXml => nccl_export::write(&network),

@@ -78,11 +78,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let text = match args {
         Args::List => list(),
         Args::Show { machine } => {
-            let network = topology::open(machine).map_err(|e| e.message)?;
+            let network = topology::open(machine).map_err(|e| e.message.clone())?;
             topology::matrix(&network) + &nics::table(&network) + &mailbox(&network)
         }
         Args::Check { machine } => {
-            let network = topology::open(machine).map_err(|e| e.message)?;
+            let network = topology::open(machine).map_err(|e| e.message.clone())?;
             let [x, y, z] = network.shape.0;
             format!("{}: {x} x {y} x {z} places\n", network.name)
         }
@@ -90,7 +90,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         Args::Import { files, from } => import(files, *from)?,
         Args::Export { machine, format } => export::text(machine, *format)?,
         Args::Draw { machine, output } => {
-            let drawing = drawing::svg(&topology::open(machine).map_err(|e| e.message)?)?;
+            let drawing = drawing::svg(&topology::open(machine).map_err(|e| e.message.clone())?)?;
             match output {
                 None => drawing,
                 Some(path) => {

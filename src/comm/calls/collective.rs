@@ -29,6 +29,7 @@ pub struct Call<'a> {
 }
 
 /// A call whose arguments are right by themselves.
+#[derive(Clone, Copy)]
 pub(in crate::comm) struct Checked<'a> {
     pub input: Payload<'a>,
     pub output: Payload<'a>,

@@ -15,20 +15,25 @@ use super::repeat::Recipe;
 use crate::comm::communicator::CommCore;
 use crate::error::{Error, Result};
 use crate::exec::{self, PreparedCall, ProgramProgress, direct};
-use crate::memory::control::DEPTH;
 use crate::memory::view::Payload;
 use crate::transport::Scope;
+use crate::transport::arrival::Offer;
 use crate::transport::waiting::Polls;
+use crate::types::Collective;
 
 /// A collective that has begun (see the head of this file).
 pub(in crate::comm) struct Exchange<'a> {
-    job: PreparedCall<'a>,
-    /// The output as the program named it.
+    collective: Collective,
+    /// Bytes of an element.
+    size: usize,
+    /// The call as the program made it.
+    checked: Checked<'a>,
+    recipe: Recipe,
+    /// What peers are offered, and the views that the call uses for its buffers.
+    offer: Offer,
+    input: Payload<'a>,
     output: Payload<'a>,
     scope: Scope,
-    small: bool,
-    algorithm: usize,
-    shared_algorithm: usize,
     stage: Stage,
 }
 
@@ -41,70 +46,53 @@ enum Stage {
 
 impl<'a> Exchange<'a> {
     /// Begins the communicator's next call.
-    #[inline]
     pub fn begin(
         c: &mut CommCore,
         call: &Call<'_>,
-        checked: &Checked<'a>,
-        recipe: &Recipe,
+        checked: Checked<'a>,
+        recipe: Recipe,
         polls: Polls,
     ) -> Exchange<'a> {
         c.seq += 1;
-        let (offer, input, output) = c.offer(call.collective, checked, recipe.small);
-        Exchange {
-            job: PreparedCall {
-                collective: call.collective,
-                root: checked.root,
-                input,
-                output,
-                count: checked.count,
-                limit: checked.limit,
-                size: call.dtype.size(),
-                fold: recipe.fold,
-                offer,
-            },
-            output: checked.output,
-            scope: Scope::new(c.seq, recipe.mine, c.agreement.trail(), polls),
-            small: recipe.small,
-            algorithm: recipe.algorithm,
-            shared_algorithm: recipe.shared_algorithm,
-            stage: Stage::Entering,
-        }
+        let (offer, input, output) = c.offer(call.collective, &checked, recipe.small);
+        let scope = Scope::new(c.seq, recipe.mine, c.agreement.trail(), polls);
+        let (collective, size) = (call.collective, call.dtype.size());
+        Exchange { collective, size, checked, recipe, offer, input, output, scope, stage: Stage::Entering }
     }
 
     /// Runs it to its end; if it is polled, as far as it comes without waiting.
-    #[inline]
     pub fn go_on(&mut self, c: &mut CommCore) -> Result<()> {
         let ended = self.advance(c);
         if ended.as_ref().is_err_and(Error::is_pending) {
             return ended;
         }
-        c.agreement.add(&self.scope);
-        if let Some(mismatch) = c.agreement.late_mismatch(&c.transport, &self.scope, &ended) {
-            c.keep_late_mismatch(mismatch);
-        }
-        ended.inspect_err(|e| c.break_with(e))?;
-        c.registered.give_back(self.output, self.job.output);
+        c.end_exchange(&self.scope, ended)?;
+        c.registered.give_back(self.checked.output, self.output);
         Ok(())
     }
 
-    #[inline]
     fn advance(&mut self, c: &mut CommCore) -> Result<()> {
         let (t, peers) = (&*c.transport, &mut c.peers);
-        let Exchange { job, scope, stage, .. } = self;
+        let Exchange { recipe, scope, stage, .. } = self;
+        let job = &PreparedCall {
+            collective: self.collective,
+            root: self.checked.root,
+            input: self.input,
+            output: self.output,
+            count: self.checked.count,
+            limit: self.checked.limit,
+            size: self.size,
+            fold: recipe.fold.as_ref(),
+            offer: self.offer,
+        };
         if let Stage::Entering = stage {
-            t.control().reserve_arrivals(scope.seq)?;
-            peers.await_done(scope.seq.saturating_sub(DEPTH as u64), t, scope)?;
-            if self.small {
-                direct::pack(t, scope.seq, job);
-            }
-            t.arrive(scope, &job.offer, job.input.bytes());
-            *stage = if self.small { Stage::Direct } else { Stage::Program(self.algorithm) };
+            direct::enter(t, scope, peers, job, recipe.small)?;
+            *stage = if recipe.small { Stage::Direct } else { Stage::Program(recipe.algorithm) };
         }
         if let Stage::Direct = stage {
             match direct::run(t, scope, peers, job)? {
                 direct::DirectOutcome::Done => return Ok(()),
-                direct::DirectOutcome::NeedsProgram => *stage = Stage::Program(self.shared_algorithm),
+                direct::DirectOutcome::NeedsProgram => *stage = Stage::Program(recipe.shared_algorithm),
             }
         }
         if let Stage::Program(algorithm) = *stage {
@@ -116,5 +104,79 @@ impl<'a> Exchange<'a> {
             Stage::Running(progress) => exec::run(t, scope, peers, job, progress),
             _ => Err(Error::internal("a call has no program")),
         }
+    }
+}
+
+impl CommCore {
+    /// Makes a collective like the last one, whose data come with the arrivals, in place: an [`Exchange`] from its first stage to its
+    /// last, of which nothing is kept.
+    #[inline(always)]
+    pub(in crate::comm) fn exchange_directly(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'_>; 2],
+        in_place: bool,
+    ) -> Option<Result<()>> {
+        let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
+        let repeat = repeat.as_ref()?;
+        *seq += 1;
+        let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), None);
+        let job = PreparedCall {
+            collective,
+            root: repeat.root,
+            input,
+            output,
+            count: repeat.count,
+            limit: repeat.limit,
+            size: repeat.size,
+            fold: repeat.recipe.fold.as_ref(),
+            offer: Offer { in_place, ..direct::PACKED },
+        };
+        let mut ended = direct::enter(transport, &mut scope, peers, &job, true);
+        if ended.is_ok() {
+            ended = match direct::run(transport, &mut scope, peers, &job) {
+                Ok(direct::DirectOutcome::Done) => Ok(()),
+                Ok(direct::DirectOutcome::NeedsProgram) => {
+                    return Some(self.exchange_by_program(collective, [input, output], in_place, scope));
+                }
+                Err(error) => Err(error),
+            };
+        }
+        Some(self.end_exchange(&scope, ended))
+    }
+
+    /// Goes on with that where a rank has offered its buffers in place of a copy.
+    #[cold]
+    fn exchange_by_program(
+        &mut self,
+        collective: Collective,
+        [input, output]: [Payload<'_>; 2],
+        in_place: bool,
+        scope: Scope,
+    ) -> Result<()> {
+        let known = self.repeat.as_ref().ok_or_else(|| Error::internal("a call has no recipe"))?;
+        let recipe = known.recipe;
+        Exchange {
+            collective,
+            size: known.size,
+            checked: known.checked(input, output, in_place),
+            recipe,
+            offer: Offer { in_place, ..direct::PACKED },
+            input,
+            output,
+            scope,
+            stage: Stage::Program(recipe.shared_algorithm),
+        }
+        .go_on(self)
+    }
+
+    /// Ends a collective of all ranks: remembers it, and breaks the communicator if no other can follow.
+    #[inline(always)]
+    fn end_exchange(&mut self, scope: &Scope, ended: Result<()>) -> Result<()> {
+        self.agreement.add(scope);
+        if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, scope, &ended) {
+            self.keep_late_mismatch(mismatch);
+        }
+        ended.inspect_err(|e| self.break_with(e))
     }
 }

@@ -46,24 +46,30 @@ pub(in crate::comm) struct Recipe {
 /// What was made of the last call.
 pub(in crate::comm) struct Repeat {
     pattern: Pattern,
-    recipe: Recipe,
+    pub recipe: Recipe,
+    /// Its data come with the arrivals, and no rank has to offer its buffers instead.
+    pub is_direct: bool,
+    /// Bytes of an element.
+    pub size: usize,
     /// Bytes of the buffers.
     input: usize,
     output: usize,
     /// As in [`Checked`].
     in_place_at: isize,
-    count: usize,
-    limit: usize,
-    root: Rank,
+    pub count: usize,
+    pub limit: usize,
+    pub root: Rank,
     bytes: u64,
 }
 
 impl Repeat {
     /// Remembers a call.
-    pub fn of(call: &Call<'_>, checked: &Checked<'_>, recipe: Recipe) -> Repeat {
+    pub fn of(call: &Call<'_>, checked: &Checked<'_>, recipe: Recipe, is_direct: bool) -> Repeat {
         Repeat {
             pattern: Pattern::of(call),
             recipe,
+            is_direct,
+            size: call.dtype.size(),
             input: checked.input.bytes(),
             output: checked.output.bytes(),
             in_place_at: checked.in_place_at,
@@ -74,9 +80,9 @@ impl Repeat {
         }
     }
 
-    /// Returns a call as [`Call::check`] would, and how it is made; `None`: it has to go the long way.
-    #[inline]
-    pub fn check<'a>(&self, call: &Call<'a>) -> Option<(Checked<'a>, Recipe)> {
+    /// Returns the buffers of a call that is made in the same way, and whether it is in place; `None`: it has to go the long way.
+    #[inline(always)]
+    pub fn buffers<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
         if self.pattern != Pattern::of(call) {
             return None;
         }
@@ -85,13 +91,19 @@ impl Repeat {
         if in_place && (output.addr() as isize).wrapping_sub(input.addr() as isize) != self.in_place_at {
             return None;
         }
-        let &Repeat { in_place_at, count, limit, root, bytes, recipe, .. } = self;
-        Some((Checked { input, output, count, limit, root, in_place, in_place_at, bytes }, recipe))
+        Some(([input, output], in_place))
+    }
+
+    /// Returns a call with these buffers as [`Call::check`] would.
+    #[inline]
+    pub fn checked<'a>(&self, input: Payload<'a>, output: Payload<'a>, in_place: bool) -> Checked<'a> {
+        let &Repeat { in_place_at, count, limit, root, bytes, .. } = self;
+        Checked { input, output, count, limit, root, in_place, in_place_at, bytes }
     }
 }
 
 /// Returns the buffer; `None` if there is something to be said about it.
-#[inline]
+#[inline(always)]
 fn view(address: Address<'_>, bytes: usize) -> Option<Payload<'_>> {
     match bytes {
         0 => Some(Payload::EMPTY),

@@ -195,7 +195,7 @@ impl PolledScaled {
         let exchange = WithWords::new([words, Vec::new()], |products, _| {
             let products = products.part(0, bytes);
             scaled.multiply(checked.input, products)?;
-            c.enter(&scaled.call, &with_products(&checked, products), chosen, Some(0))
+            c.enter(&scaled.call, with_products(&checked, products), chosen, Some(0))
         });
         c.forget_last_call();
         match exchange {

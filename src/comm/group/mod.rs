@@ -5,6 +5,7 @@ use super::registry::{CommHandle, Entry};
 use super::stream::{self, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicU32, Ordering};
 use batch::{Batch, Queued};
 use std::cell::RefCell;
 
@@ -23,14 +24,23 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
+/// Groups that are open in this process: where there are none, no call needs to look at its thread's own.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+
 /// Tells whether a group is open on this thread.
 #[inline]
 pub(super) fn is_open() -> bool {
+    OPEN.load(Ordering::Relaxed) != 0 && is_open_here()
+}
+
+#[cold]
+fn is_open_here() -> bool {
     GROUP.with_borrow(|g| g.depth > 0)
 }
 
 pub(super) fn start() -> Result<()> {
     GROUP.with_borrow_mut(|g| g.depth += 1);
+    OPEN.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
@@ -89,6 +99,7 @@ fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
         }
         g.depth -= 1;
+        OPEN.fetch_sub(1, Ordering::Relaxed);
         if g.depth > 0 {
             return Ok((Vec::new(), Vec::new(), None));
         }

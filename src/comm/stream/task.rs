@@ -202,7 +202,7 @@ fn tell<'a>(
 }
 
 fn on_stream(name: &str, error: Error) -> Error {
-    Error { message: format!("{name} on a stream: {}", error.message), ..error }
+    error.with_message(format!("{name} on a stream: {}", error.message))
 }
 
 /// Breaks the communicators of a call that has panicked.

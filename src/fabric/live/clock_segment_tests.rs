@@ -34,6 +34,6 @@ fn nothing_overlaps_and_a_second_mapping_sees_the_same() {
 #[test]
 fn more_transfers_than_fit_are_refused_with_their_number() {
     let board = ClockSegment::create(1, 1).unwrap();
-    let sentence = board.reserve_posts(0, 0, POSTS + 1).unwrap_err().message;
+    let sentence = board.reserve_posts(0, 0, POSTS + 1).unwrap_err().message.clone();
     assert!(sentence.contains("4097 transfers"), "{sentence}");
 }

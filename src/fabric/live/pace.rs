@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(Clock::parse("virtual").unwrap(), Clock::Virtual);
         assert_eq!(Clock::parse("paced:1000").unwrap(), Clock::Paced(1000.0));
         for wrong in ["", "paced", "paced:", "paced:0", "paced:-3", "paced:inf", "real", "virtual:3"] {
-            let sentence = Clock::parse(wrong).unwrap_err().message;
+            let sentence = Clock::parse(wrong).unwrap_err().message.clone();
             assert!(sentence.contains("paced:1000"), "{sentence}");
         }
     }

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(parse_grace("0").unwrap(), 0);
         assert_eq!(parse_grace("0.25").unwrap(), 250_000_000);
         for wrong in ["", "-1", "soon", "2s", "inf", "NaN"] {
-            let sentence = parse_grace(wrong).unwrap_err().message;
+            let sentence = parse_grace(wrong).unwrap_err().message.clone();
             assert!(sentence.contains("PENNY_FABRIC_GRACE") && sentence.contains("seconds"), "{sentence}");
         }
     }

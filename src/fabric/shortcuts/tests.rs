@@ -163,7 +163,7 @@ fn a_call_that_is_out_of_reach_is_refused_with_a_count_that_is_not() {
     let entry_ps = &vec![0; 100_000];
     let places = &places(100_000);
     let ask = |count| Ask { cycles: &cycles, places, count, size: 4, slice_bytes: 0, entry_ps };
-    let refusal = price(&network, &ask(1_234_567)).unwrap_err().message;
+    let refusal = price(&network, &ask(1_234_567)).unwrap_err().message.clone();
     let expected = "1234567 elements do not divide evenly into 100000 chunks, and 19999800000 unlike messages are too \
          many to follow; take a multiple, such as 1300000";
     assert_eq!(refusal, expected);

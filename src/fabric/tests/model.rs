@@ -158,7 +158,7 @@ fn a_deadlock_names_two_who_wait_and_for_whom() {
 #[test]
 fn programs_that_do_not_fit_together_are_refused() {
     let network = machine(Wiring::Ring, 3, vec![plain()]);
-    let refusal = |plans: &[Plan]| price(&network, &call(plans, 8, 0), &[0; 3]).unwrap_err().message;
+    let refusal = |plans: &[Plan]| price(&network, &call(plans, 8, 0), &[0; 3]).unwrap_err().message.clone();
     let good = messages(3, 2, &[(0, 1, 0), (0, 1, 1)]);
 
     let mut plans = good.clone();

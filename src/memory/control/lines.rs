@@ -74,6 +74,12 @@ impl Lines {
         let at = if bytes <= INLINE { line + 64 - INLINE } else { line + 64 };
         self.segment.view(at, bytes).expect("within the layout")
     }
+    /// A rank's arrival line for call `seq`, and the first `bytes` bytes of its payload where that lies behind it.
+    #[inline]
+    pub fn arrival_with_payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
+        let behind = if bytes <= INLINE { 0 } else { bytes.min(PAYLOAD) };
+        self.segment.view(self.arrival_at(rank, seq), 64 + behind).expect("within the layout")
+    }
     /// A range of a rank's staging memory.
     #[inline]
     pub fn staging(&self, rank: u32, offset: usize, bytes: usize) -> Payload<'_> {

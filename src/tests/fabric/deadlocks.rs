@@ -85,7 +85,7 @@ fn a_rank_that_has_left_is_named() {
         if let Some(pair) = pair {
             // Rank 2 goes at once. Rank 0 waits for rank 1, and rank 1 in the parent for all.
             let ended = if rank == 0 { barrier(pair) } else { barrier(comm) };
-            errors.lock().unwrap().push(ended.unwrap_err().message);
+            errors.lock().unwrap().push(ended.unwrap_err().message.clone());
             comm::destroy(pair).unwrap();
         }
     });

@@ -55,7 +55,7 @@ fn more_ranks_than_places_and_unlike_machines_are_refused_on_every_rank() {
         let fabric = fabric.map(str::to_owned);
         comm::init_rank(n, &id, rank, &Config { timeout_ms: Some(5_000), fabric, ..Config::default() })
     };
-    let sentence = join(0, 9, Some("dgx-h100")).unwrap_err().message;
+    let sentence = join(0, 9, Some("dgx-h100")).unwrap_err().message.clone();
     assert!(sentence.contains("8 places for 9 ranks"), "{sentence}");
     for (mine, theirs) in [(Some("dgx-h100"), Some("dgx-a100")), (None, Some("t3000")), (Some("t3000"), None)]
     {
@@ -66,7 +66,8 @@ fn more_ranks_than_places_and_unlike_machines_are_refused_on_every_rank() {
         };
         std::thread::scope(|scope| {
             let other = scope.spawn(|| join(1, theirs));
-            let sentences = [join(0, mine), other.join().unwrap()].map(|ended| ended.unwrap_err().message);
+            let sentences =
+                [join(0, mine), other.join().unwrap()].map(|ended| ended.unwrap_err().message.clone());
             for (rank, (sentence, own)) in sentences.iter().zip([mine, theirs]).enumerate() {
                 let part = format!("rank {rank} declares {}", own.unwrap_or("no machine"));
                 assert!(

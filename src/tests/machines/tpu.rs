@@ -101,7 +101,7 @@ fn a_v5e_chip_sends_to_powers_of_two_only_and_plans_must_keep_to_it() {
             size: 4,
             slice_bytes: u64::MAX,
         };
-        engine::price(&network, &call, &[0; 256]).err().map(|why| why.message)
+        engine::price(&network, &call, &[0; 256]).err().map(|why| why.message.clone())
     };
     assert_eq!(refused("torus"), None);
     let why = refused("one_shot").expect("places that are 3 apart");

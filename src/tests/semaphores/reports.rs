@@ -125,7 +125,7 @@ fn a_wait_in_vain_tells_who_never_signalled_and_what_the_others_wait_for() {
                         &["semaphore `go`[1] to be 3; it is 2", "rank 0 (2, the last)"],
                     );
                     says(&error, Code::Timeout, &["never by rank 1, 2", "PENNY_TIMEOUT"]);
-                    *told.lock().unwrap() = error.message;
+                    *told.lock().unwrap() = error.message.clone();
                     if told.lock().unwrap().contains("rank 2") && told.lock().unwrap().contains("`capacity`")
                     {
                         break;

@@ -44,7 +44,7 @@ fn ranks_stand_where_the_placement_says() {
         let why = wrong(&file(text));
         assert!(why.starts_with(said), "{why}");
     }
-    let why = open("n300:placement=[0,0]").err().expect("twice").message;
+    let why = open("n300:placement=[0,0]").err().expect("twice").message.clone();
     assert_eq!(why, "n300: the argument placement: place 0 is there twice; write each place once");
 }
 

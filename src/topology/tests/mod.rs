@@ -20,7 +20,7 @@ fn way(n: &Network, from: Rank, to: Rank, lane: Lane) -> String {
 
 /// What is said about a file that is wrong.
 fn wrong(text: &str) -> String {
-    parse("m.toml", text, &[]).err().unwrap_or_else(|| panic!("this was accepted: {text}")).message
+    parse("m.toml", text, &[]).err().unwrap_or_else(|| panic!("this was accepted: {text}")).message.clone()
 }
 
 const WIRE: &str = "name = \"m\"\n[class.wire]\nbw = \"1GB/s\"\nlat = \"1us\"\n";
@@ -294,7 +294,7 @@ fn what_is_wrong_in_a_shape_is_said_with_its_line_and_the_remedy() {
 
 #[test]
 fn what_is_wrong_in_a_spec_is_said_with_what_there_is() {
-    let said = |spec: &str| open(spec).err().unwrap_or_else(|| panic!("{spec} was accepted")).message;
+    let said = |spec: &str| open(spec).err().unwrap_or_else(|| panic!("{spec} was accepted")).message.clone();
     assert!(said("dgx").starts_with(
         "there is no machine `dgx`; give a file such as ./dgx.toml, or one of dgx-h100, dgx-a100"
     ));

@@ -141,7 +141,10 @@ fn a_payload_waits_for_the_far_program_to_begin() {
 fn what_does_not_fit_is_refused_with_the_remedy() {
     let p = parameters("n300");
     let said = |setups: &[Setup], termination| {
-        EthernetLink::new(&p, setups, SignalMode::Merged, termination).expect_err("it does not fit").message
+        EthernetLink::new(&p, setups, SignalMode::Merged, termination)
+            .expect_err("it does not fit")
+            .message
+            .clone()
     };
     let with = |bytes| Setup { bytes, ..setup(Side::Near, 1, 1) };
     assert_eq!(

@@ -75,6 +75,40 @@ pub unsafe fn stream(dest: *mut u8, source: *const u8, bytes: usize) {
     }
 }
 
+/// Writes the sums of two vectors, with the widest registers that the machine has.
+///
+/// # Safety
+/// All three must hold `count` elements; `output` must overlap neither of the others.
+#[inline]
+pub unsafe fn add(output: *mut f32, a: *const f32, b: *const f32, count: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        unsafe fn wide(output: *mut f32, a: *const f32, b: *const f32, count: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { plain(output, a, b, count) }
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the caller's promise; the machine has these registers.
+            return unsafe { wide(output, a, b, count) };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { plain(output, a, b, count) }
+}
+
+/// As [`add`], in registers that every machine has.
+///
+/// # Safety
+/// As for [`add`].
+#[inline(always)]
+unsafe fn plain(output: *mut f32, a: *const f32, b: *const f32, count: usize) {
+    for i in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe { output.add(i).write_unaligned(a.add(i).read_unaligned() + b.add(i).read_unaligned()) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
