@@ -184,6 +184,68 @@ static void two_threads_with_a_communicator_each_take_the_time_of_one(void) {
     OK(pennyCommDestroy(comm));
 }
 
+/* A thread computes, for longer than anybody could guess, before its first call on the machine. */
+static void *late(void *arg) {
+    struct timespec a_while = {2, 600000000};
+    int word = 7;
+    (void)arg;
+    nanosleep(&a_while, NULL);
+    OK(pennySend(&word, 1, pennyInt, 1, own[1], NULL));
+    return NULL;
+}
+
+static void a_thread_that_has_not_called_yet_is_waited_for(void) {
+    pennyComm_t comm = join_machine();
+    pthread_t other;
+    int word = 0;
+    for (int t = 0; t < 2; t++) OK(pennyCommDup(comm, &own[t]));
+    if (rank == 0) {
+        CHECK(pthread_create(&other, NULL, late, NULL) == 0);
+        OK(pennyRecv(&word, 1, pennyInt, 1, own[0], NULL));
+        CHECK(pthread_join(other, NULL) == 0);
+    } else if (rank == 1) {
+        OK(pennyRecv(&word, 1, pennyInt, 0, own[1], NULL));
+        OK(pennySend(&word, 1, pennyInt, 0, own[0], NULL));
+    }
+    if (rank < 2) CHECK_INT(word, 7);
+    OK(pennyBarrier(comm, NULL));
+    for (int t = 0; t < 2; t++) OK(pennyCommDestroy(own[t]));
+    OK(pennyCommDestroy(comm));
+}
+
+/* It never calls, and it is not blocked. */
+static void *never_calls(void *ended) {
+    while (__atomic_load_n((int *)ended, __ATOMIC_ACQUIRE) == 0) nap();
+    return NULL;
+}
+
+/* Ranks that receive from each other in a ring: a deadlock that is told at once, or, where a thread might still end it, at the
+   deadline of the first. */
+static void a_real_deadlock_is_told(void) {
+    for (int doubtful = 0; doubtful < 2; doubtful++) {
+        pennyConfig_t config = on_machine(1);
+        pennyComm_t comm = NULL;
+        pthread_t other;
+        int word = 0, ended = 0;
+        if (doubtful && rank == 0) config.timeoutMs = 3000;
+        OK(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
+        if (doubtful) CHECK(pthread_create(&other, NULL, never_calls, &ended) == 0);
+        pennyResult_t result = pennyRecv(&word, 1, pennyInt, (rank + 1) % ranks, comm, NULL);
+        const char *sentence = pennyGetLastError(NULL);
+        if (!doubtful || rank == 0) {
+            CHECK_INT(result, doubtful ? pennyTimeout : pennyInvalidUsage);
+            if (strstr(sentence, "rank 0 in a receive from rank 1 waits for rank 1") == NULL) FAIL("%s", sentence);
+            if (doubtful && strstr(sentence, "that has not called there yet") == NULL) FAIL("%s", sentence);
+        }
+        CHECK(result != pennySuccess);
+        OK(pennyCommDestroy(comm));
+        if (doubtful) {
+            __atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+            CHECK(pthread_join(other, NULL) == 0);
+        }
+    }
+}
+
 /* Only what TEST_CASE names, or all. */
 #define RUN_WANTED(name)                                                                                               \
     do {                                                                                                               \
@@ -202,5 +264,7 @@ int main(void) {
     RUN_WANTED(one_thread_drives_two_ranks);
     RUN_WANTED(one_thread_drives_eight_ranks);
     RUN_WANTED(two_threads_with_a_communicator_each_take_the_time_of_one);
+    if (ranks > 1) RUN_WANTED(a_thread_that_has_not_called_yet_is_waited_for);
+    if (ranks > 1) RUN_WANTED(a_real_deadlock_is_told);
     return 0;
 }

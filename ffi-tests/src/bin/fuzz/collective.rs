@@ -3,9 +3,9 @@
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Plant, call};
 use crate::api::{In, Out, RedOp};
 use crate::buffer::{Buffer, Kind, difference};
-use crate::element::{OPS, Patterns, TYPES, Type, serves};
+use crate::draw::{draw_count, draw_kind, draw_operation};
+use crate::element::{Patterns, Type};
 use crate::program::{Family, Step};
-use crate::random::Random;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
@@ -52,37 +52,6 @@ pub struct Shape {
     pub root: usize,
     /// Of a permutation: whom each member sends to.
     pub perm: Vec<i32>,
-}
-
-/// Bytes about which the library changes its ways.
-const THRESHOLDS: [usize; 9] = [40, 64, 4096, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
-
-/// How many elements of `size` bytes among `n` members.
-pub fn draw_count(random: &mut Random, size: usize, n: usize) -> usize {
-    match random.below(20) {
-        0 => 0,
-        1 => 1,
-        2 => n - 1,
-        3 => n,
-        4 => n + 1,
-        5..=9 => 2 * random.below(500) + 1,
-        10..=12 => random.below(20_000),
-        13..=18 => {
-            let at = random.one(&THRESHOLDS[..8]) / size / if random.chance(40) { n } else { 1 };
-            (at + random.below(3)).saturating_sub(1)
-        }
-        _ => THRESHOLDS[8] / size + random.below(3) - 1,
-    }
-}
-
-/// A type, and an operation that serves it.
-pub fn draw_operation(random: &mut Random) -> (Type, RedOp) {
-    loop {
-        let (kind, op) = (random.one(&TYPES), RedOp(random.one(&OPS).0));
-        if serves(op, kind.class) {
-            return (kind, op);
-        }
-    }
 }
 
 impl Shape {
@@ -203,10 +172,6 @@ pub struct Collective {
     unused: Out,
     call: String,
     step: u32,
-}
-
-pub fn draw_kind(random: &mut Random) -> Kind {
-    random.one(&[Kind::Private, Kind::Heap, Kind::Registered])
 }
 
 impl Collective {

@@ -20,8 +20,10 @@
 
 mod actor;
 mod api;
+mod blocks;
 mod buffer;
 mod collective;
+mod draw;
 mod driver;
 mod element;
 mod hook;
@@ -34,6 +36,7 @@ mod random;
 mod rank;
 mod scaled;
 mod semaphore;
+mod setting;
 mod shmem;
 mod solo;
 mod streams;
