@@ -3,6 +3,7 @@
 //! The calls are on all communicators there are, and on duplicates of one. A group's calls may be on several communicators and several
 //! streams. What is queued is waited for, or polled.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Plant, call, refused};
@@ -15,7 +16,7 @@ use crate::work::Work;
 /// A stream, and the functions that were queued on it.
 struct Stream {
     handle: Out,
-    functions: Vec<Box<Function>>,
+    functions: Vec<Pin<Box<Function>>>,
     called: Box<AtomicUsize>,
 }
 
@@ -45,7 +46,7 @@ impl Stream {
     }
 
     fn queue_function(&mut self, actor: &mut Actor<'_>) -> Outcome {
-        let function = Box::new(Function { called: &raw const *self.called, number: self.functions.len() });
+        let function = Box::pin(Function { called: &raw const *self.called, number: self.functions.len() });
         let (stream, count, argument): (_, extern "C" fn(Out), Out) =
             (self.handle, count, (&raw const *function).cast_mut().cast());
         self.functions.push(function);
