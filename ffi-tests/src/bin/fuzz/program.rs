@@ -200,6 +200,12 @@ impl Program {
             step.inner.truncate(1);
             step.inner.retain(|inner| inner.kind == Kind::Collective);
         }
+        if kind == Kind::Hook {
+            // Calls whose failure is that of the rank that is killed.
+            let inner = [Kind::Collective, Kind::Exchange, Kind::Vector];
+            let mut ids = i * 1000 + 500;
+            step.inner = inner.map(|kind| self.of_kind(kind, &mut random, 1, &mut ids)).to_vec();
+        }
         step
     }
 
