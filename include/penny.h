@@ -1712,7 +1712,8 @@ pennyResult_t pennyShmemAtomicFetchXor(void *fetched,
 // pennyCommDestroy ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap;
 // see pennyShmemTeamTranslatePe.
 //
-// team: written on success; NULL for the ranks that are not in it.
+// team: written on success; NULL for the ranks that are not in it. The call waits for the team, also where the parent's
+// blocking is 0.
 pennyResult_t pennyShmemTeamSplitStrided(pennyComm_t parent,
                                          int start,
                                          int stride,
@@ -1720,7 +1721,7 @@ pennyResult_t pennyShmemTeamSplitStrided(pennyComm_t parent,
                                          pennyComm_t *team);
 
 // Makes two teams for each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The
-// last row may be shorter. All ranks of the parent call it.
+// last row may be shorter. All ranks of the parent call it, and it waits for the teams as pennyShmemTeamSplitStrided does.
 //
 // xaxis, yaxis: the row's and the column's team, written on success.
 pennyResult_t pennyShmemTeamSplit2d(pennyComm_t parent,

@@ -203,6 +203,26 @@ static void processes_join_by_polling(void) {
     OK(pennyCommDestroy(comm));
 }
 
+/* A team is usable when the call returns. */
+static void teams_are_waited_for(void) {
+    pennyComm_t comm, row, column, odd;
+    pennyConfig_t config = in_background();
+    int one = 1, sum = -1;
+    BEGUN(pennyCommInitRankConfig(&comm, ranks, shared_id(), rank, &config));
+    CHECK_INT(poll_until_known(comm), pennySuccess);
+    OK(pennyShmemTeamSplit2d(comm, 2, &row, &column));
+    OK(pennyAllReduce(&one, &sum, 1, pennyInt, pennySum, row, NULL));
+    CHECK_INT(sum, rank / 2 * 2 + 1 < ranks ? 2 : 1);
+    OK(pennyCommDestroy(row));
+    OK(pennyCommDestroy(column));
+    OK(pennyShmemTeamSplitStrided(comm, 0, 2, (ranks + 1) / 2, &odd));
+    CHECK((odd == NULL) == (rank % 2 == 1));
+    if (odd != NULL) OK(pennyAllReduce(&one, &sum, 1, pennyInt, pennySum, odd, NULL));
+    OK(pennyBarrier(comm, NULL));
+    OK(pennyCommDestroy(odd));
+    OK(pennyCommDestroy(comm));
+}
+
 static void a_missing_rank_is_told_by_the_state_and_by_every_call(void) {
     pennyComm_t comm;
     pennyUniqueId id;
@@ -253,6 +273,7 @@ int main(void) {
     RUN(a_child_whose_other_rank_does_not_come_is_aborted);
     RUN(a_rank_that_cannot_join_a_child_tells_the_others);
     RUN(processes_join_by_polling);
+    RUN(teams_are_waited_for);
     RUN(a_missing_rank_is_told_by_the_state_and_by_every_call);
     RUN(an_abort_ends_it_and_the_others_hear);
     RUN(a_declared_machine_is_joined_too);

@@ -18,8 +18,12 @@ pub fn dir() -> &'static Path {
         for (file, name) in
             [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")]
         {
-            let link = dir.join(name);
-            match symlink(built.join(file), &link) {
+            let (link, file) = (dir.join(name), built.join(file));
+            // A target directory that was copied has links into the original.
+            if fs::read_link(&link).is_ok_and(|to| to != file) {
+                let _ = fs::remove_file(&link);
+            }
+            match symlink(file, &link) {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 result => result.expect("target is writable"),
             }

@@ -111,6 +111,10 @@ pub fn split(
 ) -> Result<Option<CommHandle>> {
     split_or_queue(parent, SplitArgs::split(colour, key, config))
 }
+/// Makes a team as [`split`] does. The caller waits for it, also where the parent's `blocking` is 0.
+fn split_team(parent: CommHandle, colour: Option<i32>, key: i32) -> Result<Option<CommHandle>> {
+    split_or_queue(parent, SplitArgs::team(colour, key))
+}
 fn split_or_queue(parent: CommHandle, args: SplitArgs) -> Result<Option<CommHandle>> {
     if group::is_open() {
         let pending = PendingSplit::new(parent, args, false).inspect_err(group::fail)?;

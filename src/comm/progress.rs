@@ -33,8 +33,8 @@ pub(super) trait Drivable: Send + Sync {
 pub(super) enum Awaits {
     /// Other ranks, which ring this rank's bell; the duration: how long to sleep at most, where not all do.
     Ranks(Arc<Transport>, Option<Duration>),
-    /// Other threads; the function sleeps until they may have come, or for so long.
-    Threads(Box<dyn Fn(Duration)>),
+    /// Other threads; the function sleeps until they may have come, or for so long. False: they have come already.
+    Threads(Box<dyn Fn(Duration) -> bool>),
 }
 
 /// The longest sleep of a thread that goes on with queued work: another may do what it waits for.
@@ -114,17 +114,24 @@ pub(super) fn drive_until(
     match target.map_or_else(any, Drivable::awaits) {
         // What is under way may be something else by the time that the thread sleeps.
         Some(Awaits::Ranks(transport, nap)) => transport.wait_polling(nap.unwrap_or(NAP).min(NAP), poll),
-        _ => wait::for_threads(poll, || count.reach_within(value, NAP)),
+        _ => wait::for_threads(poll, || {
+            count.reach_within(value, NAP);
+            true
+        }),
     }
 }
 
 impl Awaits {
     /// A thread that does not say when it is done.
     pub fn a_thread() -> Awaits {
-        Awaits::Threads(Box::new(|most| thread::sleep(most.min(NAP))))
+        Awaits::Threads(Box::new(|most| {
+            thread::sleep(most.min(NAP));
+            true
+        }))
     }
 
-    /// Waits until `ready`, which what is awaited may bring about. `most`: the longest sleep of a wait for threads.
+    /// Waits until `ready`, which what is awaited may bring about, or until threads that are awaited have come. `most`: the longest
+    /// sleep of a wait for threads.
     pub fn wait(self, most: Duration, ready: impl FnMut() -> bool) -> Result<(), Interrupted> {
         match self {
             Awaits::Ranks(transport, nap) => transport.wait_polling(nap.unwrap_or(wait::NAP), ready),

@@ -3,7 +3,8 @@
 //! One sparse unnamed file a process, mapped once at its full size. Every communicator hands its descriptor to the
 //! peers when they meet, and they map what they need of it ([`PeerHeap`]), so allocations made later need no further
 //! exchange. An [`Arena`] over its addresses says what is whose. Pages are reserved when they are handed out: exhaustion
-//! is an error of `alloc`, never a SIGBUS.
+//! is an error of `alloc`, never a SIGBUS. Large blocks of a heap in a memfd get their pages when they are touched: no file system
+//! can refuse these, and whether the machine has the memory is asked before.
 //!
 //! ```text
 //!     file   | used | free | used |   sparse          |   never handed out ...     | limit (PENNY_HEAP_SIZE, else
@@ -66,6 +67,8 @@ pub struct Heap {
     /// What to raise for a larger one.
     bound: &'static str,
     generation: u32,
+    /// Large blocks need no reservation.
+    is_lazy: bool,
     space: Mutex<Space>,
 }
 
@@ -74,6 +77,8 @@ struct Space {
     arena: Arena,
     /// Where live blocks begin whose pages are not reserved.
     sparse: BTreeSet<usize>,
+    /// Live blocks without a reservation, with their bytes.
+    lazy: BTreeMap<usize, usize>,
 }
 
 /// How many forks may lie between a process and its first ancestor that used a heap.
@@ -152,6 +157,7 @@ impl Heap {
         }
         let mut arena = Arena::new();
         arena.add_segment(segment.base() as u64, bytes as u64);
+        let is_lazy = shm::is_unbounded(&file);
         Ok(Heap {
             id: process::random(),
             file,
@@ -159,7 +165,8 @@ impl Heap {
             segment,
             bound,
             generation: fork::generation(),
-            space: Mutex::new(Space { arena, sparse: BTreeSet::new() }),
+            is_lazy,
+            space: Mutex::new(Space { arena, sparse: BTreeSet::new(), lazy: BTreeMap::new() }),
         })
     }
 
@@ -198,11 +205,36 @@ impl Heap {
         if bytes == 0 {
             return Ok(0);
         }
-        let Range { start, end } = self.take(&mut *self.lock()?, bytes, align)?;
-        // Outside of the lock: the range is ours, and clearing many pages takes a while.
+        let Range { start, end } = {
+            let mut space = self.lock()?;
+            let range = self.take(&mut space, bytes, align)?;
+            if self.is_lazy && bytes >= GIVE_BACK {
+                return self.promise(&mut space, range);
+            }
+            range
+        };
+        // Outside of the lock: the range is ours, and taking many pages takes a while.
         match shm::reserve(&self.file, start - self.segment.base(), end - start) {
             Ok(()) => Ok(start),
             Err(e) => self.free(start).and(Err(e)),
+        }
+    }
+
+    /// Hands out a range without a reservation, if there is memory for it and for what was handed out so before.
+    fn promise(&self, space: &mut Space, range: Range<usize>) -> Result<usize> {
+        let bytes = range.end - range.start;
+        let promised = space.lazy.values().sum::<usize>() as u64;
+        match shm::check_available(bytes, promised.saturating_sub(shm::filled(&self.file))) {
+            Ok(()) => {
+                // Smaller blocks that lay here may have left theirs, which are not zero.
+                self.release_pages(&range);
+                space.lazy.insert(range.start, bytes);
+                Ok(range.start)
+            }
+            Err(e) => {
+                let _ = space.arena.free(range.start as u64);
+                Err(e)
+            }
         }
     }
 
@@ -263,6 +295,7 @@ impl Heap {
             })
         })? as usize;
         // Under the lock: what is handed out next must not lose its pages.
+        space.lazy.remove(&addr);
         if space.sparse.remove(&addr) || bytes >= GIVE_BACK {
             self.release_pages(&(addr..addr + bytes));
         }

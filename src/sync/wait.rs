@@ -72,8 +72,12 @@ pub fn eagerly(mut ready: impl FnMut() -> bool) -> bool {
     (0..EAGER).any(|_| ready())
 }
 
-/// Waits for what other threads of this process do. `sleep`: sleeps until it may be done.
-pub fn for_threads(mut ready: impl FnMut() -> bool, mut sleep: impl FnMut()) -> Result<(), Interrupted> {
+/// Waits for what other threads of this process do. `sleep`: sleeps until it may be done; false: there is nothing to sleep for any
+/// more, and the wait ends although it is not ready.
+pub fn for_threads(
+    mut ready: impl FnMut() -> bool,
+    mut sleep: impl FnMut() -> bool,
+) -> Result<(), Interrupted> {
     let mut yields = 0;
     let mut hook = WaitHook::default();
     // BOUND: what is waited for is under way.
@@ -82,8 +86,8 @@ pub fn for_threads(mut ready: impl FnMut() -> bool, mut sleep: impl FnMut()) -> 
         if hook.look() || yields < YIELDS_BESIDE {
             yields = yields.wrapping_add(1);
             cpu::yield_now();
-        } else {
-            sleep();
+        } else if !sleep() {
+            break;
         }
     }
     Ok(())

@@ -141,6 +141,11 @@ pub fn threads() -> Vec<u32> {
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The name of a thread of this process; empty where the kernel does not say.
+pub fn thread_name(tid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
 /// What a thread of this process does now.
 pub fn doing(tid: u32) -> Doing {
     let text = match std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")) {

@@ -9,9 +9,9 @@
 //! A file in /dev/shm opened with `O_TMPFILE` has no directory entry at any instant, so no kill, however timed, can
 //! leave it behind; other ranks get it as a file descriptor. Space is reserved before anyone may touch it: a full file
 //! system is an error here, never a SIGBUS. A memfd is sealed at its final size, so no process can shrink it under
-//! its users; a file in /dev/shm cannot be sealed.
+//! its users; a file in /dev/shm cannot be sealed. No file system bounds a memfd either, so large parts of one need no reservation.
 
-use super::limits;
+use super::{available_memory, limits};
 use crate::env;
 use crate::error::{Error, Result};
 use crate::log;
@@ -165,6 +165,30 @@ fn is_memfd(file: &File) -> bool {
     let device = |file: &File| file.metadata().ok().map(|m| m.dev());
     let theirs = DEVICE.get_or_init(|| device(&memfd().ok()?));
     theirs.is_some() && device(file) == *theirs
+}
+
+/// Tells whether pages of a file can be touched without a reservation: no file system and no commit limit may refuse them.
+pub fn is_unbounded(file: &File) -> bool {
+    is_memfd(file) && !available_memory::is_committed_strictly()
+}
+
+/// Bytes that have memory in a file.
+pub fn filled(file: &File) -> u64 {
+    file.metadata().map_or(0, |m| m.blocks() * 512)
+}
+
+/// Fails unless the machine, and this process's control group, have memory for so many bytes more. `promised`: bytes that were
+/// handed out before without a reservation and have no memory yet.
+pub fn check_available(bytes: usize, promised: u64) -> Result<()> {
+    match available_memory::bytes() {
+        Some(available) if (bytes as u64).saturating_add(promised) > available => {
+            Err(Error::system(format!(
+                "no {bytes} bytes of shared memory: {available} bytes are available on the machine or in this process's control group, \
+             and {promised} of them are promised to blocks that are not filled yet; free some memory, or pass less"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reserves the pages of a range. After this, touching them cannot fail.

@@ -35,7 +35,7 @@ fn random_programs_do_what_the_oracle_says() {
 
 /// A fault between the library and the check must be found, and told with the rank, the call and a smaller program.
 fn is_found(plant: &str, told: &str) {
-    let (good, said) = fuzz(&["--seed", "1", "--ranks", "2,3", "--plant", plant, "--programs", "20"]);
+    let (good, said) = fuzz(&["--seed", "1", "--ranks", "2,3", "--plant", plant, "--programs", "40"]);
     assert!(!good, "{plant} was not found: {said}");
     for word in [told, "rank ", "call penny", "made smaller: ", "again: ", "--keep "] {
         assert!(said.contains(word), "{plant}: no `{word}` in {said}");
@@ -58,10 +58,35 @@ fn a_lost_receive_is_found() {
 }
 
 #[test]
+fn an_element_between_two_blocks_that_was_written_is_found() {
+    is_found("gap", "1 elements are wrong");
+}
+
+#[test]
+fn a_scaled_sum_that_reads_its_number_at_the_wrong_time_is_found() {
+    is_found("factor", "the result: element 0 is");
+}
+
+#[test]
+fn a_communicator_that_is_said_to_be_made_too_early_is_found() {
+    is_found("joined", "still being joined");
+}
+
+#[test]
+fn a_progress_hook_that_is_called_outside_of_a_call_is_found() {
+    is_found("hook", "the progress hook was called outside of a call");
+}
+
+#[test]
+fn a_function_on_a_stream_that_is_not_called_is_found() {
+    is_found("host", "functions were called in their order");
+}
+
+#[test]
 fn a_call_that_was_refused_is_not_written_to_afterwards() {
     // An all-to-all of eight ranks of which one passes another count: peers stored where a rank that had left let its output lie.
-    for _ in 0..5 {
-        let program = ["--seed", "20370", "--programs", "1", "--keep", "4", "--no-minimise"];
+    for (seed, step) in [("31729", "17"), ("21396", "58")].repeat(5) {
+        let program = ["--seed", seed, "--programs", "1", "--keep", step, "--no-minimise", "--ranks", "8"];
         let drawing = ["--without", "in-place-registered,threads-on-machines,padded"];
         let (good, said) = fuzz(&[&program[..], &drawing].concat());
         assert!(good, "{said}");

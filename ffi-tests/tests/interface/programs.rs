@@ -105,6 +105,13 @@ fn threads_of_a_rank_on_a_declared_machine_do_what_they_say() {
 }
 
 #[test]
+fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
+    let rounds = if std::env::var_os("PENNY_LONG").is_some() { "1000" } else { "10" };
+    let env = [("TEST_FABRIC", "dgx-h100"), ("TEST_ROUNDS", rounds), ("PENNY_FABRIC_GRACE", "0")];
+    holds_with("machine_order", &[1, 2, 3], &env);
+}
+
+#[test]
 fn mailboxes_do_what_they_say() {
     holds("mailbox", &[1, 2, 4]);
 }

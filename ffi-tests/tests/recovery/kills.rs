@@ -1,4 +1,4 @@
-//! Ranks that make calls of 22 kinds through the C interface (src/bin/fuzz/victim.rs), of which one is killed or
+//! Ranks that make calls of 25 kinds through the C interface (src/bin/fuzz/victim.rs), of which one is killed or
 //! stopped: all survivors name it, and none hangs.
 //!
 //! What is random follows from `KILLS_SEED`, drawn and printed unless set. `KILLS_KIND=shmem` plays one kind alone.
@@ -11,7 +11,7 @@ const REMOTE: i32 = 6;
 const TIMEOUT: i32 = 8;
 
 /// The kinds of calls that go on until they fail.
-const KINDS: [&str; 22] = [
+const KINDS: [&str; 25] = [
     "all_reduce",
     "reduce",
     "broadcast",
@@ -22,6 +22,9 @@ const KINDS: [&str; 22] = [
     "gather",
     "scatter",
     "permute",
+    "vector",
+    "scaled",
+    "hook",
     "barrier",
     "transfer",
     "exchange",

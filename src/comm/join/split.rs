@@ -58,6 +58,8 @@ pub(in crate::comm) struct SplitArgs {
     group: Option<(Grouping, u32)>,
     /// `None`: the parent's.
     config: Option<Config>,
+    /// The caller waits for a team, whatever its parent's `blocking` is.
+    is_team: bool,
 }
 
 impl SplitArgs {
@@ -80,7 +82,8 @@ impl SplitArgs {
             }
         };
         let colour = kind.group_of(rank, nranks, size) as i32;
-        Ok(SplitArgs { colour: Some(colour), key: rank as i32, group: Some((kind, size)), config: None })
+        let (colour, group) = (Some(colour), Some((kind, size)));
+        Ok(SplitArgs { colour, key: rank as i32, group, config: None, is_team: false })
     }
 
     /// Tells whether the caller waits for the communicator.
@@ -88,12 +91,17 @@ impl SplitArgs {
         let parent = registry::shared(parent)?;
         // The clock of a declared machine waits for each of a rank's threads.
         let config = self.config.as_ref().unwrap_or(&parent.origin.config);
-        Ok(config.blocking || parent.timing.is_declared())
+        Ok(self.is_team || config.blocking || parent.timing.is_declared())
     }
 
     /// Makes the arguments for the communicator of the ranks with this colour.
     pub(in crate::comm) fn split(colour: Option<i32>, key: i32, config: Option<Config>) -> SplitArgs {
-        SplitArgs { colour, key, group: None, config }
+        SplitArgs { colour, key, group: None, config, is_team: false }
+    }
+
+    /// Makes the arguments for the team of the ranks with this colour.
+    pub(in crate::comm) fn team(colour: Option<i32>, key: i32) -> SplitArgs {
+        SplitArgs { is_team: true, ..SplitArgs::split(colour, key, None) }
     }
 }
 

@@ -33,7 +33,7 @@ pub fn team_split_strided(
     }
     let steps = if size == 1 { (rank == start).then_some(0) } else { along(rank - start, stride) };
     let key = steps.filter(|&k| k < size);
-    comm::split(parent, key.map(|_| 0), key.unwrap_or(0) as i32, None)
+    comm::split_team(parent, key.map(|_| 0), key.unwrap_or(0) as i32)
 }
 
 fn along(distance: i64, stride: i64) -> Option<i64> {
@@ -48,8 +48,8 @@ pub fn team_split_2d(parent: CommHandle, xrange: i32) -> Result<(CommHandle, Com
     }
     let xrange = xrange.min(nranks);
     let none = || Error::internal("a rank is in no row or column");
-    let x = comm::split(parent, Some(rank / xrange), rank % xrange, None)?.ok_or_else(none)?;
-    match comm::split(parent, Some(rank % xrange), rank / xrange, None) {
+    let x = comm::split_team(parent, Some(rank / xrange), rank % xrange)?.ok_or_else(none)?;
+    match comm::split_team(parent, Some(rank % xrange), rank / xrange) {
         Ok(y) => Ok((x, y.ok_or_else(none)?)),
         Err(e) => {
             let _ = comm::destroy(x);

@@ -66,9 +66,13 @@ impl Point {
         }
     }
 
-    /// Sleeps until streams have come to it, or for `most`.
-    pub fn sleep(&self, most: Duration) {
-        self.passed.reach_within(1, most);
+    /// Sleeps until streams have come to it, or for `most`. Returns false if they have come already.
+    pub fn sleep(&self, most: Duration) -> bool {
+        let is_awaited = !self.is_passed();
+        if is_awaited {
+            self.passed.reach_within(1, most);
+        }
+        is_awaited
     }
 
     pub fn is_passed(&self) -> bool {

@@ -111,9 +111,13 @@ impl CallTurns {
         drive_until(None, &self.over, turns)
     }
 
-    /// Sleeps until a turn has come, or for `most`.
-    pub(super) fn sleep(&self, turn: u64, most: Duration) {
-        self.over.reach_within(turn, most);
+    /// Sleeps until a turn has come, or for `most`. Returns false if it has come already.
+    pub(super) fn sleep(&self, turn: u64, most: Duration) -> bool {
+        let is_awaited = !self.has_come(turn);
+        if is_awaited {
+            self.over.reach_within(turn, most);
+        }
+        is_awaited
     }
 
     /// The first failure that nobody has asked for.

@@ -165,7 +165,7 @@ impl Participant {
     }
 
     /// Completes the error of a failed wait: stopped ranks of the job, or ranks that have left, may be the cause
-    /// instead of the named one.
+    /// instead of the named one, or a deadlock that was not certain.
     pub fn blame(&self, error: Error) -> Error {
         if !matches!(error.code, Code::Timeout | Code::RemoteError) || self.check().is_err() {
             return error;
@@ -185,7 +185,10 @@ impl Participant {
                 None
             }
         };
-        let texts: Vec<String> = (0..clock_segment.places()).filter_map(why).take(NAMED).collect();
+        let mut texts: Vec<String> = (0..clock_segment.places()).filter_map(why).take(NAMED).collect();
+        if error.code == Code::Timeout {
+            texts.extend(self.suspicion());
+        }
         match texts.is_empty() {
             true => error,
             false => Error::new(error.code, format!("{}; {}", error.message, texts.join(", "))),

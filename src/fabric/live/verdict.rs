@@ -10,19 +10,18 @@
 //! its calls is served, which changes the epoch. When the certificates of all ranks bear the current epoch, nothing can
 //! happen any more, however long one waits.
 //!
-//! A process may have threads that have never called on the machine, and are not blocked. They may never call, so the
-//! verdict only waits for them, for the grace period; where mailboxes have places that no thread has taken, and the grace
-//! period is without end, so is the wait.
+//! A process may have threads that have never called on the machine, and are not blocked. Any of them may call yet, so there is no
+//! verdict while one is like that: the calls end at their deadline, whose sentence names it.
 
 use super::clock_segment::{AWAY, BLOCKED, POSTED};
 use super::participant::Participant;
+#[cfg(test)]
+use super::presence::GRACE_NS;
 use super::report;
 use super::threads::{PARKED, is_known, is_watched};
 use crate::error::Error;
 use crate::sync::prim::Ordering;
 use crate::sys::process::{self, Doing};
-
-use super::presence::GRACE_NS;
 
 /// The time for which all ranks must stand still before a deadlock is reported, so that other failures are reported
 /// first.
@@ -89,6 +88,13 @@ impl Participant {
     }
 
     /// Returns the time for which threads without a presence are waited for; `None`: no limit.
+    #[cfg(not(test))]
+    fn patience_for_strangers(&self) -> Option<u64> {
+        None
+    }
+
+    /// A unit test's process has threads of the harness and of other tests, which are not blocked and never call.
+    #[cfg(test)]
     fn patience_for_strangers(&self) -> Option<u64> {
         let expected = |place| {
             let line = self.clock_segment().place(place);
@@ -117,6 +123,32 @@ impl Participant {
             && clock_segment.header().running.load(Ordering::Acquire) == 0
     }
 
+    /// Tells whether a thread of this process has never called on a machine.
+    fn is_strange(&self, tid: u32) -> bool {
+        let own = self.clock_segment().threads(self.place());
+        !own.iter().any(|line| line.tid.load(Ordering::Acquire) == tid) && !is_known(tid)
+    }
+
+    /// Describes what all wait for, where only threads that have never called on the machine could end that.
+    pub(super) fn suspicion(&self) -> Option<String> {
+        const NAMED: usize = 4;
+        if !self.stuck() {
+            return None;
+        }
+        let may_call = |tid: &u32| self.is_strange(*tid) && process::doing(*tid) == Doing::Other;
+        let here: Vec<String> = process::threads()
+            .into_iter()
+            .filter(may_call)
+            .take(NAMED)
+            .map(|tid| format!("{tid} ({})", process::thread_name(tid)))
+            .collect();
+        let who = match here.is_empty() {
+            true => "a thread of another rank that has not called there yet".to_owned(),
+            false => format!("a thread of this process that has not called there yet: {}", here.join(", ")),
+        };
+        Some(format!("{}; only {who}, could end this", report::deadlock(self.clock_segment())))
+    }
+
     /// Tells whether a thread of this rank's process can act although none counts as running.
     fn stillness(&self) -> Stillness {
         let mut seen = 0u64;
@@ -135,10 +167,9 @@ impl Participant {
             }
         }
         let threads = process::threads();
-        let is_own = |tid: &u32| own.iter().any(|line| line.tid.load(Ordering::Acquire) == *tid);
         let mut strangers =
             threads.is_empty() || own.iter().any(|line| line.tid.load(Ordering::Acquire) == PARKED);
-        for tid in threads.into_iter().filter(|tid| !is_own(tid) && !is_known(*tid)) {
+        for tid in threads.into_iter().filter(|&tid| self.is_strange(tid)) {
             match process::doing(tid) {
                 Doing::Blocked => strangers |= note(tid).is_none(),
                 Doing::Ended => {}

@@ -11,7 +11,8 @@ c_api! {
     /// pennyCommDestroy ends it. Puts and gets name ranks by their number in the communicator that has the symmetric heap;
     /// see pennyShmemTeamTranslatePe.
     ///
-    /// team: written on success; NULL for the ranks that are not in it.
+    /// team: written on success; NULL for the ranks that are not in it. The call waits for the team, also where the parent's
+    /// blocking is 0.
     fn pennyShmemTeamSplitStrided(
         parent: pennyComm_t,
         start: c_int,
@@ -24,7 +25,7 @@ c_api! {
     }
 
     /// Makes two teams for each rank of parent, whose ranks are laid out in rows of xrange: its row and its column. The
-    /// last row may be shorter. All ranks of the parent call it.
+    /// last row may be shorter. All ranks of the parent call it, and it waits for the teams as pennyShmemTeamSplitStrided does.
     ///
     /// xaxis, yaxis: the row's and the column's team, written on success.
     fn pennyShmemTeamSplit2d(

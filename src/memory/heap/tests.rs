@@ -1,6 +1,7 @@
 //! The heap's promises about addresses, and about the pages behind them.
 
 use super::*;
+use crate::sys::available_memory;
 
 #[test]
 fn memory_is_aligned_distinct_and_comes_back() {
@@ -68,6 +69,54 @@ fn a_sparse_range_has_the_memory_that_was_reserved_within_it() {
     assert_eq!((reserved(&heap), heap.stats().used), (0, 0));
     assert_eq!(heap.alloc(PAGE).unwrap(), a);
     heap.release_within(a, PAGE).unwrap_err();
+}
+
+/// A heap as it is in a memfd.
+fn lazy_heap() -> Heap {
+    Heap { is_lazy: true, ..Heap::new().unwrap() }
+}
+
+#[test]
+fn a_large_block_of_a_memfd_has_no_memory_until_it_is_touched() {
+    let heap = lazy_heap();
+    let small = heap.alloc(64).unwrap();
+    assert_eq!(reserved(&heap), PAGE, "small blocks have theirs at once");
+    let a = heap.alloc(40 << 20).unwrap();
+    assert_eq!(reserved(&heap), PAGE);
+    // SAFETY: memory of the heap.
+    unsafe { (a as *mut u8).add(20 << 20).write(7) };
+    assert_eq!(reserved(&heap), 2 * PAGE);
+    heap.free(a).unwrap();
+    assert_eq!(reserved(&heap), PAGE);
+    assert_eq!(heap.alloc(40 << 20).unwrap(), a);
+    // SAFETY: memory of the heap.
+    assert_eq!(unsafe { (a as *const u8).add(20 << 20).read() }, 0);
+    heap.free(a).unwrap();
+    heap.free(small).unwrap();
+}
+
+#[test]
+fn a_heap_in_dev_shm_reserves_and_one_in_a_memfd_need_not() {
+    let in_dev_shm = shm::create(PAGE, 0, PAGE).unwrap();
+    assert!(!shm::is_unbounded(&in_dev_shm), "a full /dev/shm would be a SIGBUS");
+    let total = shm::dev_shm_space().unwrap().0 as usize;
+    let memfd = shm::create(PAGE, 0, total + 1).unwrap();
+    assert_eq!(shm::is_unbounded(&memfd), !available_memory::is_committed_strictly());
+}
+
+#[test]
+fn what_is_promised_and_not_filled_counts_for_the_next_block() {
+    let heap = lazy_heap();
+    let all = available_memory::bytes().unwrap() as usize;
+    let most = (all.min(heap.bytes()) / 3 * 2) & !(PAGE - 1);
+    let a = heap.alloc(most).unwrap();
+    let e = heap.alloc(all.saturating_sub(most / 2)).unwrap_err();
+    assert!(e.message.contains("promised") || e.message.contains("largest range"), "{e}");
+    let e = shm::check_available(all / 2, most as u64).unwrap_err();
+    assert!(e.message.contains("available on the machine") && e.message.contains("not filled yet"), "{e}");
+    assert_eq!(heap.stats().live_blocks, 1, "a block that is refused comes back");
+    heap.free(a).unwrap();
+    assert_eq!(heap.alloc(most).unwrap(), a);
 }
 
 #[test]

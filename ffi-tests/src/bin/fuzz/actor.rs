@@ -12,6 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::api::{Comm, Out, Penny, SUCCESS};
 use crate::buffer::Arena;
+use crate::hook::Hook;
 use crate::program::{Program, Step};
 use crate::random::Random;
 
@@ -59,6 +60,8 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 #[derive(Clone)]
 pub struct Place {
     pub comm: Comm,
+    /// It was made while the program polled, and what is made from it is, too.
+    pub background: bool,
     /// The members, by their numbers in the whole job.
     pub members: Arc<Vec<usize>>,
     /// This rank's number in it.
@@ -85,10 +88,35 @@ impl Place {
 /// A fault that the fuzzer makes itself, between the library and the check, to show that the check finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plant {
+    /// A bit of a result.
     Bit,
+    /// A byte before a buffer.
     Before,
+    /// A result that never came.
     Lost,
+    /// An element between two blocks.
+    Gap,
+    /// A scaled sum that reads its number at the wrong time.
+    Factor,
+    /// A communicator that is said to be made while it is not.
+    Joined,
+    /// A call of the progress hook outside of any call of the library.
+    Hook,
+    /// A function on a stream that is not called.
+    Host,
 }
+
+/// The names of planted faults.
+pub const PLANTS: [(&str, Plant); 8] = [
+    ("bit", Plant::Bit),
+    ("before", Plant::Before),
+    ("lost", Plant::Lost),
+    ("gap", Plant::Gap),
+    ("factor", Plant::Factor),
+    ("joined", Plant::Joined),
+    ("hook", Plant::Hook),
+    ("host", Plant::Host),
+];
 
 /// What all threads of a process share.
 pub struct Shared<'a> {
@@ -117,6 +145,8 @@ pub struct Actor<'a> {
     pub entered: i64,
     /// Memory that several buffers share.
     pub arena: Option<Arena>,
+    /// The thread's progress hook.
+    pub hook: Option<Box<Hook>>,
     status: File,
     call: String,
 }
@@ -134,6 +164,7 @@ impl<'a> Actor<'a> {
             places: Vec::new(),
             entered: 0,
             arena: None,
+            hook: None,
             status,
             call: String::new(),
         }
@@ -154,11 +185,22 @@ impl<'a> Actor<'a> {
         let _ = self.status.write_all_at(format!("{line:400}").as_bytes(), 0);
         self.call = call.to_owned();
         self.entered = now_ns();
+        if let Some(hook) = &self.hook {
+            hook.may_be_called(true);
+        }
     }
 
     /// What a call returned, with its sentence.
     pub fn leave(&mut self, code: c_int) -> Outcome {
-        if code == SUCCESS { Ok(()) } else { Err(Failure { code, sentence: self.penny.sentence() }) }
+        let outcome =
+            if code == SUCCESS { Ok(()) } else { Err(Failure { code, sentence: self.penny.sentence() }) };
+        match &self.hook {
+            Some(hook) => {
+                hook.may_be_called(false);
+                hook.complaint().and(outcome)
+            }
+            None => outcome,
+        }
     }
 
     /// Ends the process with what went wrong.
@@ -179,11 +221,11 @@ impl<'a> Actor<'a> {
         self.call = call.to_owned();
     }
 
-    /// Is it time for the planted fault?
-    pub fn plant(&self) -> Option<Plant> {
+    /// Is this the time and the place of the planted fault?
+    pub fn plants(&self, plant: Plant) -> bool {
         let program = self.shared.program;
         let here = self.rank == program.planted_rank && self.step >= program.planted_from;
-        self.shared.plant.filter(|_| here && !self.shared.planted.swap(true, Ordering::Relaxed))
+        self.shared.plant == Some(plant) && here && !self.shared.planted.swap(true, Ordering::Relaxed)
     }
 
     /// The newest call, as written in C.

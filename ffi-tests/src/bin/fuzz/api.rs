@@ -94,6 +94,9 @@ impl Config {
     }
 }
 
+/// A pennyProgress_t.
+pub type Progress = Option<extern "C" fn(Out)>;
+
 /// pennyWaitSignalDesc_t.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -193,6 +196,11 @@ functions! {
     pennyCommInitFromEnv(*mut Comm, *const Config);
     pennyCommGroup(Comm, c_int, c_int, *mut Comm);
     pennyCommSplit(Comm, c_int, c_int, *mut Comm, *const Config);
+    pennyCommDup(Comm, *mut Comm);
+    pennyCommAbort(Comm);
+    pennySetProgress(Progress, Out);
+    pennyRedOpCreatePreMulSum(*mut RedOp, In, DataType, c_int, Comm);
+    pennyRedOpDestroy(RedOp, Comm);
     pennyCommFinalize(Comm);
     pennyCommDestroy(Comm);
     pennyCommGetAsyncError(Comm, *mut c_int);
@@ -214,6 +222,11 @@ functions! {
     pennyScatter(In, Out, usize, DataType, c_int, Comm, Out);
     pennyPermute(In, Out, usize, DataType, *const c_int, Comm, Out);
     pennyBarrier(Comm, Out);
+    pennyAlltoAllv(In, *const usize, *const usize, Out, *const usize, *const usize, DataType, Comm, Out);
+    pennyAllGatherv(In, usize, Out, *const usize, *const usize, DataType, Comm, Out);
+    pennyGatherv(In, usize, Out, *const usize, *const usize, DataType, c_int, Comm, Out);
+    pennyScatterv(In, *const usize, *const usize, Out, usize, DataType, c_int, Comm, Out);
+    pennyReduceScatterv(In, Out, *const usize, DataType, RedOp, Comm, Out);
     pennySend(In, usize, DataType, c_int, Comm, Out);
     pennyRecv(Out, usize, DataType, c_int, Comm, Out);
     pennyGroupStart();

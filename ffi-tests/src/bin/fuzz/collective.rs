@@ -3,9 +3,9 @@
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Plant, call};
 use crate::api::{In, Out, RedOp};
 use crate::buffer::{Buffer, Kind, difference};
-use crate::element::{OPS, Patterns, TYPES, Type, serves};
+use crate::draw::{draw_count, draw_kind, draw_operation};
+use crate::element::{Patterns, Type};
 use crate::program::{Family, Step};
-use crate::random::Random;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
@@ -54,27 +54,6 @@ pub struct Shape {
     pub perm: Vec<i32>,
 }
 
-/// Bytes about which the library changes its ways.
-const THRESHOLDS: [usize; 9] = [40, 64, 4096, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
-
-/// How many elements of `size` bytes among `n` members.
-pub fn draw_count(random: &mut Random, size: usize, n: usize) -> usize {
-    match random.below(20) {
-        0 => 0,
-        1 => 1,
-        2 => n - 1,
-        3 => n,
-        4 => n + 1,
-        5..=9 => 2 * random.below(500) + 1,
-        10..=12 => random.below(20_000),
-        13..=18 => {
-            let at = random.one(&THRESHOLDS[..8]) / size / if random.chance(40) { n } else { 1 };
-            (at + random.below(3)).saturating_sub(1)
-        }
-        _ => THRESHOLDS[8] / size + random.below(3) - 1,
-    }
-}
-
 impl Shape {
     pub fn draw(actor: &Actor<'_>, place: &Place, step: &Step) -> Shape {
         let mut random = place.common(step);
@@ -85,12 +64,7 @@ impl Shape {
                 break what;
             }
         };
-        let (kind, op) = loop {
-            let (kind, op) = (random.one(&TYPES), RedOp(random.one(&OPS).0));
-            if serves(op, kind.class) {
-                break (kind, op);
-            }
-        };
+        let (kind, op) = draw_operation(&mut random);
         let mut count = draw_count(&mut random, kind.size, n);
         // A machine of many ranks on few cores: blocks of the largest size only among few.
         if matches!(what, AllGather | ReduceScatter | AlltoAll | Gather | Scatter) {
@@ -200,20 +174,23 @@ pub struct Collective {
     step: u32,
 }
 
-pub fn draw_kind(random: &mut Random) -> Kind {
-    random.one(&[Kind::Private, Kind::Heap, Kind::Registered])
-}
-
 impl Collective {
     pub fn prepare(actor: &mut Actor<'_>, place: &Place, step: &Step, shape: Shape) -> Outcome<Collective> {
+        let (reduction, salt) = (shape.reduces().then_some(shape.op), step.salt ^ place.members[0] as u64);
+        let patterns = Patterns::new(shape.kind, reduction, place.n(), salt);
+        Collective::with(actor, place, step, shape, patterns)
+    }
+
+    /// A collective of the given inputs and results.
+    pub fn with(
+        actor: &mut Actor<'_>,
+        place: &Place,
+        step: &Step,
+        shape: Shape,
+        patterns: Patterns,
+    ) -> Outcome<Collective> {
         let (me, n, size) = (place.me, place.n(), shape.kind.size);
         let mut random = place.own(step);
-        let patterns = Patterns::new(
-            shape.kind,
-            shape.reduces().then_some(shape.op),
-            n,
-            step.salt ^ place.members[0] as u64,
-        );
         let mut kinds = [draw_kind(&mut random), draw_kind(&mut random)];
         let within = shape.in_place(me).filter(|_| shape.what == Bcast || random.chance(40));
         let broken = shape.what == ReduceScatter && within.is_some();
@@ -257,6 +234,16 @@ impl Collective {
             made.recv = Some(buffer);
         }
         Ok(made)
+    }
+
+    /// Has the call nothing to do?
+    pub fn is_empty(&self) -> bool {
+        self.shape.count == 0
+    }
+
+    /// Sets the operation with which the call will be made.
+    pub fn set_operation(&mut self, op: RedOp) {
+        self.shape.op = op;
     }
 
     /// Makes the call.
@@ -372,10 +359,13 @@ pub fn plant(actor: &Actor<'_>, buffer: &mut Buffer, at: usize, len: usize) {
     if len == 0 {
         return;
     }
-    match actor.plant() {
-        Some(Plant::Bit) => buffer.bytes()[at + len / 2] ^= 4,
-        Some(Plant::Before) => *buffer.before() ^= 0x10,
-        Some(Plant::Lost) => buffer.bytes()[at..][..len].fill(0xee),
-        None => {}
+    if actor.plants(Plant::Bit) {
+        buffer.bytes()[at + len / 2] ^= 4;
+    }
+    if actor.plants(Plant::Before) {
+        *buffer.before() ^= 0x10;
+    }
+    if actor.plants(Plant::Lost) {
+        buffer.bytes()[at..][..len].fill(0xee);
     }
 }

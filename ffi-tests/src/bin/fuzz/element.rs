@@ -159,6 +159,46 @@ impl Type {
         encode(self.class, self.size, value)
     }
 
+    /// A number that the inputs of [`Patterns::scaled`] are multiplied by: every product and sum is exact. `common` is a power of
+    /// two that all members have in common.
+    pub fn factor(&self, common: f64, random: &mut Random) -> u64 {
+        let Class::Float { mantissa, .. } = self.class else {
+            return random.next() & u64::MAX >> (64 - 8 * self.size);
+        };
+        let sign = if random.chance(50) { -1.0 } else { 1.0 };
+        let power = match mantissa {
+            2 => 1.0,
+            3 | 7 => random.one(&[1.0, 2.0]),
+            _ => random.one(&[0.5, 1.0, 2.0]),
+        };
+        encode(self.class, self.size, sign * power * common)
+    }
+
+    /// Element of what a member puts into a sum of scaled inputs. It is not 0, whose product may be -0.
+    fn scaled_input(&self, random: &mut Random) -> u64 {
+        let Class::Float { mantissa, .. } = self.class else {
+            return random.next() & u64::MAX >> (64 - 8 * self.size);
+        };
+        let sign = if random.chance(50) { -1.0 } else { 1.0 };
+        let most = match mantissa {
+            2 | 3 => 1,
+            7 => 16,
+            _ => 50,
+        };
+        encode(self.class, self.size, sign * (1 + random.below(most)) as f64)
+    }
+
+    /// The product, rounded to the type.
+    fn product(&self, a: u64, b: u64) -> u64 {
+        match self.class {
+            Class::Float { .. } => {
+                let [a, b] = [a, b].map(|bits| decode(self.class, self.size, bits));
+                encode(self.class, self.size, a * b)
+            }
+            _ => a.wrapping_mul(b) & u64::MAX >> (64 - 8 * self.size),
+        }
+    }
+
     fn fold(&self, op: RedOp, inputs: &[u64]) -> u64 {
         let n = inputs.len();
         if let Class::Float { .. } = self.class {
@@ -233,17 +273,37 @@ impl Patterns {
                     .collect(),
             );
         }
+        let folded = op.map(|op| {
+            let fold = |i: usize| kind.fold(op, &inputs.iter().map(|input| input[i]).collect::<Vec<_>>());
+            (0..period).map(fold).collect::<Vec<_>>()
+        });
+        Patterns::of(kind, &inputs, &folded.unwrap_or_default())
+    }
+
+    /// The patterns of a sum whose inputs are multiplied by a number of each member.
+    pub fn scaled(kind: Type, factors: &[u64], salt: u64) -> Patterns {
+        let period = Random::of(&[salt, 1]).one(&PERIODS);
+        let input = |m: usize| -> Vec<u64> {
+            let mut random = Random::of(&[salt, 2, m as u64]);
+            (0..period).map(|_| kind.scaled_input(&mut random)).collect()
+        };
+        let inputs: Vec<Vec<u64>> = (0..factors.len()).map(input).collect();
+        let sum = |i: usize| {
+            let products = inputs.iter().zip(factors).map(|(input, &factor)| kind.product(input[i], factor));
+            kind.fold(SUM, &products.collect::<Vec<_>>())
+        };
+        let folded: Vec<u64> = (0..period).map(sum).collect();
+        Patterns::of(kind, &inputs, &folded)
+    }
+
+    fn of(kind: Type, inputs: &[Vec<u64>], folded: &[u64]) -> Patterns {
         let bytes = |words: &[u64]| -> Vec<u8> {
             words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(kind.size)).collect()
         };
-        let folded = op.map(|op| {
-            let fold = |i: usize| kind.fold(op, &inputs.iter().map(|input| input[i]).collect::<Vec<_>>());
-            bytes(&(0..period).map(fold).collect::<Vec<_>>())
-        });
         Patterns {
             size: kind.size,
             inputs: inputs.iter().map(|words| bytes(words)).collect(),
-            folded: folded.unwrap_or_default(),
+            folded: bytes(folded),
         }
     }
 

@@ -10,7 +10,8 @@
 //!     --seed S          the first program's seed; further ones follow. Drawn and printed if left
 //!     --programs N      stop after N programs
 //!     --keep 3,4        only these steps
-//!     --plant WHAT      bit, before, lost: a fault between library and check, which must be found
+//!     --plant WHAT      bit, before, lost, gap, factor, joined, hook, host: a fault between library and check, which must be
+//!                       found
 //!     --guard N         seconds after which a program hangs
 //!     --no-minimise     print what fails as it is
 //!     --show            print programs, and play none
@@ -19,22 +20,31 @@
 
 mod actor;
 mod api;
+mod blocks;
 mod buffer;
 mod collective;
+mod draw;
 mod driver;
 mod element;
+mod hook;
+mod joining;
 mod mailbox;
 mod onesided;
 mod play;
 mod program;
 mod random;
 mod rank;
+mod scaled;
 mod semaphore;
+mod setting;
 mod shmem;
 mod solo;
+mod streams;
 mod team;
 mod transfers;
+mod vector;
 mod victim;
+mod work;
 mod wrong;
 
 use std::collections::BTreeSet;
@@ -42,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use actor::Plant;
+use actor::{PLANTS, Plant};
 use driver::{Driver, list};
 use program::{FAMILIES, Family, Program};
 
@@ -208,12 +218,7 @@ fn option(asked: &mut Asked, word: &str, value: &str) -> Option<()> {
             asked.keep = Some(ids.map(|id| id.parse().ok()).collect::<Option<_>>()?);
         }
         "--plant" => {
-            asked.plant = Some(match value {
-                "bit" => Plant::Bit,
-                "before" => Plant::Before,
-                "lost" => Plant::Lost,
-                _ => return None,
-            });
+            asked.plant = Some(PLANTS.iter().find(|(name, _)| *name == value)?.1);
         }
         "--guard" => asked.guard = Duration::from_secs(value.parse().ok()?),
         "--process" => asked.process = Some(value.parse().ok()?),

@@ -3,7 +3,8 @@
 use crate::actor::{Actor, NULL, Outcome, Place, call, refused};
 use crate::api::{INVALID_ARGUMENT, Out, WaitSignal};
 use crate::buffer::{Buffer, Kind, difference};
-use crate::collective::{draw_kind, plant};
+use crate::collective::plant;
+use crate::draw::draw_kind;
 use crate::element::{Patterns, TYPES, Type};
 use crate::program::Step;
 

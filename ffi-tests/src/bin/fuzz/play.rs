@@ -1,96 +1,41 @@
-//! Plays steps: calls, groups, streams, communicators made of others, threads.
+//! Plays steps: calls, groups, communicators made of others, threads.
 
 use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, call, refused};
-use crate::api::{Comm, Config, IN_PROGRESS, INVALID_ARGUMENT, Out, SimInfo};
+use crate::api::{Comm, Config, INVALID_ARGUMENT, SimInfo};
 use crate::buffer::Arena;
-use crate::collective::{Collective, Shape};
-use crate::program::{Kind, Step};
+use crate::joining::{begun, child_until_made, in_background};
+use crate::program::{Family, Kind, Step};
 use crate::random::Random;
-use crate::transfers::Transfers;
-use crate::{mailbox, onesided, semaphore, shmem, solo, wrong};
-
-/// A call that can be queued, by a group or a stream.
-enum Work {
-    Collective(Box<Collective>),
-    Transfers(Transfers),
-    Group(Vec<Work>),
-}
-
-impl Work {
-    /// `None` if this rank takes no part.
-    fn prepare(actor: &mut Actor<'_>, step: &Step) -> Outcome<Option<Work>> {
-        actor.step = step.id;
-        if step.kind == Kind::Group {
-            let mut works = Vec::new();
-            for inner in &step.inner {
-                works.extend(Work::prepare(actor, inner)?);
-            }
-            return Ok(Some(Work::Group(works)));
-        }
-        let Some(place) = actor.place(step) else { return Ok(None) };
-        Ok(Some(match step.kind {
-            Kind::Collective => {
-                let shape = Shape::draw(actor, &place, step);
-                Work::Collective(Box::new(Collective::prepare(actor, &place, step, shape)?))
-            }
-            _ => Work::Transfers(Transfers::prepare(actor, &place, step)?),
-        }))
-    }
-
-    fn issue(&mut self, actor: &mut Actor<'_>, stream: Out, random: &mut Random) -> Outcome {
-        match self {
-            Work::Collective(work) => work.issue(actor, stream),
-            Work::Transfers(work) => work.issue(actor, stream),
-            Work::Group(works) => {
-                call!(actor, pennyGroupStart())?;
-                for work in works {
-                    let nested = random.chance(30);
-                    if nested {
-                        call!(actor, pennyGroupStart())?;
-                    }
-                    work.issue(actor, stream, random)?;
-                    if nested {
-                        call!(actor, pennyGroupEnd())?;
-                    }
-                }
-                call!(actor, pennyGroupEnd())
-            }
-        }
-    }
-
-    fn check(self, actor: &mut Actor<'_>) -> Outcome {
-        match self {
-            Work::Collective(work) => work.check(actor),
-            Work::Transfers(work) => work.check(actor),
-            Work::Group(works) => works.into_iter().try_for_each(|work| work.check(actor)),
-        }
-    }
-}
+use crate::streams::duplicate;
+use crate::work::Work;
+use crate::{hook, mailbox, onesided, semaphore, shmem, solo, streams, wrong};
 
 /// Plays steps one after the other.
 pub fn play(actor: &mut Actor<'_>, steps: &[Step]) -> Outcome {
     for step in steps {
         actor.step = step.id;
         match step.kind {
-            Kind::Collective | Kind::Transfer | Kind::Group => {
+            Kind::Collective | Kind::Vector | Kind::Scaled | Kind::Transfer | Kind::Group => {
                 if let Some(mut work) = Work::prepare(actor, step)? {
                     let mut random = Random::of(&[step.salt, 8, actor.rank as u64]);
-                    work.issue(actor, NULL, &mut random)?;
-                    work.check(actor)?;
+                    work.make(actor, &mut random)?;
+                    work.check(actor, &mut random)?;
                 }
             }
             Kind::Exchange => {
                 if let Some(mut work) = Work::prepare(actor, step)? {
+                    let mut random = Random::of(&[step.salt]);
                     call!(actor, pennyGroupStart())?;
-                    work.issue(actor, NULL, &mut Random::of(&[step.salt]))?;
+                    work.make(actor, &mut random)?;
                     call!(actor, pennyGroupEnd())?;
-                    work.check(actor)?;
+                    work.check(actor, &mut random)?;
                 }
             }
-            Kind::Streams => streams(actor, step)?,
+            Kind::Streams => streams::streams(actor, step)?,
+            Kind::Hook => hook::hooked(actor, step)?,
             Kind::Split => split(actor, step)?,
             Kind::Threads => threads(actor, step)?,
             // Played by its own thread.
@@ -111,70 +56,6 @@ pub fn play(actor: &mut Actor<'_>, steps: &[Step]) -> Outcome {
         }
     }
     Ok(())
-}
-
-/// Each call on a stream that its rank has drawn, with events that order streams and tell when results are there.
-fn streams(actor: &mut Actor<'_>, step: &Step) -> Outcome {
-    let mut random = Random::of(&[step.salt, 9, actor.rank as u64]);
-    let mut streams = vec![NULL; 1 + random.below(3)];
-    let mut events = [NULL; 3];
-    for place in &mut streams {
-        let place: *mut Out = place;
-        call!(actor, pennyStreamCreate(place))?;
-    }
-    for place in &mut events {
-        let place: *mut Out = place;
-        call!(actor, pennyEventCreate(place))?;
-    }
-    let mut works = Vec::new();
-    for inner in &step.inner {
-        let Some(mut work) = Work::prepare(actor, inner)? else { continue };
-        let stream = if random.chance(12) { NULL } else { random.one(&streams) };
-        work.issue(actor, stream, &mut random)?;
-        works.push(work);
-        actor.step = step.id;
-        if random.chance(40) {
-            let (event, on, then) = (random.one(&events), random.one(&streams), random.one(&streams));
-            call!(actor, pennyEventRecord(event, on))?;
-            call!(actor, pennyStreamWaitEvent(then, event))?;
-        }
-        if random.chance(20) {
-            let event = random.one(&events);
-            soon(call!(actor, pennyEventQuery(event)))?;
-        }
-        if random.chance(20) && actor.shared.program.fabric.is_none() {
-            let (stream, nothing): (_, extern "C" fn(Out)) = (random.one(&streams), nothing);
-            call!(actor, pennyStreamLaunchHostFunc(stream, nothing, NULL))?;
-        }
-    }
-    for &stream in &streams {
-        if random.chance(50) {
-            let event = events[0];
-            call!(actor, pennyEventRecord(event, stream))?;
-            call!(actor, pennyEventSynchronize(event))?;
-            soon(call!(actor, pennyStreamQuery(stream)))?;
-        } else {
-            call!(actor, pennyStreamSynchronize(stream))?;
-        }
-    }
-    for work in works {
-        work.check(actor)?;
-    }
-    for event in events {
-        call!(actor, pennyEventDestroy(event))?;
-    }
-    for stream in streams {
-        call!(actor, pennyStreamDestroy(stream))?;
-        refused(call!(actor, pennyStreamDestroy(stream)), INVALID_ARGUMENT, "a second pennyStreamDestroy")?;
-    }
-    Ok(())
-}
-
-extern "C" fn nothing(_: Out) {}
-
-/// pennyInProgress is as good as pennySuccess.
-fn soon(outcome: Outcome) -> Outcome {
-    outcome.or_else(|failure| if failure.code == IN_PROGRESS { Ok(()) } else { Err(failure) })
 }
 
 /// Divides a communicator, plays the inner steps on what there is then, and ends the part.
@@ -212,8 +93,13 @@ fn split(actor: &mut Actor<'_>, step: &Step) -> Outcome {
 fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<Place>> {
     let mut random = place.common(step);
     let (comm, n) = (place.comm, place.n());
+    if random.chance(20) && actor.shared.program.has(Family::Dup) {
+        return duplicate(actor, step);
+    }
     let mut new = Comm(NULL);
     let to: *mut Comm = &mut new;
+    let mut background = place.background;
+    let mut made;
     let grouped = random.chance(25);
     if grouped {
         call!(actor, pennyGroupStart())?;
@@ -223,7 +109,7 @@ fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<P
         let (kind, size) = (random.below(3) as c_int, random.one(&parts));
         let (kind, size) = if kind == 0 { (0, n) } else { (kind, size) };
         let length = size as c_int;
-        call!(actor, pennyCommGroup(comm, kind, length, to))?;
+        made = call!(actor, pennyCommGroup(comm, kind, length, to));
         match kind {
             2 => (0..n).filter(|r| r % (n / size) == place.me % (n / size)).collect(),
             _ => (0..n).filter(|r| r / size == place.me / size).collect(),
@@ -236,15 +122,23 @@ fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<P
         let color: Vec<c_int> = (0..n).map(|_| draw(&mut random)).collect();
         let key: Vec<c_int> = (0..n).map(|_| random.below(5) as c_int - 2).collect();
         let (mine, place_in) = (color[place.me], key[place.me]);
-        let config = Config::new();
-        let config: *const Config = if random.chance(50) { &config } else { std::ptr::null() };
-        call!(actor, pennyCommSplit(comm, mine, place_in, to, config))?;
+        let mut config = Config::new();
+        if random.chance(20) && actor.shared.program.has(Family::Background) {
+            background = true;
+            in_background(&mut config);
+        }
+        let config: *const Config =
+            if background != place.background || random.chance(50) { &config } else { std::ptr::null() };
+        made = call!(actor, pennyCommSplit(comm, mine, place_in, to, config));
         let mut order: Vec<usize> = (0..n).filter(|&r| color[r] == mine && mine != -1).collect();
         order.sort_by_key(|&r| (key[r], r));
         order
     };
     if grouped {
-        call!(actor, pennyGroupEnd())?;
+        made = made.and_then(|()| call!(actor, pennyGroupEnd()));
+    }
+    if begun(made, background)? {
+        child_until_made(actor, place, new, &mut place.own(step))?;
     }
     if members.is_empty() {
         let none = new.0.is_null();
@@ -264,7 +158,7 @@ fn divide(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome<Option<P
         return Err(Failure::wrong(sentence));
     }
     let members = Arc::new(members.iter().map(|&r| place.members[r]).collect());
-    Ok(Some(Place { comm: new, members, me }))
+    Ok(Some(Place { comm: new, background, members, me }))
 }
 
 /// A communicator for each lane, then a thread for each.
@@ -275,7 +169,9 @@ fn threads(actor: &mut Actor<'_>, step: &Step) -> Outcome {
     for _ in &step.inner {
         let mut new = Comm(NULL);
         let to: *mut Comm = &mut new;
-        call!(actor, pennyCommGroup(comm, 0, 0, to))?;
+        if begun(call!(actor, pennyCommGroup(comm, 0, 0, to)), place.background)? {
+            child_until_made(actor, &place, new, &mut place.own(step))?;
+        }
         lanes.push(new);
     }
     std::thread::scope(|scope| {

@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 
 use crate::collective::What;
 use crate::random::Random;
+use crate::setting::{ENVIRONMENTS, MACHINES, draw_methods};
 
 /// What a step does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Collective,
+    /// A collective whose blocks have sizes of their own.
+    Vector,
+    /// A sum of scaled inputs.
+    Scaled,
     /// A send and its receive, outside of a group.
     Transfer,
     /// Sends and receives between many, in a group.
@@ -24,6 +29,8 @@ pub enum Kind {
     Threads,
     /// What one thread does.
     Lane,
+    /// The inner steps while the thread has a progress hook.
+    Hook,
     /// Arguments that are refused.
     Wrong,
     /// One rank calls otherwise than the others.
@@ -53,17 +60,26 @@ pub enum Family {
     Machines,
     /// Disagreement about the root.
     Roots,
+    /// Duplicates of communicators.
+    Dup,
+    /// Communicators that are made while the program polls.
+    Background,
     Kind(Kind),
 }
 
 /// The names of families.
-pub const FAMILIES: [(&str, Family); 17] = [
+pub const FAMILIES: [(&str, Family); 22] = [
     ("in-place-registered", Family::InPlaceRegistered),
     ("padded", Family::Padded),
     ("threads-on-machines", Family::ThreadsOnMachines),
     ("streams-on-machines", Family::StreamsOnMachines),
     ("machines", Family::Machines),
     ("roots", Family::Roots),
+    ("dup", Family::Dup),
+    ("background", Family::Background),
+    ("vector", Family::Kind(Kind::Vector)),
+    ("scaled", Family::Kind(Kind::Scaled)),
+    ("hook", Family::Kind(Kind::Hook)),
     ("group", Family::Kind(Kind::Group)),
     ("streams", Family::Kind(Kind::Streams)),
     ("split", Family::Kind(Kind::Split)),
@@ -95,6 +111,8 @@ pub struct Program {
     pub processes: usize,
     /// Ranks meet by the variables of a launcher, not by an id.
     pub launched: bool,
+    /// They join while the program polls.
+    pub background: bool,
     pub algo: Option<String>,
     pub fabric: Option<String>,
     /// Variables.
@@ -107,86 +125,6 @@ pub struct Program {
     pub planted_rank: usize,
     pub planted_from: u32,
 }
-
-/// The methods that serve each collective everywhere, in the grammar of PENNY_ALGO.
-const METHODS: [(&str, &[&str]); 8] = [
-    (
-        "allreduce",
-        &[
-            "ring",
-            "ring_reverse",
-            "ring_pair",
-            "simple_ring",
-            "tree",
-            "one_shot",
-            "two_shot",
-            "meet_in_middle",
-            "quad_ring",
-            "line",
-            "mailbox",
-        ],
-    ),
-    ("reduce", &["ring", "ring_reverse", "ring_pair", "simple_ring", "tree", "one_shot", "two_shot"]),
-    (
-        "broadcast",
-        &["ring", "ring_reverse", "ring_pair", "simple_ring", "tree", "one_shot", "two_shot", "mailbox"],
-    ),
-    (
-        "allgather",
-        &[
-            "ring",
-            "ring_reverse",
-            "ring_pair",
-            "one_shot",
-            "two_shot",
-            "meet_in_middle",
-            "quad_ring",
-            "line",
-            "mailbox",
-        ],
-    ),
-    (
-        "reducescatter",
-        &["ring", "ring_reverse", "ring_pair", "one_shot", "two_shot", "meet_in_middle", "quad_ring", "line"],
-    ),
-    ("alltoall", &["one_shot", "pairwise", "bruck"]),
-    ("gather", &["one_shot", "pairwise"]),
-    ("scatter", &["one_shot", "pairwise"]),
-];
-
-/// A method for some of the collectives.
-fn draw_methods(random: &mut Random) -> String {
-    let mut asked: Vec<String> = Vec::new();
-    for (collective, methods) in METHODS {
-        if random.chance(60) {
-            asked.push(format!("{collective}:{}", random.one(methods)));
-        }
-    }
-    asked.join(";")
-}
-
-/// Machines with room for the ranks.
-const MACHINES: [(&str, usize); 9] = [
-    ("dgx-h100", 8),
-    ("dgx-h100:nodes=2", 16),
-    ("dgx-a100", 8),
-    ("dgx-1v", 8),
-    ("t3000", 8),
-    ("n300", 2),
-    ("tpu-v5e", 256),
-    ("ipu-pod16", 16),
-    ("host", 1),
-];
-
-const ENVIRONMENTS: [(&str, &str); 7] = [
-    ("PENNY_STAGING", "65536"),
-    ("PENNY_STAGING", "4194304"),
-    ("PENNY_SPIN", "0"),
-    ("PENNY_SPIN", "2000"),
-    ("PENNY_SHMEM_SIZE", "65536"),
-    ("PENNY_HEAP_SIZE", "2G"),
-    ("PENNY_REPRODUCIBLE", "1"),
-];
 
 impl Program {
     /// The program of a seed for one of some numbers of ranks.
@@ -217,6 +155,7 @@ impl Program {
             ranks: n,
             processes,
             launched: processes == n && random.chance(30),
+            background: random.chance(20) && !without.contains(&Family::Background),
             algo,
             fabric,
             env,
@@ -240,6 +179,7 @@ impl Program {
             ranks,
             processes: ranks,
             launched: false,
+            background: false,
             algo: None,
             fabric: None,
             env: Vec::new(),
@@ -260,6 +200,12 @@ impl Program {
             step.inner.truncate(1);
             step.inner.retain(|inner| inner.kind == Kind::Collective);
         }
+        if kind == Kind::Hook {
+            // Calls whose failure is that of the rank that is killed.
+            let inner = [Kind::Collective, Kind::Exchange, Kind::Vector];
+            let mut ids = i * 1000 + 500;
+            step.inner = inner.map(|kind| self.of_kind(kind, &mut random, 1, &mut ids)).to_vec();
+        }
         step
     }
 
@@ -271,7 +217,7 @@ impl Program {
     fn may(&self, kind: Kind, depth: usize) -> bool {
         let machine = self.fabric.is_some();
         let deep = matches!(kind, Kind::Split | Kind::Threads | Kind::Streams) && depth >= 2;
-        let nested = matches!(kind, Kind::Threads | Kind::Solo) && depth >= 1;
+        let nested = matches!(kind, Kind::Threads | Kind::Solo | Kind::Hook) && depth >= 1;
         let here = match kind {
             Kind::Threads => !machine || self.has(Family::ThreadsOnMachines),
             Kind::Streams => !machine || self.has(Family::StreamsOnMachines),
@@ -284,12 +230,15 @@ impl Program {
     }
 
     fn step(&self, random: &mut Random, depth: usize, ids: &mut u32) -> Step {
-        const WEIGHTS: [(Kind, usize); 15] = [
-            (Kind::Collective, 34),
+        const WEIGHTS: [(Kind, usize); 18] = [
+            (Kind::Collective, 28),
+            (Kind::Vector, 9),
+            (Kind::Scaled, 5),
+            (Kind::Hook, 3),
             (Kind::Transfer, 5),
             (Kind::Exchange, 7),
             (Kind::Group, 9),
-            (Kind::Streams, 7),
+            (Kind::Streams, 9),
             (Kind::Split, 8),
             (Kind::Threads, 5),
             (Kind::Wrong, 6),
@@ -320,21 +269,21 @@ impl Program {
     fn of_kind(&self, kind: Kind, random: &mut Random, depth: usize, ids: &mut u32) -> Step {
         let mut step = Step { id: *ids, salt: random.next(), kind, inner: Vec::new() };
         *ids += 1;
-        let queued = [Kind::Collective, Kind::Collective, Kind::Exchange];
+        let grouped = [Kind::Collective, Kind::Collective, Kind::Exchange, Kind::Vector, Kind::Scaled];
+        let queued = [Kind::Collective, Kind::Vector, Kind::Scaled, Kind::Transfer, Kind::Group, Kind::Group];
+        let mut some = |most: usize, kinds: &[Kind]| {
+            let mut kinds: Vec<Kind> = (0..1 + random.below(most)).map(|_| random.one(kinds)).collect();
+            kinds.retain(|kind| self.has(Family::Kind(*kind)));
+            kinds
+        };
         let inner: Vec<Kind> = match kind {
-            Kind::Group => (0..1 + random.below(5)).map(|_| random.one(&queued)).collect(),
-            Kind::Streams => {
-                let mut kinds: Vec<Kind> = (0..1 + random.below(7))
-                    .map(|_| random.one(&[Kind::Collective, Kind::Collective, Kind::Transfer, Kind::Group]))
-                    .collect();
-                kinds.retain(|kind| self.has(Family::Kind(*kind)));
-                kinds
-            }
+            Kind::Group => some(5, &grouped),
+            Kind::Streams => some(7, &queued),
             Kind::Threads => vec![Kind::Lane; 2 + random.below(3)],
             _ => Vec::new(),
         };
         step.inner = inner.into_iter().map(|kind| self.of_kind(kind, random, depth + 1, ids)).collect();
-        if matches!(kind, Kind::Split | Kind::Lane) {
+        if matches!(kind, Kind::Split | Kind::Lane | Kind::Hook) {
             let count = 1 + random.below(6);
             step.inner = (0..count).map(|_| self.step(random, depth + 1, ids)).collect();
         }
@@ -381,10 +330,11 @@ impl Program {
     /// Its setting in a line.
     pub fn setting(&self) -> String {
         format!(
-            "{} ranks in {} processes{}, PENNY_ALGO {}, PENNY_FABRIC {}, {:?}",
+            "{} ranks in {} processes{}{}, PENNY_ALGO {}, PENNY_FABRIC {}, {:?}",
             self.ranks,
             self.processes,
             if self.launched { " (launched)" } else { "" },
+            if self.background { " (polled)" } else { "" },
             self.algo.as_deref().unwrap_or("unset"),
             self.fabric.as_deref().unwrap_or("unset"),
             self.env

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Plant, Shared, call};
 use crate::api::{Comm, Config, Penny, UniqueId};
 use crate::buffer::Arena;
+use crate::joining::{begun, in_background, until_made};
 use crate::play::play;
 use crate::program::Program;
 use crate::random::Random;
@@ -44,21 +45,28 @@ fn life(actor: &mut Actor<'_>) -> Outcome {
     let (algo, fabric) = (text(&program.algo), text(&program.fabric));
     let mut config = Config::new();
     config.timeout_ms = 40_000;
+    if program.background {
+        in_background(&mut config);
+    }
     config.algo = algo.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
     config.fabric = fabric.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
     let config: *const Config = &config;
     let mut comm = Comm(NULL);
     let to: *mut Comm = &mut comm;
     let (n, rank) = (program.ranks as i32, actor.rank as i32);
-    if program.launched {
-        call!(actor, pennyCommInitFromEnv(to, config))?;
+    let made = if program.launched {
+        call!(actor, pennyCommInitFromEnv(to, config))
     } else {
         let id = id(actor)?;
-        call!(actor, pennyCommInitRankConfig(to, n, id, rank, config))?;
+        call!(actor, pennyCommInitRankConfig(to, n, id, rank, config))
+    };
+    let mut random = Random::of(&[program.seed, rank as u64, 17]);
+    if begun(made, program.background)? {
+        until_made(actor, comm, &mut random)?;
     }
     let members = Arc::new((0..program.ranks).collect());
-    actor.places.push(Some(Place { comm, members, me: actor.rank }));
-    let mut random = Random::of(&[program.seed, rank as u64, 17]);
+    let background = program.background;
+    actor.places.push(Some(Place { comm, background, members, me: actor.rank }));
     if random.chance(30) {
         actor.arena = Some(Arena::new(actor, comm, &mut random)?);
     }

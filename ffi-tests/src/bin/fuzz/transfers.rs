@@ -3,7 +3,8 @@
 use crate::actor::{Actor, Outcome, Place, call};
 use crate::api::Out;
 use crate::buffer::{Buffer, difference};
-use crate::collective::{draw_count, draw_kind, plant};
+use crate::collective::plant;
+use crate::draw::{draw_count, draw_kind};
 use crate::element::{Patterns, TYPES, Type};
 use crate::program::{Kind, Step};
 

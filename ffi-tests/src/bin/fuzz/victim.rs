@@ -24,7 +24,7 @@ use crate::play::play;
 use crate::program::{Kind, Program};
 
 /// The kinds of calls, by name.
-pub const KINDS: [(&str, Kind, Option<What>); 24] = [
+pub const KINDS: [(&str, Kind, Option<What>); 27] = [
     ("all_reduce", Kind::Collective, Some(What::AllReduce)),
     ("reduce", Kind::Collective, Some(What::Reduce)),
     ("broadcast", Kind::Collective, Some(What::Broadcast)),
@@ -36,6 +36,9 @@ pub const KINDS: [(&str, Kind, Option<What>); 24] = [
     ("scatter", Kind::Collective, Some(What::Scatter)),
     ("permute", Kind::Collective, Some(What::Permute)),
     ("barrier", Kind::Collective, Some(What::Barrier)),
+    ("vector", Kind::Vector, None),
+    ("scaled", Kind::Scaled, None),
+    ("hook", Kind::Hook, None),
     ("transfer", Kind::Transfer, None),
     ("exchange", Kind::Exchange, None),
     ("group", Kind::Group, None),
@@ -83,7 +86,8 @@ pub fn victim(library: &Path, what: &str, seed: u64, ranks: usize, rank: usize, 
         Err(failure) => return complain(&actor, &failure),
     };
     say("ok join");
-    actor.places.push(Some(Place { comm, members: Arc::new((0..ranks).collect()), me: rank }));
+    let members = Arc::new((0..ranks).collect());
+    actor.places.push(Some(Place { comm, background: false, members, me: rank }));
     for i in 0.. {
         let step = [program.another(kind, i)];
         if let Err(failure) = play(&mut actor, &step) {

@@ -4,7 +4,8 @@ use crate::actor::{Actor, Failure, NULL, Outcome, Place, call, refused};
 use crate::api::{Comm, DataType, INVALID_ARGUMENT, INVALID_USAGE, In, Out, RedOp};
 use crate::collective::{Collective, Shape, What};
 use crate::element::{BIT_AND, LOGICAL_AND, LOGICAL_OR, SUM, TYPES};
-use crate::program::{Family, Step};
+use crate::program::{Family, Kind, Step};
+use crate::{scaled, vector};
 
 const FLOAT: DataType = DataType(7);
 const BYTE: DataType = DataType(1);
@@ -31,9 +32,9 @@ pub fn bad_input(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
 type Wrong = fn(&mut Actor<'_>, &Place) -> Outcome;
 
 /// The first cases of the table are of calls that a group does not queue.
-const UNGROUPED: usize = 7;
+const UNGROUPED: usize = 9;
 
-const CASES: [(&str, i32, Wrong); 22] = [
+const CASES: [(&str, i32, Wrong); 26] = [
     ("pennyGroupEnd without a group", INVALID_USAGE, |actor, _| call!(actor, pennyGroupEnd())),
     ("pennyMemFree of no memory", INVALID_ARGUMENT, |actor, _| {
         let nothing = 0x1000 as Out;
@@ -60,6 +61,24 @@ const CASES: [(&str, i32, Wrong); 22] = [
     ("pennyMemAlloc without a place", INVALID_ARGUMENT, |actor, _| {
         let nowhere: *mut Out = std::ptr::null_mut();
         call!(actor, pennyMemAlloc(nowhere, 64))
+    }),
+    ("pennyCommDup without a place", INVALID_ARGUMENT, |actor, place| {
+        let (comm, nowhere): (_, *mut Comm) = (place.comm, std::ptr::null_mut());
+        call!(actor, pennyCommDup(comm, nowhere))
+    }),
+    ("a scaled sum of bools", INVALID_ARGUMENT, |actor, place| {
+        let (comm, one, mut op) = (place.comm, 1u8, SUM);
+        let (to, scalar): (*mut RedOp, In) = (&mut op, (&raw const one).cast());
+        call!(actor, pennyRedOpCreatePreMulSum(to, scalar, DataType(64), 1, comm))
+    }),
+    ("an operation that was destroyed", INVALID_ARGUMENT, scaled::wrong_operation),
+    ("blocks that overlap", INVALID_ARGUMENT, |actor, place| {
+        let (comm, n) = (place.comm, place.n());
+        let (counts, displs) = (vec![2usize; n + 1], vec![0usize; n + 1]);
+        let (counts, displs): (*const usize, *const usize) = (counts.as_ptr(), displs.as_ptr());
+        let (from, to) = (WORDS.as_ptr().cast(), WORDS.as_ptr().wrapping_add(32).cast_mut().cast());
+        let to = if n == 1 { NULL } else { to };
+        call!(actor, pennyAllGatherv(from, 2, to, counts, displs, FLOAT, comm, NULL))
     }),
     ("a type that does not exist", INVALID_ARGUMENT, |actor, place| {
         all_reduce(actor, place, 1, DataType(99), SUM)
@@ -139,6 +158,9 @@ pub fn disagree(actor: &mut Actor<'_>, place: &Place, step: &Step) -> Outcome {
         return Ok(());
     }
     let mut random = place.common(step);
+    if actor.shared.program.has(Family::Kind(Kind::Vector)) && random.chance(25) {
+        return vector::disagree(actor, place, step);
+    }
     if actor.shared.program.has(Family::Roots) && random.chance(40) {
         return roots_differ(actor, place, step);
     }
