@@ -110,7 +110,12 @@ class Channel:
         if result:
             error = error_of(result, self._comm)
             if _HAS_LEFT not in str(error):
-                raise error
+                # The library's numbers are those of the two ends: the sender is its rank 0.
+                told = type(error)(
+                    f"recv from any source, {self._name()}: rank {self._sender} cannot send: {error}"
+                )
+                told.result = error.result
+                raise told
             self.is_over = True
             return False
         return bool(flag.value)
