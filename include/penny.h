@@ -1092,6 +1092,19 @@ pennyResult_t pennyRecv(void *recvbuff,
                         pennyComm_t comm,
                         pennyStream_t stream);
 
+// Tests whether a message of peer has arrived that the next pennyRecv from it would take (MPI's MPI_Iprobe). Waits for
+// nothing but calls that are queued on comm. A program that receives from whoever sends first asks for each peer in turn,
+// beginning with another each time.
+//
+// flag: 1 or 0, written on success. count, datatype: of the message, written if flag becomes 1.
+// Fails where no message can come any more, because peer died or left. On a simulated cluster it is pennyInvalidUsage:
+// its clock stands while a program polls.
+pennyResult_t pennyProbe(int peer,
+                         pennyComm_t comm,
+                         int *flag,
+                         size_t *count,
+                         pennyDataType_t *datatype);
+
 // Opens a group on the calling thread. Until the matching pennyGroupEnd the thread's collectives, transfers, puts and
 // waits for signals are checked and queued, and return before they have run; their buffers must stay as they are
 // until then. Groups nest.

@@ -107,6 +107,70 @@ static void halves_that_do_not_match_are_found(void) {
     }
 }
 
+/* Rank 0 takes one message of each rank, in the order in which they come, and knows their lengths only from asking. */
+static void messages_are_asked_for_before_they_are_received(void) {
+    int flag = -1, taken = 0;
+    size_t count = 7;
+    pennyDataType_t type = pennyDouble;
+    if (rank == 0 && ranks > 1) {
+        OK(pennyProbe(1, comm, &flag, &count, &type));
+        CHECK_INT(flag, 0);
+        CHECK(count == 7 && type == pennyDouble);
+    }
+    OK(pennyBarrier(comm, NULL));
+    if (rank > 0) {
+        in[0] = in[rank] = rank;
+        OK(pennySend(in, (size_t)rank + 1, pennyInt, 0, comm, NULL));
+    }
+    while (rank == 0 && taken < ranks - 1) {
+        for (int peer = 1; peer < ranks; peer++) {
+            OK(pennyProbe(peer, comm, &flag, &count, &type));
+            if (!flag) continue;
+            CHECK(count == (size_t)peer + 1 && type == pennyInt);
+            OK(pennyRecv(out, count, type, peer, comm, NULL));
+            CHECK_INT(out[peer], peer);
+            OK(pennyProbe(peer, comm, &flag, &count, &type));
+            CHECK_INT(flag, 0);
+            taken++;
+        }
+    }
+    OK(pennyBarrier(comm, NULL));
+}
+
+static void asking_for_messages_refuses_what_cannot_be(void) {
+    int flag;
+    size_t count;
+    pennyDataType_t type;
+    FAILS(pennyInvalidArgument, "peer", pennyProbe(-1, comm, &flag, &count, &type));
+    FAILS(pennyInvalidArgument, "peer", pennyProbe(ranks, comm, &flag, &count, &type));
+    FAILS(pennyInvalidArgument, "this rank", pennyProbe(rank, comm, &flag, &count, &type));
+    FAILS(pennyInvalidArgument, "flag", pennyProbe(0, comm, NULL, &count, &type));
+    FAILS(pennyInvalidArgument, "count", pennyProbe(0, comm, &flag, NULL, &type));
+    FAILS(pennyInvalidArgument, "datatype", pennyProbe(0, comm, &flag, &count, NULL));
+    FAILS(pennyInvalidArgument, "comm", pennyProbe(0, NULL, &flag, &count, &type));
+}
+
+/* The last message of a rank that has left is still there; after it none can come, and whoever asks is told so. */
+static void a_message_of_a_rank_that_has_left_is_there_and_then_no_other(void) {
+    int flag = 0;
+    size_t count;
+    pennyDataType_t type;
+    pennyComm_t leaving = join();
+    if (ranks == 2 && rank == 1) OK(pennySend(in, 3, pennyInt, 0, leaving, NULL));
+    if (ranks == 2 && rank == 0) {
+        while (!flag) OK(pennyProbe(1, leaving, &flag, &count, &type));
+        nap();
+        OK(pennyProbe(1, leaving, &flag, &count, &type));
+        CHECK_INT(flag, 1);
+        OK(pennyRecv(out, count, type, 1, leaving, NULL));
+        pennyResult_t result = pennySuccess;
+        while (result == pennySuccess) result = pennyProbe(1, leaving, &flag, &count, &type);
+        CHECK_INT(result, pennyRemoteError);
+        CHECK(strstr(pennyGetLastError(leaving), "rank 1"));
+    }
+    OK(pennyCommDestroy(leaving));
+}
+
 int main(void) {
     begin();
     comm = join();
@@ -116,6 +180,9 @@ int main(void) {
     RUN(to_oneself_both_halves_go_in_one_group);
     RUN(nothing_at_all_is_sent_too);
     RUN(wrong_arguments_are_refused_by_name);
+    RUN(messages_are_asked_for_before_they_are_received);
+    RUN(asking_for_messages_refuses_what_cannot_be);
+    RUN(a_message_of_a_rank_that_has_left_is_there_and_then_no_other);
     RUN(halves_that_do_not_match_are_found);
     OK(pennyCommDestroy(comm));
     return 0;

@@ -3,8 +3,9 @@
     torchrun --nproc_per_node 2 overlap.py
 
 `overlap` is a step of DistributedDataParallel: it all-reduces a bucket as soon as its gradients are there,
-beside the backward pass. `after` is a step of the same network that all-reduces each gradient when the
-backward pass is over. In the row `penny, heap` the buckets (and the gradients, which are views of them) lie
+beside the backward pass. `waits` is the same step with a hook that waits for each bucket before the pass goes
+on. `after` is a step of the same network without DistributedDataParallel, whose own work it saves: it all-reduces
+each gradient when the backward pass is over. In the row `penny, heap` the buckets (and the gradients, which are views of them) lie
 in memory that the other ranks can reach.
 
 On CPUs the collective needs the very cores that compute, so overlap hides waiting, not work; with as many
@@ -30,16 +31,19 @@ from torch import nn
 from turns import Ratio, in_turns, table
 
 BUCKET_MIB = 1
-HEAD = ["backend", "overlap", "after", "after/overlap", "gloo/this, overlap"]
+HEAD = ["backend", "overlap", "waits", "after", "waits/overlap", "after/overlap", "gloo/this, overlap"]
 
 
 @dataclass(frozen=True)
 class Row:
     backend: str
     overlap_ms: float
+    waits_ms: float
     after_ms: float
     least_overlap_ms: float
+    least_waits_ms: float
     least_after_ms: float
+    waits_to_overlap: Ratio
     after_to_overlap: Ratio
     gloo_to_this: Ratio  # of the steps with overlap
 
@@ -49,13 +53,23 @@ def network(features: int, layers: int) -> nn.Module:
     return nn.Sequential(*(nn.Sequential(nn.Linear(features, features), nn.ReLU()) for _ in range(layers)))
 
 
-def overlapping_step(
-    model: nn.Module, x: torch.Tensor, group: dist.ProcessGroup, heap: bool
+def parallel_step(
+    model: nn.Module, x: torch.Tensor, group: dist.ProcessGroup, heap: bool, waits: bool
 ) -> Callable[[], None]:
     with penny.torch.heap() if heap else contextlib.nullcontext():
         parallel = DistributedDataParallel(
             copy.deepcopy(model), process_group=group, bucket_cap_mb=BUCKET_MIB, gradient_as_bucket_view=True
         )
+
+    def wait_for_bucket(state, bucket):  # type: ignore[no-untyped-def]  # torch reads annotations, and not those in quotes
+        gradients = bucket.buffer().div_(dist.get_world_size(group))
+        dist.all_reduce(gradients, group=group)
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        future.set_result(gradients)
+        return future
+
+    if waits:
+        parallel.register_comm_hook(None, wait_for_bucket)
 
     def step() -> None:
         parallel.zero_grad(set_to_none=False)
@@ -84,15 +98,20 @@ def medians(row: Row) -> list[object]:
     return [
         row.backend,
         f"{row.overlap_ms:.1f}",
+        f"{row.waits_ms:.1f}",
         f"{row.after_ms:.1f}",
+        row.waits_to_overlap,
         row.after_to_overlap,
         row.gloo_to_this,
     ]
 
 
 def leasts(row: Row) -> list[object]:
-    ratios = (f"{ratio.least:.2f}" for ratio in (row.after_to_overlap, row.gloo_to_this))
-    return [row.backend, f"{row.least_overlap_ms:.1f}", f"{row.least_after_ms:.1f}", *ratios]
+    ratios = (
+        f"{ratio.least:.2f}" for ratio in (row.waits_to_overlap, row.after_to_overlap, row.gloo_to_this)
+    )
+    times = (f"{ms:.1f}" for ms in (row.least_overlap_ms, row.least_waits_ms, row.least_after_ms))
+    return [row.backend, *times, *ratios]
 
 
 def main() -> None:
@@ -113,16 +132,20 @@ def main() -> None:
         arguments.batch, arguments.features, generator=torch.Generator().manual_seed(dist.get_rank())
     )
     kinds = {"gloo": (gloo, False), "penny": (world, False), "penny, heap": (world, True)}
-    ways = {("overlap", kind): overlapping_step(model, x, *of) for kind, of in kinds.items()}
+    ways = {("overlap", kind): parallel_step(model, x, *of, waits=False) for kind, of in kinds.items()}
+    ways |= {("waits", kind): parallel_step(model, x, *of, waits=True) for kind, of in kinds.items()}
     ways |= {("after", kind): step_after(model, x, *of) for kind, of in kinds.items()}
     seconds = in_turns(ways, arguments.rounds, arguments.steps)
     rows = [
         Row(
             backend=kind,
             overlap_ms=1e3 * statistics.median(seconds["overlap", kind]),
+            waits_ms=1e3 * statistics.median(seconds["waits", kind]),
             after_ms=1e3 * statistics.median(seconds["after", kind]),
             least_overlap_ms=1e3 * min(seconds["overlap", kind]),
+            least_waits_ms=1e3 * min(seconds["waits", kind]),
             least_after_ms=1e3 * min(seconds["after", kind]),
+            waits_to_overlap=Ratio.of(seconds["waits", kind], seconds["overlap", kind]),
             after_to_overlap=Ratio.of(seconds["after", kind], seconds["overlap", kind]),
             gloo_to_this=Ratio.of(seconds["overlap", "gloo"], seconds["overlap", kind]),
         )

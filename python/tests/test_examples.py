@@ -56,6 +56,14 @@ def test_a_llama_decodes_the_same_tokens_by_plan_by_hand_in_shareable_memory_and
     assert by_plan["all_reduces_per_token"] == by_hand["all_reduces_per_token"] == 4
 
 
+def test_a_small_gpt_learns_the_same_whether_its_gradients_are_reduced_meanwhile_or_at_once() -> None:
+    small = ["--steps", "20", "--width", "32", "--layers", "2", "--bucket-mib", "0.02", "--json"]
+    ways = [[], ["--no-overlap"], ["--backend", "gloo"]]
+    reports = [json.loads(printed("char_gpt.py", *small, *way)) for way in ways]
+    assert reports[0]["last_loss"] < reports[0]["first_loss"]
+    assert all(report["last_loss"] == pytest.approx(reports[0]["last_loss"], rel=1e-3) for report in reports)
+
+
 def test_machines_that_are_not_here_are_compared_and_equal_runs_tell_equal_times() -> None:
     pytest.importorskip("transformers", reason="the Llama needs transformers")
     text = printed("fabric_what_if.py", *SMALL, "--machines", "dgx-h100", "dgx-h100", "t3000")

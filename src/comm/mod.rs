@@ -65,7 +65,7 @@ use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::memory::heap;
 use crate::memory::view::Address;
-use crate::types::Rank;
+use crate::types::{DataType, Rank};
 
 /// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
@@ -222,6 +222,11 @@ pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<S
         return later(stream, Queued::Transfer(comm, *transfer));
     }
     registry::enter(comm, |c| calls::point_to_point::run(c, std::slice::from_ref(transfer), false))
+}
+/// Looks for a message of a peer that no receive has taken: its number of elements and their type.
+pub fn probe(comm: CommHandle, peer: i32) -> Result<Option<(u64, DataType)>> {
+    let arrived = registry::enter(comm, |c| calls::point_to_point::probe(c, peer))?;
+    Ok(arrived.map(|message| (message.count, message.dtype)))
 }
 /// Runs a permutation, or queue it as [`collective`] does.
 pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {

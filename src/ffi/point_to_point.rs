@@ -38,4 +38,26 @@ c_api! {
     ) {
         comm::transfer(comm, &Transfer { send: false, buffer: recvbuff, count, dtype: datatype, peer, of_collective: false }, stream)
     }
+
+    /// Tests whether a message of peer has arrived that the next pennyRecv from it would take (MPI's MPI_Iprobe). Waits for
+    /// nothing but calls that are queued on comm. A program that receives from whoever sends first asks for each peer in turn,
+    /// beginning with another each time.
+    ///
+    /// flag: 1 or 0, written on success. count, datatype: of the message, written if flag becomes 1.
+    /// Fails where no message can come any more, because peer died or left. On a simulated cluster it is pennyInvalidUsage:
+    /// its clock stands while a program polls.
+    fn pennyProbe(
+        peer: c_int,
+        comm: pennyComm_t,
+        #[out] flag: *mut c_int,
+        #[out] count: *mut usize,
+        #[out] datatype: *mut pennyDataType_t,
+    ) {
+        let arrived = comm::probe(comm, peer)?;
+        if let Some((elements, dtype)) = arrived {
+            count.set(elements as usize)?;
+            datatype.set(dtype.into())?;
+        }
+        flag.set(arrived.is_some() as c_int)
+    }
 }

@@ -141,10 +141,7 @@ impl<'a> PairTransfer<'a> {
         let peer = &mut pairs.peers[self.peer as usize];
         if t.is_far(self.peer) {
             self.done = true;
-            return Ok(Some(Error::usage(format!(
-                "rank {} is on another host, and a transfer with it cannot be made yet; use a collective",
-                self.peer
-            ))));
+            return Ok(Some(far(self.peer)));
         }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
@@ -272,6 +269,54 @@ impl<'a> PairTransfer<'a> {
         self.done = true;
         Ok(None)
     }
+}
+
+/// A message that no receive has taken.
+pub struct Arrived {
+    /// Elements.
+    pub count: u64,
+    /// Their type.
+    pub dtype: DataType,
+}
+
+/// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.
+pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Arrived>> {
+    let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
+    if t.is_far(from) {
+        return Err(far(from));
+    }
+    if !std::mem::replace(&mut peer.reserved[1], true) {
+        t.control().reserve_ring(from, me)?;
+    }
+    let look = || {
+        let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
+        // ORDER: partner of the store in `send_on`.
+        let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
+        full.then(|| (head.args.load(Ordering::Relaxed) & !IN_HEAP, head.count.load(Ordering::Relaxed)))
+    };
+    let mut found = look();
+    if found.is_none() {
+        t.check_abort()?;
+        let watched = t.watch_ranks(std::iter::once(from));
+        // A peer that has left may have sent since the last look.
+        found = look();
+        if found.is_none() {
+            watched?;
+        }
+    }
+    let Some((kind, count)) = found.filter(|(kind, _)| kind & OF_COLLECTIVE == 0) else { return Ok(None) };
+    let dtype = DataType::from_c(kind as i32).ok_or_else(|| {
+        Error::remote(format!(
+            "rank {from} sent a message of elements of no known type; destroy the communicator"
+        ))
+    })?;
+    Ok(Some(Arrived { count, dtype }))
+}
+
+fn far(peer: Rank) -> Error {
+    Error::usage(format!(
+        "rank {peer} is on another host, and a transfer with it cannot be made yet; use a collective"
+    ))
 }
 
 fn text(kind: u64, count: u64) -> String {

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import groups
-from ._enums import ITEMSIZE, RedOp
+from ._enums import ITEMSIZE, DataType, RedOp
 from ._errors import InvalidArgumentError
 from ._library import check, lib
 from .buffers import RESOLVERS
@@ -302,6 +302,15 @@ class Collectives:
             lib.pennyRecv(target[0], n, element, number("peer", peer), self._handle, stream), stream, target
         )
         return buffer
+
+    def probe(self, peer: int) -> tuple[int, DataType] | None:
+        """Looks for a message of a rank that no `recv` has taken: its number of elements and their type.
+
+        None if there is none yet. Waits for nothing but calls that are queued. Raises where none can come any more.
+        """
+        flag, count, datatype = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_int()
+        check(lib.pennyProbe(number("peer", peer), self._handle, flag, count, datatype), self._handle)
+        return (count.value, DataType(datatype.value)) if flag.value else None
 
     def barrier(self, *, stream: Stream | None = None) -> None:
         """Returns when every rank has called it."""

@@ -169,6 +169,25 @@ def test_coalesced_calls_are_made_together_and_their_works_are_one(alone: PennyP
 # --- lanes ---
 
 
+def test_factors_that_change_with_each_call_are_given_back(alone: PennyProcessGroup) -> None:
+    for number in range(300):  # more than the library has room for
+        tensor = torch.ones(3)
+        work = dist.all_reduce(tensor, dist._make_nccl_premul_sum(float(number)), async_op=True)
+        work.wait()
+        assert tensor.tolist() == [number] * 3
+    assert len(alone.backend._scaled_sums._numbers) < 64
+
+
+def test_a_job_for_which_somebody_waits_wakes_no_thread() -> None:
+    lane = Lane("test")
+    threads = threading.active_count()
+    done: list[int] = []
+    lane.submit(lambda: done.append(threading.get_ident()), will_wait=True).wait()
+    assert done == [threading.get_ident()]
+    assert threading.active_count() == threads
+    lane.close()
+
+
 def test_a_lane_does_its_jobs_in_order_whoever_does_them() -> None:
     lane, done = Lane("test"), list[int]()
     tickets = [lane.submit(lambda number=number: done.append(number)) for number in range(200)]

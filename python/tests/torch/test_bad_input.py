@@ -64,7 +64,18 @@ def wrong_splits(job: Job) -> object:
 
 
 REFUSED: dict[str, tuple[Call, tuple[str, ...]]] = {
-    "sparse tensor": (lambda job: dist.all_reduce(torch.eye(3).to_sparse(), group=job.tested), ("parse",)),
+    "sparse tensor": (
+        lambda job: dist.broadcast(torch.eye(3).to_sparse(), group=job.tested, group_src=0),
+        ("parse",),
+    ),
+    "sparse tensor of another layout to sum": (
+        lambda job: dist.all_reduce(torch.eye(3).to_sparse_csr(), group=job.tested),
+        ("parse",),
+    ),
+    "maximum of sparse tensors": (
+        lambda job: dist.all_reduce(torch.eye(3).to_sparse(), dist.ReduceOp.MAX, group=job.tested),
+        ("MAX", "SUM"),
+    ),
     "sparse tensor to broadcast": (
         lambda job: dist.broadcast(torch.eye(3).to_sparse_csr(), group=job.tested, group_src=0),
         ("parse",),

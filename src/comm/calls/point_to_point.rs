@@ -6,7 +6,7 @@ use crate::comm::onesided::registrations::Registrations;
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::view::Address;
-use crate::transport::pair;
+use crate::transport::pair::{self, Arrived};
 use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
 
@@ -76,6 +76,28 @@ pub(in crate::comm) fn run(c: &mut CommCore, transfers: &[Transfer], grouped: bo
     }
     let batch = check_all(c, transfers, grouped)?;
     exchange(c, batch)
+}
+
+/// Looks for a message of a peer that no receive has taken. Waits for nothing.
+pub(in crate::comm) fn probe(c: &mut CommCore, peer: i32) -> Result<Option<Arrived>> {
+    c.usable()?;
+    c.broken()?;
+    let (rank, nranks) = (c.rank(), c.nranks());
+    if !(0..nranks as i32).contains(&peer) {
+        return Err(Error::argument(format!("peer {peer} is not in 0..{nranks}")));
+    }
+    if peer as Rank == rank {
+        return Err(Error::argument(format!(
+            "peer {peer} is this rank; a message to oneself is in one group with its receive, and never waits"
+        )));
+    }
+    if c.timing().is_declared() {
+        return Err(Error::usage(
+            "no message can be asked for on a simulated cluster, whose clock stands while a program polls; receive from a \
+             peer that you name",
+        ));
+    }
+    pair::arrived(&c.transport, &mut c.pairs, peer as Rank)
 }
 
 /// Runs sends that are checked, and receives, side by side.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -118,10 +117,8 @@ class Arguments:
                 "share equally; pass the split sizes"
             )
 
-    def parts(
-        self, operation: str, name: str, tensor: Tensor, splits: Sequence[int]
-    ) -> list[tuple[int, tuple[int, int]]]:
-        """Address, type and number of elements of each rank's rows of a tensor."""
+    def parts(self, operation: str, name: str, tensor: Tensor, splits: Sequence[int]) -> list[int]:
+        """The number of Penny's elements in each rank's rows of a tensor."""
         rows = _rows(tensor)
         if not splits:
             self.check_divisible(operation, name, tensor)
@@ -131,13 +128,8 @@ class Arguments:
                 f"{operation} on rank {self._rank}: the split sizes of {name} are {list(splits)}, but they must be "
                 f"{self._size}, one for each rank, and add up to its {rows} rows"
             )
-        datatype, count = moved_as(tensor)
-        row, row_bytes = (count // rows, tensor.nbytes // rows) if rows else (0, 0)
-        starts = accumulate(splits, initial=0)
-        return [
-            (tensor.data_ptr() + start * row_bytes, (datatype, length * row))
-            for start, length in zip(starts, splits, strict=False)
-        ]
+        _, count = moved_as(tensor)
+        return [length * count // rows if rows else 0 for length in splits]
 
 
 def _rows(tensor: Tensor) -> int:

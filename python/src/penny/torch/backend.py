@@ -9,6 +9,7 @@ from typing import Any
 from torch._C._autograd import _profiler_enabled as _profiling
 from torch._C._distributed_c10d import Work
 
+import torch
 from torch import Tensor
 
 from .._library import lib
@@ -16,17 +17,19 @@ from .calls import Call
 from .errors import error_of
 from .group import Group
 from .reductions import SUM, factor, reduction
+from .sparse import behind_view
 from .tensors import (
     REDUCED,
     Finish,
     joined,
     moved_as,
     reduced_as,
+    sizes,
     source,
     split_back,
     target,
 )
-from .work import DONE
+from .work import DONE, PennyWork
 
 _all_reduce = lib.pennyAllReduce
 _SUM_NUMBER = 0
@@ -65,17 +68,43 @@ class PennyBackend(Group):
         """allreduce of several tensors."""
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
 
+    def allreduce_sparse(self, tensors: list[Tensor], opts: Any) -> Work:
+        """allreduce of a sparse tensor, by the name that torch calls it where a dispatcher finds the backend."""
+        return self._all_reduce("all_reduce", tensors, opts)
+
+    def _all_reduce_sparse(self, operation: str, tensor: Tensor, opts: Any) -> Work:
+        """Every rank's sparse tensor becomes the sum of all, coalesced."""
+        tensor = behind_view(tensor)
+        self._sparse.check(operation, tensor, opts.reduceOp)
+        mine = tensor.detach().coalesce()
+        header = self._sparse.header(mine)
+        headers = torch.empty(self._size, header.numel(), dtype=header.dtype)
+        datatype, count = moved_as(header)
+        calls: list[Call] = [(lib.pennyAllGather, (header.data_ptr(), headers.data_ptr(), count, datatype))]
+        told = self.submit(operation, calls, [headers], opts, (), header)
+        job = self._sparse.add_up(tensor, mine, headers, told.wait)
+        if not opts.asyncOp and self._sparse.now(job):
+            return DONE
+        work = PennyWork(operation, self._sparse.submit(job), [tensor])
+        if not opts.asyncOp:
+            work.wait()
+        return work
+
     def _all_reduce(self, operation: str, tensors: list[Tensor], opts: Any) -> Work:
+        if any(isinstance(tensor, Tensor) and tensor.layout is torch.sparse_coo for tensor in tensors):
+            if len(tensors) == 1 and self._batch is None:
+                return self._all_reduce_sparse(operation, tensors[0], opts)
         self._arguments.refuse(operation, "tensor", tensors)
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep = []
         op = opts.reduceOp
         for tensor in tensors:
-            number = reduction(operation, op, tensor.dtype)
             datatype, count = reduced_as(operation, tensor)
             buffer, finish = target(tensor)
-            _scale(buffer, op)
+            number, scaled = self._reduction(operation, op, buffer)
+            if scaled is not buffer:
+                buffer.copy_(scaled)
             address = buffer.data_ptr()
             calls.append((_all_reduce, (address, address, count, datatype, number)))
             keep.append(buffer)
@@ -92,16 +121,18 @@ class PennyBackend(Group):
         keep = []
         op = opts.reduceOp
         for tensor in tensors:
-            number = reduction("reduce", op, tensor.dtype)
             datatype, count = reduced_as("reduce", tensor)
             if self._rank == root:
                 buffer, finish = target(tensor)
-                _scale(buffer, op)
+                number, scaled = self._reduction("reduce", op, buffer)
+                if scaled is not buffer:
+                    buffer.copy_(scaled)
                 if finish is not None:
                     finishes.append(finish)
                 receive = buffer.data_ptr()
             else:
-                buffer, receive = _scaled(source(tensor), op), None
+                number, buffer = self._reduction("reduce", op, source(tensor))
+                receive = None
             calls.append((lib.pennyReduce, (buffer.data_ptr(), receive, count, datatype, number, root)))
             keep.append(buffer)
         return self.submit("reduce", calls, tensors, opts, finishes, keep)
@@ -148,9 +179,8 @@ class PennyBackend(Group):
         finishes: list[Finish],
         keep: list[Any],
     ) -> None:
-        number = reduction(operation, opts.reduceOp, output.dtype)
         datatype, count = reduced_as(operation, output)
-        whole = _scaled(whole, opts.reduceOp)
+        number, whole = self._reduction(operation, opts.reduceOp, whole)
         buffer, finish = target(output)
         calls.append((lib.pennyReduceScatter, (whole.data_ptr(), buffer.data_ptr(), count, datatype, number)))
         keep += (whole, buffer)
@@ -166,17 +196,28 @@ class PennyBackend(Group):
         finishes: list[Finish],
         keep: list[Any],
     ) -> None:
-        number = reduction("reduce_scatter", opts.reduceOp, output.dtype)
+        whole, _ = joined(pieces, fill=True)
+        number, whole = self._reduction("reduce_scatter", opts.reduceOp, whole)
+        datatype, _ = reduced_as("reduce_scatter", whole)
         buffer, finish = target(output)
-        for root, piece in enumerate(pieces):
-            piece = _scaled(source(piece), opts.reduceOp)
-            datatype, count = reduced_as("reduce_scatter", piece)
-            receive = buffer.data_ptr() if root == self._rank else None
-            calls.append((lib.pennyReduce, (piece.data_ptr(), receive, count, datatype, number, root)))
-            keep.append(piece)
-        keep.append(buffer)
+        counts = sizes([reduced_as("reduce_scatter", piece)[1] for piece in pieces])
+        arguments = (whole.data_ptr(), buffer.data_ptr(), counts, datatype, number)
+        calls.append((lib.pennyReduceScatterv, arguments))
+        keep += (whole, buffer)
         if finish is not None:
             finishes.append(finish)
+
+    def _reduction(self, operation: str, op: Any, tensor: Tensor) -> tuple[int, Tensor]:
+        """The library's number for a reduction of a tensor, and the tensor; a multiple of it where torch has to multiply."""
+        number = reduction(operation, op, tensor.dtype)
+        if op == SUM or factor(op) is None:
+            return number, tensor
+        if self._batch is None:
+            self._scaled_sums.forget_oldest()
+        scaled = self._scaled_sums.number(operation, op, tensor)
+        if scaled is not None:
+            return scaled, tensor
+        return number, (tensor * factor(op)).to(tensor.dtype)
 
     # --- from one to all, from all to one ---
 
@@ -260,14 +301,14 @@ class PennyBackend(Group):
                 if not direct:
                     finishes.append(partial(split_back, pieces, whole))
                 continue
-            for root, piece in enumerate(pieces):
-                datatype, count = moved_as(piece)
-                buffer, finish = target(piece)
-                arguments = (mine.data_ptr(), buffer.data_ptr(), count, datatype, root)
-                calls.append((lib.pennyBroadcast, arguments))
-                keep += (mine, buffer)
-                if finish is not None:
-                    finishes.append(finish)
+            whole, direct = joined(pieces, fill=False)
+            datatype, count = moved_as(mine)
+            counts = sizes([moved_as(piece)[1] for piece in pieces])
+            arguments = (mine.data_ptr(), count, whole.data_ptr(), counts, None, datatype)
+            calls.append((lib.pennyAllGatherv, arguments))
+            keep += (mine, whole)
+            if not direct:
+                finishes.append(partial(split_back, pieces, whole))
         return self.submit(
             operation, calls, [each for pieces in outputs for each in pieces], opts, finishes, keep
         )
@@ -334,11 +375,11 @@ class PennyBackend(Group):
             arguments = (mine.data_ptr(), buffer.data_ptr(), count // self._size, datatype)
             calls: list[Call] = [(lib.pennyAlltoAll, arguments)]
         else:
-            sent = self._arguments.parts(operation, "input", mine, input_splits)
-            received = self._arguments.parts(operation, "output", buffer, output_splits)
-            calls = []
-            for peer in range(self._size):
-                calls += _exchange(peer, *sent[peer], *received[peer])
+            self._arguments.check_types(operation, "input", mine, "output", buffer)
+            sent = sizes(self._arguments.parts(operation, "input", mine, input_splits))
+            received = sizes(self._arguments.parts(operation, "output", buffer, output_splits))
+            arguments_v = (mine.data_ptr(), sent, None, buffer.data_ptr(), received, None, moved_as(mine)[0])
+            calls = [(lib.pennyAlltoAllv, arguments_v)]
         finishes = [] if finish is None else [finish]
         return self.submit(operation, calls, [output], opts, finishes, (mine, buffer))
 
@@ -362,12 +403,10 @@ class PennyBackend(Group):
         self._arguments.refuse("recv", "tensor", tensors)
         return self._channels.receive(tensors[0], self._arguments.peer("recv", "src", peer), tag, blocking)
 
-    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
-        """Not served: a receive waits at one sender's queue."""
-        raise ValueError(
-            f"recv on rank {self._rank}: the backend penny receives from one rank at a time; pass src, "
-            "or post an irecv for each rank that may send"
-        )
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0, blocking: bool = False) -> Work:
+        """Receives a tensor from whichever rank sends first; the work tells which it was."""
+        self._arguments.refuse("recv", "tensor", tensors)
+        return self._channels.receive_from_any(tensors[0], tag, blocking)
 
     # Names that other versions of torch call the same operations by.
     _allgather_base = all_gather_single
@@ -385,16 +424,3 @@ def _exchange(
         (lib.pennySend, (send, sent[1], sent[0], peer)),
         (lib.pennyRecv, (receive, received[1], received[0], peer)),
     ]
-
-
-def _scale(tensor: Tensor, op: Any) -> None:
-    """Multiplies with PREMUL_SUM's factor, in place."""
-    by = None if op == SUM else factor(op)
-    if by is not None:
-        tensor.mul_(by)
-
-
-def _scaled(tensor: Tensor, op: Any) -> Tensor:
-    """The tensor, times PREMUL_SUM's factor."""
-    by = None if op == SUM else factor(op)
-    return tensor if by is None else (tensor * by).to(tensor.dtype)

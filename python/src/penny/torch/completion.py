@@ -16,6 +16,8 @@ class Completion:
     """What a work asks whether it is over."""
 
     error: Exception | None = None
+    # The rank that a receive is from.
+    source = -1
 
     def done(self) -> bool:
         """Is it over? Waits for nothing."""
@@ -25,8 +27,8 @@ class Completion:
         """Waits until it is over."""
         raise NotImplementedError
 
-    def complete(self, future: Future, outputs: list[Any]) -> None:
-        """Completes a future when it is over: with the outputs, or with the error."""
+    def complete(self, future: Future) -> None:
+        """Has the future, which is one of this completion, completed when it is over."""
         raise NotImplementedError
 
     def wait_for(self, seconds: float) -> bool:
@@ -42,12 +44,24 @@ class Completion:
 
 
 class Future(torch.futures.Future[Any]):
-    """A future that knows whether the program has hung anything on it that could wait for other works."""
+    """A future of what a call writes. Who waits for it in Python goes on with the call, and completes it.
 
-    def __init__(self) -> None:
+    It knows whether the program has hung anything on it that could wait for other works."""
+
+    def __init__(self, completion: Completion, outputs: list[Any]) -> None:
         super().__init__()
+        self._completion = completion
+        self._outputs = outputs
         self._lock = threading.Lock()
         self._has_callbacks = False
+        self._is_ending = False
+
+    def wait(self) -> Any:
+        """torch.futures.Future.wait."""
+        if not self._is_ending:
+            self._completion.wait()
+            self.end(may_wait=True)
+        return super().wait()
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
         """torch.futures.Future.then."""
@@ -61,22 +75,32 @@ class Future(torch.futures.Future[Any]):
             self._has_callbacks = True
         super().add_done_callback(callback)
 
-    def end(self, error: Exception | None, outputs: list[Any], may_wait: bool) -> None:
-        """Completes it here, unless the program's callbacks would run in a thread that may not wait."""
+    def end(self, may_wait: bool) -> None:
+        """Completes it here, unless the program's callbacks would run in a thread that may not wait. Its completion is over."""
         with self._lock:
+            if self._is_ending:
+                return
+            self._is_ending = True
             elsewhere = self._has_callbacks and not may_wait
-            if not elsewhere:
-                self._end(error, outputs)
         if elsewhere:
-            threading.Thread(
-                target=self._end, args=(error, outputs), name="penny future", daemon=True
-            ).start()
-
-    def _end(self, error: Exception | None, outputs: list[Any]) -> None:
-        if error is None:
-            self.set_result(outputs)
+            threading.Thread(target=self._end, name="penny future", daemon=True).start()
         else:
-            self.set_exception(error)
+            self._end()
+
+    def end_in_a_thread(self) -> None:
+        """Completes it from a thread that waits for nothing else."""
+
+        def wait() -> None:
+            self._completion.wait()
+            self.end(may_wait=True)
+
+        threading.Thread(target=wait, name="penny future", daemon=True).start()
+
+    def _end(self) -> None:
+        if self._completion.error is None:
+            self.set_result(self._outputs)
+        else:
+            self.set_exception(self._completion.error)
 
 
 class Flag(Completion):
@@ -99,18 +123,8 @@ class Flag(Completion):
         self.error = error
         self._done.set()
 
-    def complete(self, future: Future, outputs: list[Any]) -> None:
+    def complete(self, future: Future) -> None:
         if self.done():
-            future.end(self.error, outputs, may_wait=True)
+            future.end(may_wait=True)
         else:
-            in_a_thread(self, future, outputs)
-
-
-def in_a_thread(completion: Completion, future: Future, outputs: list[Any]) -> None:
-    """Completes a future from a thread that waits for nothing else."""
-
-    def wait() -> None:
-        completion.wait()
-        future.end(completion.error, outputs, may_wait=True)
-
-    threading.Thread(target=wait, name="penny future", daemon=True).start()
+            future.end_in_a_thread()

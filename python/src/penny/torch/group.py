@@ -22,6 +22,8 @@ from .calls import Call, run
 from .errors import check, members
 from .monitored_barrier import Gathering
 from .point_to_point import Channels
+from .scaled_sums import ScaledSums
+from .sparse import SparseSums
 from .streams import Stream
 from .tensors import Finish
 from .work import DONE, PennyWork
@@ -77,7 +79,9 @@ class Group(Backend):
         _groups.add(self)
         _interrupts.arm(lib)
         _interrupts.abort_at_interrupt(self)
-        self._channels = Channels(store, rank, timeout, name)
+        self._channels = Channels(store, rank, size, timeout, name)
+        self._scaled_sums = ScaledSums(self._comm)
+        self._sparse = SparseSums(store, rank, size, timeout, name)
         self._gathering = Gathering(store, rank, size, name)
         self._splits = 0
 
@@ -191,6 +195,7 @@ class Group(Backend):
             raise RuntimeError(
                 f"start_coalescing on rank {self._rank}: it has been called before; call end_coalescing first"
             )
+        self._scaled_sums.forget_oldest()
         self._batch = Batch()
 
     def end_coalescing(self) -> Work:
@@ -260,6 +265,7 @@ class Group(Backend):
         if comm:
             self._stream.close()
             self._channels.close()
+            self._sparse.close(abort=False)
             check(lib.pennyCommDestroy(comm))
 
     def abort(self) -> None:
@@ -268,6 +274,7 @@ class Group(Backend):
         if comm:
             check(lib.pennyCommAbort(comm))
             self._channels.close()
+            self._sparse.close(abort=True)
             self._stream.close()
 
     def _end(self) -> int:

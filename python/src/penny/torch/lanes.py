@@ -35,10 +35,12 @@ class Lane:
         self._newest: Ticket | None = None
         self._closed = False
 
-    def submit(self, job: Callable[[], None]) -> Ticket:
-        """Queues a job. What it refers to is kept until it is over."""
+    def submit(self, job: Callable[[], None], will_wait: bool = False) -> Ticket:
+        """Queues a job. What it refers to is kept until it is over. will_wait: no thread is woken, for the caller waits."""
         ticket = self._newest = Ticket(self)
         self._jobs.append((job, ticket))
+        if will_wait:
+            return ticket
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()

@@ -175,6 +175,10 @@ class PennyProcessGroup(ProcessGroup):
             return self.backend.recv(tensors, srcRank, tag, _blocks(sys._getframe(1)))
         return super().recv(tensors, srcRank, tag)
 
+    def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
+        # Always directly: the work that the dispatcher would give back cannot tell who has sent.
+        return self.backend.recv_anysource(tensors, tag, _blocks(sys._getframe(1)))
+
     def barrier(self, opts: Any = None, **named: Any) -> Work:
         if self._goes_directly((), opts, BarrierOptions):
             return self.backend.barrier(opts)

@@ -58,7 +58,7 @@ def reduction(operation: str, op: Any, dtype: torch.dtype) -> int:
         table = _ARITHMETIC
     else:
         table = _ARITHMETIC | _BITWISE
-    kind = _kind(op)
+    kind = kind_of(op)
     number = table.get(int(kind))
     if number is None:
         allowed = ", ".join(each.name for each in _KINDS.__members__.values() if int(each) in table)
@@ -70,10 +70,11 @@ def reduction(operation: str, op: Any, dtype: torch.dtype) -> int:
 
 def factor(op: Any) -> Any:
     """What PREMUL_SUM multiplies each rank's input with; None for all other reductions."""
-    if _kind(op) != _KINDS.PREMUL_SUM:
+    if kind_of(op) != _KINDS.PREMUL_SUM:
         return None
     return op.factor if hasattr(op, "factor") else op.__getstate__()[1]
 
 
-def _kind(op: Any) -> Any:
+def kind_of(op: Any) -> Any:
+    """Which reduction it is, without the factor that a PREMUL_SUM has."""
     return op.op if isinstance(op, ReduceOp) else op

@@ -6,13 +6,13 @@ import ctypes
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .._enums import Result
 from .._library import lib
 from .._prototypes import HOST_FUNCTION
+from .backward import PassEnd
 from .calls import Call, run
-from .completion import Completion, Future, in_a_thread
+from .completion import Completion, Future
 from .errors import check, error_of
 from .tensors import Finish
 
@@ -28,6 +28,7 @@ class Stream:
         self._unused_events: list[int] = []
         self._under_way: deque[EventCompletion] = deque()
         self._newest: EventCompletion | None = None
+        self.pass_end = PassEnd()
 
     def submit(
         self, calls: Sequence[Call], comm: int, finishes: Sequence[Finish], keep: object
@@ -123,17 +124,23 @@ class EventCompletion(Completion):
         if not self._over:
             self._settle(_synchronize(self._event))
 
-    def complete(self, future: Future, outputs: list[Any]) -> None:
-        if self.done():
-            future.end(self.error, outputs, may_wait=True)
+    def complete(self, future: Future) -> None:
+        is_done = self.done()
+        if is_done and self.error is None:
+            future.end(may_wait=True)
+            return
+        if self._stream.pass_end.add(self, future):
+            return
+        if is_done:
+            future.end(may_wait=True)
             return
 
         def end() -> None:
             self.wait()
-            future.end(self.error, outputs, may_wait=False)
+            future.end(may_wait=False)
 
         if not self._stream.call_back(self, end):
-            in_a_thread(self, future, outputs)
+            future.end_in_a_thread()
 
     def _settle(self, result: int) -> None:
         error = error_of(result, self._comm) if result else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 
 import torch
@@ -58,6 +59,11 @@ def moved_as(tensor: Tensor) -> tuple[int, int]:
     return found[0], tensor.numel() * found[1]
 
 
+def sizes(counts: Sequence[int]) -> ctypes.Array[ctypes.c_size_t]:
+    """Numbers of elements as the C interface takes them."""
+    return (ctypes.c_size_t * len(counts))(*counts)
+
+
 def is_plain(tensor: Tensor) -> bool:
     """Do the tensor's elements lie one behind another in the memory of this process, just as they are read?"""
     return tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj()
@@ -77,21 +83,23 @@ def target(tensor: Tensor) -> tuple[Tensor, Finish | None]:
 
 
 def joined(tensors: Sequence[Tensor], fill: bool) -> tuple[Tensor, bool]:
-    """One flat tensor of equal tensors behind one another, and whether it is their own memory rather than a copy.
+    """One flat tensor of tensors of one type behind one another, and whether it is their own memory rather than a copy.
 
     fill: the copy begins with the elements of the tensors."""
     first = tensors[0]
     if all(map(is_plain, tensors)) and _are_neighbours(tensors):
-        whole = first.as_strided((first.numel() * len(tensors),), (1,)) if first.numel() else first.view(-1)
-        return whole, True
+        total = sum(each.numel() for each in tensors)
+        return (first.as_strided((total,), (1,)) if total else first.view(-1)), True
     if fill:
         return torch.cat([each.reshape(-1) for each in tensors]).resolve_conj().resolve_neg(), False
-    return torch.empty(first.numel() * len(tensors), dtype=first.dtype), False
+    return torch.empty(sum(each.numel() for each in tensors), dtype=first.dtype), False
 
 
 def split_back(tensors: Sequence[Tensor], whole: Tensor) -> None:
     """Copies the pieces of a flat tensor into the tensors that it stands for."""
-    for tensor, piece in zip(tensors, whole.chunk(len(tensors)) if whole.numel() else (), strict=False):
+    for tensor, piece in zip(
+        tensors, torch.split_with_sizes(whole, [each.numel() for each in tensors]), strict=True
+    ):
         _put_back(tensor, piece.view(tensor.shape))
 
 

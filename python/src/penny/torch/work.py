@@ -27,14 +27,12 @@ class PennyWork(Work):
         completion: Completion,
         outputs: Sequence[Tensor],
         timeout: timedelta | None = None,
-        source: int = -1,
     ) -> None:
         super().__init__()
         self._operation = operation
         self._completion = completion
         self._outputs = list(outputs)
         self._timeout = timeout
-        self._source = source
         self._future: Future | None = None
 
     def is_completed(self) -> bool:
@@ -74,16 +72,16 @@ class PennyWork(Work):
         return self._outputs
 
     def source_rank(self) -> int:
-        """The rank that a receive is from."""
-        return self._source
+        """The rank that a receive is from; -1 where it may be from any and is not over."""
+        return self._completion.source
 
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the tensors that it writes."""
         if self._future is None:
-            self._future = Future()
-            self._completion.complete(self._future, self._outputs)
+            self._future = Future(self._completion, self._outputs)
+            self._completion.complete(self._future)
         return self._future
 
 

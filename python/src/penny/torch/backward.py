@@ -1,0 +1,80 @@
+"""Futures that the end of a backward pass completes: those that DistributedDataParallel's reducer asks for.
+
+The reducer queues a call for each bucket of gradients, asks the work for its future, and waits for all futures in a callback
+at the end of the pass. It waits in C++, where nothing of a stream is gone on with, so a thread of the library would have to
+make each call and to take the interpreter's lock for each future. But the engine runs callbacks in the order in which they
+were queued, and the one queued here comes before the reducer's. It waits for the calls, and so makes them itself.
+
+    hook of a bucket's last gradient    all_reduce is queued; get_future: the future is added, this callback is queued
+    ...                                 calls that were queued before go on whenever another is queued
+    end of the pass                     this callback: waits for the calls, completes their futures
+                                        the reducer's callback: finds the futures completed
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Any
+
+from torch._C import _current_autograd_node, _current_graph_task_id
+from torch.autograd import Variable
+from torch.autograd.graph import _engine_run_backward
+
+from .completion import Completion, Future
+
+_queue_callback: Any = Variable._execution_engine.queue_callback
+_RUNS_THE_ENGINE = _engine_run_backward.__code__
+_NO_PASS = -1
+
+
+class PassEnd:
+    """The futures of one stream that wait for the end of a backward pass."""
+
+    def __init__(self) -> None:
+        self._futures: deque[tuple[Completion, Future]] = deque()
+        self._pass = _NO_PASS
+
+    def add(self, completion: Completion, future: Future) -> bool:
+        """Takes a future, if the reducer asks for it; False if it has to be completed in another way.
+
+        Raises what went wrong, if that is known already: the reducer takes a future that has failed for one of tensors."""
+        if not _is_asked_for_by_the_reducer():
+            return False
+        # Where a callback of the engine asks, as with a static graph, the reducer waits before any other callback comes.
+        if _current_autograd_node() is None or completion.done():
+            completion.wait()
+            if completion.error is not None:
+                raise completion.error
+            future.end(may_wait=True)
+            return True
+        self._futures.append((completion, future))
+        # A pass within a pass, as of a checkpoint, has callbacks of its own, and either may be the one where the reducer waits.
+        this_pass = _current_graph_task_id()
+        if this_pass != self._pass:
+            self._pass = this_pass
+            _queue_callback(self._complete)
+        return True
+
+    def _complete(self) -> None:
+        """Completes all futures; raises the first failure, which keeps the reducer's callback from being called."""
+        self._pass = _NO_PASS
+        error = None
+        while self._futures:
+            completion, future = self._futures.popleft()
+            completion.wait()
+            if completion.error is None:
+                future.end(may_wait=True)
+            error = error or completion.error
+        if error is not None:
+            raise error
+
+
+def _is_asked_for_by_the_reducer() -> bool:
+    """Has the engine called C++ code that asks for a future? Whoever asks in Python may wait for it at once, be it in C++."""
+    if _current_graph_task_id() == _NO_PASS:
+        return False
+    asks = sys._getframe()
+    while asks is not None and asks.f_globals.get("__package__") == __package__:
+        asks = asks.f_back  # type: ignore[assignment]
+    return asks is not None and asks.f_code is _RUNS_THE_ENGINE
