@@ -1,6 +1,7 @@
 //! System calls, one family a file, behind safe functions. Nothing above this folder names `libc` or `nix`.
 
 pub mod background;
+pub mod callback;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
@@ -10,6 +11,8 @@ pub mod interrupt;
 pub mod keeper;
 pub mod limits;
 pub mod maps;
+pub mod openmp;
+pub mod parallel_function;
 pub mod process;
 pub mod progress_hook;
 pub mod remap;
