@@ -209,6 +209,7 @@ impl Prepared {
                 heaps.push(heap);
                 identities.push(Identity::new(who.card, introduction.card));
             }
+            control.reserve_staging(rank)?;
             let control = Arc::new(control);
             let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
