@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use super::guard::{OrNull, Parameter};
-use super::types::PENNY_VERSION_CODE;
+use super::types::{PENNY_CONFIG_UNDEF_INT, PENNY_VERSION_CODE};
 use crate::comm::{self, Config, ParallelFunction};
 use crate::error::{Error, Result};
 
@@ -57,9 +57,6 @@ pub struct pennyConfig_t {
 
 /// The magic of a pennyConfig_t: "PENY".
 pub const PENNY_CONFIG_MAGIC: c_uint = 0x5045_4e59;
-
-/// A field of pennyConfig_t that the caller leaves to Penny.
-pub const PENNY_CONFIG_UNDEF_INT: c_int = c_int::MIN;
 
 /// The first version that had a pennyConfig_t.
 const FIRST_VERSION: c_uint = 100;

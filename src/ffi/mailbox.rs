@@ -2,11 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::config::PENNY_CONFIG_UNDEF_INT;
 use super::fabric::fill;
 use super::guard::Parameter;
 use super::handle::{pennyComm_t, to_c};
-use super::types::PENNY_VERSION_CODE;
+use super::types::{PENNY_CONFIG_UNDEF_INT, PENNY_VERSION_CODE};
 use crate::comm::{self, MailboxConfig, MailboxHandle};
 use crate::error::{Error, Result};
 use crate::mailbox::{KeyEntry, KeyId, Message, Want};

@@ -164,6 +164,9 @@ pub struct pennyUniqueId {
     pub internal: [c_char; PENNY_UNIQUE_ID_BYTES],
 }
 
+/// A field of pennyConfig_t that the caller leaves to Penny.
+pub const PENNY_CONFIG_UNDEF_INT: c_int = c_int::MIN;
+
 /// This library's version: major * 10000 + minor * 100 + patch.
 pub const PENNY_VERSION_CODE: c_uint = {
     const fn number(digits: &str) -> c_uint {

@@ -19,12 +19,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// What is lent: a function of a number.
-pub type Body<'a> = &'a (dyn Fn(u32) + Sync);
+pub type LentBody<'a> = &'a (dyn Fn(u32) + Sync);
 
 /// A function that other threads may call until its owner takes it back.
 pub struct Lent {
     /// Borrowed by [`during`](Lent::during), until it returns.
-    body: Body<'static>,
+    body: LentBody<'static>,
     /// Calls that have begun, and [`TAKEN_BACK`].
     begun: AtomicU64,
     /// Calls that are over.
@@ -40,10 +40,10 @@ const TAKEN_BACK: u64 = 1 << 63;
 impl Lent {
     /// Lends `body` to whomever `lend` gives it to, until `lend` has returned and the calls that have begun are over. A panic in a
     /// call goes on here.
-    pub fn during<R>(body: Body<'_>, lend: impl FnOnce(&Arc<Lent>) -> R) -> R {
+    pub fn during<R>(body: LentBody<'_>, lend: impl FnOnce(&Arc<Lent>) -> R) -> R {
         // SAFETY: the function runs only in calls that begin before it is taken back, and those are over when `back` is gone,
         // which is before this function is left, also by a panic.
-        let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+        let body = unsafe { std::mem::transmute::<LentBody<'_>, LentBody<'static>>(body) };
         let lent = Arc::new(Lent {
             body,
             begun: AtomicU64::new(0),

@@ -6,9 +6,9 @@ use std::ffi::{c_int, c_void};
 use std::io::Write;
 
 /// A loop's body, as the function calls it: with the address that it was given beside it, and an index.
-pub type Body = unsafe extern "C" fn(*mut c_void, c_int);
+pub type LoopBody = unsafe extern "C" fn(*mut c_void, c_int);
 /// The function: its own argument, the number of indices, the body, the body's argument.
-pub type Function = unsafe extern "C-unwind" fn(*mut c_void, c_int, Option<Body>, *mut c_void);
+pub type Function = unsafe extern "C-unwind" fn(*mut c_void, c_int, Option<LoopBody>, *mut c_void);
 
 /// The function and its argument.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl ParallelFunction {
     ///
     /// # Safety
     /// `body` must be safe to call with `body_argument` from any thread, also after this has returned.
-    pub unsafe fn call(&self, rank: Rank, indices: u32, body: Body, body_argument: *mut c_void) {
+    pub unsafe fn call(&self, rank: Rank, indices: u32, body: LoopBody, body_argument: *mut c_void) {
         let _inside = callback::enter("parallelFor (pennyConfig_t)");
         let left_by_exception = LeftByException(rank);
         // SAFETY: the promises to `new` and to this function.

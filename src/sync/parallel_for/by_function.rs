@@ -5,7 +5,7 @@
 //! none, and nothing is done.
 
 use crate::error::{Error, Result};
-use crate::sync::lent::{Body, Lent};
+use crate::sync::lent::{Lent, LentBody};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::fork::{KEPT, PerFork};
@@ -46,7 +46,7 @@ unsafe extern "C" fn body(number: *mut c_void, index: c_int) {
 }
 
 /// Has `function` run `piece` for each of `0..pieces`, and checks that it has done so once for each.
-pub fn run(function: &ParallelFunction, rank: Rank, pieces: u32, piece: Body<'_>) -> Result<()> {
+pub fn run(function: &ParallelFunction, rank: Rank, pieces: u32, piece: LentBody<'_>) -> Result<()> {
     let times: Vec<AtomicU32> = (0..pieces).map(|_| AtomicU32::new(0)).collect();
     // 1 + the last index that there is not, as 32 bits.
     let outside = AtomicU64::new(0);

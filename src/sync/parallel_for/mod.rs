@@ -14,7 +14,7 @@
 mod by_function;
 mod pool;
 
-use super::lent::{Body, Lent};
+use super::lent::{Lent, LentBody};
 use super::prim::{AtomicBool, AtomicU32, Ordering};
 use crate::error::Result;
 use crate::log;
@@ -34,11 +34,11 @@ const PIECES_A_THREAD: u32 = 4;
 pub struct ParallelFor {
     rank: Rank,
     threads: u32,
-    means: Means,
+    runner: Runner,
     has_failed: AtomicBool,
 }
 
-enum Means {
+enum Runner {
     Function(ParallelFunction),
     OpenMp(OpenMp),
     Pool(Pool),
@@ -47,43 +47,43 @@ enum Means {
 impl ParallelFor {
     /// Chooses who runs the pieces, with `threads` threads in all.
     pub fn new(rank: Rank, threads: u32, function: Option<ParallelFunction>) -> ParallelFor {
-        let means = match function {
-            Some(function) => Means::Function(function),
-            None => openmp::find().map_or_else(|| Means::Pool(Pool::new(threads - 1)), Means::OpenMp),
+        let runner = match function {
+            Some(function) => Runner::Function(function),
+            None => openmp::find().map_or_else(|| Runner::Pool(Pool::new(threads - 1)), Runner::OpenMp),
         };
-        let made = ParallelFor { rank, threads, means, has_failed: AtomicBool::new(false) };
-        log::info(rank, format_args!("large copies are divided over {threads} threads by {}", made.means()));
+        let made = ParallelFor { rank, threads, runner, has_failed: AtomicBool::new(false) };
+        log::info(rank, format_args!("large copies are divided over {threads} threads by {}", made.runner()));
         made
     }
 
     /// The same with helper threads, whatever the process has loaded.
     #[cfg(any(test, feature = "internals"))]
     pub fn with_helpers(threads: u32) -> ParallelFor {
-        let means = Means::Pool(Pool::new(threads - 1));
-        ParallelFor { rank: 0, threads, means, has_failed: AtomicBool::new(false) }
+        let runner = Runner::Pool(Pool::new(threads - 1));
+        ParallelFor { rank: 0, threads, runner, has_failed: AtomicBool::new(false) }
     }
 
-    /// Returns who runs the pieces, in words.
-    pub fn means(&self) -> &'static str {
-        match self.means {
-            Means::Function(_) => "parallelFor of pennyConfig_t",
-            Means::OpenMp(_) => "the OpenMP runtime of the program",
-            Means::Pool(_) => "helper threads",
+    /// Returns the name of who runs the pieces.
+    pub fn runner(&self) -> &'static str {
+        match self.runner {
+            Runner::Function(_) => "parallelFor of pennyConfig_t",
+            Runner::OpenMp(_) => "the OpenMP runtime of the program",
+            Runner::Pool(_) => "helper threads",
         }
     }
 
     /// Returns how many pieces so many bytes are divided into.
     pub fn pieces(&self, bytes: usize) -> u32 {
-        let most = match self.means {
-            Means::Function(_) => self.threads,
-            Means::OpenMp(_) | Means::Pool(_) => self.threads.saturating_mul(PIECES_A_THREAD),
+        let most = match self.runner {
+            Runner::Function(_) => self.threads,
+            Runner::OpenMp(_) | Runner::Pool(_) => self.threads.saturating_mul(PIECES_A_THREAD),
         };
         (bytes / LEAST_PIECE).clamp(1, most as usize) as u32
     }
 
     /// Runs `piece` once for each of `0..pieces`, in any order and any thread. Fails if the program's function does not do so; then
     /// some pieces may be missing.
-    pub fn run(&self, pieces: u32, piece: Body<'_>) -> Result<()> {
+    pub fn run(&self, pieces: u32, piece: LentBody<'_>) -> Result<()> {
         let next = AtomicU32::new(0);
         let take = |_| {
             // BOUND: the number of pieces.
@@ -91,16 +91,16 @@ impl ParallelFor {
                 piece(index);
             }
         };
-        match &self.means {
+        match &self.runner {
             _ if pieces == 1 => piece(0),
-            Means::Function(function) => {
+            Runner::Function(function) => {
                 let ended = by_function::run(function, self.rank, pieces, piece);
                 return ended.inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed));
             }
-            Means::OpenMp(runtime) => {
+            Runner::OpenMp(runtime) => {
                 Lent::during(&take, |lent| runtime.region(self.threads.min(pieces), &|| lent.call(0)));
             }
-            Means::Pool(pool) => Lent::during(&take, |lent| {
+            Runner::Pool(pool) => Lent::during(&take, |lent| {
                 pool.post(lent);
                 take(0);
             }),
@@ -115,7 +115,7 @@ impl ParallelFor {
 
     /// Ends the helper threads. A loop that is run later is run by its caller alone.
     pub fn end(&self) {
-        if let Means::Pool(pool) = &self.means {
+        if let Runner::Pool(pool) = &self.runner {
             pool.end();
         }
     }

@@ -2,7 +2,7 @@ use super::by_function;
 use super::*;
 use crate::error::{Code, Error};
 use crate::sys::callback;
-use crate::sys::parallel_function::{Body as LoopBody, Function};
+use crate::sys::parallel_function::{Function, LoopBody};
 use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,7 @@ use std::thread;
 const PIECES: u32 = 5;
 
 /// How often each piece has run, by the threads of `run`.
-fn times(run: impl FnOnce(Body<'_>)) -> Vec<u32> {
+fn times(run: impl FnOnce(LentBody<'_>)) -> Vec<u32> {
     let times: Vec<AtomicU32> = (0..PIECES).map(|_| AtomicU32::new(0)).collect();
     run(&|piece| {
         times[piece as usize].fetch_add(1, Ordering::Relaxed);
@@ -98,7 +98,7 @@ fn loops_of_several_threads_share_the_helpers() {
 #[test]
 fn the_programs_function_runs_the_pieces_if_there_is_one() {
     let theirs = by(threads, std::ptr::null_mut());
-    assert!(theirs.means().starts_with("parallelFor"));
+    assert!(theirs.runner().starts_with("parallelFor"));
     assert_eq!((theirs.pieces(1 << 30), theirs.pieces(0), theirs.pieces(3 * LEAST_PIECE)), (4, 1, 3));
     for _ in 0..100 {
         assert_eq!(times(|piece| theirs.run(PIECES, piece).unwrap()), [1; PIECES as usize]);
