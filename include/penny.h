@@ -34,7 +34,7 @@
 #define PENNY_CONFIG_INITIALIZER \
     {sizeof(pennyConfig_t), PENNY_CONFIG_MAGIC, PENNY_VERSION_CODE, PENNY_CONFIG_UNDEF_INT, \
      PENNY_CONFIG_UNDEF_INT, PENNY_CONFIG_UNDEF_PTR, PENNY_CONFIG_UNDEF_PTR, PENNY_CONFIG_UNDEF_PTR, \
-     PENNY_CONFIG_UNDEF_PTR}
+     PENNY_CONFIG_UNDEF_PTR, PENNY_CONFIG_UNDEF_INT, NULL, NULL}
 
 #define PENNY_FABRIC_INFO_INITIALIZER \
     {sizeof(pennyFabricInfo_t), PENNY_FABRIC_INFO_MAGIC, PENNY_VERSION_CODE, "", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
@@ -323,6 +323,14 @@ typedef struct {
     char internal[PENNY_UNIQUE_ID_BYTES];
 } pennyUniqueId;
 
+// The body of a loop, as a pennyParallelFor_t gets it.
+typedef void (*pennyLoopBody_t)(void *bodyArg, int i);
+
+// A function of the program that runs a loop in its threads: it calls body(bodyArg, i) once for each i in 0..n, in any order and
+// on any threads, and returns when all these calls have returned. arg is parallelForArg of the pennyConfig_t. It must not call
+// Penny, and no exception may leave it.
+typedef void (*pennyParallelFor_t)(void *arg, int n, pennyLoopBody_t body, void *bodyArg);
+
 // Settings of a communicator. Begin with `pennyConfig_t config = PENNY_CONFIG_INITIALIZER;` and change single fields.
 // Fields left unchanged take their values from the environment (the PENNY_ variables), then from Penny's defaults.
 typedef struct {
@@ -347,6 +355,16 @@ typedef struct {
     const char *fabric;
     // Its clock, as in PENNY_FABRIC_CLOCK, copied by the call; NULL: PENNY_FABRIC_CLOCK.
     const char *fabricClock;
+    // Threads of this rank that share each large copy or fold, the calling thread among them; 1: it is alone. Default:
+    // PENNY_THREADS, else the cores that this rank may use, divided by the ranks that may use one of them too. It may differ
+    // from rank to rank.
+    int threads;
+    // The program's function that runs loops of at most that many indices on its threads. NULL: an OpenMP runtime that the
+    // program has loaded does, else helper threads of Penny. It may be called on any thread that runs calls of the
+    // communicator or of one made from it.
+    pennyParallelFor_t parallelFor;
+    // Passed to parallelFor unchanged.
+    void *parallelForArg;
 } pennyConfig_t;
 
 // An ordered queue of calls with a thread of its own that makes them; see pennyStreamCreate. NULL: the call runs in the

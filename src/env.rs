@@ -79,6 +79,11 @@ pub const VARIABLES: &[Variable] = &[
         about: "staging memory per rank and communicator; unset: by the number of ranks",
     },
     Variable {
+        name: "PENNY_THREADS",
+        kind: "count",
+        about: "threads of a rank that share each large copy, 1 = none but the caller; unset: by the cores that are the rank's alone",
+    },
+    Variable {
         name: "PENNY_DEBUG",
         kind: "word",
         about: "messages of the library on stderr, `warn` or `info`; unset: none",

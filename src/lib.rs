@@ -72,7 +72,7 @@
 //!     topology  bootstrap  handle         | declared machines; how ranks meet; what programs hold for objects
 //!     plan  kernels                       | the steps as data: proved, printed, linked; folds and copies
 //!     memory                              | segments, the heap, views of lent memory
-//!     sync  die_points                    | waiting: doorbells, event counts; places where tests end a process
+//!     sync  die_points                    | waiting: doorbells, event counts; loops on threads; places where tests end a process
 //!     sys                                 | system calls
 //!     sync::prim  sync::lock              | atomics and locks
 //!     error  types  env  log  hash        | every module may use these
@@ -105,6 +105,7 @@
 //! | mirror | a process's private copy of far ranks' lines |
 //! | link, frame | what connects far ranks; a change of one rank's lines, on its way to another |
 //! | twin | the range of the heap that stands for a registered buffer |
+//! | piece | a part of a large copy or fold that one of a rank's threads makes |
 //! | slot | a place in a segment where a rank stages data for other ranks |
 //! | arrival | the line by which a rank announces the call that it has entered |
 //! | fingerprint | a number over a call's arguments, which ranks compare |

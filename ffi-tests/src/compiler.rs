@@ -34,14 +34,30 @@ pub fn run(command: &mut Command) -> String {
 /// Compiles one C file against the library of this build.
 #[track_caller]
 pub fn program(source: &Path, to: &Path) {
+    program_by(cc().arg("-std=c11"), source, to);
+}
+
+/// Does the C compiler have OpenMP, and its header?
+pub fn has_openmp() -> bool {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let source = dir.path().join("probe.c");
+    std::fs::write(&source, "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+        .expect("a source");
+    let output = cc().arg("-fopenmp").arg(&source).arg("-o").arg(dir.path().join("probe")).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// The same by a compiler with its options.
+#[track_caller]
+pub fn program_by(compiler: &mut Command, source: &Path, to: &Path) {
     let library = crate::library::dir();
     // The old form of the tag, which comes before LD_LIBRARY_PATH: cargo sets that to a folder that may hold an older library.
     let mut rpath = OsString::from("-Wl,--disable-new-dtags,-rpath,");
     rpath.push(library);
     let include = crate::root().join("include");
-    run(cc()
+    run(compiler
         .args(STRICT)
-        .args(["-std=c11", "-O2", "-ffp-contract=off", "-g", "-pthread", "-I"])
+        .args(["-O2", "-ffp-contract=off", "-g", "-pthread", "-I"])
         .arg(include)
         .arg(source)
         .arg("-o")

@@ -16,6 +16,7 @@ use syn::{Attribute, Expr, ExprLit, FnArg, Item, ItemFn, Lit, Meta, ReturnType};
 /// The files of src/ffi that say something to C, in the header's order.
 pub const FILES: &[&str] = &[
     "types.rs",
+    "config.rs",
     "handle.rs",
     "library.rs",
     "communicator.rs",

@@ -22,6 +22,15 @@ def test_ranks_under_penny_run_find_each_other():
     assert sorted(run(3, ["-c", FROM_THE_LAUNCHER]).splitlines()) == ["3 6"] * 3
 
 
+def test_a_rank_of_several_threads_has_the_same_bits():
+    values = np.random.default_rng(5).standard_normal(300_001, "float32")
+    results = []
+    for threads in (1, 2, 3):
+        with penny.init(1, 0, penny.unique_id(), threads=threads) as comm:
+            results.append(comm.all_reduce(values.copy()).tobytes())
+    assert results == [values.tobytes()] * 3
+
+
 def test_ranks_with_the_variables_of_torchrun_find_each_other():
     ranks = []
     for rank in range(2):

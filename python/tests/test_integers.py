@@ -86,6 +86,9 @@ def test_the_first_calls_are_refused_alike():
     for timeout in (-1.0, 1e300, float("nan"), 2**31 / 1000):
         with pytest.raises(penny.InvalidArgumentError, match="timeout"):
             penny.init(timeout=timeout)
+    for threads in (0, -1, 4097, 2**32 + 2):
+        with pytest.raises(penny.InvalidArgumentError, match="threads"):
+            penny.init(1, 0, penny.unique_id(), threads=threads)
     with pytest.raises(penny.InvalidArgumentError, match="nbytes"):
         penny.allocate(-1)
     with pytest.raises(penny.InvalidArgumentError, match="rank is 4294967296"):

@@ -26,6 +26,7 @@ NUMBERS = {
     "pennyHostFn_t": _prototypes.HOST_FUNCTION,
     "pennyProgress_t": _prototypes.HOST_FUNCTION,
     "pennyInterruptCheck_t": _prototypes.INTERRUPT_CHECK,
+    "pennyParallelFor_t": _structs.PARALLEL_FOR,
     **{
         f"penny{name}_t": ctypes.c_int
         for name in (

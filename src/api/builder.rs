@@ -61,6 +61,13 @@ impl CommunicatorBuilder {
         self
     }
 
+    /// Sets the number of threads of this rank that share each large copy or fold, as `PENNY_THREADS` does: at least 1, which is
+    /// the calling thread alone. It may differ from rank to rank.
+    pub fn threads(mut self, threads: u32) -> CommunicatorBuilder {
+        self.config.threads = Some(threads);
+        self
+    }
+
     /// Joins the communicator of all processes of this launch; see [`Communicator::from_env`].
     pub fn from_env(self) -> Result<Communicator> {
         comm::init_from_env(&self.config).and_then(Communicator::own)

@@ -152,7 +152,9 @@ impl CommCore {
 
     /// Breaks the communicator if no call can succeed after this error.
     pub(super) fn break_with(&mut self, error: &Error) {
-        if matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError) {
+        let is_final =
+            matches!(error.code, Code::RemoteError | Code::Timeout | Code::InternalError | Code::SystemError);
+        if is_final || self.transport.threads_have_failed() {
             self.end_with(error);
         }
     }

@@ -5,6 +5,8 @@ use crate::error::{Error, Result};
 use crate::fabric::live::Machine;
 use crate::memory::control::Layout;
 use crate::planner::select::Selection;
+use crate::sys::parallel_function::ParallelFunction;
+use crate::transport::threads::ThreadSettings;
 
 /// The settings that a caller may pass when it makes a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +25,25 @@ pub struct Config {
     pub fabric_clock: Option<String>,
     /// The longest time that a thread outside of any call may hold the machine's clock; `None`: `PENNY_FABRIC_GRACE`.
     pub fabric_grace: Option<String>,
+    /// Threads of this rank that share a large copy; `None`: `PENNY_THREADS`, else by the cores that are this rank's alone.
+    pub threads: Option<u32>,
+    /// The program's own way to run a loop in its threads; `None`: an OpenMP runtime that is there, else helper threads.
+    pub parallel_for: Option<ParallelFunction>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        let (name, algo, fabric, fabric_clock, fabric_grace) = (String::new(), None, None, None, None);
-        Config { blocking: true, timeout_ms: None, name, algo, fabric, fabric_clock, fabric_grace }
+        Config {
+            blocking: true,
+            timeout_ms: None,
+            name: String::new(),
+            algo: None,
+            fabric: None,
+            fabric_clock: None,
+            fabric_grace: None,
+            threads: None,
+            parallel_for: None,
+        }
     }
 }
 
@@ -43,9 +58,13 @@ pub(super) struct Settings {
     /// Bytes a rank; `None`: by the number of ranks.
     pub staging: Option<usize>,
     pub spins: Option<u32>,
+    pub threads: ThreadSettings,
     /// The declared machine whose time is told.
     pub machine: Option<Machine>,
 }
+
+/// The most threads of a rank: none has more cores.
+pub const MOST_THREADS: u32 = 4096;
 
 /// Limits what a peer may announce, so that a faulty one cannot make us map the moon.
 pub(super) const MOST_STAGING: u64 = 1 << 32;
@@ -76,6 +95,18 @@ impl Settings {
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
+            threads: ThreadSettings {
+                threads: match config.threads {
+                    None => number("PENNY_THREADS", threads, "a number of threads in 1..=4096")?,
+                    Some(own) if !(1..=MOST_THREADS).contains(&own) => {
+                        return Err(Error::argument(format!(
+                            "threads is {own}; it is in 1..={MOST_THREADS}"
+                        )));
+                    }
+                    own => own,
+                },
+                function: config.parallel_for,
+            },
             machine: if stands { None } else { machine(config)? },
         })
     }
@@ -96,6 +127,10 @@ fn machine(config: &Config) -> Result<Option<Machine>> {
 
 fn number<T>(name: &'static str, parse: impl Fn(&str) -> Option<T>, takes: &str) -> Result<Option<T>> {
     env::get(name).map(|text| parse(&text).ok_or_else(|| wrong(name, &text, takes))).transpose()
+}
+
+fn threads(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads))
 }
 
 fn wrong(name: &str, text: &str, takes: &str) -> Error {

@@ -30,7 +30,7 @@ pub use calls::scaled::{
     scaled,
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
-pub use config::Config;
+pub use config::{Config, MOST_THREADS};
 pub use group::batch::Queued;
 #[cfg(test)]
 pub use join::given::over;
@@ -54,8 +54,10 @@ pub use stream::{
 };
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 
+pub use crate::sys::callback::refuse_inside as refuse_in_callback;
 pub use crate::sys::interrupt::set as set_interrupt_check;
-pub use crate::sys::progress_hook::{refuse_inside as refuse_in_progress_hook, set as set_progress_hook};
+pub use crate::sys::parallel_function::ParallelFunction;
+pub use crate::sys::progress_hook::set as set_progress_hook;
 
 use group::batch::Batch;
 use join::pending::{Joining, PendingInit};

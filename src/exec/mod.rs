@@ -18,7 +18,7 @@ pub use peer_progress::PeerProgress;
 pub use progress::{ProgramProgress, begin};
 
 use crate::error::{Error, Result};
-use crate::kernels::{self, Dest, Fold, FoldSource};
+use crate::kernels::{Dest, Fold, FoldSource, divided};
 use crate::memory::view::Payload;
 use crate::plan::link::{self, Buffers, Linked, LinkedStep, OperandSource, Route};
 use crate::transport::arrival::Offer;
@@ -221,7 +221,7 @@ impl<'a> Run<'a, '_> {
         let outgoing = self.destinations(step, slice, extent, dests)?;
         die_point!(20 "step_operands");
         if extent.count > 0 && !arrived_already && !dests.as_slice().is_empty() {
-            self.combine(step, extent, sources.as_slice(), dests.as_slice());
+            self.combine(step, extent, sources.as_slice(), dests.as_slice())?;
         }
         die_point!(21 "step_combined");
         Ok(waited || outgoing)
@@ -334,16 +334,21 @@ impl<'a> Run<'a, '_> {
         Ok(read)
     }
 
-    fn combine(&self, step: &LinkedStep, extent: Extent, sources: &[FoldSource<'a>], dests: &[Dest<'a>]) {
+    fn combine(
+        &self,
+        step: &LinkedStep,
+        extent: Extent,
+        sources: &[FoldSource<'a>],
+        dests: &[Dest<'a>],
+    ) -> Result<()> {
+        let threads = self.t.threads_for(extent.count * self.job.size);
         match self.job.fold {
             Some(fold) if sources.len() > 1 || step.finish => {
-                fold.fold(sources, dests, extent.count, step.finish);
+                divided::fold(threads, fold, sources, dests, extent.count, step.finish)
             }
-            _ => {
-                for dest in dests {
-                    kernels::copy(dest.view, sources[0].view, dest.non_temporal);
-                }
-            }
+            _ => dests
+                .iter()
+                .try_for_each(|dest| divided::copy(threads, dest.view, sources[0].view, dest.non_temporal)),
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::ffi::c_int;
 
+use super::config::pennyConfig_t;
 use super::handle::{pennyComm_t, to_c};
-use super::types::{PENNY_SPLIT_NOCOLOR, pennyConfig_t, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
+use super::types::{PENNY_SPLIT_NOCOLOR, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
 use crate::comm::{self, CommHandle, Config, Grouping};
 use crate::error::{Error, Result};
 

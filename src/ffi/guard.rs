@@ -38,7 +38,7 @@ macro_rules! c_api {
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::ffi::pennyResult_t {
             let outcome = ::std::panic::catch_unwind(::std::panic::AssertUnwindSafe(
                 || -> $crate::error::Result<()> {
-                    $crate::comm::refuse_in_progress_hook()?;
+                    $crate::comm::refuse_in_callback()?;
                     $(
                         // SAFETY: the caller's promise, which is the documentation of this function.
                         #[allow(unused_variables)]

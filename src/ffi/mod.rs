@@ -3,7 +3,7 @@
 //! ```text
 //!     C caller --> guard.rs     defines every exported function: admits each parameter, stops panics,
 //!                    |          keeps the last error
-//!                    |-- types.rs, handle.rs    what crosses, and how each type is admitted
+//!                    |-- types.rs, config.rs, handle.rs    what crosses, and how each type is admitted
 //!                    '-- library, communicator, memory, collectives, vector, point_to_point, group, stream, window, fabric,
 //!                        shmem, semaphore, remote_copy, mailbox:
 //!                        one file an API family; each body is one call into `comm`
@@ -24,6 +24,7 @@ mod types;
 
 mod collectives;
 mod communicator;
+mod config;
 mod fabric;
 mod group;
 mod library;
@@ -39,6 +40,7 @@ mod window;
 
 pub use collectives::*;
 pub use communicator::*;
+pub use config::*;
 pub use fabric::*;
 pub use group::*;
 pub use handle::*;

@@ -36,6 +36,7 @@
 mod codec;
 mod combine;
 mod copy;
+pub mod divided;
 mod isa;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod oracle;

@@ -1,5 +1,6 @@
 //! The same properties for every instruction set, against the oracle, bit for bit.
 
+mod divided;
 mod paths;
 
 use super::codec::{self, Bfloat, E4m3, E5m2, Format, Half};

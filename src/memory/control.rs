@@ -3,7 +3,7 @@
 //! ```text
 //!     header | life x n | records x n x RECORDS | progress x n | bell x n | pairs x n x n | arrivals x DEPTH x n | staging x n | rings, signals x n x n
 //!            '----------------------- its head ----------------------------'                                   '- at first use -'
-//!            '---------------------------- reserved when it is made ---------------------------------------'
+//!            '------------------------ reserved when it is made ------------------------' '- by each rank -'
 //! ```
 //!
 //! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
@@ -201,7 +201,7 @@ pub struct Control {
     at: usize,
     /// Calls whose arrivals are reserved; `u64::MAX`: all.
     arrivals: AtomicU64,
-    /// Staging memory is reserved.
+    /// This rank's staging memory is reserved.
     staging: AtomicBool,
     /// The process that mapped it.
     generation: u32,
@@ -225,7 +225,7 @@ impl Control {
     pub fn create(layout: Layout) -> Result<Control> {
         let most = limits::file_bytes().saturating_sub(layout.total()).min(CHILDREN);
         let room = layout.total() + LIVE_CHILDREN * layout.reserved();
-        let file = shm::create(layout.total() + most, layout.reserved(), room)?;
+        let file = shm::create(layout.total() + most, layout.makers(), room)?;
         let segment = Segment::of(&file, layout.total())?;
         Control::first(segment, layout, file)
     }
@@ -236,7 +236,7 @@ impl Control {
     }
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
-        let (arrivals, staging) = (AtomicU64::new(u64::MAX), AtomicBool::new(true));
+        let (arrivals, staging) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
         let generation = fork::generation();
         Ok(Control { lines: Lines { segment, layout }, file, at: 0, arrivals, staging, generation })
     }
@@ -279,15 +279,16 @@ impl Control {
         let (reserved, slot) = (self.arrivals.load(Ordering::Relaxed), seq % DEPTH as u64);
         reserved == u64::MAX || (1..=reserved).contains(&slot)
     }
-    /// Makes sure that staging memory can be touched.
+    /// Makes sure that this rank's staging memory can be touched. The rank itself does it, so that the pages lie on the node of its
+    /// cores; the others read there what the rank has written.
     #[inline]
-    pub fn reserve_staging(&self) -> Result<()> {
-        if self.staging.load(Ordering::Relaxed) { Ok(()) } else { self.reserve_all_staging() }
+    pub fn reserve_staging(&self, rank: u32) -> Result<()> {
+        if self.staging.load(Ordering::Relaxed) { Ok(()) } else { self.reserve_own_staging(rank) }
     }
     #[cold]
-    fn reserve_all_staging(&self) -> Result<()> {
-        let (from, to) = (self.layout.staging_at, self.layout.rings_at);
-        self.reserve(from, to - from)?;
+    fn reserve_own_staging(&self, rank: u32) -> Result<()> {
+        let (offset, bytes) = self.layout.staging(rank);
+        self.reserve(offset, bytes)?;
         self.staging.store(true, Ordering::Relaxed);
         Ok(())
     }

@@ -100,6 +100,8 @@ pub struct Payload<'a> {
 
 // SAFETY: a view is an address; it is only read and written through the kernels, which tolerate concurrent change.
 unsafe impl Send for Payload<'_> {}
+// SAFETY: as above; a copy of it is as much as a reference to it.
+unsafe impl Sync for Payload<'_> {}
 
 impl<'a> From<&'a mut [u64]> for Payload<'a> {
     /// Of words that nobody else uses during `'a`.

@@ -6,6 +6,8 @@ pub mod wait;
 
 pub mod doorbell;
 pub mod event_count;
+pub mod lent;
 pub mod listed;
 #[cfg(all(loom, test))]
 mod models;
+pub mod parallel_for;

@@ -10,7 +10,7 @@ pub fn usable_cores() -> usize {
     // Bits 0..32: number of cores in the mask at the last look-up. Bits 32..64: the result of that look-up.
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let found = || std::thread::available_parallelism().map_or(1, |n| n.get());
-    let Some(mask) = cores_of_mask() else { return found() };
+    let Some(mask) = affinity(0).map(|mask| count(&mask)) else { return found() };
     let known = KNOWN.load(Ordering::Relaxed);
     if known as u32 == mask {
         return (known >> 32) as usize;
@@ -20,14 +20,32 @@ pub fn usable_cores() -> usize {
     cores
 }
 
-/// Cores in the calling thread's affinity mask; `None`: the kernel has more than this can count.
-fn cores_of_mask() -> Option<u32> {
+/// Counts the processes that may run on one of the calling thread's cores. `None` among them: one that cannot be asked; it counts.
+pub fn sharing_cores(processes: impl Iterator<Item = Option<u32>>) -> usize {
+    let Some(mine) = affinity(0) else { return processes.count() };
+    let shares = |process: &Option<u32>| {
+        process.and_then(affinity).is_none_or(|theirs| {
+            // SAFETY: both sets were filled by the kernel, and no core is outside of them.
+            (0..libc::CPU_SETSIZE as usize)
+                .any(|core| unsafe { libc::CPU_ISSET(core, &mine) && libc::CPU_ISSET(core, &theirs) })
+        })
+    };
+    processes.filter(shares).count()
+}
+
+/// The affinity mask of a process, 0: of the calling thread; `None`: the kernel does not say, or has more cores than fit.
+fn affinity(pid: u32) -> Option<libc::cpu_set_t> {
     // SAFETY: a set of bits, for which zeros are valid.
     let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a local of the size that is passed.
-    let asked = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut mask) };
-    // SAFETY: the set was filled just now.
-    (asked == 0).then(|| unsafe { libc::CPU_COUNT(&mask) } as u32).filter(|&cores| cores > 0)
+    let asked =
+        unsafe { libc::sched_getaffinity(pid as libc::pid_t, size_of::<libc::cpu_set_t>(), &mut mask) };
+    (asked == 0 && count(&mask) > 0).then_some(mask)
+}
+
+fn count(mask: &libc::cpu_set_t) -> u32 {
+    // SAFETY: a set of bits.
+    unsafe { libc::CPU_COUNT(mask) as u32 }
 }
 
 /// Lets another thread run on this core.
@@ -57,6 +75,7 @@ mod tests {
                 assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &mask), 0);
             }
             assert_eq!(usable_cores(), 1);
+            assert_eq!(sharing_cores([Some(std::process::id()), None, Some(u32::MAX >> 1)].into_iter()), 3);
         };
         // The mask is that of a thread.
         std::thread::spawn(thread).join().unwrap();

@@ -2,6 +2,7 @@
 
 pub mod available_memory;
 pub mod background;
+pub mod callback;
 pub mod clock;
 pub mod cpu;
 pub mod credentials;
@@ -11,6 +12,8 @@ pub mod interrupt;
 pub mod keeper;
 pub mod limits;
 pub mod maps;
+pub mod openmp;
+pub mod parallel_function;
 pub mod process;
 pub mod progress_hook;
 pub mod remap;

@@ -59,6 +59,14 @@ pub fn state(pid: u32) -> Option<&'static str> {
     Stat::of(pid)?.state()
 }
 
+/// Tells whether this process is the copy of another, and not a program that was started anew; true also where /proc does not
+/// say.
+pub fn is_forked_copy() -> bool {
+    const FORKED_NO_EXEC: u32 = 0x40;
+    let flags = || Stat::of(pid())?.field(9)?.parse::<u32>().ok();
+    flags().is_none_or(|flags| flags & FORKED_NO_EXEC != 0)
+}
+
 /// What /proc/PID/stat says: the fields after the name, which may hold spaces and parentheses.
 struct Stat {
     /// As much of the file as is needed, and where the fields begin.
@@ -210,6 +218,22 @@ mod tests {
         assert!(start_time(pid()).is_some());
         assert!(matches!(state(pid()), Some("running" | "sleeping")));
         assert_eq!(state(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_forked_process_is_a_copy_until_it_starts_a_program() {
+        assert!(!is_forked_copy());
+        // SAFETY: the child looks at /proc and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let copy = is_forked_copy();
+            // SAFETY: ends the child without a destructor of the test's.
+            unsafe { libc::_exit(copy as i32) };
+        }
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
     }
 
     #[test]

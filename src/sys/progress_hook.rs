@@ -5,8 +5,7 @@
 //! `MPI_Test` or the like, it does not. The hook is called on the thread that has set it, in waits that last, and once more
 //! when such a wait ends; the thread does not sleep meanwhile.
 
-use crate::error::{Error, Result};
-use crate::sync::prim::{AtomicU32, Ordering};
+use super::callback;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::time::Duration;
@@ -21,11 +20,7 @@ const SHORT: Duration = Duration::from_micros(50);
 
 thread_local! {
     static HOOK: Cell<Option<(Hook, *mut c_void)>> = const { Cell::new(None) };
-    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
-
-/// Threads that are inside a hook: where there are none, no call needs to look at its thread's own flag.
-static INSIDE: AtomicU32 = AtomicU32::new(0);
 
 /// Sets the calling thread's hook; `None`: it has none.
 ///
@@ -33,23 +28,6 @@ static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// `hook` must be safe to call with `argument` from the calling thread until another one is set.
 pub unsafe fn set(hook: Option<Hook>, argument: *mut c_void) {
     HOOK.set(hook.map(|hook| (hook, argument)));
-}
-
-/// Refuses a call that a hook makes.
-#[inline]
-pub fn refuse_inside() -> Result<()> {
-    if INSIDE.load(Ordering::Relaxed) == 0 { Ok(()) } else { refuse() }
-}
-
-#[cold]
-fn refuse() -> Result<()> {
-    if !IS_INSIDE.get() {
-        return Ok(());
-    }
-    Err(Error::usage(
-        "a progress hook (pennySetProgress) may not call Penny: the thread is inside another call already; call it after that \
-         call has returned",
-    ))
 }
 
 /// The calls of the hook in one wait.
@@ -74,7 +52,7 @@ impl WaitHook {
 
     #[cold]
     fn due(&mut self, hook: (Hook, *mut c_void)) -> bool {
-        if IS_INSIDE.get() {
+        if callback::is_inside() {
             return false;
         }
         if self.yields.is_multiple_of(YIELDS_A_CALL) {
@@ -98,17 +76,15 @@ impl Drop for WaitHook {
 }
 
 fn call((hook, argument): (Hook, *mut c_void)) {
-    INSIDE.fetch_add(1, Ordering::Relaxed);
-    IS_INSIDE.set(true);
+    let _inside = callback::enter("a progress hook (pennySetProgress)");
     // SAFETY: the promise to `set`: this is the thread that set it, and no other has been set since.
     unsafe { hook(argument) };
-    IS_INSIDE.set(false);
-    INSIDE.fetch_sub(1, Ordering::Relaxed);
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sys::callback::refuse_inside;
 
     unsafe extern "C" fn count(calls: *mut c_void) {
         // SAFETY: the test below passes the address of a number that outlives the hook.

@@ -52,7 +52,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("bootstrap", &["sys"]),
     ("handle", &["sync::prim"]),
     ("memory", &["sync", "sys"]),
-    ("kernels", &["memory::view"]),
+    ("kernels", &["memory::view", "sync::parallel_for"]),
     ("sync", &["sys"]),
     ("sys", &["sync::prim"]),
     ("die_points", &["sys::process"]),

@@ -2,6 +2,8 @@
 
 #[cfg(not(loom))]
 mod hosts;
+#[cfg(not(loom))]
+mod threads;
 
 use crate::comm::{self, Call, CommHandle, Config};
 use crate::error::{Code, Result};
@@ -15,14 +17,18 @@ pub fn on_ranks(n: u32, work: impl Fn(Rank, CommHandle) + Sync) {
 
 /// The same with the algorithms that `algo` asks for, in the words of `PENNY_ALGO`.
 pub fn on_ranks_with(n: u32, algo: &str, work: impl Fn(Rank, CommHandle) + Sync) {
+    let algo = Some(algo.to_owned()).filter(|algo| !algo.is_empty());
+    on_ranks_of(n, |_| Config { timeout_ms: Some(60_000), algo: algo.clone(), ..Config::default() }, work);
+}
+
+/// The same with settings by rank.
+pub fn on_ranks_of(n: u32, config: impl Fn(Rank) -> Config + Sync, work: impl Fn(Rank, CommHandle) + Sync) {
     let id = comm::unique_id().unwrap();
     std::thread::scope(|scope| {
         for rank in 0..n {
-            let work = &work;
+            let (work, config) = (&work, &config);
             scope.spawn(move || {
-                let algo = Some(algo.to_owned()).filter(|algo| !algo.is_empty());
-                let config = Config { timeout_ms: Some(60_000), algo, ..Config::default() };
-                let handle = comm::init_rank(n as i32, &id, rank as i32, &config).unwrap();
+                let handle = comm::init_rank(n as i32, &id, rank as i32, &config(rank)).unwrap();
                 let mut ended = AbortUnlessDone { handle, done: false };
                 work(rank, handle);
                 ended.done = true;

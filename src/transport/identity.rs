@@ -157,6 +157,12 @@ impl Transport {
         self.identity(rank).map_or_else(told, |identity| identity.pid)
     }
 
+    /// The processes of this host's ranks, as this process's /proc numbers them; `None`: it does not show a rank's.
+    pub fn processes(&self) -> impl Iterator<Item = Option<u32>> {
+        let near = (0..self.nranks).filter(|&rank| !self.is_far(rank));
+        near.map(|rank| self.identity(rank).filter(|one| one.start.is_some()).map(|one| one.pid))
+    }
+
     /// What the scheduler says of a rank's process, in words.
     pub fn state(&self, rank: Rank) -> &'static str {
         match self.identity(rank) {

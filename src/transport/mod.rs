@@ -11,6 +11,7 @@ pub mod in_process;
 pub mod link;
 pub mod pace;
 pub mod pair;
+pub mod threads;
 pub mod transfers;
 pub mod waiting;
 pub mod watch;
@@ -29,6 +30,7 @@ use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
 use link::News;
 use std::sync::{Arc, OnceLock, Weak};
+use threads::RankThreads;
 use waiting::Polls;
 
 /// One rank's connection to all others of its communicator.
@@ -43,6 +45,7 @@ pub struct Transport {
     identities: identity::Identities,
     /// The peers that share no memory with this rank; `None`: all share it.
     far: Option<Box<Far>>,
+    threads: RankThreads,
     /// That of the first communicator of this one's ancestry; empty: this one is the first.
     ancestor: Weak<Transport>,
 }
@@ -108,6 +111,7 @@ impl Transport {
             alarm: OnceLock::new(),
             identities: identity::Identities::default(),
             far: None,
+            threads: RankThreads::alone(),
             ancestor: Weak::new(),
         }
     }
@@ -116,6 +120,11 @@ impl Transport {
     #[cfg_attr(not(test), allow(dead_code))] // No engine connects hosts yet (docs/decisions/0022).
     pub fn with_far(self, far: Far) -> Transport {
         Transport { far: Some(Box::new(far)), ..self }
+    }
+
+    /// The same with threads that share this rank's large copies.
+    pub fn with_threads(self, threads: RankThreads) -> Transport {
+        Transport { threads, ..self }
     }
 
     /// The same in a communicator that was made from others, the first of which has this transport.

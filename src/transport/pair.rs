@@ -10,7 +10,7 @@
 
 use super::Transport;
 use crate::error::{Error, Result};
-use crate::kernels;
+use crate::kernels::{self, divided};
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
@@ -247,7 +247,7 @@ impl<'a> PairTransfer<'a> {
             }
             if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;
-                kernels::copy(self.data, source, false);
+                divided::copy(t.threads_for(self.data.bytes()), self.data, source, false)?;
                 t.check_borrowed()?;
                 total = 1;
             } else {

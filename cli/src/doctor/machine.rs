@@ -7,7 +7,7 @@ use super::{Fact, size};
 
 /// What this machine is.
 pub fn facts() -> Vec<Fact> {
-    let mut facts = vec![cores(), memory(), instructions()];
+    let mut facts = vec![cores(), memory(), nodes(), instructions()];
     facts.extend(["mpirun", "mpiexec", "srun", "torchrun"].map(launcher));
     facts
 }
@@ -24,6 +24,21 @@ fn memory() -> Fact {
     match (kib(&text, "MemTotal"), kib(&text, "MemAvailable")) {
         (Some(total), Some(free)) => Fact::ok("memory", format!("{}, {} available", size(total), size(free))),
         _ => Fact::warn("memory", "unknown", "/proc/meminfo cannot be read; is /proc mounted?"),
+    }
+}
+
+/// Each rank reserves its own staging memory, which the kernel takes from the node of the rank's core.
+fn nodes() -> Fact {
+    let online = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+    match online.trim() {
+        "" => Fact::ok("NUMA nodes", "unknown: /sys does not tell"),
+        "0" => Fact::ok("NUMA nodes", "1, so where pages lie makes no difference, and was not measured"),
+        list => Fact::ok(
+            "NUMA nodes",
+            format!(
+                "{list}; bind each rank to one; where its pages lie was not measured (/proc/PID/numa_maps tells)"
+            ),
+        ),
     }
 }
 

@@ -1,6 +1,7 @@
 //! ffi-tests/c: a C program or two per family of src/ffi, each as one rank and as several.
 
 use penny_ffi_tests::{compiler, ranks, root};
+use std::process::{Command, Stdio};
 
 #[track_caller]
 fn holds(name: &str, on: &[usize]) {
@@ -30,6 +31,55 @@ fn the_library_tells_version_results_and_errors() {
 #[test]
 fn a_thread_that_waits_calls_its_progress_hook() {
     holds("progress", &[2, 3]);
+}
+
+#[test]
+fn large_calls_are_divided_over_the_threads_of_a_rank() {
+    holds("threads", &[1, 2, 3]);
+}
+
+#[test]
+fn an_openmp_runtime_of_the_program_runs_the_pieces() {
+    if !compiler::has_openmp() {
+        return eprintln!("skipped: the C compiler has no OpenMP");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("openmp");
+    let source = root().join("ffi-tests/c/openmp.c");
+    compiler::program_by(compiler::cc().args(["-std=c11", "-fopenmp"]), &source, &program);
+    for on in [1, 2] {
+        let said = ranks::run(&program, dir.path(), on, &[("PENNY_DEBUG", "info")]);
+        assert!(said.iter().all(|text| text.lines().count() == 2), "{said:?}");
+    }
+}
+
+#[test]
+fn an_exception_that_leaves_parallel_for_ends_its_rank_with_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("exception");
+    let source = root().join("ffi-tests/c/exception.cpp");
+    compiler::program_by(compiler::cxx().arg("-std=c++11"), &source, &program);
+    let job = format!("{:032x}", std::process::id());
+    let start = |rank: &str| {
+        Command::new(&program)
+            .envs([
+                ("PENNY_RANK", rank),
+                ("PENNY_WORLD_SIZE", "2"),
+                ("PENNY_JOB_ID", &job),
+                ("PENNY_LOCAL_RANK", rank),
+            ])
+            .env("PENNY_TIMEOUT", "60")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let (left, thrown) = (start("0"), start("1"));
+    let [left, thrown] = [left, thrown].map(|rank| rank.wait_with_output().unwrap());
+    let [left_said, thrown_said] = [&left, &thrown].map(|rank| String::from_utf8_lossy(&rank.stderr));
+    assert!(left.status.success(), "{left_said}");
+    assert!(left_said.contains("rank 1 (pid") && left_said.contains("died"), "{left_said}");
+    assert!(!thrown.status.success());
+    assert!(thrown_said.contains("penny: rank 1: an exception left parallelFor"), "{thrown_said}");
 }
 
 #[test]

@@ -14,6 +14,9 @@ MAILBOX_FLIT_BYTES = 16
 HEADER_VERSION = (0, 1, 0)
 _VERSION_CODE = HEADER_VERSION[0] * 10000 + HEADER_VERSION[1] * 100 + HEADER_VERSION[2]
 
+# pennyParallelFor_t: its argument, the number of indices, the body and the body's argument.
+PARALLEL_FOR = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_void_p)
+
 
 class _Versioned(ctypes.Structure):
     """A struct that begins with its size, a magic number and the version of the header it was declared by."""
@@ -45,10 +48,14 @@ class Config(_Versioned):
         ("algo", c_char_p),
         ("fabric", c_char_p),
         ("fabricClock", c_char_p),
+        ("threads", c_int),
+        ("parallelFor", PARALLEL_FOR),
+        ("parallelForArg", c_void_p),
     ]
 
     def __init__(self, **values: object) -> None:
-        super().__init__(**{"blocking": CONFIG_UNDEF_INT, "timeoutMs": CONFIG_UNDEF_INT, **values})
+        undefined = dict.fromkeys(("blocking", "timeoutMs", "threads"), CONFIG_UNDEF_INT)
+        super().__init__(**{**undefined, **values})
 
 
 class WaitSignalDesc(ctypes.Structure):

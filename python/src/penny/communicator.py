@@ -210,6 +210,7 @@ def init(
     algo: str | None = None,
     fabric: str | None = None,
     fabric_clock: str | None = None,
+    threads: int | None = None,
 ) -> Communicator:
     """Joins a communicator, and returns when all ranks have.
 
@@ -217,11 +218,13 @@ def init(
     all three of `nranks`, this one's `rank`, and the `unique_id` that one of them made.
 
     timeout: seconds after which a waiting call gives up; 0: never. name: for sentences. algo, fabric,
-    fabric_clock: as the variables PENNY_ALGO, PENNY_FABRIC, PENNY_FABRIC_CLOCK. What is not given is left to
-    the environment.
+    fabric_clock: as the variables PENNY_ALGO, PENNY_FABRIC, PENNY_FABRIC_CLOCK. threads: as PENNY_THREADS, how
+    many threads of this rank share each large copy. What is not given is left to the environment.
     """
     out = ctypes.c_void_p()
-    config = _config(timeout=timeout, name=name, algo=algo, fabric=fabric, fabric_clock=fabric_clock)
+    config = _config(
+        timeout=timeout, name=name, algo=algo, fabric=fabric, fabric_clock=fabric_clock, threads=threads
+    )
     if nranks is None and rank is None and unique_id is None:
         check(lib.pennyCommInitFromEnv(out, config))
         return Communicator(out)
@@ -256,6 +259,7 @@ def _config(
     algo: str | None = None,
     fabric: str | None = None,
     fabric_clock: str | None = None,
+    threads: int | None = None,
 ) -> Config:
     values: dict[str, object] = {
         "commName": name,
@@ -269,6 +273,8 @@ def _config(
     if timeout is not None:
         # A deadline that is short is not none.
         given["timeoutMs"] = 0 if timeout == 0 else _milliseconds(timeout)
+    if threads is not None:
+        given["threads"] = number("threads", threads)
     return Config(**given)
 
 

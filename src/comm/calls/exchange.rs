@@ -96,7 +96,7 @@ impl<'a> Exchange<'a> {
             }
         }
         if let Stage::Program(algorithm) = *stage {
-            t.control().reserve_staging()?;
+            t.control().reserve_staging(t.rank())?;
             let plan = c.planner.plan(algorithm, job.collective, job.root)?;
             *stage = Stage::Running(exec::begin(t, scope, peers, job, plan)?);
         }

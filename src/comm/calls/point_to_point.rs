@@ -4,8 +4,9 @@ use super::collective::MOST_BYTES;
 use crate::comm::communicator::CommCore;
 use crate::comm::onesided::registrations::Registrations;
 use crate::error::{Error, Result};
-use crate::kernels;
+use crate::kernels::divided;
 use crate::memory::view::Address;
+use crate::transport::Transport;
 use crate::transport::pair::{self, Arrived};
 use crate::transport::transfers::{self, TransferProgress};
 use crate::types::{DataType, Rank};
@@ -123,7 +124,7 @@ fn check_all<'a>(
     let checked = transfers.iter().map(|x| x.checked(rank, nranks, &c.registered));
     let mut batch = checked.collect::<Result<Vec<_>>>()?;
     let own: Vec<pair::PairTransfer> = batch.extract_if(.., |x| x.peer == rank).collect();
-    to_oneself(rank, &own, grouped)?;
+    to_oneself(&c.transport, &own, grouped)?;
     Ok(batch)
 }
 
@@ -189,7 +190,8 @@ impl<'a> PolledTransfers<'a> {
 }
 
 /// Copies transfers of a rank to itself: the k-th send meets the k-th receive.
-fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
+fn to_oneself(t: &Transport, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
+    let rank = t.rank();
     let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
     let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
     if sends.len() != receives.len() {
@@ -211,7 +213,7 @@ fn to_oneself(rank: Rank, own: &[pair::PairTransfer], grouped: bool) -> Result<(
         if from.data().overlaps(to.data()) && from.data().addr() != to.data().addr() {
             return Err(Error::argument(format!("rank {rank} sends itself overlapping buffers")));
         }
-        kernels::copy(to.data(), from.data(), false);
+        divided::copy(t.threads_for(to.data().bytes()), to.data(), from.data(), false)?;
     }
     Ok(())
 }

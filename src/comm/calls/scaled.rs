@@ -17,8 +17,10 @@ use crate::kernels::{self, Dest, Fold, FoldSource};
 use crate::memory::view::{Address, Payload, WithWords};
 use crate::planner::select::Why;
 use crate::sync::lock::Mutex;
+use crate::sync::parallel_for::ParallelFor;
 use crate::types::{DataType, RedOp};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The number that an input is multiplied by.
 #[derive(Clone, Copy, Debug)]
@@ -113,8 +115,13 @@ pub struct Scaled<'a> {
 const BLOCK: usize = 4096;
 
 impl Scaled<'_> {
-    /// Writes the products of the input to as many bytes.
-    fn multiply(&self, input: Payload<'_>, products: Payload<'_>) -> Result<()> {
+    /// Writes the products of the input to as many bytes, on several threads if there are some.
+    fn multiply(
+        &self,
+        threads: Option<&ParallelFor>,
+        input: Payload<'_>,
+        products: Payload<'_>,
+    ) -> Result<()> {
         let size = self.call.dtype.size();
         let value = match self.factor {
             Factor::Value(bits) => bits,
@@ -125,13 +132,22 @@ impl Scaled<'_> {
         (0..BLOCK).step_by(size).for_each(|at| kernels::put_bits(factors.part(at, size), value));
         let product = Fold::new(self.call.dtype, RedOp::Prod, 1)
             .ok_or_else(|| Error::internal("a type that has a sum has no product"))?;
-        for at in (0..input.bytes()).step_by(BLOCK) {
-            let bytes = BLOCK.min(input.bytes() - at);
-            let sources =
-                [input.part(at, bytes), factors.part(0, bytes)].map(|view| FoldSource { view, raw: true });
-            product.fold(&sources, &[Dest::cached(products.part(at, bytes))], bytes / size, true);
-        }
-        Ok(())
+        let multiply = |blocks: Range<usize>| {
+            for at in blocks.map(|block| block * BLOCK) {
+                let bytes = BLOCK.min(input.bytes() - at);
+                let sources = [input.part(at, bytes), factors.part(0, bytes)]
+                    .map(|view| FoldSource { view, raw: true });
+                product.fold(&sources, &[Dest::cached(products.part(at, bytes))], bytes / size, true);
+            }
+        };
+        let blocks = input.bytes().div_ceil(BLOCK);
+        let Some(threads) = threads else {
+            multiply(0..blocks);
+            return Ok(());
+        };
+        let pieces = threads.pieces(input.bytes());
+        let first = |piece: u32| blocks * piece as usize / pieces as usize;
+        threads.run(pieces, &|piece| multiply(first(piece)..first(piece + 1)))
     }
 
     /// Returns words for the products of an input; they are the communicator's.
@@ -169,7 +185,8 @@ impl CommCore {
         words: &'x mut [u64],
     ) -> Result<()> {
         let products = Payload::from(words).part(0, checked.input.bytes());
-        scaled.multiply(checked.input, products)?;
+        let threads = self.transport.threads_for(products.bytes());
+        scaled.multiply(threads, checked.input, products).inspect_err(|e| self.break_with(e))?;
         let checked = with_products(checked, products);
         let ended = match self.timing().is_declared() {
             true => self.timed(&scaled.call, &checked, chosen),
@@ -194,7 +211,8 @@ impl PolledScaled {
         let (words, bytes) = (Scaled::words(c, checked.input), checked.input.bytes());
         let exchange = WithWords::new([words, Vec::new()], |products, _| {
             let products = products.part(0, bytes);
-            scaled.multiply(checked.input, products)?;
+            let threads = c.transport.threads_for(bytes);
+            scaled.multiply(threads, checked.input, products).inspect_err(|e| c.break_with(e))?;
             c.enter(&scaled.call, with_products(&checked, products), chosen, Some(0))
         });
         c.forget_last_call();

@@ -16,6 +16,7 @@ use crate::sync::wait::Backoff;
 use crate::sys::process;
 use crate::timing::Timing;
 use crate::transport::identity::Cause;
+use crate::transport::threads::RankThreads;
 use crate::transport::{JOINING, Transport};
 use crate::types::Rank;
 use std::sync::{Arc, Weak};
@@ -54,7 +55,8 @@ impl ChildEntrance<'_> {
         let root = registry::shared(shared.origin.root).ok();
         let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
         let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
-        let transport = Arc::new(transport.with_ancestor(ancestor));
+        let threads = RankThreads::new(settings.threads);
+        let transport = Arc::new(transport.with_ancestor(ancestor).with_threads(threads));
         transport.introduce_members(above, members);
         let membership = control.keep(rank)?;
         die_point!(84 "join_kept");

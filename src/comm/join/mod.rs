@@ -20,6 +20,7 @@ use crate::sys::process;
 use crate::sys::{background, interrupt, keeper};
 use crate::timing::Timing;
 use crate::transport::identity::Identity;
+use crate::transport::threads::RankThreads;
 use crate::transport::{JOINING, Transport};
 use crate::types::{MAX_RANKS, Rank};
 use attach::attach;
@@ -208,10 +209,11 @@ impl Prepared {
                 heaps.push(heap);
                 identities.push(Identity::new(who.card, introduction.card));
             }
+            control.reserve_staging(rank)?;
             let control = Arc::new(control);
             let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
-            let transport = Arc::new(transport);
+            let transport = Arc::new(transport.with_threads(RankThreads::new(settings.threads)));
             transport.introduce(identities);
             let membership = control.keep(rank);
             Ok((transport, membership, clock_segment))
@@ -309,6 +311,7 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     communicator.semaphores_close().into_iter().for_each(DeferredFree::keep);
     communicator.symmetric_close();
     communicator.transport.leave();
+    communicator.transport.end_threads();
     Ok((communicator, told))
 }
 mod attach;

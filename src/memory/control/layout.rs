@@ -63,9 +63,17 @@ impl Layout {
     pub fn default_staging(nranks: u32) -> usize {
         ((3 << 20) / nranks.max(1) as usize).clamp(32 << 10, 1 << 20)
     }
-    /// Bytes that are reserved at once.
+    /// Bytes that are reserved when all ranks have joined.
     pub fn reserved(&self) -> usize {
         self.rings_at
+    }
+    /// Bytes that the maker reserves: all of these but the staging memory.
+    pub(super) fn makers(&self) -> usize {
+        self.staging_at
+    }
+    /// The range of a rank's staging memory.
+    pub(super) fn staging(&self, rank: u32) -> (usize, usize) {
+        (self.staging_at + rank as usize * self.staging, self.staging)
     }
     /// Bytes of a child that are reserved at once.
     pub(super) fn head(&self) -> usize {

@@ -1,0 +1,85 @@
+//! The threads that share a rank's large copies and folds: how many they are, and from which size on they help.
+
+use super::Transport;
+use crate::sync::parallel_for::{DIVIDED_FROM, ParallelFor};
+use crate::sys::cpu;
+use crate::sys::parallel_function::ParallelFunction;
+use crate::types::Rank;
+use std::sync::OnceLock;
+
+/// What a caller has said of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadSettings {
+    /// Threads of this rank, the calling one among them; `None`: by the cores that it shares with no other rank.
+    pub threads: Option<u32>,
+    /// The program's own way to run a loop.
+    pub function: Option<ParallelFunction>,
+}
+
+/// The threads of one rank, which are chosen and started when they are first needed.
+pub struct RankThreads {
+    /// The size from which on copies are divided; `usize::MAX`: never.
+    from: usize,
+    settings: ThreadSettings,
+    /// `None`: the calling thread is alone.
+    chosen: OnceLock<Option<ParallelFor>>,
+}
+
+impl RankThreads {
+    /// Of these settings.
+    pub fn new(settings: ThreadSettings) -> RankThreads {
+        let is_alone = match settings.threads {
+            Some(threads) => threads <= 1,
+            None => cpu::usable_cores() == 1,
+        };
+        let from = if is_alone { usize::MAX } else { DIVIDED_FROM };
+        RankThreads { from, settings, chosen: OnceLock::new() }
+    }
+
+    /// The calling thread alone.
+    pub fn alone() -> RankThreads {
+        RankThreads::new(ThreadSettings { threads: Some(1), function: None })
+    }
+
+    fn choose(&self, rank: Rank, default: impl FnOnce() -> usize) -> Option<ParallelFor> {
+        let threads = self.settings.threads.unwrap_or_else(|| default() as u32);
+        (threads > 1).then(|| ParallelFor::new(rank, threads, self.settings.function))
+    }
+}
+
+impl Transport {
+    /// The threads that share a copy of so many bytes; `None`: it is the calling thread's alone.
+    #[inline]
+    pub fn threads_for(&self, bytes: usize) -> Option<&ParallelFor> {
+        if bytes < self.threads.from { None } else { self.chosen_threads() }
+    }
+
+    #[cold]
+    fn chosen_threads(&self) -> Option<&ParallelFor> {
+        let threads = &self.threads;
+        threads.chosen.get_or_init(|| threads.choose(self.rank, || self.own_cores())).as_ref()
+    }
+
+    /// The cores that this rank may use, divided by the ranks of this host that may use one of them too. Ranks of the first
+    /// communicator of its ancestry count, because they are at work while this communicator's calls are.
+    fn own_cores(&self) -> usize {
+        let cores = cpu::usable_cores();
+        let sharing = match self.ancestor.upgrade() {
+            Some(first) => cpu::sharing_cores(first.processes()),
+            None => cpu::sharing_cores(self.processes()),
+        };
+        (cores / sharing.max(1)).max(1)
+    }
+
+    /// Tells whether the program's function has left out a part of a copy: then this rank's data are not complete.
+    pub fn threads_have_failed(&self) -> bool {
+        self.threads.chosen.get().is_some_and(|chosen| chosen.as_ref().is_some_and(ParallelFor::has_failed))
+    }
+
+    /// Ends the threads that the library has started for this rank.
+    pub fn end_threads(&self) {
+        if let Some(Some(chosen)) = self.threads.chosen.get() {
+            chosen.end();
+        }
+    }
+}
