@@ -18,6 +18,7 @@ use std::time::Duration;
 /// let comm = penny::Communicator::builder()
 ///     .timeout(Duration::from_secs(30))
 ///     .algorithms("allreduce:ring")
+///     .threads(2)
 ///     .join(&id, 0, 1)?;
 /// assert_eq!((comm.rank(), comm.size()), (0, 1));
 /// # Ok::<(), penny::Error>(())

@@ -4,9 +4,9 @@
 //!
 //! | | who runs the pieces | |
 //! |---|---|---|
-//! | 1 | a function of the program | [`by_function`], `parallelFor` of `pennyConfig_t` |
-//! | 2 | an OpenMP runtime that the program has loaded | [`crate::sys::openmp`] |
-//! | 3 | helper threads of Penny | [`pool`] |
+//! | 1 | a function of the program | `by_function`: `parallelFor` of `pennyConfig_t` |
+//! | 2 | an OpenMP runtime that the program has loaded | `sys::openmp` |
+//! | 3 | helper threads of Penny | `pool` |
 //!
 //! The calling thread takes part in all of them. In 2 and 3 threads take the next piece when they have done one, so the loop does not
 //! wait for a thread that comes late: the others have done its pieces.
