@@ -1,7 +1,12 @@
 //! What a rank says when it enters a call: enough for everybody to notice a disagreement before using its data.
 
+use super::{Scope, Transport};
+use crate::error::Result;
+use crate::kernels;
+use crate::memory::control::INLINE;
 use crate::memory::control::lines::Lines;
 use crate::sync::prim::Ordering;
+use crate::sync::wait::eagerly;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
 /// A call's arguments, as far as all ranks have to agree on them.
@@ -118,6 +123,37 @@ pub(super) fn store_arrival(lines: &Lines, rank: Rank, seq: u64, said: [u64; 2],
     // ORDER: publishes the line, the payload and the input buffer; partner: `arrived`.
     line.seq.store(seq, Ordering::Release);
     die_point!(14 "arrival_posted");
+}
+
+/// Bytes of a payload that are fetched with the arrival line; the processor itself notices longer ones.
+const FETCHED_TOGETHER: usize = 256;
+
+impl Transport {
+    /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
+    /// by another like them; `bytes`: of the payload.
+    #[inline]
+    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
+        if self.control.has_arrivals(seq + 1) {
+            kernels::prefetch_for_write(self.control.arrival_with_payload(self.rank, seq + 1, bytes));
+        }
+    }
+
+    /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
+    /// fetched together, and not one after the other.
+    #[inline]
+    pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize) -> Result<Offer> {
+        if bytes > INLINE {
+            let line = self.lines(peer).arrival(peer, scope.seq);
+            let first = self.lines(peer).payload(peer, scope.seq, bytes);
+            let first = first.part(0, bytes.min(FETCHED_TOGETHER));
+            eagerly(|| {
+                let has_arrived = line.seq.load(Ordering::Acquire) >= scope.seq;
+                kernels::prefetch(first);
+                has_arrived
+            });
+        }
+        self.meet(peer, scope)
+    }
 }
 
 #[cfg(test)]

@@ -17,12 +17,11 @@ pub mod waiting;
 pub mod watch;
 
 use crate::error::{Error, Result};
-use crate::kernels;
 use crate::memory::control::{ABSENT, ALIVE, Control, FAILED, INLINE, LEFT};
 use crate::memory::heap::PeerHeap;
 use crate::memory::view::Payload;
 use crate::sync::prim::{Ordering, fence};
-use crate::sync::wait::{Backoff, eagerly};
+use crate::sync::wait::Backoff;
 use crate::sys::clock;
 use crate::types::Rank;
 use agreement::Difference;
@@ -226,32 +225,6 @@ impl Transport {
         self.lines(rank).arrival(rank, seq).seq.load(Ordering::Acquire) >= seq
     }
 
-    /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
-    /// by another like them; `bytes`: of the payload.
-    #[inline]
-    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
-        if self.control.has_arrivals(seq + 1) {
-            kernels::prefetch_for_write(self.control.arrival_with_payload(self.rank, seq + 1, bytes));
-        }
-    }
-
-    /// Waits for a rank's arrival as [`meet`](Self::meet) does, and for the beginning of its payload of `bytes` bytes: the lines are
-    /// fetched together, and not one after the other.
-    #[inline]
-    pub fn meet_payload(&self, peer: Rank, scope: &mut Scope, bytes: usize) -> Result<Offer> {
-        if bytes > INLINE {
-            let line = self.lines(peer).arrival(peer, scope.seq);
-            let first = self.lines(peer).payload(peer, scope.seq, bytes);
-            let first = first.part(0, bytes.min(FETCHED_TOGETHER));
-            eagerly(|| {
-                let has_arrived = line.seq.load(Ordering::Acquire) >= scope.seq;
-                kernels::prefetch(first);
-                has_arrived
-            });
-        }
-        self.meet(peer, scope)
-    }
-
     /// Waits for a rank's arrival and holds its arguments against ours.
     #[inline]
     pub fn meet(&self, peer: Rank, scope: &mut Scope) -> Result<Offer> {
@@ -400,8 +373,5 @@ impl Transport {
         self.control.doorbell(self.rank).ring();
     }
 }
-
-/// Bytes of a payload that are fetched with the arrival line; the processor itself notices longer ones.
-const FETCHED_TOGETHER: usize = 256;
 
 const _: () = assert!(INLINE >= 16, "the two heap offsets share the inline payload's words");
