@@ -65,7 +65,8 @@ def of_senders_that_all_wait_none_is_passed_over(job: Job) -> None:
             dist.send(message(job.rank, number), 0, group=job.tested)
         said(job, "fair: sent")
         return
-    assert sorted(from_any(job)[0] for _ in everybody_else(job)) == [1, 2, 3]
+    for sender in everybody_else(job):  # The first message of each: room for the rest.
+        dist.recv(torch.empty(3, dtype=torch.int64), sender, group=job.tested)
     await_all(job, "fair: sent")
     for turn in range(rounds):
         served = [from_any(job)[0] for _ in everybody_else(job)]

@@ -36,8 +36,14 @@ pub fn until_made(actor: &mut Actor<'_>, comm: Comm, random: &mut Random) -> Out
             IN_PROGRESS if actor.plants(Plant::Joined) => return Ok(()),
             IN_PROGRESS => {}
             code => {
-                let sentence = format!("the communicator's state is {code}: {}", actor.penny.sentence());
-                return Err(Failure { code, sentence });
+                // The next call on it tells why.
+                let why = match call!(actor, pennyBarrier(comm, crate::actor::NULL)) {
+                    Err(failure) => failure.sentence,
+                    Ok(()) => {
+                        return Err(Failure::wrong(format!("a communicator in state {code} took a call")));
+                    }
+                };
+                return Err(Failure { code, sentence: format!("the communicator's state is {code}: {why}") });
             }
         }
         if random.chance(20) {
