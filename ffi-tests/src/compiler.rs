@@ -35,7 +35,8 @@ pub fn run(command: &mut Command) -> String {
 #[track_caller]
 pub fn program(source: &Path, to: &Path) {
     let library = crate::library::dir();
-    let mut rpath = OsString::from("-Wl,-rpath,");
+    // Before LD_LIBRARY_PATH, in which cargo names a directory that may hold an older library.
+    let mut rpath = OsString::from("-Wl,--disable-new-dtags,-rpath,");
     rpath.push(library);
     let include = crate::root().join("include");
     run(cc()
