@@ -4,6 +4,8 @@
 //! `PENNY_HEAP_SIZE` when a process first uses its shareable heap, `PENNY_SHM` whenever a segment is made, and
 //! `PENNY_SHMEM_SIZE` and `PENNY_CHECK` when a symmetric heap is made.
 
+use std::path::PathBuf;
+
 /// A variable that a user may set.
 #[cfg(any(test, feature = "internals"))]
 pub struct Variable {
@@ -22,6 +24,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "PENNY_ALGO",
         kind: "grammar",
         about: "algorithm per collective, e.g. `ring` or `allreduce:two_shot;broadcast:^tree`; unset: auto",
+    },
+    Variable {
+        name: "PENNY_HOST_PROFILE",
+        kind: "file or `none`",
+        about: "host profile of `penny calibrate host`, by which rank 0 decides what auto is; unset: this host's in ~/.cache/penny",
     },
     Variable {
         name: "PENNY_FABRIC",
@@ -99,6 +106,12 @@ pub const VARIABLES: &[Variable] = &[
 pub fn get(name: &'static str) -> Option<String> {
     debug_assert!(name.starts_with("PENNY_"), "only Penny's own variables are read here");
     std::env::var(name).ok().filter(|v| !v.is_empty())
+}
+
+/// Returns the folder of the user's caches: `XDG_CACHE_HOME`, else `.cache` in `HOME`. `None`: neither is an absolute path.
+pub fn cache_folder() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))
 }
 
 /// Reads a number of bytes: digits and an optional K, M, G or T (powers of 1024).

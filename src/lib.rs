@@ -112,6 +112,7 @@
 //! | record | the arguments of a rank's latest calls, for other ranks to look up |
 //! | trail | a number over a rank's latest calls, by which other ranks detect a different call |
 //! | card | the identity of a process: PID, start time, PID namespace |
+//! | host profile | the choices of `auto` that `penny calibrate host` has found to be faster here than the built-in table's |
 //! | introduction | the information that a rank sends to all others when it joins, besides descriptors |
 //! | rendezvous | the exchange of information and descriptors when ranks join |
 //! | attendance | a rank's connection to the rendezvous, open until the rank has joined |

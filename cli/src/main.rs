@@ -6,6 +6,7 @@ mod calibrate;
 mod candidates;
 mod doctor;
 mod exchange;
+mod host_profile;
 mod launch;
 mod link;
 mod machine;
@@ -43,8 +44,8 @@ enum Command {
     Sim(sim::Args),
     /// Write a trace of the messages of a collective on a simulated cluster, for Perfetto
     Trace(trace::Args),
-    /// Fit the parameters of a simulated cluster to a table of measured times
-    Calibrate(calibrate::Args),
+    /// Fit the parameters of a simulated cluster to a table of measured times, or measure this host
+    Calibrate(Box<calibrate::Calibrate>),
     /// List, show, check, draw, import and export simulated clusters (declared machines)
     #[command(subcommand)]
     Topo(topo::Args),
@@ -58,6 +59,9 @@ enum Command {
     /// One rank of `penny perf`
     #[command(name = perf::WORKER, hide = true)]
     Worker(perf::WorkerArgs),
+    /// One rank of `penny calibrate host`
+    #[command(name = calibrate::host::timed::WORKER, hide = true)]
+    CalibrateWorker(calibrate::host::timed::WorkerArgs),
     /// One rank of `penny perf shmem`
     #[command(name = shmem::WORKER, hide = true)]
     ShmemWorker(shmem::WorkerArgs),
@@ -124,12 +128,13 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Trace(args) => trace::main(&args),
-        Command::Calibrate(args) => calibrate::main(&args),
+        Command::Calibrate(args) => args.main(),
         Command::Topo(args) => topo::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Algorithms(args) => algorithms::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Worker(args) => return perf::worker(&args),
+        Command::CalibrateWorker(args) => return calibrate::host::timed::worker(&args),
         Command::ShmemWorker(args) => return shmem::worker(&args),
     };
     outcome.unwrap_or_else(|sentence| {

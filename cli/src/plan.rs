@@ -10,7 +10,7 @@ use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
-use crate::{answer, candidates};
+use crate::{answer, candidates, host_profile};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +77,12 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         Some(name) => vec![candidates::named(name, &view)?],
     };
     let texts: Result<Vec<_>, _> = candidates.into_iter().map(|m| rendered(m, args, &view, count)).collect();
-    answer::print(&texts?.join(if args.json { "" } else { "\n" }))
+    let mut text = texts?.join(if args.json { "" } else { "\n" });
+    if args.algorithm.is_none() && !args.json {
+        let bytes = layout::shown_bytes(args.collective, args.ranks, count, dtype.size());
+        text += &format!("\n{}\n", host_profile::auto(&view, bytes as u64));
+    }
+    answer::print(&text)
 }
 
 /// One algorithm's plan as text or JSON: of all ranks, proved on the way, or of one rank, linked to its peers.

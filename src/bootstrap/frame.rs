@@ -19,7 +19,7 @@ use crate::error::{Code, Error};
 /// The longest packet.
 pub const MAX_BYTES: usize = 4096;
 /// The largest size of a rank's info.
-pub const MAX_INFO: usize = 256;
+pub const MAX_INFO: usize = 2048;
 /// The longest sentence of a verdict.
 const MAX_SENTENCE: usize = 2048;
 
@@ -30,7 +30,7 @@ const MEMBER: [u8; 8] = *b"PENNYmbr";
 const VERDICT: [u8; 8] = *b"PENNYno\0";
 
 /// Raised by hand whenever what ranks share in memory changes its meaning within one version.
-const SHARED_LAYOUT: u64 = 2;
+const SHARED_LAYOUT: u64 = 3;
 
 /// A hash of the layouts that must be equal in two builds of one version that share memory.
 pub const ABI: u64 = {
@@ -226,7 +226,7 @@ pub fn decode_farewell(packet: &[u8]) -> Option<Option<Error>> {
 impl<'a> Answer<'a> {
     /// Returns the packet.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24 + MAX_INFO);
+        let mut out = Vec::new();
         match self {
             Answer::Member { rank, nfds, info } => {
                 out.extend(MEMBER);

@@ -7,6 +7,7 @@ mod calls;
 mod communicator;
 mod config;
 mod group;
+mod host_profile;
 mod join;
 mod joining;
 mod late_mismatch;
@@ -32,6 +33,8 @@ pub use calls::scaled::{
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
 pub use config::{Config, MOST_THREADS};
 pub use group::batch::Queued;
+#[cfg(feature = "internals")]
+pub use host_profile::{HostProfileFound, find_host_profile, host_profile_path, this_host};
 #[cfg(test)]
 pub use join::given::over;
 pub use join::split::Grouping;

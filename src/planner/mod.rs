@@ -1,13 +1,16 @@
 //! From a request to a linked plan: the choice of the algorithm, and a cache, because plans do not depend on the count.
 
 pub mod options;
+pub mod profile;
 pub mod select;
 
 use crate::algorithms;
 use crate::error::{Error, Result};
+use crate::log;
 use crate::plan::link::Linked;
 use crate::plan::{Plan, RankView, Shape};
 use crate::types::{Collective, Rank};
+use profile::HostProfile;
 use select::{Selection, Why};
 use std::sync::Arc;
 
@@ -96,6 +99,10 @@ impl Planner {
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
         }
+        if why == Why::Profile {
+            let name = algorithms::ALL[algorithm].name;
+            log::info(self.rank, format_args!("{collective} of {bytes} bytes by {name}, says {why}"));
+        }
         let priced = self.judge.is_some().then_some((root, block));
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
@@ -150,10 +157,15 @@ impl Planner {
 
     /// The algorithm for calls whose buffers peers can reach, where it differs from the one for private buffers.
     pub fn shared_algorithm(&self, collective: Collective, algorithm: usize, why: Why) -> usize {
-        if why == Why::Auto && collective == Collective::AllReduce {
+        if why != Why::Asked && self.is_one_shot(algorithm) && collective == Collective::AllReduce {
             return algorithms::index("two_shot");
         }
         algorithm
+    }
+
+    /// Returns the host profile by which it chooses, for planners of communicators that are made from this one.
+    pub fn profile(&self) -> Option<Arc<HostProfile>> {
+        self.selection.profile().cloned()
     }
 }
 

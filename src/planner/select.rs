@@ -1,4 +1,5 @@
-//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, and a table of what is fastest natively.
+//! Which algorithm serves a call: `PENNY_ALGO`, `PENNY_OPTIONS`, `PENNY_REPRODUCIBLE`, the host profile, and a table of what is
+//! fastest natively.
 //!
 //! ```text
 //!     PENNY_ALGO = entry (';' entry)*            entry = [collective ':'] choice (',' choice)*
@@ -11,25 +12,29 @@
 //!
 //! `PENNY_OPTIONS` says the same in another library's words (`options.rs`). Both may be set; where they
 //! contradict each other, neither wins: that is an error.
+//!
+//! What they leave open is `auto`: the host profile's choice (`profile.rs`), else the table's.
 
 use super::options::{self, Options};
+use super::profile::HostProfile;
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
 use crate::plan::RankView;
 use crate::types::Collective;
+use std::sync::Arc;
 
 /// A choice of `PENNY_ALGO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Rule {
+pub(super) struct Rule {
     /// The collective to which it applies; `None`: all.
-    collective: Option<Collective>,
+    pub collective: Option<Collective>,
     /// The sizes of vectors in bytes to which it applies.
-    sizes: std::ops::Range<u64>,
+    pub sizes: std::ops::Range<u64>,
     /// The algorithm's index in the table.
-    algorithm: usize,
+    pub algorithm: usize,
     /// `^`: not this one.
-    forbidden: bool,
+    pub forbidden: bool,
     /// The variable that says so.
     by: &'static str,
 }
@@ -41,6 +46,8 @@ pub struct Selection {
     reproducible: bool,
     /// See [`Options::most_broadcast`].
     most_broadcast: Option<u64>,
+    /// The host's, the same on all ranks.
+    profile: Option<Arc<HostProfile>>,
 }
 
 /// The reason for which an algorithm was chosen, for logs and `penny plan`.
@@ -48,8 +55,20 @@ pub struct Selection {
 pub enum Why {
     /// The table of what is fastest.
     Auto,
+    /// The host profile says that it is faster than the table's.
+    Profile,
     /// `PENNY_ALGO` or `PENNY_OPTIONS` says so.
     Asked,
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Why::Auto => "the built-in table",
+            Why::Profile => "the host profile",
+            Why::Asked => "PENNY_ALGO or PENNY_OPTIONS",
+        })
+    }
 }
 
 impl Selection {
@@ -67,7 +86,7 @@ impl Selection {
             parse_entry(entry, &mut rules)
                 .map_err(|what| Error::argument(format!("PENNY_ALGO `{entry}`: {what}")))?;
         }
-        Ok(Selection { rules, reproducible, most_broadcast: None })
+        Ok(Selection { rules, reproducible, most_broadcast: None, profile: None })
     }
 
     /// Returns the same with what `PENNY_OPTIONS` says. An error if the two contradict each other.
@@ -107,6 +126,16 @@ impl Selection {
         Ok(self)
     }
 
+    /// Returns the same with the choices of a host profile, which are for calls that no variable decides.
+    pub fn with_profile(self, profile: Option<Arc<HostProfile>>) -> Selection {
+        Selection { profile, ..self }
+    }
+
+    /// Returns the host profile.
+    pub fn profile(&self) -> Option<&Arc<HostProfile>> {
+        self.profile.as_ref()
+    }
+
     /// Returns the algorithm for a vector of `bytes` bytes: its index in the table, and why.
     pub fn choose(&self, view: &RankView, bytes: u64) -> Result<(usize, Why)> {
         if view.collective == Collective::Barrier {
@@ -126,6 +155,10 @@ impl Selection {
             && self.can_serve(broadcast, view).is_ok()
         {
             return Ok((broadcast, Why::Asked));
+        }
+        let profile = self.profile.as_ref().and_then(|p| p.algorithm(view.nranks, view.collective, bytes));
+        if let Some(algorithm) = profile.filter(|&m| !forbidden(m) && self.can_serve(m, view).is_ok()) {
+            return Ok((algorithm, Why::Profile));
         }
         let preferred = fastest(view, bytes).iter().map(|name| algorithms::index(name));
         preferred
@@ -202,7 +235,8 @@ fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     }
 }
 
-fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Result<(), String> {
+/// Reads an entry of `PENNY_ALGO`.
+pub(super) fn parse_entry(entry: &str, rules: &mut Vec<Rule>) -> std::result::Result<(), String> {
     let (collective, choices) = match entry.split_once(':') {
         Some((head, rest)) if !head.contains('-') || collective_named(head).is_some() => {
             let c = collective_named(head).ok_or_else(|| {

@@ -1,6 +1,7 @@
-//! How many cores this process may use, and giving one up.
+//! Which cores this process may use, how many, and giving one up.
 
 use crate::sync::prim::{AtomicU64, Ordering};
+use std::io::Read;
 
 /// Cores that the calling thread's affinity mask and its control group's quota leave it.
 ///
@@ -48,6 +49,24 @@ fn count(mask: &libc::cpu_set_t) -> u32 {
     unsafe { libc::CPU_COUNT(mask) as u32 }
 }
 
+/// Returns the name of this host's processor.
+pub fn model() -> String {
+    let mut text = String::new();
+    // The first processor's lines tell; there may be thousands.
+    let read = std::fs::File::open("/proc/cpuinfo").and_then(|f| f.take(4096).read_to_string(&mut text));
+    read.ok().and_then(|_| model_in(&text)).unwrap_or_else(|| std::env::consts::ARCH.into())
+}
+
+/// Finds the name in the text of `/proc/cpuinfo`; where processors have none there, the numbers of maker and part.
+fn model_in(text: &str) -> Option<String> {
+    let value = |key: &str| {
+        let line = text.lines().find(|line| line.split(':').next().is_some_and(|k| k.trim() == key))?;
+        Some(line.split_once(':')?.1.trim()).filter(|value| !value.is_empty())
+    };
+    let part = || Some(format!("{} {}", value("CPU implementer")?, value("CPU part")?));
+    value("model name").map(str::to_owned).or_else(part)
+}
+
 /// Lets another thread run on this core.
 #[inline]
 pub fn yield_now() {
@@ -57,6 +76,16 @@ pub fn yield_now() {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_processor_has_a_name_or_numbers() {
+        let x86 = "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7B13\n";
+        assert_eq!(model_in(x86).as_deref(), Some("AMD EPYC 7B13"));
+        let arm = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n";
+        assert_eq!(model_in(arm).as_deref(), Some("0x41 0xd4f"));
+        assert_eq!(model_in(""), None);
+        assert!(!model().is_empty());
+    }
 
     #[test]
     fn the_cores_are_counted_anew_when_the_mask_changes() {

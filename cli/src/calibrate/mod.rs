@@ -5,6 +5,7 @@
 
 mod declared;
 mod fit;
+pub mod host;
 mod simplex;
 mod table;
 
@@ -13,6 +14,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::Subcommand;
 use declared::{Declared, Parameter};
 use fit::Fit;
 use penny::sim::fabric::{PricedCall, engine};
@@ -26,13 +28,63 @@ use table::{Place, Sample, Table};
 use crate::sim::{self, Programs};
 use crate::{answer, machine};
 
+/// A declared machine that is fitted to a table, or this host.
+pub enum Calibrate {
+    Machine(Args),
+    Host(host::Args),
+}
+
+#[derive(clap::Subcommand)]
+enum OfHost {
+    /// Measure this host and write the host profile, by which auto chooses algorithms on it
+    Host(host::Args),
+}
+
+// Written by hand, because the derived form cannot drop the arguments that a subcommand makes unnecessary.
+impl clap::Args for Calibrate {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        OfHost::augment_subcommands(Args::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+    }
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Calibrate::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Calibrate {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Calibrate, clap::Error> {
+        match matches.subcommand() {
+            Some(_) => OfHost::from_arg_matches(matches).map(|OfHost::Host(args)| Calibrate::Host(args)),
+            None => Args::from_arg_matches(matches).map(Calibrate::Machine),
+        }
+    }
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Calibrate::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Calibrate {
+    /// Calibrates.
+    pub fn main(&self) -> Result<ExitCode, String> {
+        match self {
+            Calibrate::Machine(args) => main(args),
+            Calibrate::Host(args) => host::main(args),
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 The table is what nccl-tests, `penny perf` or `penny sim` print, or sizes and microseconds by commas.
 
 Examples:
   penny calibrate table.txt --fabric dgx-h100 --nodes 2 --algorithm ring --fit leaf.bw,leaf.post > fitted.toml
   penny calibrate table.csv --fabric dgx-a100 --collective all_gather
-  penny sim all_reduce --fabric ./fitted.toml -b 8 -e 1G -f 4";
+  penny sim all_reduce --fabric ./fitted.toml -b 8 -e 1G -f 4
+  penny calibrate host";
 
 /// The options of `penny calibrate`.
 #[derive(clap::Args)]
@@ -98,7 +150,7 @@ fn read(table: &Path) -> std::io::Result<String> {
 }
 
 /// Fits, and prints a machine's file.
-pub fn main(args: &Args) -> Result<ExitCode, String> {
+fn main(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
     let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
     let Table { subject, samples } = table::read(&file, &text, args.place)?;

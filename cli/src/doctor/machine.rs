@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use penny::internals::comm::find_host_profile;
+
 use super::{Fact, size};
+use crate::host_profile;
 
 /// What this machine is.
 pub fn facts() -> Vec<Fact> {
-    let mut facts = vec![cores(), memory(), nodes(), instructions()];
+    let mut facts = vec![cores(), memory(), nodes(), instructions(), profile()];
     facts.extend(["mpirun", "mpiexec", "srun", "torchrun"].map(launcher));
     facts
 }
@@ -67,6 +70,13 @@ fn instructions() -> Fact {
     }
     #[cfg(not(target_arch = "x86_64"))]
     Fact::ok("instruction sets", format!("portable loops on {}", std::env::consts::ARCH))
+}
+
+fn profile() -> Fact {
+    match host_profile::line(&find_host_profile()) {
+        Ok(line) => Fact::ok("host profile", line),
+        Err(why) => Fact::warn("host profile", why, host_profile::REMEDY),
+    }
 }
 
 fn launcher(name: &'static str) -> Fact {

@@ -9,15 +9,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use penny::internals::comm::{HostProfileFound, find_host_profile, this_host};
 use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{self, Format};
 
-use crate::answer;
+use crate::calibrate::host::cores::Cores;
+use crate::{answer, host_profile};
 
 const EXAMPLES: &str = "\
 Examples:
   penny topo list
   penny topo show dgx-h100:nodes=2
+  penny topo host
   penny topo draw dgx-h100:nodes=2 -o two-nodes.svg
   penny topo check ./my-machine.toml
   penny topo print dgx-h100 > my-machine.toml
@@ -35,6 +38,8 @@ pub enum Args {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
         machine: String,
     },
+    /// Show this host: its processors, how far apart they are, and by which host profile auto chooses on it
+    Host,
     /// Check a machine and print its size, or its errors
     Check {
         /// A preset, a preset with arguments (dgx-h100:nodes=2), or a TOML file
@@ -81,6 +86,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             let network = topology::open(machine).map_err(|e| e.message.clone())?;
             topology::matrix(&network) + &nics::table(&network) + &mailbox(&network)
         }
+        Args::Host => host()?,
         Args::Check { machine } => {
             let network = topology::open(machine).map_err(|e| e.message.clone())?;
             let [x, y, z] = network.shape.0;
@@ -102,6 +108,23 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         }
     };
     answer::print(&text)
+}
+
+/// Describes this host.
+fn host() -> Result<String, String> {
+    let cores = Cores::read()?;
+    let mut text = format!("{}, {} nodes\n", this_host(), cores.nodes());
+    for (distance, [one, other]) in cores.pairs() {
+        let [one, other] = [one, other].map(|index| cores.number(index));
+        text += &format!("{distance}: such as processors {one} and {other}\n");
+    }
+    let found = find_host_profile();
+    let line = host_profile::line(&found).unwrap_or_else(|why| format!("{why}; {}", host_profile::REMEDY));
+    text += &format!("host profile: {line}\n");
+    if let HostProfileFound::Good(_, profile) = found {
+        text += &profile.section();
+    }
+    Ok(text)
 }
 
 /// Describes a place of a machine of mailboxes.

@@ -2,5 +2,6 @@
 
 mod examples;
 mod fuzz;
+mod host_profile;
 mod memory;
 mod programs;

@@ -68,7 +68,7 @@ impl ChildEntrance<'_> {
             transport.fail(JOINING);
         })?;
         die_point!(89 "attach_all");
-        let planner = Planner::new(rank, nranks, settings.selection);
+        let planner = Planner::new(rank, nranks, settings.selection.with_profile(parent.planner.profile()));
         let planner = declared::planner(planner, &transport, placement.as_ref());
         let origin = Origin {
             config: config.clone(),

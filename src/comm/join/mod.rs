@@ -3,6 +3,7 @@
 use super::calls::scaled;
 use super::communicator::CommCore;
 use super::config::{Config, MOST_STAGING, Settings};
+use super::host_profile;
 use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
@@ -15,6 +16,7 @@ use crate::fabric::live::{Machine, Participant};
 use crate::memory::control::{Control, Layout};
 use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
+use crate::planner::profile::HostProfile;
 use crate::sync::wait::Backoff;
 use crate::sys::process;
 use crate::sys::{background, interrupt, keeper};
@@ -124,6 +126,8 @@ struct Prepared {
     /// Rank 0's.
     control: Option<Control>,
     founded: Option<Participant>,
+    /// Rank 0's, for all.
+    profile: Option<HostProfile>,
     introduction: Introduction,
 }
 
@@ -138,6 +142,8 @@ impl Prepared {
         let layout = || Layout::new(nranks, staging as usize);
         let control = (rank == 0).then(|| Control::create(layout())).transpose()?;
         let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
+        let profiled = rank == 0 && nranks > 1 && machine.is_none();
+        let profile = if profiled { host_profile::of_rank_0() } else { None };
         let introduction = Introduction {
             heap: heap.id(),
             heap_bytes: heap.bytes() as u64,
@@ -145,13 +151,14 @@ impl Prepared {
             staging,
             machine: machine.as_ref().map_or(0, Machine::word),
         };
-        Ok(Prepared { settings, machine, heap, control, founded, introduction })
+        Ok(Prepared { settings, machine, heap, control, founded, profile, introduction })
     }
 
     fn enter(self, handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
-        let Prepared { settings, machine, heap: own_heap, control, founded, introduction } = self;
+        let Prepared { settings, machine, heap: own_heap, control, founded, mut profile, introduction } =
+            self;
         let &Entrance { rank, nranks, .. } = entrance;
-        let info = introduction.encode();
+        let info = introduction.encode(profile.as_ref());
         let mut fds = vec![own_heap.file().as_fd()];
         fds.extend(control.as_ref().map(|c| c.file().as_fd()));
         fds.extend(founded.as_ref().map(|participant| participant.clock_segment().file().as_fd()));
@@ -173,6 +180,9 @@ impl Prepared {
             let introduction = Introduction::decode(info).ok_or_else(faulty)?;
             if introduction.machine != own_machine {
                 unlike.get_or_insert(peer);
+            }
+            if peer == 0 {
+                profile = Introduction::decode_profile(info).ok_or_else(faulty)?;
             }
             let mut fds = fds.into_iter().map(File::from);
             let heap_file = fds.next().ok_or_else(faulty)?;
@@ -250,8 +260,9 @@ impl Prepared {
                 return Err(e);
             }
         };
-        let planner =
-            declared::planner(Planner::new(rank, nranks, settings.selection), &transport, placement.as_ref());
+        let selection = settings.selection.with_profile(profile.map(Arc::new));
+        let planner = Planner::new(rank, nranks, selection);
+        let planner = declared::planner(planner, &transport, placement.as_ref());
         let world = (0..nranks).collect();
         let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };
         let timing = Timing::new(transport, placement, &origin.world);

@@ -1,0 +1,204 @@
+//! All algorithms against the built-in table: their prices, and the times of those that may win.
+//!
+//! What a call takes is kept as a part of what it takes with the table's algorithm, so that numbers of different moments compare.
+
+use std::collections::HashMap;
+
+use penny::Collective;
+use penny::internals::planner::profile::HostProfile;
+use penny::internals::planner::select::Selection;
+use penny::sim::algorithms::{self, Algorithm};
+use penny::sim::plan::RankView;
+
+use super::price::{HostModel, LinkedPrograms};
+use super::probe::median;
+use super::timed::{Rounds, TimedCall};
+
+/// The sizes of vectors that are looked at.
+pub const SIZES: [u64; 8] = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+/// Beyond the last size the prices at this one count.
+pub const HUGE: u64 = 64 << 20;
+/// Candidates cost at most so much more than the cheapest, and there are at most so many.
+const NEAR: f64 = 1.5;
+const CANDIDATES: usize = 3;
+
+/// The collectives that have a choice.
+pub fn collectives() -> impl Iterator<Item = Collective> {
+    Collective::ALL.iter().copied().filter(|&c| c != Collective::Barrier)
+}
+
+/// The algorithm that the table takes for a call, by its index.
+pub fn of_table(view: &RankView, bytes: u64) -> usize {
+    Selection::default().choose(view, bytes).map_or(0, |(algorithm, _)| algorithm)
+}
+
+/// A call: its ranks, its collective, and its size by its place in [`SIZES`].
+pub type Place = (u32, Collective, usize);
+
+/// What is known of a call with a candidate, as parts of the table's time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Against {
+    /// By price.
+    pub priced: f64,
+    /// Measured in private buffers: the median, and what three quarters of the rounds stayed below.
+    pub private: Option<[f64; 2]>,
+    /// The same where all ranks reach the buffers.
+    pub shared: Option<[f64; 2]>,
+}
+
+/// All that is known of calls, by candidate.
+#[derive(Default)]
+pub struct Comparison {
+    pub known: HashMap<(Place, usize), Against>,
+    /// Priced or measured numbers of ranks, and whether measured.
+    pub ranks: Vec<(u32, bool)>,
+}
+
+impl Comparison {
+    /// Prices all algorithms for so many ranks, and keeps those that may win.
+    pub fn price(&mut self, model: &HostModel, nranks: u32, measured: bool) -> Result<(), String> {
+        self.ranks.push((nranks, measured));
+        for collective in collectives() {
+            let view = RankView::flat(collective, 0, nranks, 0);
+            let able = algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none());
+            let programs: Vec<(usize, LinkedPrograms)> =
+                able.map(|a| Ok((index(a), LinkedPrograms::of(a, &view)?))).collect::<Result<_, String>>()?;
+            let mut near: Vec<Vec<usize>> = Vec::new();
+            let mut ratios: Vec<Vec<(usize, f64)>> = Vec::new();
+            for bytes in SIZES.into_iter().chain([HUGE]) {
+                let prices: Result<Vec<(usize, f64)>, String> =
+                    programs.iter().map(|(a, p)| Ok((*a, model.price(p, bytes)?))).collect();
+                let mut prices = prices?;
+                prices.sort_by(|one, other| one.1.total_cmp(&other.1));
+                let table = of_table(&view, bytes);
+                let of_table = prices.iter().find(|(a, _)| *a == table).map_or(f64::INFINITY, |p| p.1);
+                let limit = prices.first().map_or(0.0, |cheapest| cheapest.1 * NEAR);
+                let others = prices.iter().filter(|(a, price)| *a != table && *price <= limit);
+                near.push(others.take(CANDIDATES).map(|(a, _)| *a).collect());
+                ratios.push(prices.iter().map(|(a, price)| (*a, price / of_table)).collect());
+            }
+            for (size, ratios) in ratios.into_iter().enumerate() {
+                // What wins at a size may not lose at the next.
+                let may_win =
+                    |a: &usize| near[size.saturating_sub(1)..=size].iter().flatten().any(|n| n == a);
+                for (algorithm, priced) in ratios.into_iter().filter(|(a, _)| may_win(a)) {
+                    let place = (nranks, collective, size);
+                    self.known.insert((place, algorithm), Against { priced, ..Against::default() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the calls to be timed with so many ranks: the table first, then the candidates.
+    pub fn calls(&self, nranks: u32) -> Vec<TimedCall> {
+        let mut calls = Vec::new();
+        for collective in collectives() {
+            for (size, bytes) in SIZES.into_iter().enumerate() {
+                let candidates = self.candidates((nranks, collective, size));
+                let named = candidates.iter().map(|&a| Some(algorithms::ALL[a].name.to_owned()));
+                let algorithms: Vec<Option<String>> = [None].into_iter().chain(named).collect();
+                for shared in [false, true].into_iter().filter(|_| algorithms.len() > 1) {
+                    let (collective, algorithms) = (collective.name().to_owned(), algorithms.clone());
+                    calls.push(TimedCall { collective, bytes, shared, algorithms });
+                }
+            }
+        }
+        calls
+    }
+
+    /// Takes the times of such calls.
+    pub fn measured(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
+        for (call, rounds) in calls.iter().zip(times) {
+            let Some(collective) = Collective::from_name(&call.collective) else { continue };
+            let Some(size) = SIZES.iter().position(|&bytes| bytes == call.bytes) else { continue };
+            for (name, times) in call.algorithms.iter().zip(rounds).skip(1) {
+                let Some(algorithm) = name.as_deref().and_then(algorithms::find) else { continue };
+                let place = ((nranks, collective, size), index(algorithm));
+                let Some(against) = self.known.get_mut(&place) else { continue };
+                let ratios = Some(quartiles(times, &rounds[0]));
+                if call.shared { against.shared = ratios } else { against.private = ratios }
+            }
+        }
+    }
+
+    /// Returns the calls by which so many ranks confirm a profile's choices: of many candidates a few win by chance.
+    pub fn confirming(&self, nranks: u32, profile: &HostProfile) -> Vec<TimedCall> {
+        let mut calls: Vec<TimedCall> = Vec::new();
+        for choice in profile.choices().iter().filter(|choice| choice.ranks.contains(&nranks)) {
+            let concerned = (0..SIZES.len()).filter(|&size| {
+                let starts = |size: usize| choice.sizes.contains(&SIZES[size]);
+                // The next size, too, where the choice may not lose.
+                starts(size) || size.checked_sub(1).is_some_and(starts)
+            });
+            for size in concerned {
+                let place = (nranks, choice.collective, size);
+                if !self.known.contains_key(&(place, choice.algorithm)) {
+                    continue;
+                }
+                let name = Some(algorithms::ALL[choice.algorithm].name.to_owned());
+                calls.extend([false, true].map(|shared| TimedCall {
+                    collective: choice.collective.name().to_owned(),
+                    bytes: SIZES[size],
+                    shared,
+                    algorithms: vec![None, name.clone()],
+                }));
+            }
+        }
+        calls
+    }
+
+    /// Takes the times of such calls of so many ranks. Candidates that were not timed again do not count any more, and the others
+    /// count by the worse of their ratios.
+    pub fn confirmed(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
+        let first: HashMap<(Place, usize), Against> = self.known.clone();
+        for ((place, _), against) in &mut self.known {
+            if place.0 == nranks {
+                (against.private, against.shared) = (None, None);
+            }
+        }
+        self.measured(nranks, calls, times);
+        let worse = |one: Option<[f64; 2]>, other: Option<[f64; 2]>| {
+            let (one, other) = (one?, other?);
+            Some([one[0].max(other[0]), one[1].max(other[1])])
+        };
+        for (key, against) in &mut self.known {
+            if let Some(before) = first.get(key).filter(|_| key.0.0 == nranks) {
+                against.private = worse(against.private, before.private);
+                against.shared = worse(against.shared, before.shared);
+            }
+        }
+    }
+
+    /// Returns the candidates for a call.
+    pub fn candidates(&self, place: Place) -> Vec<usize> {
+        let mut all: Vec<usize> =
+            self.known.keys().filter(|(known, _)| *known == place).map(|(_, a)| *a).collect();
+        let view = RankView::flat(place.1, 0, place.0, 0);
+        let table = of_table(&view, SIZES.get(place.2).copied().unwrap_or(HUGE));
+        all.retain(|&a| a != table);
+        all.sort_unstable();
+        all
+    }
+
+    /// Returns by how much prices are wrong: the root of the mean square of the logarithms of priced over measured ratios.
+    pub fn error(&self) -> f64 {
+        let wrong = |against: &Against| Some((against.priced / against.private?[0]).ln());
+        let squares: Vec<f64> =
+            self.known.values().filter_map(wrong).filter(|e| e.is_finite()).map(|e| e * e).collect();
+        if squares.is_empty() { 0.0 } else { (squares.iter().sum::<f64>() / squares.len() as f64).sqrt() }
+    }
+}
+
+/// The place of an algorithm in the table.
+pub fn index(algorithm: &Algorithm) -> usize {
+    algorithms::ALL.iter().position(|known| known.name == algorithm.name).unwrap_or(0)
+}
+
+/// The median and the upper quartile of a round's time over another's.
+pub fn quartiles(times: &[f64], table: &[f64]) -> [f64; 2] {
+    let mut ratios: Vec<f64> = times.iter().zip(table).map(|(time, table)| time / table.max(1.0)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let upper = ratios.get(ratios.len() * 3 / 4).copied().unwrap_or(f64::INFINITY);
+    [median(ratios), upper]
+}

@@ -1,0 +1,196 @@
+//! Times algorithms over real ranks, in turns: a slower moment of the machine is one for all of them.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use penny::{Collective, Communicator, Op, SharedVec, UniqueId};
+use serde::{Deserialize, Serialize};
+
+use super::price::block_bytes;
+use crate::launch::{self, Job, Line, Stream};
+
+/// The hidden subcommand that a rank runs.
+pub const WORKER: &str = "calibrate-rank";
+
+/// A call that is timed with several algorithms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimedCall {
+    /// The collective's name.
+    pub collective: String,
+    /// Bytes of the whole vector.
+    pub bytes: u64,
+    /// In memory that the other ranks reach.
+    pub shared: bool,
+    /// The algorithms' names; `None`: what `auto` takes.
+    pub algorithms: Vec<Option<String>>,
+}
+
+/// The nanoseconds of a call of the slowest rank, by algorithm and round.
+pub type Rounds = Vec<Vec<f64>>;
+
+/// The arguments of one rank.
+#[derive(clap::Args)]
+pub struct WorkerArgs {
+    /// `TimedCall`s as JSON
+    calls: String,
+    /// Rounds
+    rounds: u32,
+}
+
+/// Calls that one launch times: it has a limit of time and of arguments.
+pub const CALLS_A_LAUNCH: usize = 8;
+/// Calls of a round take about so long.
+const ROUND: f64 = 300_000.0;
+const MOST_CALLS: f64 = 100.0;
+/// The ranks of one launch are ended after that.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Starts ranks, which time all calls. `profile`: their `PENNY_HOST_PROFILE`.
+pub fn times(ranks: u32, calls: &[TimedCall], rounds: u32, profile: &str) -> Result<Vec<Rounds>, String> {
+    let json = serde_json::to_string(calls).map_err(|e| e.to_string())?;
+    let job = Job {
+        program: std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into(),
+        arguments: [WORKER, &json, &rounds.to_string()].map(OsString::from).to_vec(),
+        environment: vec![("PENNY_HOST_PROFILE", profile.to_owned())],
+        ranks,
+        timeout: Some(LIMIT),
+    };
+    let (mut times, mut said) = (Vec::new(), String::new());
+    let outcome = launch::run(
+        &job,
+        Some(&mut |line: Line| match serde_json::from_slice::<Rounds>(line.text) {
+            Ok(rounds) if line.stream == Stream::Out => times.push(rounds),
+            _ => said = said.clone() + &String::from_utf8_lossy(line.text) + "\n",
+        }),
+    );
+    if outcome.code != 0 || times.len() != calls.len() {
+        let sentence = outcome.sentence.unwrap_or_else(|| "they said too little".into());
+        return Err(format!("{ranks} ranks that measure failed: {sentence}\n{said}"));
+    }
+    Ok(times)
+}
+
+/// Runs one rank.
+pub fn worker(args: &WorkerArgs) -> ExitCode {
+    let calls = serde_json::from_str::<Vec<TimedCall>>(&args.calls).map_err(|e| e.to_string());
+    match calls.and_then(|calls| measure(&calls, args.rounds)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("penny {WORKER}: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(calls: &[TimedCall], rounds: u32) -> Result<(), String> {
+    let world = Communicator::from_env().map_err(|e| e.message.clone())?;
+    let mut known: Vec<(Option<String>, Communicator)> = Vec::new();
+    for call in calls {
+        for algorithm in &call.algorithms {
+            if !known.iter().any(|(name, _)| name == algorithm) {
+                let made = another(&world, algorithm.as_deref()).map_err(|e| e.message.clone())?;
+                known.push((algorithm.clone(), made));
+            }
+        }
+        let by = |name| known.iter().find(|(known, _)| known == name).map(|(_, comm)| comm);
+        let comms: Vec<&Communicator> = call.algorithms.iter().filter_map(by).collect();
+        let times = timed(&world, &comms, call, rounds)?;
+        if world.rank() == 0 {
+            println!("{}", serde_json::to_string(&times).map_err(|e| e.to_string())?);
+        }
+    }
+    // In the same order on all ranks.
+    known.into_iter().try_for_each(|(_, comm)| comm.destroy()).map_err(|e| e.message.clone())?;
+    world.destroy().map_err(|e| e.message.clone())
+}
+
+/// A communicator of the same ranks with an algorithm of its own.
+fn another(world: &Communicator, algorithm: Option<&str>) -> penny::Result<Communicator> {
+    let mut id = if world.rank() == 0 { UniqueId::new()? } else { UniqueId([0; 128]) };
+    world.broadcast(&mut id.0, 0)?;
+    let builder = Communicator::builder();
+    let builder = match algorithm {
+        Some(name) => builder.algorithms(name),
+        None => builder,
+    };
+    builder.join(&id, world.rank(), world.size())
+}
+
+/// The buffers of a rank.
+enum Buffers {
+    Private(Vec<f32>, Vec<f32>),
+    Shared(SharedVec<f32>, SharedVec<f32>),
+}
+
+impl Buffers {
+    fn both(&mut self) -> (&[f32], &mut [f32]) {
+        match self {
+            Buffers::Private(send, recv) => (send, recv),
+            Buffers::Shared(send, recv) => (send, recv),
+        }
+    }
+}
+
+fn timed(
+    world: &Communicator,
+    comms: &[&Communicator],
+    call: &TimedCall,
+    rounds: u32,
+) -> Result<Rounds, String> {
+    let unknown = || format!("`{}` is no collective", call.collective);
+    let collective = Collective::from_name(&call.collective).ok_or_else(unknown)?;
+    let (rank, n) = (world.rank(), world.size());
+    let count = (block_bytes(collective, n, call.bytes) / 4).max(1) as usize;
+    let blocks = [collective.blocks_in(rank, n, 0), collective.blocks_out(rank, n, 0)];
+    let [send, recv] = blocks.map(|blocks| blocks as usize * count);
+    let mut buffers = match call.shared {
+        true => Buffers::Shared(
+            SharedVec::zeroed(send).map_err(|e| e.message.clone())?,
+            SharedVec::zeroed(recv).map_err(|e| e.message.clone())?,
+        ),
+        false => Buffers::Private(vec![0.0; send], vec![0.0; recv]),
+    };
+    let mut round = |comm: &Communicator, calls: u32| -> penny::Result<f64> {
+        world.barrier()?;
+        let began = Instant::now();
+        for _ in 0..calls {
+            let (send, recv) = buffers.both();
+            make(comm, collective, send, recv)?;
+        }
+        let mut slowest = [began.elapsed().as_nanos() as f64 / f64::from(calls)];
+        world.all_reduce_in_place(&mut slowest, Op::Max)?;
+        Ok(slowest[0])
+    };
+    let mut measure = || -> penny::Result<Rounds> {
+        let mut calls = Vec::new();
+        for comm in comms {
+            // The first links the program and touches the memory.
+            round(comm, 1)?;
+            calls.push((ROUND / round(comm, 2)?.max(1.0)).clamp(1.0, MOST_CALLS) as u32);
+        }
+        let mut times = vec![Vec::new(); comms.len()];
+        for _ in 0..rounds {
+            for ((comm, &calls), times) in comms.iter().zip(&calls).zip(&mut times) {
+                times.push(round(comm, calls)?);
+            }
+        }
+        Ok(times)
+    };
+    measure().map_err(|e| e.message.clone())
+}
+
+/// Makes the call. The root is rank 0.
+fn make(comm: &Communicator, collective: Collective, send: &[f32], recv: &mut [f32]) -> penny::Result<()> {
+    match collective {
+        Collective::AllReduce => comm.all_reduce(send, recv, Op::Sum),
+        Collective::Reduce => comm.reduce(send, recv, Op::Sum, 0),
+        Collective::Broadcast => comm.broadcast(recv, 0),
+        Collective::AllGather => comm.all_gather(send, recv),
+        Collective::ReduceScatter => comm.reduce_scatter(send, recv, Op::Sum),
+        Collective::AlltoAll => comm.all_to_all(send, recv),
+        Collective::Gather => comm.gather(send, recv, 0),
+        Collective::Scatter => comm.scatter(send, recv, 0),
+        Collective::Barrier => comm.barrier(),
+    }
+}
