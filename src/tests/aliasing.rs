@@ -21,8 +21,10 @@ const KINDS: usize = 4;
 const HEAP: usize = 1;
 const REGISTERED: usize = 2;
 
-/// One range of words of each kind.
+/// One range of words of each kind. Registrations end before the memory is freed: other tests' threads get it next.
 struct Memory {
+    comm: CommHandle,
+    registered: [u64; 2],
     at: [usize; KINDS],
     _private: Vec<Vec<u32>>,
 }
@@ -47,14 +49,16 @@ impl Memory {
         let mut own = private.iter_mut().map(|words| words.as_mut_ptr() as usize);
         let heap = comm::mem_alloc(Memory::WORDS * 4).unwrap();
         let [a, b, c] = std::array::from_fn(|_| own.next().unwrap());
-        comm::register(comm, address(b), Memory::WORDS * 4).unwrap();
-        comm::register(comm, address(c), Memory::WORDS).unwrap();
-        Memory { at: [a, heap, b, c], _private: private }
+        let registered = [(b, Memory::WORDS * 4), (c, Memory::WORDS)]
+            .map(|(at, bytes)| comm::register(comm, address(at), bytes));
+        let registered = registered.map(Result::unwrap);
+        Memory { comm, registered, at: [a, heap, b, c], _private: private }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        self.registered.into_iter().for_each(|handle| comm::deregister(self.comm, handle).unwrap());
         comm::mem_free(self.at[HEAP]).unwrap();
     }
 }
