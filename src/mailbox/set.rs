@@ -248,6 +248,7 @@ impl Mailboxes {
             sleepers: &self.mine().words().head.sleepers,
             deadline_ns: t.deadline(),
             nap: NAP,
+            neighbours: None,
         };
         waiter.until(ready, || self.open().and_then(|()| watch()), || self.waited(thread, &what))
     }

@@ -95,7 +95,10 @@ pub struct Life {
     pub start: AtomicU64,
     /// The call in which it failed, while `state` is [`FAILED`].
     pub failed_seq: AtomicU64,
-    _rest: [AtomicU64; 3],
+    /// 1 + the core on which it was when it last told; 0: it has not told yet.
+    pub core: AtomicU32,
+    _pad: AtomicU32,
+    _rest: [AtomicU64; 2],
 }
 /// `Life::state`: not joined yet.
 pub const ABSENT: u32 = 0;

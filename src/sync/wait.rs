@@ -2,14 +2,14 @@
 //!
 //! A wait ends on data, on what the watch reports (a peer's death, an abort, a disagreement), on the deadline, or because the
 //! program wants its thread back (`sys/interrupt.rs`).
-//! It spins while a hand-off between cores is likely (0.1 us), then yields, because where ranks outnumber cores the
-//! rank that it waits for may need this very core, and only late sleeps on its bell, because a futex wake across
-//! cores costs tens of microseconds.
+//! It spins while a hand-off between cores is likely (0.1 us), then yields, because the rank that it waits for may need this very
+//! core, and only late sleeps on its bell, because a futex wake across cores costs tens of microseconds. Where no other rank has
+//! been seen on this core it spins for longer before it yields: it would give the core to strangers.
 
 use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
-use crate::sys::progress_hook::WaitHook;
+use crate::sys::progress_hook::{self, WaitHook};
 use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
@@ -24,14 +24,33 @@ pub struct Backoff {
     most: u32,
     /// Yields before the first sleep.
     yields: u32,
+    /// Each rank can have a core.
+    fits: bool,
+    /// Polls before the first yield where no other rank is on this core.
+    patience: u32,
+}
+
+/// Where the ranks run that a thread may wait for.
+pub trait Neighbours {
+    /// Writes down the calling thread's core, and tells whether another rank was last seen on it.
+    fn are_on_this_core(&self) -> bool;
 }
 
 impl Backoff {
     /// Makes the backoff for `ranks` ranks on this host's cores; `spins`: the user's limit of polls, if there is one.
     pub fn for_ranks(ranks: usize, spins: Option<u32>) -> Backoff {
-        let fits = ranks <= cpu::usable_cores();
+        Backoff::new(ranks <= cpu::usable_cores(), spins)
+    }
+
+    fn new(fits: bool, spins: Option<u32>) -> Backoff {
         let most = spins.unwrap_or(if fits { 1000 } else { 100 });
-        Backoff { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 } }
+        let patience = if fits && spins.is_none() { PATIENCE } else { 0 };
+        Backoff { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 }, fits, patience }
+    }
+
+    /// Makes the backoff for some of the ranks that this one is for.
+    pub fn for_child(&self, spins: Option<u32>) -> Backoff {
+        Backoff::new(self.fits, spins)
     }
 
     fn spinning_paid(&self, spins: u32) {
@@ -42,6 +61,12 @@ impl Backoff {
         self.spins.store(spins / 2, Ordering::Relaxed);
     }
 }
+
+/// Polls before the first yield where no other rank is on this core: about a quarter of a millisecond
+/// (docs/decisions/0031-patience.md).
+const PATIENCE: u32 = 16_000;
+/// Polls between two looks at where the other ranks are.
+const POLLS_A_LOOK: u32 = 1000;
 
 /// Yields before the first sleep of a thread that gives way.
 const YIELDS_BESIDE: u32 = 32;
@@ -105,6 +130,8 @@ pub struct Waiter<'a> {
     pub deadline_ns: u64,
     /// The longest sleep: what it waits for may come without a ring.
     pub nap: Duration,
+    /// The other ranks; `None`: nobody knows where they are.
+    pub neighbours: Option<&'a dyn Neighbours>,
 }
 
 impl Waiter<'_> {
@@ -130,13 +157,34 @@ impl Waiter<'_> {
             }
             pause();
         }
+        let mut is_shared = true;
+        if !beside && self.backoff.patience > 0 && !progress_hook::is_set() {
+            let looks = self.backoff.patience / POLLS_A_LOOK;
+            // BOUND: `looks` times `POLLS_A_LOOK` polls.
+            for _ in 0..looks {
+                is_shared = self.neighbours.is_none_or(Neighbours::are_on_this_core);
+                if is_shared {
+                    break;
+                }
+                for _ in 0..POLLS_A_LOOK {
+                    if ready() {
+                        self.backoff.spinning_paid(spins);
+                        return Ok(());
+                    }
+                    pause();
+                }
+            }
+        }
         let mut yields: u32 = 0;
         let mut hook = WaitHook::default();
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
-                if yields <= PROMPT && !beside {
-                    self.backoff.yielding_paid(spins);
+                match yields {
+                    _ if beside || !is_shared => {}
+                    0 => self.backoff.spinning_paid(spins),
+                    1..=PROMPT => self.backoff.yielding_paid(spins),
+                    _ => {}
                 }
                 return Ok(());
             }
@@ -195,7 +243,7 @@ mod tests {
     }
 
     fn hasty() -> Backoff {
-        Backoff { spins: AtomicU32::new(10), most: 10, yields: 10 }
+        Backoff { spins: AtomicU32::new(10), most: 10, yields: 10, fits: true, patience: 0 }
     }
 
     fn waiter<'a>(
@@ -204,7 +252,7 @@ mod tests {
         sleepers: &'a Sleepers,
         deadline_ns: u64,
     ) -> Waiter<'a> {
-        Waiter { backoff, doorbell, sleepers, deadline_ns, nap: NAP }
+        Waiter { backoff, doorbell, sleepers, deadline_ns, nap: NAP, neighbours: None }
     }
 
     #[test]
@@ -231,6 +279,32 @@ mod tests {
         let ended =
             waiter(&hasty(), &doorbell, &sleepers, soon).until(|| false, || Ok::<(), &str>(()), || "late");
         assert_eq!(ended, Err("late"));
+    }
+
+    /// Ranks that are all on the caller's core, or all on others.
+    struct Fixed(bool);
+    impl Neighbours for Fixed {
+        fn are_on_this_core(&self) -> bool {
+            self.0
+        }
+    }
+
+    #[test]
+    fn only_who_shares_its_core_with_no_rank_polls_on_before_it_yields() {
+        let (doorbell, sleepers) = (Doorbell::default(), Sleepers::default());
+        for is_shared in [false, true] {
+            let backoff = Backoff { patience: 10_000, ..hasty() };
+            let alone = waiter(&backoff, &doorbell, &sleepers, u64::MAX);
+            let w = Waiter { neighbours: Some(&Fixed(is_shared)), ..alone };
+            let mut polls = 0;
+            let ready = || {
+                polls += 1;
+                polls == 8000
+            };
+            // The watch is asked when the polls are over.
+            assert_eq!(w.until(ready, || Err("watched"), || "late").is_err(), is_shared);
+            assert_eq!(polls, if is_shared { 10 + 2 } else { 8000 });
+        }
     }
 
     #[test]

@@ -21,6 +21,13 @@ pub fn usable_cores() -> usize {
     cores
 }
 
+/// Returns the core on which the calling thread runs at this moment.
+#[inline]
+pub fn current() -> Option<u32> {
+    // SAFETY: it takes nothing and returns a number.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Counts the processes that may run on one of the calling thread's cores. `None` among them: one that cannot be asked; it counts.
 pub fn sharing_cores(processes: impl Iterator<Item = Option<u32>>) -> usize {
     let Some(mine) = affinity(0) else { return processes.count() };

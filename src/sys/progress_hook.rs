@@ -30,6 +30,11 @@ pub unsafe fn set(hook: Option<Hook>, argument: *mut c_void) {
     HOOK.set(hook.map(|hook| (hook, argument)));
 }
 
+/// Tells whether the calling thread has a hook.
+pub fn is_set() -> bool {
+    HOOK.get().is_some()
+}
+
 /// The calls of the hook in one wait.
 #[derive(Default)]
 pub struct WaitHook {

@@ -8,7 +8,7 @@ use super::Transport;
 use super::link::News;
 use crate::memory::control::LEFT;
 use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
-use crate::sys::{clock, process};
+use crate::sys::{clock, cpu, process};
 use crate::types::Rank;
 
 /// Time between two looks at /proc in a wait.
@@ -40,6 +40,11 @@ impl Identity {
             start: seen.map(|_| told.start),
             dead: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the process as this one's /proc numbers it; `None`: it does not show it.
+    fn process(&self) -> Option<u32> {
+        self.start.map(|_| self.pid)
     }
 
     /// The same process in another communicator.
@@ -133,6 +138,15 @@ fn is_stopped(state: &str) -> bool {
     state.starts_with("stopped")
 }
 
+/// Counts the ranks that may run on this rank's cores, itself among them.
+pub fn rivals(all: &[Identity]) -> usize {
+    match all.len() <= cpu::usable_cores() {
+        true => all.len(),
+        // Launchers give each rank cores of its own.
+        false => cpu::sharing_cores(all.iter().map(Identity::process)),
+    }
+}
+
 impl Transport {
     /// Tells this rank who the others are. Only the first counts.
     pub fn introduce(&self, all: Vec<Identity>) {
@@ -160,7 +174,7 @@ impl Transport {
     /// The processes of this host's ranks, as this process's /proc numbers them; `None`: it does not show a rank's.
     pub fn processes(&self) -> impl Iterator<Item = Option<u32>> {
         let near = (0..self.nranks).filter(|&rank| !self.is_far(rank));
-        near.map(|rank| self.identity(rank).filter(|one| one.start.is_some()).map(|one| one.pid))
+        near.map(|rank| self.identity(rank).and_then(Identity::process))
     }
 
     /// What the scheduler says of a rank's process, in words.

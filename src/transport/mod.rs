@@ -131,6 +131,11 @@ impl Transport {
         Transport { ancestor, ..self }
     }
 
+    /// Makes the backoff of a communicator that is made from this one.
+    pub fn backoff_for_child(&self, spins: Option<u32>) -> Backoff {
+        self.backoff.for_child(spins)
+    }
+
     /// Waits end with what this reports, too. Only the first counts.
     pub fn set_alarm(&self, alarm: Alarm) {
         let _ = self.alarm.set(alarm);
@@ -321,6 +326,7 @@ impl Transport {
         die_point!(85 "attach_pid");
         life.start.store(start, Ordering::Relaxed);
         die_point!(86 "attach_start");
+        self.tell_core();
         life.state.store(ALIVE, Ordering::Release);
         die_point!(87 "attach_state");
         self.send_life();

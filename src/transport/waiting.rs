@@ -5,9 +5,10 @@
 
 use super::{Scope, Transport};
 use crate::error::{Error, Result};
-use crate::sync::wait::{NAP, Waiter, eagerly};
-use crate::sys::clock;
+use crate::sync::prim::Ordering;
+use crate::sync::wait::{NAP, Neighbours, Waiter, eagerly};
 use crate::sys::interrupt::Interrupted;
+use crate::sys::{clock, cpu};
 use std::time::Duration;
 
 /// How a call waits: `None` in the call itself; else the number of times it has found nothing ready.
@@ -25,7 +26,25 @@ pub struct Waiting {
     pub deadline_ns: u64,
 }
 
+impl Neighbours for Transport {
+    fn are_on_this_core(&self) -> bool {
+        let Some(here) = self.tell_core() else { return true };
+        (0..self.nranks).any(|r| r != self.rank && self.lines(r).life(r).core.load(Ordering::Relaxed) == here)
+    }
+}
+
 impl Transport {
+    /// Tells the other ranks on which core this one runs. Returns what they read; `None`: the system does not say.
+    #[inline]
+    pub fn tell_core(&self) -> Option<u32> {
+        let here = cpu::current()?.checked_add(1)?;
+        let told = &self.control.life(self.rank).core;
+        if told.load(Ordering::Relaxed) != here {
+            told.store(here, Ordering::Relaxed);
+        }
+        Some(here)
+    }
+
     /// Waits for anything, watching all ranks.
     #[inline]
     pub fn wait(&self, scope: &mut Scope, mut ready: impl FnMut() -> bool) -> Result<()> {
@@ -87,6 +106,7 @@ impl Transport {
             sleepers: &self.control.header().sleepers,
             deadline_ns,
             nap,
+            neighbours: Some(self),
         }
     }
 

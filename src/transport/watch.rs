@@ -85,7 +85,10 @@ impl Transport {
             .first_dead()
             .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
             .or_else(|| ranks.clone().find(|r| state(r) >= FAILED));
-        guilty.map_or(Ok(()), |r| Err(self.gone(r)))
+        let Some(guilty) = guilty else { return Ok(()) };
+        // Who fails because of an abort has seen it, so this rank sees it now, too.
+        self.check_abort()?;
+        Err(self.gone(guilty))
     }
 
     /// The same during a wait, which may last: now and then /proc is asked, too.

@@ -21,6 +21,9 @@ use crate::transport::arrival::Offer;
 use crate::transport::waiting::Polls;
 use crate::types::Collective;
 
+/// Calls between two times that a rank tells its core, which it also does in long waits.
+const CALLS_A_TELLING: u64 = 16;
+
 /// A collective that has begun (see the head of this file).
 pub(in crate::comm) struct Exchange<'a> {
     collective: Collective,
@@ -174,6 +177,9 @@ impl CommCore {
     #[inline(always)]
     fn end_exchange(&mut self, scope: &Scope, ended: Result<()>) -> Result<()> {
         self.agreement.add(scope);
+        if scope.seq.is_multiple_of(CALLS_A_TELLING) {
+            self.transport.tell_core();
+        }
         if let Some(mismatch) = self.agreement.late_mismatch(&self.transport, scope, &ended) {
             self.keep_late_mismatch(mismatch);
         }

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::fabric::live::Placement;
 use crate::memory::control::{ChildPlace, Control};
 use crate::planner::Planner;
-use crate::sync::wait::Backoff;
 use crate::sys::process;
 use crate::timing::Timing;
 use crate::transport::identity::Cause;
@@ -51,7 +50,7 @@ impl ChildEntrance<'_> {
         let control = Arc::new(Control::child(above.control(), nranks, place)?);
         die_point!(81 "join_met");
         let heaps = members.iter().map(|&r| above.shared_heap(r)).collect();
-        let backoff = Backoff::for_ranks(members.len(), settings.spins);
+        let backoff = above.backoff_for_child(settings.spins);
         let root = registry::shared(shared.origin.root).ok();
         let ancestor = root.map_or_else(Weak::new, |root| Arc::downgrade(&root.transport));
         let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);

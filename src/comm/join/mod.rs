@@ -21,7 +21,7 @@ use crate::sync::wait::Backoff;
 use crate::sys::process;
 use crate::sys::{background, interrupt, keeper};
 use crate::timing::Timing;
-use crate::transport::identity::Identity;
+use crate::transport::identity::{self, Identity};
 use crate::transport::threads::RankThreads;
 use crate::transport::{JOINING, Transport};
 use crate::types::{MAX_RANKS, Rank};
@@ -221,7 +221,7 @@ impl Prepared {
             }
             control.reserve_staging(rank)?;
             let control = Arc::new(control);
-            let backoff = Backoff::for_ranks(nranks as usize, settings.spins);
+            let backoff = Backoff::for_ranks(identity::rivals(&identities), settings.spins);
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
             let transport = Arc::new(transport.with_threads(RankThreads::new(settings.threads)));
             transport.introduce(identities);

@@ -212,6 +212,7 @@ impl Participant {
             sleepers: &self.clock_segment().header().sleepers,
             deadline_ns,
             nap: NAP,
+            neighbours: None,
         };
         waiter.until(|| line.awaiting.load(Ordering::Acquire) >> 32 != turn, look, expired)
     }

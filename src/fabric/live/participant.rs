@@ -258,6 +258,7 @@ impl Participant {
                 sleepers: &self.clock_segment.header().sleepers,
                 deadline_ns,
                 nap: NAP,
+                neighbours: None,
             };
             let mut watchdog = Watchdog::new();
             let look = || {
