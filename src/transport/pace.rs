@@ -19,7 +19,7 @@ const EVERY: u32 = 32;
 const FAR_NS: u64 = 9;
 
 /// What the last probes of one rank said.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Pace {
     non_temporal: bool,
     /// The last probe spoke against `non_temporal`: the next one decides.

@@ -9,6 +9,7 @@
 //! ```
 
 use super::Transport;
+use super::pace::Pace;
 use crate::error::{Error, Result};
 use crate::kernels::{self, divided};
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
@@ -42,6 +43,8 @@ struct Peer {
     refusal_seen: u64,
     /// Space of the rings is reserved: towards the peer, from the peer.
     reserved: [bool; 2],
+    /// The way in which slots towards the peer are written.
+    pace: Pace,
 }
 
 /// One half of a transfer, as far as it has come.
@@ -168,7 +171,7 @@ impl<'a> PairTransfer<'a> {
             }
             let piece = if self.heap.is_some() { Payload::EMPTY } else { self.piece(self.slots) };
             let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
-            kernels::copy(place, piece, false);
+            kernels::copy(place, piece, peer.pace.non_temporal(place));
             die_point!(70 "pair_copied");
             head.args.store(self.kind() | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
