@@ -195,10 +195,9 @@ impl CommCore {
     /// Checks a collective and chooses its algorithm. `None`: there is nothing to do.
     pub(super) fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, (usize, Why))>> {
         self.usable()?;
-        let Some(checked) = call.check(self.rank(), self.nranks())? else {
-            return Ok(None);
-        };
+        let checked = call.check(self.rank(), self.nranks())?;
         self.broken()?;
+        let Some(checked) = checked else { return Ok(None) };
         let block = [checked.count as u64, call.dtype.size() as u64];
         let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
         Ok(Some((checked, chosen)))

@@ -65,7 +65,9 @@ pub struct Header {
     pub cause: AtomicU64,
     /// In the file's first page: bytes of the file that children have been given.
     given: AtomicU64,
-    _line: [AtomicU64; 4],
+    /// In the file's first page: 1 + the PID of the process whose death one of the file's communicators has noticed first; 0: none.
+    dead: AtomicU64,
+    _line: [AtomicU64; 3],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
     /// 1 + the rank that aborted; 0: nobody.
@@ -294,6 +296,14 @@ impl Control {
         self.reserve(offset, bytes)?;
         self.staging.store(true, Ordering::Relaxed);
         Ok(())
+    }
+    /// The PID of the process whose death a communicator of this file has noticed first.
+    pub fn dead_in_family(&self) -> Option<u32> {
+        self.file.dead()
+    }
+    /// Tells the other communicators of this file of the first death.
+    pub fn note_dead_in_family(&self, pid: u32) {
+        self.file.note_dead(pid);
     }
     /// The file by which others map it.
     pub fn file(&self) -> &File {

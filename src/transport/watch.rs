@@ -124,14 +124,20 @@ impl Transport {
 
     /// The rank whose death began it: survivors fail because of it, and may abort or exit in their turn.
     ///
-    /// Whoever notices a death writes it down for all: survivors may die next, before they could mark themselves as
-    /// having given up.
+    /// The first rank to notice a death notes it for all, in this communicator and in those that share its file: survivors may
+    /// die next, before they could mark themselves as having given up.
     pub(super) fn first_dead(&self) -> Option<Rank> {
         let noted = &self.control.header().first_dead;
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);
         }
-        let dead = (0..self.nranks).find(|&r| self.died_unprepared(r))?;
+        let dead = |&r: &Rank| self.died_unprepared(r);
+        let elsewhere = self.control.dead_in_family();
+        let known = elsewhere.and_then(|pid| (0..self.nranks).filter(dead).find(|&r| self.pid(r) == pid));
+        let dead = known.or_else(|| (0..self.nranks).find(dead))?;
+        if known.is_none() {
+            self.control.note_dead_in_family(self.pid(dead));
+        }
         let note = noted.compare_exchange(0, dead + 1, Ordering::AcqRel, Ordering::Acquire);
         die_point!(44 "death_noted");
         match note {

@@ -91,6 +91,26 @@ fn whoever_waits_for_a_survivor_in_a_smaller_communicator_learns_of_the_death_be
     }
 }
 
+#[test]
+fn of_two_deaths_a_second_communicator_names_the_one_that_the_first_has_noticed() {
+    let _alone = alone();
+    let mut ranks = start(3, &PLAIN, |rank| match rank {
+        0 => acts(&["join", "duplicate", "call barrier 0", "crash"]),
+        _ => acts(&["join", "duplicate", "hold", "part barrier 0"]),
+    });
+    for rank in &mut ranks {
+        ["join", "duplicate"].iter().for_each(|act| rank.did(act));
+    }
+    let first = format!("rank 2 (pid {}) died", ranks[2].pid());
+    ranks[2].kill();
+    assert!(ranks[0].failed().sentence.contains(&first));
+    assert_eq!(ranks[0].end(), Some(6));
+    ranks[1].release();
+    ranks[1].did("hold");
+    let said = ranks[1].failed();
+    assert!(said.code == REMOTE && said.sentence.contains(&first), "{} {}", said.code, said.sentence);
+}
+
 fn ended_as_told(rank: &mut Rank, number: u32, ending: &str) {
     match rank.try_next() {
         None => {}

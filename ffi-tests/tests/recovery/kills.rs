@@ -90,8 +90,9 @@ fn start(kind: &str, n: u64, seed: u64, setting: &Setting<'_>) -> Job {
 }
 
 impl Job {
-    /// All ranks have come so far.
+    /// Checks that all ranks have done this. A panic follows the trial's seed in the output.
     fn did(&mut self, acts: &[&str]) {
+        println!("{}", self.about);
         for rank in &mut self.ranks {
             acts.iter().for_each(|act| rank.did(act));
         }

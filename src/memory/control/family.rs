@@ -37,9 +37,23 @@ impl FamilyFile {
         Ok(FamilyFile { first_page: Segment::of(&file, PAGE)?, file, first })
     }
 
+    fn header(&self) -> &Header {
+        &self.first_page.structs::<Header>(0, 1)[0]
+    }
+
     /// Bytes behind the first segment that children have been given.
     fn given(&self) -> &AtomicU64 {
-        &self.first_page.structs::<Header>(0, 1)[0].given
+        &self.header().given
+    }
+
+    /// Returns the PID of the process whose death a communicator of the file has noticed first.
+    pub fn dead(&self) -> Option<u32> {
+        self.header().dead.load(Ordering::Acquire).checked_sub(1).map(|pid| pid as u32)
+    }
+
+    /// Notes the first death of a communicator of the file.
+    pub fn note_dead(&self, pid: u32) {
+        self.header().dead.store(1 + u64::from(pid), Ordering::Release);
     }
 
     /// Takes a place for a child.

@@ -174,6 +174,10 @@ fn wait(actor: &mut Actor<'_>, streams: &[Out], event: Out, random: &mut Random)
                 while !is_over(call!(actor, pennyEventQuery(event)))? {
                     std::thread::yield_now();
                 }
+                // The event tells what failed since the event before it; the stream tells all.
+                if !is_over(call!(actor, pennyStreamQuery(stream)))? {
+                    return Err(Failure::wrong("a stream has work left behind its last event".into()));
+                }
             }
             2 => polled.push(stream),
             _ => call!(actor, pennyStreamSynchronize(stream))?,

@@ -17,6 +17,7 @@
 //!     abort-after MS          a thread aborts the communicator after so long
 //!     destroy | abort         free the communicator | abort it
 //!     divide                  make a communicator of ranks 0 and 1, one of 2 and 3, and so on
+//!     duplicate               make a communicator of all ranks
 //!     part WHAT COUNT         one call in that one | part-destroy: free it
 //!     fork                    a forked child makes a call, destroys, and reports; then the parent goes on
 //!     intrude PID ...         become another user, and try to get in: see `intruder.rs`
@@ -145,6 +146,7 @@ impl Part {
             "destroy" => comm::destroy(self.comm.take().expect("joined"))?,
             "abort" => comm::abort(self.comm.take().expect("joined"))?,
             "divide" => self.part = comm::split(self.comm(), Some(self.rank as i32 / 2), 0, None)?,
+            "duplicate" => self.part = Some(comm::group(self.comm(), Grouping::All, 0)?),
             "part" => {
                 let part = self.part.expect("divided");
                 return self.within(part, |rank| rank.call(words[1], number(2)));
