@@ -1,14 +1,13 @@
 //! How far the others are, as far as this rank knows.
 
 use crate::error::Result;
-use crate::memory::control::DEPTH;
+use crate::memory::control::arrivals::{BLOCK, DEPTH, PAYLOADS, payload_blocks};
 use crate::transport::arrival::Offer;
 use crate::transport::pace::Pace;
 use crate::transport::{Scope, Transport};
 use crate::types::Rank;
 
 /// The progress of the other ranks, as far as this rank knows it, kept between calls.
-#[derive(Default)]
 pub struct PeerProgress {
     /// The newest call that all ranks have completed.
     pub done: u64,
@@ -18,6 +17,15 @@ pub struct PeerProgress {
     call: u64,
     /// The offer of each rank in that call, present once its arrival has been checked.
     offers: Vec<Option<Offer>>,
+    /// The last call that has used each block of this rank's payloads.
+    used: [u64; PAYLOADS / BLOCK],
+}
+
+impl Default for PeerProgress {
+    fn default() -> PeerProgress {
+        let (pace, offers, used) = (Pace::default(), Vec::new(), [0; PAYLOADS / BLOCK]);
+        PeerProgress { done: 0, pace, call: 0, offers, used }
+    }
 }
 
 impl PeerProgress {
@@ -42,6 +50,21 @@ impl PeerProgress {
         Ok(offer)
     }
 
+    /// Waits until this rank may write its arrival line, and a payload of `payload` bytes that does not lie in the line (0: none).
+    #[inline]
+    pub fn await_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
+        let line = scope.seq.saturating_sub(DEPTH as u64);
+        if payload == 0 {
+            return self.await_done(line, t, scope);
+        }
+        t.control().reserve_payloads(t.rank(), payload)?;
+        let blocks = payload_blocks(scope.seq, payload);
+        let last = self.used[blocks.clone()].iter().fold(line, |last, &used| last.max(used));
+        self.await_done(last, t, scope)?;
+        self.used[blocks].fill(scope.seq);
+        Ok(())
+    }
+
     /// Waits until all ranks are done with call `seq`, which they show by arriving at the next.
     #[inline]
     pub fn await_done(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
@@ -51,8 +74,8 @@ impl PeerProgress {
     fn await_others(&mut self, seq: u64, t: &Transport, scope: &mut Scope) -> Result<()> {
         let others = || (0..t.nranks()).filter(|&r| r != t.rank());
         // A root that runs ahead looks at the others once in a while, not at every call.
-        let further = seq + DEPTH as u64 / 2;
-        let ahead = further < scope.seq && others().all(|r| t.has_arrived(r, further + 1));
+        let further = seq.midpoint(scope.seq);
+        let ahead = further + 1 < scope.seq && others().all(|r| t.has_arrived(r, further + 1));
         let done = if ahead { further } else { seq };
         let latest = scope.seq - !t.has_arrived(t.rank(), scope.seq) as u64;
         for r in others() {

@@ -1,9 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life x n | records x n x RECORDS | progress x n | bell x n | pairs x n x n | arrivals x DEPTH x n | staging x n | rings, signals x n x n
-//!            '----------------------- its head ----------------------------'                                   '- at first use -'
-//!            '------------------------ reserved when it is made ------------------------' '- by each rank -'
+//!     header | life | records | progress | bell | pairs (n x n) | arrival lines | payloads | staging | rings, signals (n x n)
+//!     '----------------------------- its head --------------------------------'                      '--- at first use ---'
+//!     '------------------------ reserved when it is made --------------------------------' '- by each rank -'
 //! ```
 //!
 //! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
@@ -16,6 +16,7 @@
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
 
+pub mod arrivals;
 mod family;
 mod layout;
 pub mod lines;
@@ -27,6 +28,8 @@ use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::{fork, limits, shm};
+use arrivals::{HALF, used_of_half};
+pub use arrivals::{DEPTH, INLINE, PAYLOAD};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
 pub use layout::Layout;
@@ -34,14 +37,8 @@ use lines::Lines;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Arrival lines a rank has: how many calls a root may run ahead of the others.
-pub const DEPTH: usize = 8;
-/// Payload bytes behind an arrival line.
-pub const PAYLOAD: usize = 8 << 10;
-/// Payload bytes inside an arrival line.
-pub const INLINE: usize = 32;
 /// Calls of a rank that others can look up.
-pub const RECORDS: usize = 32;
+pub const RECORDS: usize = 128;
 /// Slots in a pair's ring.
 pub const PAIR_SLOTS: usize = 8;
 /// Payload bytes of a pair's slot.
@@ -49,8 +46,6 @@ pub const PAIR_SLOT: usize = 32 << 10;
 /// Payload bytes inside a pair slot's own line.
 pub const PAIR_INLINE: usize = 32;
 const PAIR_STRIDE: usize = PAIR_SLOT + 64;
-/// Bytes of an arrival line and what is behind it.
-const ARRIVAL: usize = 64 + PAYLOAD;
 
 /// What all ranks look at.
 #[repr(C, align(64))]
@@ -196,7 +191,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x04");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x05");
 
 /// A mapped control segment.
 pub struct Control {
@@ -204,8 +199,8 @@ pub struct Control {
     file: Arc<FamilyFile>,
     /// Where it begins in the file; 0: it is the first of its ancestry.
     at: usize,
-    /// Calls whose arrivals are reserved; `u64::MAX`: all.
-    arrivals: AtomicU64,
+    /// Bytes that are reserved in each half of this rank's payloads.
+    payloads: AtomicU64,
     /// This rank's staging memory is reserved.
     staging: AtomicBool,
     /// The process that mapped it.
@@ -241,9 +236,9 @@ impl Control {
     }
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
-        let (arrivals, staging) = (AtomicU64::new(u64::MAX), AtomicBool::new(false));
+        let (payloads, staging) = (AtomicU64::new(HALF as u64), AtomicBool::new(false));
         let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at: 0, arrivals, staging, generation })
+        Ok(Control { lines: Lines { segment, layout }, file, at: 0, payloads, staging, generation })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -260,29 +255,25 @@ impl Control {
         // Each for itself: the place was read from shared memory.
         shm::reserve(&file.file, at, layout.head())?;
         let segment = Segment::part(&file.file, at, layout.total())?;
-        let (arrivals, staging) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (payloads, staging) = (AtomicU64::new(0), AtomicBool::new(false));
         let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at, arrivals, staging, generation })
+        Ok(Control { lines: Lines { segment, layout }, file, at, payloads, staging, generation })
     }
-    /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
+    /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
     #[inline]
-    pub fn reserve_arrivals(&self, seq: u64) -> Result<()> {
-        match seq <= DEPTH as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
-            true => self.reserve_next_arrivals(seq),
-            false => Ok(()),
+    pub fn reserve_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
+        let bytes = used_of_half(bytes);
+        if self.payloads.load(Ordering::Relaxed) >= bytes as u64 {
+            return Ok(());
         }
+        self.reserve_own_payloads(rank, bytes)
     }
     #[cold]
-    fn reserve_next_arrivals(&self, seq: u64) -> Result<()> {
-        let (offset, bytes) = self.layout.arrivals(seq);
-        self.reserve(offset, bytes)?;
-        self.arrivals.store(if seq < DEPTH as u64 { seq } else { u64::MAX }, Ordering::Relaxed);
+    fn reserve_own_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
+        let first = self.layout.payloads(rank);
+        [first, first + HALF].into_iter().try_for_each(|half| self.reserve(half, bytes))?;
+        self.payloads.store(bytes as u64, Ordering::Relaxed);
         Ok(())
-    }
-    /// Tells whether the arrivals of call `seq` can be touched.
-    pub fn has_arrivals(&self, seq: u64) -> bool {
-        let (reserved, slot) = (self.arrivals.load(Ordering::Relaxed), seq % DEPTH as u64);
-        reserved == u64::MAX || (1..=reserved).contains(&slot)
     }
     /// Makes sure that this rank's staging memory can be touched. The rank itself does it, so that the pages lie on the node of its
     /// cores; the others read there what the rank has written.
@@ -342,6 +333,7 @@ impl Drop for Control {
 
 #[cfg(test)]
 mod tests {
+    use super::arrivals::PAYLOADS;
     use super::*;
 
     #[test]
@@ -361,6 +353,8 @@ mod tests {
             }
             for s in 0..DEPTH as u64 {
                 ranges.push((control.arrival(r, s) as *const _ as usize, 64));
+            }
+            for s in 0..(PAYLOADS / PAYLOAD) as u64 {
                 ranges.push((control.payload(r, s, PAYLOAD).addr() as usize, PAYLOAD));
             }
             for to in 0..3 {

@@ -30,7 +30,6 @@ const LOOKED_UP: u64 = (COVERED + DEPTH) as u64;
 const _: () = assert!(LOOKED_UP as usize + DEPTH <= RECORDS);
 
 /// A rank's arguments to its latest calls, as one number, and what came of comparing it.
-#[derive(Default)]
 pub struct Agreement {
     /// The sum of `terms`.
     trail: u64,
@@ -40,6 +39,12 @@ pub struct Agreement {
     told: Vec<u64>,
     /// The last call before which the other ranks' findings have been looked at.
     heard: u64,
+}
+
+impl Default for Agreement {
+    fn default() -> Agreement {
+        Agreement { trail: 0, terms: [0; COVERED], told: Vec::new(), heard: 0 }
+    }
 }
 
 /// A call to which two ranks passed different arguments.

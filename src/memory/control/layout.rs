@@ -1,7 +1,8 @@
 //! Where everything lies in a control segment.
 
+use super::arrivals::{DEPTH, PAYLOADS};
 use super::{
-    ARRIVAL, DEPTH, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals,
+    Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals,
 };
 use crate::sync::doorbell::Doorbell;
 
@@ -15,6 +16,7 @@ pub struct Layout {
     pub(super) progress: usize,
     pub(super) doorbell: usize,
     pub(super) arrival: usize,
+    pub(super) payloads_at: usize,
     pub(super) pair: usize,
     pub(super) staging_at: usize,
     pub(super) rings_at: usize,
@@ -38,7 +40,8 @@ impl Layout {
         let progress = take(n * size_of::<Progress>(), 128);
         let doorbell = take(n * size_of::<Doorbell>(), 64);
         let pair = take(n * n * size_of::<Pair>(), 64);
-        let arrival = take(n * DEPTH * ARRIVAL, 4096);
+        let arrival = take(n * DEPTH * size_of::<Arrival>(), 128);
+        let payloads_at = take(n * PAYLOADS, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let total = rings_at + n * n * (Self::RING + signals::PAGE);
@@ -50,6 +53,7 @@ impl Layout {
             progress,
             doorbell,
             arrival,
+            payloads_at,
             pair,
             staging_at,
             rings_at,
@@ -77,12 +81,11 @@ impl Layout {
     }
     /// Bytes of a child that are reserved at once.
     pub(super) fn head(&self) -> usize {
-        self.arrival
+        self.payloads_at
     }
-    /// The range of all ranks' arrivals in call `seq`.
-    pub(super) fn arrivals(&self, seq: u64) -> (usize, usize) {
-        let all = self.nranks * ARRIVAL;
-        (self.arrival + seq as usize % DEPTH * all, all)
+    /// Where a rank's payloads begin.
+    pub(super) fn payloads(&self, rank: u32) -> usize {
+        self.payloads_at + rank as usize * PAYLOADS
     }
     /// Bytes of address space.
     pub fn total(&self) -> usize {

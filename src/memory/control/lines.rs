@@ -1,8 +1,9 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
+use super::arrivals::{DEPTH, INLINE, PAYLOAD, payload_at};
 use super::{
-    ARRIVAL, Arrival, Header, INLINE, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, PAYLOAD,
-    Pair, PairSlot, Progress, RECORDS, Record,
+    Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
+    RECORDS, Record,
 };
 use crate::error::Result;
 use crate::memory::segment::{Segment, ShmSafe};
@@ -59,26 +60,26 @@ impl Lines {
     #[inline]
     fn arrival_at(&self, rank: u32, seq: u64) -> usize {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        self.layout.arrivals(seq).0 + rank as usize * ARRIVAL
+        self.layout.arrival + (rank as usize * DEPTH + seq as usize % DEPTH) * size_of::<Arrival>()
     }
     /// A rank's arrival line for call `seq`.
     #[inline]
     pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
         &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
     }
-    /// The first `bytes` bytes of that arrival's payload: in the line if they fit, else behind it.
+    /// That arrival's payload of `bytes` bytes: in the line if it fits, else among its rank's payloads.
     #[inline]
     pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         assert!(bytes <= PAYLOAD, "a payload larger than its place");
         let line = self.arrival_at(rank, seq);
-        let at = if bytes <= INLINE { line + 64 - INLINE } else { line + 64 };
+        let behind = || self.layout.payloads(rank) + payload_at(seq, bytes);
+        let at = if bytes <= INLINE { line + size_of::<Arrival>() - INLINE } else { behind() };
         self.segment.view(at, bytes).expect("within the layout")
     }
-    /// A rank's arrival line for call `seq`, and the first `bytes` bytes of its payload where that lies behind it.
+    /// The memory of a rank's arrival line for call `seq`.
     #[inline]
-    pub fn arrival_with_payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
-        let behind = if bytes <= INLINE { 0 } else { bytes.min(PAYLOAD) };
-        self.segment.view(self.arrival_at(rank, seq), 64 + behind).expect("within the layout")
+    pub fn arrival_bytes(&self, rank: u32, seq: u64) -> Payload<'_> {
+        self.segment.view(self.arrival_at(rank, seq), size_of::<Arrival>()).expect("within the layout")
     }
     /// A range of a rank's staging memory.
     #[inline]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::algorithms;
+use crate::memory::control::DEPTH;
 use crate::plan::RankView;
 use crate::tests::collectives::on_ranks_with;
 use crate::tests::fabric::on_machine;
@@ -10,7 +11,7 @@ use std::sync::Barrier;
 const ROOTED: [Collective; 4] =
     [Collective::Broadcast, Collective::Reduce, Collective::Gather, Collective::Scatter];
 /// Calls after which everybody has been told.
-const SOON: usize = 9;
+const SOON: usize = DEPTH + 1;
 
 fn shape(collective: Collective, count: usize, root: u32) -> Shape {
     Shape { collective, count, dtype: DataType::Int32, op: RedOp::Sum, root: root as i32 }
@@ -85,7 +86,7 @@ fn a_loop_of_broadcasts_does_not_outlive_a_disagreement() {
             let odd = shape(Collective::Broadcast, count, n - 1);
             for at in [100, 302, 2003] {
                 let mut told = Told::default();
-                for call in 0..at + 20 {
+                for call in 0..at + 2 * SOON {
                     let mine = if call == at && me == n - 1 { &odd } else { &usual };
                     told.hear(memory.run(comm, mine));
                     if call == at + SOON {
