@@ -13,7 +13,7 @@
 //! `PENNY_OPTIONS` says the same in another library's words (`options.rs`). Both may be set; where they
 //! contradict each other, neither wins: that is an error.
 //!
-//! What they leave open is `auto`: the host profile's choice (`profile.rs`), else the table's.
+//! What they leave open is `auto`: the host profile's choice (`profile`), else the table's.
 
 use super::options::{self, Options};
 use super::profile::HostProfile;
