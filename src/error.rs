@@ -48,7 +48,7 @@ impl Code {
     }
 }
 
-/// A failure, as a pointer to its [`Failure`]: a result without a value is one word, which calls return in a register.
+/// An error. It is a pointer to its contents, so that a result without a value is one word and is returned in a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Arc<Failure>);
 

@@ -1,4 +1,4 @@
-//! The serving thread: one poll loop over everybody who has knocked.
+//! The serving thread: one poll loop over all connections.
 //!
 //! ```text
 //!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> attaching --it has joined--> gone
@@ -7,9 +7,9 @@
 //!                  evicted                      the meeting is told the verdict
 //! ```
 //!
-//! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
-//! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
-//! before its hello was read comes again. A verdict stays for a while so that late ranks hear it too.
+//! A verdict stays for a while so that late ranks hear it too.
+
+mod admission;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,20 +18,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::expected_meetings::ExpectedMeetings;
-use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
+use super::frame::{Answer, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
-use super::rendezvous::{Rendezvous, refused_by, same_build};
+use super::rendezvous::Rendezvous;
 use super::verdict::Verdict;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::sync::lock::Mutex;
-use crate::sys::credentials::{descriptor_limit, uid};
+use crate::sys::credentials::descriptor_limit;
 use crate::sys::{background, socket};
 
-/// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
-/// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
-const MOST_STRANGERS: usize = 16;
-/// Most connections accepted before the guests are looked at again.
-const ACCEPT_BURST: usize = 64;
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -86,7 +81,7 @@ impl Server {
             expected_meetings: Arc::default(),
             tables: BTreeMap::new(),
             rank_connections: Vec::new(),
-            most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
+            most_strangers: admission::MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
         }
     }
@@ -209,47 +204,6 @@ impl Server {
         rank_connections.retain(|g| !matches!(g.stage, Stage::Gone));
     }
 
-    /// Takes who has come, and reads at once what they bring.
-    fn accept(&mut self, buffer: &mut [u8], now: Instant) {
-        for _ in 0..ACCEPT_BURST {
-            let connection = match socket::accept(&self.listener) {
-                Ok(Some(connection)) => connection,
-                Ok(None) => return,
-                Err(e) if socket::out_of_descriptors(&e) => {
-                    if !self.turn_the_eldest_stranger_away() {
-                        self.fail_all_open(&no_descriptors("accept a rank"), now);
-                        self.no_accept_before = Some(now + PAUSE);
-                        return;
-                    }
-                    continue;
-                }
-                Err(_) => {
-                    self.no_accept_before = Some(now + PAUSE);
-                    return;
-                }
-            };
-            // Another user gets no answer at all.
-            let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
-            self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
-            self.hear(self.rank_connections.len() - 1, buffer, now);
-            self.rank_connections.pop_if(|g| matches!(g.stage, Stage::Gone));
-            let strangers =
-                self.rank_connections.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
-            if strangers > self.most_strangers {
-                self.turn_the_eldest_stranger_away();
-            }
-        }
-    }
-
-    /// Closes the connection of the stranger who has been silent longest; `false` if there is none.
-    fn turn_the_eldest_stranger_away(&mut self) -> bool {
-        let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
-            return false;
-        };
-        self.rank_connections.remove(at);
-        true
-    }
-
     /// Reads what a rank sends.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
@@ -282,77 +236,6 @@ impl Server {
             }
             Stage::Fed { .. } | Stage::Gone => {}
         }
-    }
-
-    /// Checks a stranger's hello and gives it its place, or the verdict.
-    fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
-        let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
-        let Some(table) = self.table(serial, &secret) else {
-            return self.rank_connections[at].tell(&unknown_ticket());
-        };
-        let by = HelloFrame::decode(packet).map(|hello| (hello.rank, hello.nranks));
-        if let State::Failed(verdict) = &mut table.state {
-            by.inspect(|(rank, _)| verdict.tell(*rank));
-            let (error, holds) = (verdict.error.clone(), verdict.holds());
-            let connection = &mut self.rank_connections[at];
-            match by {
-                Some((rank, _)) if holds && connection.pid == self.pid => {
-                    connection.stage = Stage::Waiting { serial, rank };
-                }
-                _ => connection.tell(&error),
-            }
-            return self.tell_ours(serial);
-        }
-        if HelloFrame::refuses(packet) {
-            let pid = self.rank_connections[at].pid;
-            let refusal = same_build(packet, pid).and_then(|()| {
-                let hello = HelloFrame::decode(packet);
-                hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
-            });
-            return self.fail(serial, refusal.unwrap_or_else(|e| e), by, now);
-        }
-        match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
-            Ok(rank) => {
-                self.rank_connections[at].stage = Stage::Waiting { serial, rank };
-                self.begin_if_complete(serial);
-            }
-            Err(error) => {
-                self.fail(serial, error.clone(), by, now);
-                self.rank_connections[at].tell(&error);
-            }
-        }
-    }
-
-    /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
-    fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
-        if let Some(secret) = self.expected_meetings.lock().take(serial, secret) {
-            self.tables.insert(serial, Table { secret, state: State::Open(Rendezvous::default()) });
-        }
-        self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
-    }
-
-    /// Joins the meeting; returns the rank. An error is the verdict for everybody.
-    fn seat(
-        &mut self,
-        serial: u64,
-        packet: &[u8],
-        pid: i32,
-        fds: Vec<OwnedFd>,
-        fds_lost: bool,
-        now: Instant,
-    ) -> Result<u32> {
-        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get_mut(&serial) else {
-            return Err(unknown_ticket());
-        };
-        same_build(packet, pid)?;
-        let Some(hello) = HelloFrame::decode(packet) else {
-            return Err(senseless(pid));
-        };
-        if fds_lost || fds.len() != hello.nfds as usize {
-            return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
-        }
-        rendezvous.join(&hello, pid, fds, now)?;
-        Ok(hello.rank)
     }
 
     /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
@@ -432,17 +315,6 @@ impl Server {
             self.fail(serial, error.clone(), None, now);
         }
     }
-}
-
-fn senseless(pid: i32) -> Error {
-    Error::internal(format!("PID {pid} sent a hello that makes no sense"))
-}
-
-fn unknown_ticket() -> Error {
-    Error::usage(
-        "this id is not open: it has made its communicator already, or its process has made thousands of younger \
-         ones; make a new id for every communicator",
-    )
 }
 
 fn no_descriptors(what: &str) -> Error {

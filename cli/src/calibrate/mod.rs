@@ -14,7 +14,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Subcommand;
 use declared::{Declared, Parameter};
 use fit::Fit;
 use penny::sim::fabric::{PricedCall, engine};
@@ -25,55 +24,24 @@ use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 use table::{Place, Sample, Table};
 
+use crate::args_or::ArgsOr;
 use crate::sim::{self, Programs};
 use crate::{answer, machine};
 
-/// A declared machine that is fitted to a table, or this host.
-pub enum Calibrate {
-    Machine(Args),
-    Host(host::Args),
-}
+/// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
+pub type Calibrate = ArgsOr<Args, OfHost>;
 
 #[derive(clap::Subcommand)]
-enum OfHost {
+pub enum OfHost {
     /// Measure this host and write the host profile, by which auto chooses algorithms on it
     Host(host::Args),
 }
 
-// Written by hand, because the derived form cannot drop the arguments that a subcommand makes unnecessary.
-impl clap::Args for Calibrate {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        OfHost::augment_subcommands(Args::augment_args(command))
-            .subcommand_required(false)
-            .arg_required_else_help(false)
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-    }
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Calibrate::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for Calibrate {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Calibrate, clap::Error> {
-        match matches.subcommand() {
-            Some(_) => OfHost::from_arg_matches(matches).map(|OfHost::Host(args)| Calibrate::Host(args)),
-            None => Args::from_arg_matches(matches).map(Calibrate::Machine),
-        }
-    }
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        *self = Calibrate::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Calibrate {
-    /// Calibrates.
-    pub fn main(&self) -> Result<ExitCode, String> {
-        match self {
-            Calibrate::Machine(args) => main(args),
-            Calibrate::Host(args) => host::main(args),
-        }
+/// Fits a machine, or measures this host.
+pub fn main(calibrate: &Calibrate) -> Result<ExitCode, String> {
+    match calibrate {
+        ArgsOr::Args(args) => fit_machine(args),
+        ArgsOr::Subcommand(OfHost::Host(args)) => host::main(args),
     }
 }
 
@@ -150,7 +118,7 @@ fn read(table: &Path) -> std::io::Result<String> {
 }
 
 /// Fits the parameters, and prints the machine's file.
-fn main(args: &Args) -> Result<ExitCode, String> {
+fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
     let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
     let Table { subject, samples } = table::read(&file, &text, args.place)?;
