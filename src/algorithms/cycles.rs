@@ -1,4 +1,4 @@
-//! The algorithms that are cycles and nothing else, so that their programs need no list of steps.
+//! The algorithms that consist of cycles only, so that their programs have a closed form and need no list of steps.
 
 use super::{Algorithm, alternating_rings, quad_ring, ring};
 use crate::plan::RankView;

@@ -18,7 +18,7 @@ use crate::sys::{background, process};
 /// Pauses between two knocks: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// How long a rank that waits for answers may go without a look at the watch.
+/// The time between two checks of the watch by a rank that waits for answers.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What opens one meeting.

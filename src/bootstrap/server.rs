@@ -30,7 +30,7 @@ use crate::sys::{background, socket};
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A meeting that somebody has come to.
+/// A meeting to which at least one rank has come.
 struct Table {
     secret: Secret,
     state: State,
@@ -41,7 +41,7 @@ enum State {
     Failed(Verdict),
 }
 
-/// A server's whole state; lives on its thread.
+/// The state of a server. It lives on the server's thread.
 struct Server {
     pid: i32,
     listener: OwnedFd,
@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Serves until nothing is expected and nobody is here any more, or it is `enough`.
+    /// Serves until no meeting is expected or in progress, or until `enough` returns true.
     fn run(mut self, enough: &dyn Fn(&Server) -> bool) {
         let mut buffer = [0u8; MAX_BYTES];
         loop {
@@ -116,16 +116,17 @@ impl Server {
         }
     }
 
-    /// Nothing expected and nobody here: the list is closed, so that its owner starts another server.
+    /// Tells whether no meeting is expected or in progress. The list is then closed, so that its owner starts another server.
     fn finished(&mut self) -> bool {
         self.tables.is_empty() && self.expected_meetings.lock().close_if_empty()
     }
 
-    /// Sleeps until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
+    /// Sleeps until a rank connects or sends something, or until a deadline passes. Returns whether there are connections to
+    /// accept, and the indices of the connections to serve.
     fn wait(&self, now: Instant) -> io::Result<(bool, Vec<usize>)> {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
-        // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
-        // are told last: what the others have been sent reaches them whatever happens here.
+        // A program may end as soon as it has met the others, and this thread ends with it. So the ranks of this process are
+        // told last: by then the others have been sent everything.
         let ours = |rank_connection: &RankConnection| rank_connection.pid == self.pid;
         let others: BTreeSet<u64> =
             self.rank_connections.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
@@ -165,7 +166,7 @@ impl Server {
         tables.chain(expected).min()
     }
 
-    /// Closes what is over: expectations, waits, verdicts, meetings that everybody has left.
+    /// Ends everything whose time is over: expectations, waits, verdicts, and meetings that all ranks have left.
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
         self.expected_meetings.lock().forget_late(now);
@@ -213,7 +214,8 @@ impl Server {
             Err(_) => None,
         };
         match rank_connection.stage {
-            // After its hello a rank says that it has joined, or why it gives up. Else it has died or gone mad.
+            // After its hello a rank only says that it has joined, or why it gives up. Anything else means that it died or is
+            // faulty.
             Stage::Waiting { serial, rank } | Stage::Attaching { serial, rank } => {
                 let attaching = matches!(rank_connection.stage, Stage::Attaching { .. });
                 rank_connection.stage = Stage::Gone;
@@ -222,7 +224,7 @@ impl Server {
                     return;
                 }
                 if let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) {
-                    // A rank that leaves because the time is over is not the one that is missing.
+                    // If the time is over, the ranks that are missing are to blame, and not this one that leaves.
                     let overdue = rendezvous.overdue(Instant::now());
                     let error = overdue.unwrap_or_else(|| rendezvous.deserted_by(rank, said.flatten()));
                     self.fail(serial, error, Some((rank, 0)), now);
@@ -238,7 +240,8 @@ impl Server {
         }
     }
 
-    /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
+    /// Begins a meeting if all ranks have come: from now on each rank is sent the data of all ranks, as fast as its socket accepts
+    /// them.
     fn begin_if_complete(&mut self, serial: u64) {
         let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) else { return };
         if !rendezvous.complete() {
@@ -286,8 +289,8 @@ impl Server {
         rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later. `by`: the rank that knows it
-    /// already, and the number of ranks that it expects.
+    /// Tells the verdict to all ranks of a meeting, and keeps it for ranks that come later. `by`: the rank that knows it already,
+    /// and the number of ranks that it expects.
     fn fail(&mut self, serial: u64, error: Error, by: Option<(u32, u32)>, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
@@ -299,7 +302,7 @@ impl Server {
         self.tell_ours(serial);
     }
 
-    /// Gives the verdict to the ranks of this process, if all others have heard it.
+    /// Tells the verdict to the ranks of this process if all others have heard it.
     fn tell_ours(&mut self, serial: u64) {
         let Some(Table { state: State::Failed(verdict), .. }) = self.tables.get(&serial) else { return };
         if !verdict.holds() {

@@ -9,10 +9,10 @@ use crate::types::MAX_RANKS;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
-/// loaded machine the last process of a job can start seconds after the first.
+/// The time for which a verdict is kept for ranks that come later, and for which a rank that cannot join tries to tell the others.
+/// On a loaded machine the last process of a job can start seconds after the first.
 pub const LINGER: Duration = Duration::from_secs(10);
-/// How long the ranks of the process that serves the meeting wait until the others have heard the verdict.
+/// The longest time that the ranks of the serving process wait until the other ranks have heard the verdict.
 const HOLD: Duration = Duration::from_secs(2);
 
 /// A failed meeting's error and those who have not heard it.

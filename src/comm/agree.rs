@@ -82,7 +82,7 @@ pub(in crate::comm) trait Proposal {
 pub(in crate::comm) struct Answers {
     /// The rank that asks.
     pub me: Rank,
-    /// By rank: a header, then the proposal's words.
+    /// For each rank a header, then the words of its proposal.
     words: Vec<u64>,
     /// Words of each rank, with the header.
     each: usize,
@@ -146,8 +146,8 @@ impl Answers {
 }
 
 impl CommCore {
-    /// Proposes something to all ranks, which do so too; `part`: how this rank's own part went so far. Returns that, and what
-    /// all ranks have told, if they agree and every rank could do its part.
+    /// Exchanges proposals with all ranks. `part` is the result of this rank's own part. Returns its value and all ranks' words,
+    /// if the proposals agree and every rank's part succeeded.
     pub(in crate::comm) fn agree<P: Proposal, T>(
         &mut self,
         proposal: &P,

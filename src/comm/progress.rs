@@ -31,9 +31,10 @@ pub(super) trait Drivable: Send + Sync {
 
 /// What queued work waits for.
 pub(super) enum Awaits {
-    /// Other ranks, which ring this rank's bell; the duration: how long to sleep at most, where not all do.
+    /// Other ranks, which ring this rank's doorbell. If some of them cannot ring it, the duration is the longest sleep.
     Ranks(Arc<Transport>, Option<Duration>),
-    /// Other threads; the function sleeps until they may have come, or for so long. False: they have come already.
+    /// Other threads. The function sleeps until they may have come, at most for the given time. It returns false if they have come
+    /// already.
     Threads(Box<dyn Fn(Duration) -> bool>),
 }
 

@@ -147,7 +147,7 @@ pub fn fabric_now(comm: CommHandle) -> Result<u64> {
     Ok(participant(comm)?.look())
 }
 
-/// Declare that this rank computes: its clock moves on by so many picoseconds.
+/// Declares that this rank computes: advances its clock by `ps` picoseconds.
 pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
     let to_ps = participant(comm)?.clock_ps().checked_add(ps);
     let to_ps = to_ps.ok_or_else(|| {

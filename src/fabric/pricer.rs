@@ -73,9 +73,9 @@ struct Price {
 /// A port that the call passed.
 struct Passed {
     port: PortId,
-    /// It was taken until then before the call,
+    /// The time until which the port was occupied before the call.
     before_ps: u64,
-    /// and until then after it.
+    /// The time until which it is occupied after the call.
     after_ps: u64,
     bytes: u64,
     messages: u64,
@@ -99,7 +99,7 @@ struct Pending {
     times: u64,
     /// When the call began that was the last.
     base_ps: u64,
-    /// So long after itself, the call finds its ports as the price needs them.
+    /// If the call is repeated this long after itself, it finds the ports in the state for which the price holds.
     period_ps: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ impl Priced {
 }
 
 impl Pricer {
-    /// That remembers nothing yet.
+    /// Makes a pricer that remembers no prices yet.
     pub fn new(network: Arc<Network>) -> Pricer {
         Pricer { network, known: HashMap::new(), held: 0 }
     }
@@ -371,7 +371,7 @@ impl Price {
         Ok(priced)
     }
 
-    /// Leaves the ports as so many calls leave them, of which the last began at a time. Of faults nothing is remembered.
+    /// Brings the ports into the state after `times` calls, of which the last began at `base_ps`. The counters of faults stay.
     fn apply(&self, base_ps: u64, times: u64, ports: &mut [PortState]) {
         for passed in &self.ports {
             let port = &mut ports[passed.port as usize];
@@ -384,7 +384,7 @@ impl Price {
         }
     }
 
-    /// Numbers that it holds, about.
+    /// Returns about how many numbers it holds.
     fn held(&self) -> usize {
         let words = |bytes: usize| bytes.div_ceil(size_of::<u64>());
         self.entries.len() * 3

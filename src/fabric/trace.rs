@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// A message's stay at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Of which call, counted from 0.
+    /// The number of the call, counted from 0.
     pub call: u64,
     /// Where it was sent.
     pub place: Rank,

@@ -73,7 +73,7 @@ type Onto = unsafe fn(*mut u8, *const u8, usize);
 pub(super) enum Stages {
     /// Types that are combined as they are.
     Plain {
-        /// For raw sources.
+        /// The operation's function for raw sources, if it has one.
         map: Option<OnValues>,
         pair: Pair,
         onto: Onto,

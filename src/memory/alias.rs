@@ -23,7 +23,7 @@ struct Pages {
 }
 
 static ALL: Mutex<Vec<Pages>> = Mutex::new(Vec::new());
-/// How many there are.
+/// The number of entries of [`ALL`].
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// What covers the program's addresses of all of them, and what covers all twins: first address and end.
 static OWN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -52,7 +52,7 @@ pub(super) fn add(own: Range<usize>, twin: usize) {
     publish(&all);
 }
 
-/// These pages have one address again.
+/// Removes pages that have only one address again.
 pub(super) fn remove(own: &Range<usize>) {
     let mut all = ALL.lock();
     all.retain(|pages| pages.own != *own);

@@ -72,9 +72,9 @@ pub struct Header {
     pub aborted_by: AtomicU32,
     /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
     pub first_dead: AtomicU32,
-    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    /// The number of ranks that have left a call before its end. Their buffers belong to their callers again.
     pub gave_up: AtomicU64,
-    /// How many messages have been refused by their receivers, all ranks together.
+    /// The number of messages that receivers have refused, on all ranks.
     pub refusals: AtomicU32,
     _pad2: AtomicU32,
     _line2: [AtomicU64; 4],
@@ -127,7 +127,7 @@ pub struct Progress {
     _rest: [AtomicU64; 15],
 }
 
-/// By this line a rank tells the others which call it has entered, with which arguments, and, if it is small, its data.
+/// The line in which a rank tells the others the call that it has entered, its arguments, and the data if they are few.
 #[repr(C, align(64))]
 pub struct Arrival {
     /// The call's number; written last (Release), so who sees it sees the rest.

@@ -81,7 +81,7 @@ struct Space {
     lazy: BTreeMap<usize, usize>,
 }
 
-/// How many forks may lie between a process and its first ancestor that used a heap.
+/// The most forks between a process and its first ancestor that used a heap.
 const MOST_FORKS: usize = 64;
 
 /// The heaps of this process's ancestors and its own, by generation. A child inherits the mappings of its ancestors'.

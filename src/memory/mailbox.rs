@@ -26,7 +26,7 @@ pub const MAX_SLOTS: u32 = 1 << 16;
 /// The most bytes of a slot.
 pub const MAX_SLOT_BYTES: u32 = 64 << 10;
 
-/// How large one rank's mailbox is.
+/// The size of a rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxShape {
     /// Threads that it serves.
@@ -62,7 +62,7 @@ pub struct MailboxHeader {
     _line: [AtomicU64; 3],
     /// The first free slot, and a tag (see `mailbox::slots`).
     pub free: Lone,
-    /// How many senders wait for a slot.
+    /// The number of senders that wait for a slot.
     pub waiting: Lone,
     /// Its threads that are idle, a bit each: for error sentences only.
     pub idle: Lone,
@@ -123,7 +123,7 @@ pub struct MailboxMemory {
     words: MailboxWords<'static>,
     doorbells: &'static [Doorbell],
     waiting: &'static [AtomicU64],
-    /// Of its rank's heap, as far as the block reaches.
+    /// The rank's heap, from its beginning to the end of the block.
     heap: Segment,
 }
 
@@ -232,7 +232,7 @@ impl MailboxMemory {
         Ok(MailboxMemory { shape, layout, words, doorbells, waiting, heap })
     }
 
-    /// How large it is.
+    /// Returns its size.
     #[inline]
     pub fn shape(&self) -> &MailboxShape {
         &self.shape

@@ -61,13 +61,13 @@ pub struct Released {
     pub warning: Option<String>,
 }
 
-/// What became of a wish to register.
+/// The outcome of an attempt to register a buffer.
 pub enum RegisterOutcome {
-    /// Peers reach it from now on.
+    /// Peers can access the buffer from now on.
     Registered(Registered),
-    /// It is memory of the heap: peers reach it already.
+    /// The buffer is memory of the heap, which peers can access already.
     Reachable,
-    /// It stays as it was, and why.
+    /// The buffer stays as it was, for this reason.
     Declined(String),
 }
 

@@ -104,7 +104,7 @@ unsafe impl Send for Payload<'_> {}
 unsafe impl Sync for Payload<'_> {}
 
 impl<'a> From<&'a mut [u64]> for Payload<'a> {
-    /// Of words that nobody else uses during `'a`.
+    /// Makes a view of words. The borrow ensures that nothing else uses them during `'a`.
     fn from(words: &'a mut [u64]) -> Payload<'a> {
         Payload { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
     }

@@ -20,7 +20,7 @@ const ANSWER: u32 = 4;
 pub struct SymmetricMemory {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
-    /// How long stores and waits take; a declared machine is not to be bypassed.
+    /// The time of stores and waits. A program must not bypass a declared machine.
     pub(super) timing: Timing,
     /// Writers without order are looked for.
     pub(super) races: OnceLock<Races>,

@@ -21,7 +21,7 @@ use crate::types::Collective;
 pub struct Options {
     /// The algorithm, by its index in the table.
     pub method: Option<usize>,
-    /// `one_shot` is for all-reduces of up to so many bytes, times ranks; `None`: nothing is said.
+    /// All-reduces use `one_shot` if bytes times ranks is at most this; `None` if the options do not say.
     pub most_broadcast: Option<u64>,
 }
 

@@ -104,7 +104,7 @@ pub struct Time {
 ///
 /// # Errors
 ///
-/// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if so many ranks do not stand on the machine.
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if the machine has no places for `ranks` ranks.
 pub fn times(
     machine: &topology::Network,
     collective: Collective,

@@ -57,7 +57,7 @@ impl EventCount {
         }
     }
 
-    /// Waits until it is at least so much. What it counts must be bounded: nothing else ends the wait.
+    /// Waits until the count is at least `value`. Nothing else ends the wait, so the events must come within a bounded time.
     pub fn reach(&self, value: u64) {
         #[cfg(not(loom))]
         if self.comes_soon(value) {
@@ -78,7 +78,7 @@ impl EventCount {
         })
     }
 
-    /// Waits until it is at least so much, unless the calling thread's interrupt check ends the wait. A thread without one
+    /// Waits until the count is at least `value`, unless the calling thread's interrupt check ends the wait. A thread without one
     /// waits without a time limit, which declared machines take for waiting.
     #[cfg(not(loom))]
     pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
@@ -103,7 +103,7 @@ impl EventCount {
         Ok(())
     }
 
-    /// Sleeps until it is at least so much, or for `most`.
+    /// Sleeps until the count is at least `value`, at most for `most`.
     #[cfg(not(loom))]
     pub fn reach_within(&self, value: u64, most: Duration) {
         self.waiting.fetch_add(1, Ordering::Relaxed);

@@ -22,12 +22,12 @@ const STALE_NS: u64 = 5 * PERIOD_NS;
 /// A function of the program; a result other than 0 ends the wait.
 pub type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// What is asked.
+/// The source that tells whether to end a wait.
 #[derive(Clone)]
 enum Source {
     /// The program.
     Check(Check, *mut c_void),
-    /// Those for whom this thread of the library works.
+    /// The callers for whom this thread of the library works.
     Stop(Arc<AtomicBool>),
 }
 

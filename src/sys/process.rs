@@ -170,7 +170,7 @@ pub fn has_ended(tid: u32) -> bool {
     !task(tid).exists() && task(self::tid()).exists()
 }
 
-/// How often the scheduler has switched to a thread of this process: a number that grows when the thread has run.
+/// Returns how often the scheduler has switched to a thread of this process. The number grows when the thread has run.
 pub fn switches(tid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
     let counts = status.lines().filter(|line| line.contains("ctxt_switches:"));

@@ -77,7 +77,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Of the mapping at an address, `bytes` bytes long: more than the first one has if the file has more. Needs no
+    /// Maps the file of the mapping at `at` once more, with `bytes` bytes. That may be more than the first mapping has. It needs no
     /// descriptor of the file.
     ///
     /// # Safety

@@ -34,7 +34,7 @@ const _: () = assert!(LOOKED_UP as usize + DEPTH <= RECORDS);
 pub struct Agreement {
     /// The sum of `terms`.
     trail: u64,
-    /// By number of the call.
+    /// The terms of the latest calls, by the call's number.
     terms: [u64; COVERED],
     /// The calls, of those that may be looked up, in which a disagreement has been told here.
     told: Vec<u64>,

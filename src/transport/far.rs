@@ -30,7 +30,7 @@ const WINDOW: u64 = 1 << 16;
 /// This rank's far peers.
 pub struct Far {
     rank: Rank,
-    /// By rank: is it far?
+    /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
     mirror: Lines,

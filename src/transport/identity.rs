@@ -13,7 +13,8 @@ use crate::types::Rank;
 
 /// Time between two looks at /proc in a wait.
 const LOOK_NS: u64 = 100_000_000;
-/// After so long without one, a wait does not begin with one. Far above the time between two watches on a loaded machine.
+/// If the last look at /proc is longer ago than this, a wait does not begin with one. It is far above the time between two watches
+/// on a loaded machine.
 const RESTED_NS: u64 = 10_000_000_000;
 /// Ranks that one of them takes in.
 const LOOKED_AT: usize = 16;
@@ -29,7 +30,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the rank that has told this of itself (`process::Card`); `mine` is what this rank tells.
+    /// Makes the identity of the rank that has sent the card `told`; `mine` is this rank's own card.
     pub fn new(told: process::Card, mine: process::Card) -> Identity {
         let seen = (told.namespace != 0 && told.namespace == mine.namespace)
             .then(|| process::start_time(told.pid))
@@ -83,7 +84,7 @@ pub(super) struct Identities {
     /// When a wait is to look at /proc again, and at which rank it goes on.
     next_ns: AtomicU64,
     next: AtomicU64,
-    /// Whom this rank has found guilty last.
+    /// The rank that this rank has last found guilty.
     cause: AtomicU64,
 }
 
@@ -232,7 +233,7 @@ impl Transport {
         self.identities.cause.store(Cause::new(rank, self.pid(rank), "dead").0, Ordering::Relaxed);
     }
 
-    /// Whom this rank has found guilty last.
+    /// Returns the rank that this rank has last found guilty.
     pub fn cause(&self) -> Option<Cause> {
         Some(Cause(self.identities.cause.load(Ordering::Relaxed))).filter(|cause| cause.0 != 0)
     }

@@ -45,7 +45,7 @@ pub struct Transport {
     /// The peers that share no memory with this rank; `None`: all share it.
     far: Option<Box<Far>>,
     threads: RankThreads,
-    /// That of the first communicator of this one's ancestry; empty: this one is the first.
+    /// The transport of the first communicator of this one's ancestry; empty if this one is the first.
     ancestor: Weak<Transport>,
 }
 
@@ -72,7 +72,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Of a call that begins.
+    /// Makes the scope of a call that begins.
     #[inline]
     pub fn new(seq: u64, mine: [u64; 2], trail: u64, polls: Polls) -> Scope {
         Scope { seq, mine, trail, doubt: false, deadline_ns: 0, arrival_is_all: false, polls }
@@ -177,7 +177,7 @@ impl Transport {
         self.timeout_ns
     }
 
-    /// Rings whoever sleeps. Call after every store that a peer may wait for.
+    /// Rings the doorbells of ranks that sleep. Call it after every store that a peer may wait for.
     #[inline]
     pub fn after_post(&self) {
         if self.control.header().sleepers.after_post() {

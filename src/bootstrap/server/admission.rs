@@ -41,7 +41,7 @@ impl Server {
                     return;
                 }
             };
-            // Another user gets no answer at all.
+            // A process of another user gets no answer.
             let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
             self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
             self.hear(self.rank_connections.len() - 1, buffer, now);
@@ -54,7 +54,7 @@ impl Server {
         }
     }
 
-    /// Closes the connection of the stranger who has been silent longest; `false` if there is none.
+    /// Closes the connection of the eldest stranger. Returns `false` if there is none.
     fn turn_the_eldest_stranger_away(&mut self) -> bool {
         let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
             return false;
@@ -63,7 +63,7 @@ impl Server {
         true
     }
 
-    /// Checks a stranger's hello and gives it its place, or the verdict.
+    /// Checks a stranger's hello, and gives the rank its seat or the verdict.
     pub(super) fn welcome(
         &mut self,
         at: usize,
@@ -117,7 +117,7 @@ impl Server {
         self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
     }
 
-    /// Joins the meeting; returns the rank. An error is the verdict for everybody.
+    /// Adds the rank to the meeting and returns its number. An error is the verdict for all ranks.
     fn seat(
         &mut self,
         serial: u64,

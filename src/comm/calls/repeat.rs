@@ -28,7 +28,7 @@ impl Pattern {
     }
 }
 
-/// How a call is made, whatever its buffers.
+/// The settings of a call that do not depend on its buffers.
 #[derive(Clone, Copy)]
 pub(in crate::comm) struct Recipe {
     /// What the arrival says (see [`Scope`](crate::transport::Scope)).

@@ -52,7 +52,7 @@ impl Grouping {
 pub(in crate::comm) struct SplitArgs {
     /// The colour: ranks of one colour form a communicator; `None`: this rank joins none.
     colour: Option<i32>,
-    /// They are ordered by it, then by their rank in the parent.
+    /// The members are ordered by this key, then by their rank in the parent.
     key: i32,
     /// Kind and size of groups, whose colours are computed; the same on all ranks.
     group: Option<(Grouping, u32)>,

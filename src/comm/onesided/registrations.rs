@@ -16,7 +16,8 @@ use crate::types::Rank;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Below this many bytes a call copies its data, registered or not: that costs less than the edges do.
+/// Below this many bytes a call copies its data even from a registered buffer: the copy costs less than the handling of the
+/// buffer's edges.
 const WORTH: usize = 16 << 10;
 
 /// From this many bytes on, a call asks the kernel whether the buffer still has its pages; below, the question would
@@ -68,7 +69,7 @@ impl Registrations {
         [self.reach(input, true), self.reach(output, false)]
     }
 
-    /// Both parts of a range, of which peers find all or nothing.
+    /// Returns for both parts of a range where peers find them. Peers find either all of the range or nothing.
     fn reach_parts<'a>(
         &self,
         both: Payload<'a>,

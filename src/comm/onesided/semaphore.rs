@@ -48,7 +48,7 @@ struct Held {
     deferred: Mutex<Option<DeferredFree>>,
 }
 
-/// What a rank proposes: a call, two numbers, a name; and where this rank's memory for it begins, of so many bytes.
+/// A rank's proposal: a call with two numbers and a name, and the rank's memory for it: `bytes` bytes from `begin` on.
 struct SemaphoreCall<'a> {
     ask: Ask,
     numbers: [u64; 2],
@@ -117,7 +117,7 @@ impl Proposal for SemaphoreCall<'_> {
 }
 
 impl CommCore {
-    /// So many zeroed bytes on every rank, in agreement on what they are for.
+    /// Allocates `bytes` zeroed bytes on every rank, after all ranks have agreed on the call.
     fn lines(
         &mut self,
         ask: Ask,

@@ -27,7 +27,7 @@ struct Peer {
 }
 
 impl SignalCounters {
-    /// For a communicator of so many ranks.
+    /// Makes the counters for a communicator of `nranks` ranks.
     pub fn new(nranks: u32) -> SignalCounters {
         SignalCounters { peers: vec![Peer::default(); nranks as usize] }
     }

@@ -47,7 +47,7 @@ pub struct Send {
 
 /// The way from one rank to another on a lane.
 pub struct Connection {
-    /// It passes `hops[first_hop..][..hops]`.
+    /// The message passes `hops[first_hop..][..hops]`.
     pub first_hop: u32,
     pub hops: u32,
     pub post_ps: u64,
@@ -67,7 +67,7 @@ pub struct Hop {
 
 /// All ranks' programs.
 pub struct Program {
-    /// By rank, then lane, then place in the program: the order of ties.
+    /// The steps, sorted by rank, then lane, then place in the program: the order in which ties are decided.
     pub steps: Vec<ProgramStep>,
     /// Rank r's steps are `steps[ranks[r]..ranks[r + 1]]`.
     pub ranks: Vec<u32>,

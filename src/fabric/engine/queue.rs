@@ -22,7 +22,7 @@ pub struct TimedEvent {
     pub at_ps: u64,
     /// Which call goes first among those at the same time; with [`HEAD`] for heads at ports.
     pub call: u32,
-    /// Who goes first within the call.
+    /// The order of events of the same time within the call.
     pub order: u64,
     /// To whom; decides the rest.
     pub who: u32,
@@ -60,7 +60,7 @@ pub struct Queue {
     present: Vec<TimedEvent>,
     /// Nothing of `present` and `added` is after this: call, order, who.
     last: u128,
-    /// Of the present time as well, pushed during it, and to be somewhere among `present`.
+    /// Events of the present time that were pushed during it; they belong somewhere among `present`.
     added: BinaryHeap<Reverse<TimedEvent>>,
     /// Pushed during the present time as well, and after `last`; in any order.
     after: Vec<TimedEvent>,
@@ -162,7 +162,7 @@ impl Queue {
         }
     }
 
-    /// The event of the present time that comes so many after the next, unless others are pushed before it.
+    /// Returns the event of the present time that comes `count` events after the next one, unless others are pushed before it.
     #[inline]
     pub fn ahead(&self, count: usize) -> Option<&TimedEvent> {
         self.present.get(self.present.len().wrapping_sub(count + 1))

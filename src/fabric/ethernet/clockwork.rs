@@ -43,7 +43,7 @@ pub struct Clockwork<'a> {
     parameters: &'a Parameters,
     links: Vec<Timed>,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
-    /// How many were ever due: decides between those of one time.
+    /// The number of events that were ever due. It decides between events of the same time.
     made: u64,
     now_ps: u64,
     taken: Vec<Taken>,
@@ -51,9 +51,9 @@ pub struct Clockwork<'a> {
 
 struct Timed {
     link: EthernetLink,
-    /// By channel: payloads that its worker has.
+    /// For each channel, the payloads that its worker has.
     offered: Vec<u64>,
-    /// By channel: who gets its payloads, and after which time.
+    /// For each channel, the receiver of its payloads, and the delay.
     relays: Vec<Option<(At, u64)>>,
     core_busy: [bool; 2],
     wire_busy: [bool; 2],
@@ -63,7 +63,7 @@ struct Timed {
     next_queue: [usize; 2],
     /// The link is down before this time.
     up_ps: u64,
-    /// Of the wire's packets; those of an earlier one were lost.
+    /// The generation of the wire's packets; packets of an earlier generation were lost.
     generation: u32,
 }
 
@@ -199,7 +199,7 @@ impl<'a> Clockwork<'a> {
         self.now_ps
     }
 
-    /// Both programs of every link have ended, and nothing is left on any wire.
+    /// Tells whether both programs of every link have ended and nothing is left on any wire.
     pub fn is_finished(&self) -> bool {
         self.links.iter().all(|timed| timed.link.is_finished() && timed.link.is_empty())
     }
@@ -279,7 +279,7 @@ impl<'a> Clockwork<'a> {
         self.advance(link)
     }
 
-    /// Whoever is free on a link takes what there is to do.
+    /// Lets every part of a link that is free take the next task.
     fn advance(&mut self, link: usize) -> std::result::Result<(), ProtocolFault> {
         let now_ps = self.now_ps;
         let parameters = self.parameters;

@@ -41,7 +41,7 @@ pub(super) struct Command {
     pub word: CommandKind,
     pub channel: u32,
     pub message: u64,
-    /// Not yet on the wire.
+    /// The bytes that are not yet on the wire.
     pub bytes: u64,
 }
 

@@ -108,7 +108,7 @@ impl EthernetLink {
         })
     }
 
-    /// Both programs have ended.
+    /// Tells whether both programs have ended.
     pub fn is_finished(&self) -> bool {
         self.ends.iter().all(|end| end.phase == Phase::Finished)
     }

@@ -33,7 +33,7 @@ struct Stop {
     port: u32,
     /// Where the costs of its class begin.
     costs: u32,
-    /// Who sends.
+    /// The rank that sends.
     rank: u32,
     whole: bool,
     last: bool,
@@ -64,17 +64,17 @@ pub struct LinkEngine<'a> {
     pub links: &'a Links,
     queue: Queue,
     pub ports: Vec<PortGroup>,
-    /// By port, where few ranks stand for all.
+    /// The arrivals of heads by port, if a few ranks stand for all.
     pub heads: Vec<HeadArrival>,
     tracks: Vec<Track>,
     stops: Vec<Stop>,
     shift: u32,
-    /// By link the first that it has under way, so that those that act at one moment lie together; then all others.
+    /// First the first message in flight of each link, so that messages that act at the same moment lie together; then all others.
     pub messages: Vec<LinkMessage>,
-    /// Of the others.
+    /// The first vacant place among the other messages.
     vacant: u32,
     entered: Vec<bool>,
-    /// By link: what arrived before its rank entered.
+    /// For each link, the messages that arrived before its rank entered.
     early: BTreeMap<u32, Vec<LinkMessage>>,
     exit_ps: Vec<u64>,
     pub events: u64,
@@ -354,7 +354,7 @@ impl<'a> LinkEngine<'a> {
         (0..).zip(&self.messages).filter(|(_, message)| message.at_ps != VACANT)
     }
 
-    /// Everything that is under way moves on by so many rounds and so much time.
+    /// Moves everything that is in flight on by `rounds` rounds and `ps` picoseconds.
     pub fn shift(&mut self, rounds: u32, ps: u64) -> Result<()> {
         let mut queue = Queue::new();
         let live: Vec<u32> = self.under_way().map(|(who, _)| who).collect();

@@ -97,7 +97,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     done.ok_or_else(|| Error::internal("events of all ranks were refused"))
 }
 
-/// By the sweep, or else by events. `None`: both are refused.
+/// Prices the links by the sweep, or else by events. `None`: neither can do it.
 fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Summary, Used)>> {
     let (mut means, mut priced) = (Means::Sweep, sweep::run(links, ask.entry_ps));
     if priced.is_none() {

@@ -13,15 +13,15 @@ pub struct Summary {
     pub events: u64,
     /// When the ranks of each class are done; rank r is of class `r % exit_ps.len()`.
     exit_ps: Vec<u64>,
-    /// By port of the network: its class; past the end of `counters` for ports that nothing passed.
+    /// For each port of the network, its class; past the end of `counters` for ports that nothing passed.
     port_class: Vec<u32>,
     counters: Vec<PortCounters>,
 }
 
-/// Which way led to a price. All lead to the same one.
+/// The method by which a price was computed. All methods give the same price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// By what.
+    /// The method.
     pub means: Means,
     /// Ranks.
     pub nranks: u32,

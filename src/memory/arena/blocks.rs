@@ -235,7 +235,7 @@ impl Blocks {
 
 #[cfg(test)]
 impl Blocks {
-    /// How many records there are, spare ones included.
+    /// Returns the number of records, spare ones included.
     pub fn kept(&self) -> usize {
         self.records.len()
     }

@@ -63,7 +63,7 @@ pub struct Exhausted {
 /// The reason for which an offset cannot be freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It lies within this live block and not at its beginning.
+    /// The address lies within this live block and not at its beginning.
     Inside(Range<u64>),
     /// Nothing is live there any more: blocks of the segment have reached beyond it before.
     Freed,

@@ -302,7 +302,7 @@ impl Semaphores {
         Ok(value)
     }
 
-    /// Waits until this rank's semaphore is at least so much, and takes it off.
+    /// Waits until this rank's semaphore is at least `value`, and subtracts `value`.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
         self.home.symmetric.usable()?;
         reasonable("value", value)?;
@@ -310,7 +310,7 @@ impl Semaphores {
         self.take(index, value)
     }
 
-    /// Takes so much off if it is there.
+    /// Subtracts `value` if the semaphore is at least that. Returns whether it was.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
         let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
@@ -353,7 +353,7 @@ impl Semaphores {
 }
 
 impl Line<'_> {
-    /// Takes so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
+    /// Subtracts `value` if the semaphore is at least that. Several threads may wait for one semaphore; nothing is subtracted twice.
     fn take(&self, value: u64) -> bool {
         let mut there = self.value.load(Ordering::Relaxed);
         // BOUND: it is tried again only where another thread of this rank has taken or a rank has added.

@@ -151,7 +151,7 @@ impl Graph {
 }
 
 impl Messages {
-    /// Those of the next rank's program, whose first step has this number.
+    /// Adds the steps of the next rank's program, of which the first gets the number `first`.
     fn add(&mut self, plan: &Plan, first: u32, arity: &mut Vec<u16>, nranks: u32) -> Result<(), String> {
         for (id, step) in (first..).zip(&plan.steps) {
             for &to in &step.to {

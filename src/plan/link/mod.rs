@@ -55,7 +55,7 @@ pub struct Linked {
     pub depth: u32,
     /// No rank stages anything if all buffers are shared.
     pub slotless: bool,
-    /// That holds even if the call is in place.
+    /// No rank stages anything if all buffers are shared, even if the call is in place.
     pub slotless_in_place: bool,
 }
 
@@ -112,7 +112,7 @@ pub enum OperandSource {
     From {
         /// The step that makes it.
         place: StepPlace,
-        /// How it leaves that rank.
+        /// The ways in which the result may leave that rank.
         egress: Egress,
         /// Its slots there begin at `slot * depth`.
         slot: u32,
@@ -141,11 +141,11 @@ pub struct Reader {
 /// The ways in which a result may leave its rank other than by a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress {
-    /// It is the rank's untouched input: readers may take it from there.
+    /// The result is the rank's untouched input, and readers may take it from there.
     pub from_input: bool,
-    /// That holds even if the call is in place: nothing overwrites the input before all have read it.
+    /// `from_input` holds even if the call is in place: nothing overwrites the input before all readers have read it.
     pub from_input_in_place: bool,
-    /// It is kept in the rank's output: readers may take it from there.
+    /// The result is kept in the rank's output, and readers may take it from there.
     pub from_output: bool,
 }
 
@@ -154,7 +154,7 @@ pub struct Egress {
 pub struct Push {
     /// The reader does nothing but keep it.
     pub allowed: bool,
-    /// That holds even if the reader's call is in place: by then nobody needs the input that it overwrites.
+    /// This holds even if the reader's call is in place: by then no rank needs the input that is overwritten.
     pub in_place: bool,
 }
 

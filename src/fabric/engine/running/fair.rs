@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 /// Set as [`TimedEvent::call`]: the port `who` may serve its next packet. After all calls, so that who comes then is there.
 pub const TURN: u32 = u32::MAX;
 
-/// Who waits at a port.
+/// The connections that wait at a port.
 #[derive(Default)]
 pub struct Turns {
     /// The next one first.
@@ -41,7 +41,7 @@ struct Line {
 /// What packets cost, of a call whose network is fair.
 pub(super) struct Packets {
     classes: Vec<Class>,
-    /// By connection: bytes of a packet; 0: messages are not divided.
+    /// For each connection, the bytes of a packet; 0 if messages are not divided.
     mtu: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Packets {
 }
 
 impl Turns {
-    /// Who is next: the call and the message.
+    /// Returns the call and the message that are next.
     pub fn next(&self) -> Option<(u32, u32)> {
         self.lines.front().map(|line| (line.call, line.messages[0]))
     }
