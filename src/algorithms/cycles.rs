@@ -32,7 +32,7 @@ mod tests {
     use crate::plan::Operand::From;
     use crate::plan::{Lane, Shape, Step};
 
-    /// Round by round, the closed form says whom a step takes from, whom it sends to, and what.
+    /// Asserts that the closed form gives the same steps as the plans: the sender, the receiver and the chunk of each round.
     fn assert_same(cycles: &Cycles, plans: &[crate::plan::Plan]) {
         let n = cycles.nranks();
         for lane in 0..cycles.lanes() as Lane {

@@ -5,7 +5,7 @@
 //!                            everybody: x0 + x1 + x2, in this order
 //! ```
 //!
-//! Everybody folds in rank order and so has the same bits; the latency is paid once. A send to a set is one copy with
+//! Each rank folds in rank order and so has the same bits; the latency is paid once. A send to a set is one copy with
 //! many readers.
 //!
 //! Cost: one exchange; an all-reduce reads n-1 whole buffers and combines them n times over in all, so from some

@@ -12,7 +12,7 @@
 //! no order of the messages changes that.
 //!
 //! Cost: n-1 sends a rank, each of one block: the least there is. Every block costs a latency, so for a few bytes a
-//! rank `one_shot`, which waits for nobody in between, is better.
+//! rank `one_shot`, which does not wait in between, is better.
 
 use super::one_shot::{gather, scatter, sends_linear};
 use super::{Algorithm, Alike, Cost, any, unserved};

@@ -1,4 +1,4 @@
-//! A rank's side of a meeting: knock until somebody opens, say hello, hear who the others are.
+//! A rank's side of a meeting: connect until the server answers, say hello, receive the data of the other ranks.
 
 use std::io;
 use std::os::fd::OwnedFd;

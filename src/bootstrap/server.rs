@@ -53,7 +53,7 @@ struct Server {
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
-/// list is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
+/// list is empty and the last meeting is over. `AddrInUse` if another server listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedMeetings>>> {
     let server = Server::new(socket::listen(name)?);
     let expected_meetings = server.expected_meetings.clone();

@@ -33,7 +33,7 @@ impl Verdict {
         let (by, expected) = by.map_or((None, 0), |(rank, nranks)| (Some(rank), nranks.min(MAX_RANKS)));
         let nranks = if is_late { 0 } else { rendezvous.nranks().max(expected) };
         let deaf = (0..nranks).filter(|&r| rendezvous.member(r).is_none() && by != Some(r)).collect();
-        // Where all have come, nobody comes later.
+        // If all ranks have come, none comes later.
         let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
         let hold_until = rendezvous.deadline().map_or(now + HOLD, |deadline| deadline.min(now + HOLD));
         Verdict { error, until: now + linger, deaf, hold_until: Some(hold_until) }

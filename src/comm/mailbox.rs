@@ -203,7 +203,7 @@ impl CommCore {
                 TABLE.remove(handle);
                 let deferred = open_mailbox.deferred();
                 match told {
-                    // Nobody's threads are inside a call any more.
+                    // No thread of any rank is inside a call any more.
                     Ok(()) => deferred.map_or(Ok(()), DeferredFree::free),
                     Err(e) => {
                         deferred.into_iter().for_each(DeferredFree::keep);

@@ -1,4 +1,4 @@
-//! Whoever waits, progresses: threads that wait for what is queued go on with it.
+//! Progress by waiting threads: a thread that waits for queued work runs the work itself.
 //!
 //! What can be gone on with is [`Drivable`] work, which is listed here while there is some. One thread at a time goes on with
 //! it, only as long as it need not wait, so threads take turns. A thread that waits drives what it waits for, and where that

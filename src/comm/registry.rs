@@ -202,7 +202,7 @@ fn after_turns(
         await_turns(&shared)?;
         match slot.body.try_lock() {
             Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
-            // Nobody is inside for a stream between its turns.
+            // Between its turns a stream has no thread inside.
             _ if shared.turns.taken() == taken => return Err(occupied(handle)),
             _ => {}
         }
@@ -278,7 +278,7 @@ pub(super) fn poison(handle: CommHandle, message: &str) {
     });
 }
 
-/// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
+/// Takes a communicator out. Waits for a thread that is inside, so an abort must have made that thread leave before.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
     let mut body = slot.body.lock();

@@ -11,7 +11,7 @@
 //! that find messages of others under way.
 //!
 //! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than all the rest. A
-//! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
+//! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when they are read.
 
 use super::engine::Engine;
 use super::engine::running::too_long;
@@ -340,7 +340,7 @@ impl LazyPorts {
 impl Price {
     /// When a call at these places begins, if it is of one with these differences between entries.
     fn base_ps(&self, places: &[Rank], entry_ps: &[u64]) -> Option<u64> {
-        // Where all differences are the same, the first entry tells the least, and nobody need look for it.
+        // Where all differences are the same, the first entry tells the least, and no search is needed.
         let base_ps = entry_ps.first()?.checked_sub(*self.entries.first()?)?;
         base_ps.checked_add(self.last_ps)?;
         let same = self.entries.len() == entry_ps.len()

@@ -65,7 +65,7 @@ impl MailboxWords<'_> {
         let mut first = free.load(Ordering::Acquire);
         // BOUND: as in `claim`.
         loop {
-            // If somebody takes the first slot meanwhile, what is read here may be anything, and the exchange fails.
+            // If another thread takes the first slot meanwhile, the value read here may be anything, and the exchange fails.
             let below = self
                 .nth((first & FIRST).wrapping_sub(1))
                 .map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));

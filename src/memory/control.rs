@@ -61,16 +61,16 @@ pub struct Header {
     pub attached: AtomicU32,
     /// Ranks that have unmapped it.
     left: AtomicU32,
-    /// Because of whom the first rank to give up did so (`transport::identity::Cause`); 0: nobody has told.
+    /// The cause that the first rank to give up has told (`transport::identity::Cause`); 0: none.
     pub cause: AtomicU64,
     /// In the file's first page: bytes of the file that children have been given.
     given: AtomicU64,
     _line: [AtomicU64; 4],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
-    /// 1 + the rank that aborted; 0: nobody.
+    /// 1 + the rank that aborted; 0: none.
     pub aborted_by: AtomicU32,
-    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    /// 1 + the rank whose death was noticed first; 0: none. Ranks that die later are not the cause.
     pub first_dead: AtomicU32,
     /// The number of ranks that have left a call before its end. Their buffers belong to their callers again.
     pub gave_up: AtomicU64,
@@ -109,7 +109,7 @@ pub const LEFT: u32 = 2;
 /// `Life::state`: gave up after an error of its own (deadline, panic).
 pub const FAILED: u32 = 3;
 
-/// What a rank passed to one of its latest calls. Nobody reads it unless ranks disagree.
+/// A rank's arguments to one of its latest calls. They are read only if ranks disagree.
 #[repr(C, align(32))]
 pub struct Record {
     /// Sequence number of the call; written last.

@@ -326,7 +326,7 @@ impl Heap {
         Ok(self.space.lock())
     }
 
-    /// A range of addresses that nobody else has.
+    /// A range of addresses that nothing else uses.
     fn take(&self, space: &mut Space, bytes: usize, align: usize) -> Result<Range<usize>> {
         if !align.is_power_of_two() || align as u64 > MAX_ALIGN {
             return Err(Error::argument(format!(

@@ -48,7 +48,7 @@ pub struct Lone(pub AtomicU64, [AtomicU64; 7]);
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct MailboxHeader {
-    /// 1 + the rank that is inserting; 0: nobody. It alone writes the rest of this line, the tails and the entries.
+    /// 1 + the rank that is inserting; 0: none. That rank alone writes the rest of this line, the tails and the entries.
     pub lock: AtomicU32,
     _pad: AtomicU32,
     /// Messages inserted.
@@ -57,7 +57,7 @@ pub struct MailboxHeader {
     pub deliveries: AtomicU64,
     /// Bytes copied to slots.
     pub bytes: AtomicU64,
-    /// Rank 0's: when the last round ended on a declared machine. Whoever ends a round writes it, before the verdict.
+    /// Rank 0's: when the last round ended on a declared machine. The thread that ends a round writes it, before the verdict.
     pub ended_ps: AtomicU64,
     _line: [AtomicU64; 3],
     /// The first free slot, and a tag (see `mailbox::slots`).
@@ -252,7 +252,7 @@ impl MailboxMemory {
     pub fn waiting(&self) -> &[AtomicU64] {
         self.waiting
     }
-    /// The first bytes of a slot. Panics if the slot is none of its: whoever names one has looked.
+    /// Returns the first bytes of a slot. Panics if the mailbox has no such slot: callers have checked it.
     #[inline]
     pub fn payload(&self, slot: u32, bytes: usize) -> Payload<'_> {
         self.part(self.layout.payload, slot, self.shape.slots, bytes)
@@ -285,7 +285,7 @@ impl MailboxMemory {
     }
 }
 
-/// Words of a heap's segment, kept by whoever keeps the heap.
+/// Words of a heap's segment, which live as long as the heap is kept.
 fn stay<T: ShmSafe>(words: &[T]) -> &'static [T] {
     // SAFETY: only `MailboxMemory::new` calls this, with words of the segment that the block holds; the block hands them out under
     // its own lifetime only, and a segment stays mapped where it is until it is dropped.

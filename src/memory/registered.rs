@@ -120,7 +120,7 @@ pub fn register(buffer: Address<'static>, bytes: usize) -> Result<RegisterOutcom
     if let Some(other) = mappings.iter().find(|m| !m.is_ordinary()) {
         return Ok(RegisterOutcome::Declined(format!("it is not ordinary memory but {}", other.text())));
     }
-    // SAFETY: ordinary private memory, which nobody writes by the promise made to Address.
+    // SAFETY: ordinary private memory, which is not written, by the promise made to Address.
     match unsafe { moved(heap, start, end) } {
         Ok(entry) => {
             let buffer = entry.buffer;
@@ -148,7 +148,7 @@ fn mappings_of(range: &Range<usize>) -> Result<Vec<Mapping>> {
 }
 
 /// # Safety
-/// The range is ordinary private memory, which nobody writes during the call.
+/// The range is ordinary private memory, and nothing writes to it during the call.
 unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     let page = remap::page();
     let down = |at: usize| at / page * page;
@@ -263,7 +263,7 @@ fn put_back(buffer: &Buffer) -> Result<bool> {
         let from = mapping.range.start.max(buffer.pages.0);
         let bytes = mapping.range.end.min(buffer.pages.1) - from;
         if mapping.shares(heap.file(), from, buffer.offset(from)) {
-            // SAFETY: these pages are ours, and nobody writes to them by the promise made to `register`.
+            // SAFETY: these pages are ours, and nothing writes to them, by the promise made to `register`.
             unsafe { remap::unshare(heap.file(), buffer.offset(from), from, bytes) }?;
             left -= bytes;
         }

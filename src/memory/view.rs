@@ -33,11 +33,11 @@ impl<'a> Address<'a> {
     pub unsafe fn from_raw(addr: *const u8) -> Address<'a> {
         Address { addr: addr as usize, lent: usize::MAX, life: PhantomData }
     }
-    /// Bytes that nobody else uses during `'a`, and that may hold any bits afterwards.
+    /// Bytes that nothing else uses during `'a`, and that may hold any bits afterwards.
     pub fn of_mut(bytes: &'a mut [u8]) -> Address<'a> {
         Address { addr: bytes.as_mut_ptr().expose_provenance(), lent: bytes.len(), life: PhantomData }
     }
-    /// Bytes that nobody writes during `'a`.
+    /// Bytes that are not written during `'a`.
     ///
     /// # Safety
     /// The call must not write to them: they are its input only.

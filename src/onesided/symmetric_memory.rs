@@ -1,4 +1,4 @@
-//! One rank's symmetric heap: which memory it is, and how to reach everybody's copy of it.
+//! One rank's symmetric heap: its memory, and the access to the copies of all ranks.
 
 use super::race::Races;
 use super::region::Region;

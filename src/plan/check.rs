@@ -3,7 +3,7 @@
 //! Four questions, each its own pass, none of them shared with the code that runs plans:
 //!
 //! 1. *Well formed* (here): every chunk, peer and lane exists, a rank reads only input and writes only output that it
-//!    has, and nobody sends to itself.
+//!    has, and no rank sends to itself.
 //! 2. *Matched* (`matching`): every message has exactly one sender and one taker in each place, and both mean the same
 //!    chunk on the same lane.
 //! 3. *Right* (`values`): with a symbol for each input chunk of each rank, every output chunk that the collective

@@ -1,6 +1,6 @@
 //! A number that only goes up, and threads of one process that wait for it.
 //!
-//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `doorbell.rs` do:
+//! A thread that raises the count pays one fence and one load if no thread sleeps. The two sides meet as in `doorbell.rs`:
 //!
 //! ```text
 //!     raise                            reach
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
-//! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
+//! sees the sleeper. A waiter that was seen sleeps or still holds the lock, so no wake is lost.
 
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
 #[cfg(loom)]
@@ -51,7 +51,7 @@ impl EventCount {
         // ORDER: fence (A) of the file's drawing; partner: `sleep`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) != 0 {
-            // Who was seen and does not sleep yet holds the lock until it does.
+            // A waiter that was seen and does not sleep yet holds the lock until it does.
             drop(self.lock.lock());
             self.raised.notify_all();
         }

@@ -130,7 +130,7 @@ pub struct Waiter<'a> {
     pub deadline_ns: u64,
     /// The longest sleep: what it waits for may come without a ring.
     pub nap: Duration,
-    /// The other ranks; `None`: nobody knows where they are.
+    /// The other ranks; `None` if it is not known where they are.
     pub neighbours: Option<&'a dyn Neighbours>,
 }
 

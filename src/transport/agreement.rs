@@ -12,7 +12,7 @@
 //! Before a rank may write an arrival line anew, it must have seen that all others are done with the line's last call. When
 //! it looks at their arrivals it compares the trails as well. So before its call s a rank has compared its calls up to s - DEPTH with those of
 //! every other rank, in calls where all need all its calls up to s - 1. If ranks differ in a call, each rank differs from
-//! some other in it: hence each finds out by itself, and nobody has to be told by anybody. (docs/decisions/0003)
+//! some other in it: hence each rank finds out by itself, and no rank has to be told. (docs/decisions/0003)
 
 use super::arrival::AGREED;
 use super::link::News;
@@ -161,7 +161,7 @@ impl Transport {
         self.send_news(News { disagreement: seq, ..News::default() });
     }
 
-    /// This rank and another disagree in the call in which this one is: wake everybody, and say so. Where a rank has died,
+    /// This rank and another disagree in the call in which this one is: wakes all ranks, and says so. Where a rank has died,
     /// that is why: the other has learnt of it in an earlier call and has gone on.
     #[cold]
     pub(super) fn disagree(&self, difference: &Difference) -> Error {

@@ -8,7 +8,7 @@
 //! The mirror has the segment's own layout, so what reads a peer's lines asks [`Transport::lines`] for them and knows no
 //! difference. A waiting rank polls its link. Frames take effect in the order of their numbers, whatever the link's order:
 //! a counter never shows what has not come, and an arrival is stored by the same function that a near rank uses. Only the
-//! bytes of staging slots are stored at once. Nobody reads them before the counter says so, and nobody sends a slot's next
+//! bytes of staging slots are stored at once. No rank reads them before the counter says so, and none sends a slot's next
 //! bytes before this rank's counter has passed the reading step.
 
 use super::Transport;

@@ -1,4 +1,4 @@
-//! Who the ranks are as processes, and whom a rank blames when it gives up.
+//! The ranks as processes, and the rank that another rank blames when it gives up.
 //!
 //! The robust word of a life line is what waits look at. Behind it stands /proc: a rank whose PID is gone, or has another
 //! start time, is dead though its word does not say so. That look counts only where this rank's /proc shows the other's PID
@@ -238,14 +238,14 @@ impl Transport {
         Some(Cause(self.identities.cause.load(Ordering::Relaxed))).filter(|cause| cause.0 != 0)
     }
 
-    /// Tells all others because of whom this rank gives up, unless another has told its cause before.
+    /// Tells all other ranks the cause for which this rank gives up, unless another rank has told its cause before.
     pub fn publish_cause(&self, cause: Cause) {
         let word = &self.control.header().cause;
         let _ = word.compare_exchange(0, cause.0, Ordering::AcqRel, Ordering::Acquire);
         self.send_news(News { cause: cause.0, ..News::default() });
     }
 
-    /// Because of whom the first to give up did so, to be added to a sentence about that rank.
+    /// Returns the cause of the first rank that gave up, as text to be added to a sentence about that rank.
     pub(super) fn because(&self) -> String {
         let cause = Cause(self.control.header().cause.load(Ordering::Acquire));
         let text = Some(cause).filter(|cause| cause.0 != 0).and_then(|c| c.text(self.rank, self.nranks));

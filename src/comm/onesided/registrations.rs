@@ -1,6 +1,6 @@
 //! The buffers that a communicator's calls find registered.
 //!
-//! A registration belongs to one communicator and serves its calls only: nobody else's can be at work on the buffer
+//! A registration belongs to one communicator and serves its calls only: no other communicator's can be at work on the buffer
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::deferred_free::DeferredFree;

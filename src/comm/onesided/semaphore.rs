@@ -131,7 +131,7 @@ impl CommCore {
         if let Some(view) = offset.and_then(|offset| own.view(offset, bytes)) {
             kernels::zero(view);
         }
-        // Nobody uses it before all have come here, and so have zeroed it.
+        // No rank uses it before all ranks have come here and so have zeroed it.
         let word = SemaphoreCall::EQUAL;
         self.range_of_all(base, bytes, word, |begin| SemaphoreCall { ask, numbers, name, begin, bytes })?
     }
@@ -201,7 +201,7 @@ impl CommCore {
             ));
         }
         self.agree(&SemaphoreCall::new(Ask::Destroy, [id, 0], held.semaphores.name()), Ok(()))?;
-        // All have come: nobody signals any more.
+        // All ranks have come, so none signals any more.
         TABLE.remove(handle);
         let left = held.semaphores.retire();
         let deferred = held.deferred.lock().take();

@@ -133,7 +133,7 @@ impl CommCore {
         let left = self.semaphores_left();
         let mut deferred = self.semaphores_close();
         deferred.extend(symmetric.segments.iter_mut().filter_map(|s| s.deferred.take()));
-        // Nobody writes to it any more once all have come here.
+        // No rank writes to it any more once all have come here.
         match self.same(Ask::Finalize, [1, 0], Ok(())) {
             Ok(()) => deferred.into_iter().try_for_each(DeferredFree::free).and(left),
             Err(e) => {

@@ -109,7 +109,7 @@ impl CommCore {
 
     fn window_deregister(&mut self, window: WindowHandle) -> Result<()> {
         let number = with(self.handle(), window, "win", |window| Ok(window.number));
-        // Whoever has heard of all knows that none of them writes any more.
+        // A rank that has heard of all ranks knows that none of them writes any more.
         let key = number.as_ref().map_or(0, |&number| number);
         self.agree(&WindowCall::new(Ask::Deregister, key), number)?;
         self.windows.open.retain(|&open| open != window);

@@ -18,13 +18,13 @@ use std::collections::BinaryHeap;
 /// Something that happens to `who` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedEvent {
-    /// When.
+    /// The time of the event.
     pub at_ps: u64,
-    /// Which call goes first among those at the same time; with [`HEAD`] for heads at ports.
+    /// The call, which decides between events of the same time; with [`HEAD`] for heads at ports.
     pub call: u32,
     /// The order of events of the same time within the call.
     pub order: u64,
-    /// To whom; decides the rest.
+    /// The receiver of the event, which decides between events of the same order.
     pub who: u32,
 }
 

@@ -340,7 +340,7 @@ impl Running {
         Ok(self.messages.len() as u32 - 1)
     }
 
-    /// Two ranks that wait, and for whom.
+    /// Two ranks that wait, and the ranks that they wait for.
     pub fn waits(&self) -> Vec<(Rank, Rank)> {
         let mut waits: Vec<(Rank, Rank)> = Vec::new();
         for (id, step) in (0..).zip(&self.program.steps) {

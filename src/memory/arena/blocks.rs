@@ -1,4 +1,4 @@
-//! Records of blocks: who lies beside whom, and the free ones in lists by class.
+//! Records of blocks: the neighbours of each block, and the free blocks in lists by class.
 //!
 //! ```text
 //!     memory     | live 3 | free 0 |      live 5      | free 2 ...      |      records 3 <-> 0 <-> 5 <-> 2

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What it knows of a block stands beside the memory, so it serves memory that is not there yet or that belongs to
-//! others, and nobody can spoil it by writing past an end. It looks at nothing but its own calls: arenas that are told
+//! others, and no write past a block's end can damage it. It depends only on its own calls: arenas that are told
 //! the same in the same order give the same offsets, in every process and on every machine.
 //!
 //! A request is served from the smallest class whose blocks all have the size, by a look at two bitmaps, or by the block

@@ -16,7 +16,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Private lines, which nobody else sees: those of ranks that do not share the control segment, as a link tells of them.
+    /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
     /// Rings and signals have no place in them.
     pub fn private(layout: Layout) -> Result<Lines> {
         Ok(Lines { segment: Segment::private(layout.reserved())?, layout })

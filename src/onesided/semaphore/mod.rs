@@ -4,7 +4,7 @@
 //!     rank 0                              rank 1, whose memory it is
 //!     signal(s, 2, rank 1)   -- + 2 -->   s: | value | last writer | by rank 0 | by rank 1 | ...
 //!                                         wait(s, 1)   until value >= 1, then - 1
-//!     report                 <---------   what its threads wait for, for whoever gives up (`waits.rs`)
+//!     report                 <---------   what its threads wait for, for ranks that give up (`waits.rs`)
 //! ```
 //!
 //! A semaphore of ordinary kind counts signals; one of a remote copy (`remote_copy.rs`) counts bytes, which no
@@ -295,7 +295,7 @@ impl Semaphores {
     pub fn read(&self, index: i32) -> Result<u64> {
         self.home.symmetric.usable()?;
         let index = self.at("index", index)?;
-        // ORDER: partner of `add`: whoever reads a value may use what was put before it came to be.
+        // ORDER: partner of `add`: a rank that reads a value sees the puts that came before that value was added.
         let line = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?;
         let value = line.value.load(Ordering::Acquire);
         self.seen(index)?;

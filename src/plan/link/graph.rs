@@ -1,4 +1,4 @@
-//! Who sends what to whom, in which order: found for programs that need not resemble each other, all of them.
+//! Finds all messages and their order for programs that need not resemble each other.
 //!
 //! The programs are asked for one after the other and not held: of each step a few bytes remain, of each message four.
 //! The steps are numbered through all ranks.

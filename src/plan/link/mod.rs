@@ -1,4 +1,4 @@
-//! Links one rank's plan to those of its peers: who waits for which step of whom.
+//! Links one rank's plan to those of its peers: which step waits for which steps of other ranks.
 //!
 //! Plans are pure, so every rank can compute every other rank's program. A message therefore needs no address and no
 //! envelope: the receiver knows which step of the sender makes it, and the sender knows which step of each receiver

@@ -1,7 +1,7 @@
 //! What calls in place may do without a slot, proved by what is over when: for programs that are few and short.
 //!
 //! In place, an input's memory is an output's too. A reader may take an input where it lies, and a sender may store a result
-//! in a reader's output, if nobody needs the input that is overwritten by then.
+//! in a reader's output, if no rank needs the overwritten input any more by then.
 
 use super::steps::{StepIndex, Steps};
 use crate::plan::{Chunk, Operand, Plan, RankView};

@@ -7,8 +7,8 @@
 //!
 //! Packets pass ports one by one, each when it is there in whole, and the gap goes before the first packet of a message.
 //! A packet has the smallest MTU of its connection's way. A message waits at its first port in one piece, and has
-//! arrived with its last packet: packets of a connection do not overtake each other. Whoever comes last is done at the
-//! same time as with first come, first served, if the port never idles.
+//! arrived with its last packet: packets of a connection do not overtake each other. If the port never idles, the connection that
+//! comes last is done at the same time as with first come, first served.
 //!
 //! Cost: an event for each packet's coming and going, so messages of many packets take long.
 
