@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A call that begins before the function is taken back is waited for; a later one does nothing. So what the function borrows is
-//! valid whenever it runs, however late it is called, and on any thread. The word that tells the two apart lives as long as any thread
+//! valid whenever it runs, however late and on whichever thread. The word that tells the two apart lives as long as any thread
 //! holds the `Arc`.
 
 use super::event_count::EventCount;

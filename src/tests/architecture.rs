@@ -1,4 +1,4 @@
-//! Who may import whom, held against the code as it is. Each complaint reads `file:line: algorithms -> ffi`.
+//! The imports that each module may make, compared with the code. Each complaint reads `file:line: algorithms -> ffi`.
 //!
 //! Only what is compiled into the library counts; tests may look everywhere. To allow an import, change the table,
 //! and give the reason in `docs/decisions/0007-imports.md`.

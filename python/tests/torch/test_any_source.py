@@ -56,7 +56,7 @@ def the_sender_of_each_message_is_told_and_its_messages_keep_their_order(job: Jo
 
 @CASES.on(4)
 def of_senders_that_all_wait_none_is_passed_over(job: Job) -> None:
-    """Each has several messages there, so whoever is asked first each time would be served alone."""
+    """Each sender has several messages waiting: if the same one were always asked first, only that one would be served."""
     if BACKEND == "gloo":
         raise Skip("gloo promises no order among senders")
     rounds = 3
@@ -238,7 +238,7 @@ def nobody_sends(job: Job) -> None:
 
 @CASES
 def the_others_have_left(job: Job) -> None:
-    """What was sent before is received; then nobody is left, which is said at once."""
+    """The messages that were sent before are received. Then no sender is left, and the error comes at once."""
     if BACKEND == "gloo":
         raise Skip("gloo has words of its own")
     group = dist.new_group(backend=BACKEND, timeout=10 * PATIENCE)

@@ -57,7 +57,7 @@ class PennyBackend(ReducingGroup):
         return self.submit("gather", calls, pieces, opts, finishes, (mine, whole))
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
-        """Each rank gets its place of the root's list."""
+        """Each rank gets the tensor at its place of the root's list."""
         root = self._arguments.root("scatter", opts)
         self._arguments.refuse("scatter", "tensor", outputs)
         buffer, finish = target(outputs[0])

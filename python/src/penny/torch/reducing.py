@@ -124,7 +124,7 @@ class ReducingGroup(Group):
         return self.submit("reduce", calls, tensors, opts, finishes, keep)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Work:
-        """Each rank gets the reduction of what all ranks have in its place of their lists."""
+        """Each rank gets the reduction of the tensors that all ranks have at its place of their lists."""
         calls: list[Call] = []
         finishes: list[Finish] = []
         keep: list[Any] = []
