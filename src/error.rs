@@ -81,7 +81,7 @@ impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Error(Arc::new(Failure { code, message: message.into() }))
     }
-    /// The same failure in other words.
+    /// Returns the same failure with another sentence.
     pub fn with_message(&self, message: impl Into<String>) -> Self {
         Self::new(self.code, message)
     }
@@ -114,7 +114,7 @@ impl Error {
     pub fn remote(message: impl Into<String>) -> Self {
         Self::new(Code::RemoteError, message)
     }
-    /// What a call that is polled returns until it is over; nothing has failed.
+    /// Returns the value that a polled call gives until it is over. It is not a failure.
     pub fn pending() -> Self {
         static PENDING: LazyLock<Error> = LazyLock::new(|| Error::new(Code::InProgress, String::new()));
         PENDING.clone()

@@ -79,7 +79,7 @@ impl Timing {
         Timing { transport, declared }
     }
 
-    /// Is a machine declared?
+    /// Tells whether a machine is declared.
     #[inline]
     pub fn is_declared(&self) -> bool {
         self.declared.is_some()

@@ -87,7 +87,7 @@ pub(super) fn plan(v: &RankView, orders: &[Vec<Rank>], out: &mut Plan) {
     rounds.write(out);
 }
 
-/// What [`plan`] costs.
+/// Returns the cost of [`plan`].
 pub(super) fn cost(v: &RankView, orders: &[Vec<Rank>]) -> Cost {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let hops = n - 1;

@@ -17,11 +17,11 @@ const HOLD: Duration = Duration::from_secs(2);
 
 /// A failed meeting's error and those who have not heard it.
 pub struct Verdict {
-    /// What all ranks are told.
+    /// The error that all ranks are told.
     pub error: Error,
     until: Instant,
     deaf: BTreeSet<u32>,
-    /// When the ranks of this process hear it at the latest; `None`: at once.
+    /// The latest time at which the ranks of this process are told; `None`: at once.
     hold_until: Option<Instant>,
 }
 

@@ -20,7 +20,7 @@ use crate::memory::view::{Address, HoldsViews, Payload, WithWords};
 use crate::onesided::Races;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
-/// What a proposal is about; only proposals about the same can be equal.
+/// The subject of a proposal. Proposals with different subjects are never equal.
 #[derive(Clone, Copy)]
 pub(in crate::comm) enum Subject {
     /// The communicators to make.
@@ -39,9 +39,9 @@ pub(in crate::comm) enum Subject {
     Counts,
 }
 
-/// What one rank is about to do with all others.
+/// A call that one rank is about to make together with all others.
 pub(in crate::comm) trait Proposal {
-    /// What it is about.
+    /// The subject.
     const SUBJECT: Subject;
     /// Words that must be equal on all ranks, from the first on. The first says which call it is.
     const EQUAL: usize;
@@ -78,7 +78,7 @@ pub(in crate::comm) trait Proposal {
     }
 }
 
-/// What all ranks have told.
+/// The proposals of all ranks.
 pub(in crate::comm) struct Answers {
     /// The rank that asks.
     pub me: Rank,

@@ -25,7 +25,7 @@ struct Entry {
     ticket: u64,
     /// `None`: a child that the rank is not in, or whose program has aborted it.
     handle: Option<CommHandle>,
-    /// What it is made from.
+    /// The communicator that it is made from.
     parent: Option<CommHandle>,
     state: State,
     /// The program has aborted the attempt. While it is under way, this interrupts the thread's waits.

@@ -45,7 +45,7 @@ static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 /// Names one rank's mailboxes in this process.
 pub type MailboxHandle = handle::Handle<MailboxKind>;
 
-/// What a rank proposes.
+/// A rank's proposal.
 enum MailboxCall {
     /// To make mailboxes; its own is at an offset in its heap.
     Create(MailboxShape, u64),

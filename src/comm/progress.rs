@@ -29,7 +29,7 @@ pub(super) trait Drivable: Send + Sync {
     fn listed(&self) -> &Listed;
 }
 
-/// What queued work waits for.
+/// The thing that queued work waits for.
 pub(super) enum Awaits {
     /// Other ranks, which ring this rank's doorbell. If some of them cannot ring it, the duration is the longest sleep.
     Ranks(Arc<Transport>, Option<Duration>),

@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// A price: add `base_ps` to the outcome's times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priced {
-    /// When the first rank entered; 0 where faults are declared.
+    /// The time at which the first rank entered; 0 if faults are declared.
     pub base_ps: u64,
-    /// What follows from it.
+    /// The times that follow from it.
     pub outcome: Arc<CallTimes>,
 }
 
@@ -57,7 +57,7 @@ struct Known {
     prices: Vec<Arc<Price>>,
 }
 
-/// What followed once. Times are after the first entry.
+/// A price: the times that a call had once. They count from the first entry.
 struct Price {
     places: Box<[Rank]>,
     entries: Box<[u64]>,
@@ -97,7 +97,7 @@ pub struct LazyPorts {
 struct Pending {
     price: Arc<Price>,
     times: u64,
-    /// When the call began that was the last.
+    /// The begin of the last call.
     base_ps: u64,
     /// If the call is repeated this long after itself, it finds the ports in the state for which the price holds.
     period_ps: Option<u64>,
@@ -109,7 +109,7 @@ const PRICES: usize = 16;
 const MOST_HELD: usize = 1 << 24;
 
 impl Priced {
-    /// When a rank is done.
+    /// Returns the end time of a rank.
     pub fn exit_ps(&self, rank: usize) -> u64 {
         self.base_ps + self.outcome.exit_ps[rank]
     }
@@ -298,7 +298,7 @@ impl LazyPorts {
         }
     }
 
-    /// Are the ports as the price needs them?
+    /// Tells whether the ports are in the state for which the price holds.
     fn fits(&mut self, price: &Arc<Price>, base_ps: u64) -> bool {
         if self.free_ps <= base_ps {
             return price.idle;
@@ -350,13 +350,13 @@ impl Price {
         same.then_some(base_ps)
     }
 
-    /// Are its ports taken as they were then?
+    /// Tells whether its ports are occupied as they were then.
     fn meets(&self, base_ps: u64, ports: &[PortState]) -> bool {
         let before = |passed: &Passed| ports[passed.port as usize].free_ps.saturating_sub(base_ps);
         self.ports.iter().all(|passed| passed.before_ps == before(passed))
     }
 
-    /// What follows for a call that begins at a time.
+    /// Returns the price of a call that begins at `base_ps`.
     fn at(&self, base_ps: u64) -> Result<Priced> {
         if base_ps.checked_add(self.last_ps).is_none_or(|last_ps| last_ps == u64::MAX) {
             return Err(too_long());

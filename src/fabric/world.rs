@@ -69,7 +69,7 @@ impl World {
         self.engine.advance(until_ps, &mut |_| {})
     }
 
-    /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+    /// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
     #[cfg(test)]
     pub fn advance_traced(
         &mut self,
@@ -79,7 +79,7 @@ impl World {
         self.engine.advance(until_ps, &mut sink)
     }
 
-    /// Is every member of every call finished?
+    /// Tells whether every member of every call has finished.
     pub fn idle(&self) -> bool {
         self.engine.is_idle()
     }

@@ -18,7 +18,7 @@ use std::ops::Range;
 struct Pages {
     /// The program's addresses.
     own: Range<usize>,
-    /// Where the heap has the first byte.
+    /// The address of the first byte in the heap.
     twin: usize,
 }
 
@@ -88,7 +88,7 @@ fn one_in_each(a: &Range<usize>, b: &Range<usize>) -> bool {
     meet(a, &own) && meet(b, &twins) || meet(b, &own) && meet(a, &twins)
 }
 
-/// Does two ranges share memory that they see at different addresses?
+/// Tells whether two ranges share memory at different addresses.
 #[cold]
 pub(super) fn share(a: &Range<usize>, b: &Range<usize>) -> bool {
     ALL.lock().iter().any(|pages| meet(&pages.in_heap(a), b) || meet(&pages.in_heap(b), a))

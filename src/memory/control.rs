@@ -52,7 +52,7 @@ const PAIR_STRIDE: usize = PAIR_SLOT + 64;
 /// Bytes of an arrival line and what is behind it.
 const ARRIVAL: usize = 64 + PAYLOAD;
 
-/// What all ranks look at.
+/// The words that all ranks look at.
 #[repr(C, align(64))]
 pub struct Header {
     /// [`MAGIC`], written last by the maker.
@@ -82,7 +82,7 @@ pub struct Header {
     pub sleepers: Sleepers,
 }
 
-/// What a rank tells of its own life. Written by the owner, and by the kernel at its end.
+/// A rank's words about its own life. The owner writes them, and the kernel does at the process's end.
 #[repr(C, align(64))]
 pub struct Life {
     /// Shows the end of the owner's process.
@@ -142,7 +142,7 @@ pub struct Arrival {
     pub words: [AtomicU64; INLINE / 8],
 }
 
-/// What a receiver tells a sender. Written by the receiver.
+/// A receiver's words to a sender. The receiver writes them.
 #[repr(C, align(64))]
 pub struct Pair {
     /// Slots taken from the ring.

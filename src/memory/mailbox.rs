@@ -44,7 +44,7 @@ pub struct MailboxShape {
 #[derive(Default)]
 pub struct Lone(pub AtomicU64, [AtomicU64; 7]);
 
-/// What a mailbox has once.
+/// The part of a mailbox that exists once for all its threads.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct MailboxHeader {
@@ -84,7 +84,7 @@ pub struct Slot {
     pub source: AtomicU64,
     /// Length.
     pub flits: AtomicU32,
-    /// What a programmed key says to this receiver; 0 without one.
+    /// The word of a programmed key for this receiver; 0 without a key.
     pub local_key: AtomicU32,
     _rest: [AtomicU64; 5],
 }
@@ -101,7 +101,7 @@ const _: () =
 /// A mailbox's words, wherever they lie: what the protocols of `mailbox` are written over.
 #[derive(Clone, Copy)]
 pub struct MailboxWords<'a> {
-    /// What there is once.
+    /// The part that exists once for all threads.
     pub head: &'a MailboxHeader,
     /// One a slot.
     pub slots: &'a [Slot],

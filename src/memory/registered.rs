@@ -25,7 +25,7 @@ use crate::sys::{fork, remap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a registered buffer lies, and its twin.
+/// The addresses of a registered buffer and of its twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Buffer {
     start: usize,
@@ -52,7 +52,7 @@ impl Drop for Twin {
     }
 }
 
-/// What is left of a share that was released.
+/// The rest of a share that was released.
 #[must_use]
 pub struct Released {
     /// To be held for as long as a peer may be at work on the buffer.
@@ -176,7 +176,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
 }
 
 impl Buffer {
-    /// Does the range lie within?
+    /// Tells whether the range lies within the buffer.
     #[inline]
     pub fn holds(&self, view: Payload<'_>) -> bool {
         let at = view.addr() as usize;

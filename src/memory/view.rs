@@ -151,7 +151,7 @@ impl<'a> Payload<'a> {
     fn range(self) -> Range<usize> {
         self.addr as usize..self.addr as usize + self.bytes
     }
-    /// Does the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
+    /// Tells whether the two share a byte of memory. A byte of a registered buffer has two addresses but is one byte.
     #[inline]
     pub fn overlaps(self, other: Payload<'_>) -> bool {
         if self.is_empty() || other.is_empty() {
@@ -160,7 +160,7 @@ impl<'a> Payload<'a> {
         let (a, b) = (self.range(), other.range());
         self.overlaps_as_mapped(other) || alias::may_meet(&a, &b) && alias::share(&a, &b)
     }
-    /// Does the two have an address in common?
+    /// Tells whether the two have an address in common.
     #[inline]
     fn overlaps_as_mapped(self, other: Payload<'_>) -> bool {
         let (a, b) = (self.range(), other.range());

@@ -16,7 +16,7 @@
 use crate::algorithms;
 use crate::types::Collective;
 
-/// What the options say.
+/// The values of the options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The algorithm, by its index in the table.
@@ -101,7 +101,7 @@ fn entries(text: &str) -> Result<Vec<(&str, &str)>, String> {
     if rest.0.is_empty() { Ok(entries) } else { Err(format!("after the last brace comes `{}`", rest.0)) }
 }
 
-/// What is still to be read.
+/// The rest of the text that is not read yet.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {

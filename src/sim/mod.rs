@@ -88,7 +88,7 @@ pub mod ethernet {
     pub use crate::fabric::ethernet::parameters::Parameters;
 }
 
-/// What a collective takes with one algorithm.
+/// The time of a collective with one algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The algorithm's name, as `PENNY_ALGO` takes it.

@@ -18,7 +18,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// What is lent: a function of a number.
+/// The function that is lent. Its argument is a number.
 pub type LentBody<'a> = &'a (dyn Fn(u32) + Sync);
 
 /// A function that other threads may call until its owner takes it back.

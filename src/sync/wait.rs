@@ -30,7 +30,7 @@ pub struct Backoff {
     patience: u32,
 }
 
-/// Where the ranks run that a thread may wait for.
+/// The processors of the ranks that a thread may wait for.
 pub trait Neighbours {
     /// Writes down the calling thread's core, and tells whether another rank was last seen on it.
     fn are_on_this_core(&self) -> bool;

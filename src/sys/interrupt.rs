@@ -33,7 +33,7 @@ enum Source {
 
 thread_local! {
     static SOURCE: RefCell<Option<Source>> = const { RefCell::new(None) };
-    /// When to ask next; `u64::MAX`: there is nothing to ask, or the question is being asked.
+    /// The time of the next check; `u64::MAX` if there is nothing to check, or if the check is running.
     static NEXT_NS: Cell<u64> = const { Cell::new(u64::MAX) };
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -75,7 +75,7 @@ pub fn is_possible() -> bool {
     NEXT_NS.get() != u64::MAX
 }
 
-/// Does the calling thread run its check just now?
+/// Tells whether the calling thread is running its check.
 #[inline]
 pub fn is_asking() -> bool {
     ASKING.get()

@@ -153,7 +153,7 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Datagram> 
     })
 }
 
-/// What to wait for on one descriptor, and what came of it.
+/// The event to wait for on one descriptor, and the result.
 pub struct PollEntry<'a> {
     fd: BorrowedFd<'a>,
     writable: bool,

@@ -39,11 +39,11 @@ pub struct PortFault {
     pub from_ps: u64,
     /// until then, retraining included; `u64::MAX`: for ever.
     pub until_ps: u64,
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
 }
 
-/// What may be wrong with a port.
+/// The kinds of faults that a port can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The port serves nothing.

@@ -16,7 +16,7 @@ pub(super) struct SourceText<'a> {
 /// A table of the file.
 pub(super) struct Section<'a> {
     pub source: SourceText<'a>,
-    /// As people would look for it: `[class.nic]`.
+    /// The name as it stands in the file: `[class.nic]`.
     pub name: String,
     /// Where it begins, in bytes.
     pub at: usize,

@@ -85,17 +85,17 @@ pub fn factor(text: &str) -> Option<Result<Ratio, String>> {
     text.strip_suffix('x').map(ratio)
 }
 
-/// As [`bandwidth`] reads it.
+/// Formats a bandwidth as [`bandwidth`] reads it.
 pub fn print_bandwidth(bytes_a_second: u64) -> String {
     print(bytes_a_second, &BANDWIDTHS[..5])
 }
 
-/// As [`time`] reads it.
+/// Formats a time as [`time`] reads it.
 pub fn print_time(ps: u64) -> String {
     print(ps, TIMES)
 }
 
-/// As [`size`] reads it.
+/// Formats a size as [`size`] reads it.
 pub fn print_size(bytes: u64) -> String {
     let &(unit, scale, _) =
         SIZES.iter().find(|u| bytes >= u.1 && bytes.is_multiple_of(u.1)).unwrap_or(&SIZES[SIZES.len() - 1]);

@@ -61,7 +61,7 @@ fn term(seq: u64, mine: [u64; 2]) -> u64 {
 }
 
 impl Agreement {
-    /// What the next arrival says of the calls before it.
+    /// Returns the next arrival's word about the calls before it.
     #[inline]
     pub fn trail(&self) -> u64 {
         self.trail
@@ -120,14 +120,14 @@ impl Transport {
         trail(peer) != trail(self.rank)
     }
 
-    /// What a rank passed to the call in which this one is, if it has arrived there.
+    /// Returns the arguments of `rank` to this rank's present call, if it has arrived there.
     fn said(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
         let line = self.lines(rank).arrival(rank, seq);
         let there = line.seq.load(Ordering::Acquire) == seq;
         there.then(|| [line.args.load(Ordering::Relaxed) & AGREED, line.count.load(Ordering::Relaxed)])
     }
 
-    /// What a rank passed to a call that is not long ago, if it has made it.
+    /// Returns the arguments of `rank` to a recent call, if it has made that call.
     fn on_record(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
         let record = self.lines(rank).record(rank, seq);
         let there = record.seq.load(Ordering::Acquire) == seq;
@@ -210,7 +210,7 @@ impl Transport {
         Error::usage(format!("ranks disagree {}; {hint}", each.collect::<Vec<_>>().join(", and ")))
     }
 
-    /// What a peer's packed arguments say.
+    /// Describes a peer's packed arguments.
     pub(super) fn describe(args: [u64; 2]) -> String {
         match super::Fingerprint::unpack(args[0], args[1]) {
             Some(f) => watch::call_text(&f),

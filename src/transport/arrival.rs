@@ -31,7 +31,7 @@ pub struct Fingerprint {
     pub count: u64,
 }
 
-/// What a rank offers its peers in a call.
+/// A rank's offer to its peers in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Offer {
     /// The whole input follows the arrival line.

@@ -37,7 +37,7 @@ pub struct Far {
     link: Box<dyn Link>,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
-    /// What has come, by the rank that it is from.
+    /// The frames that have come, by sender.
     inboxes: Mutex<Box<[Inbox]>>,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
@@ -201,13 +201,13 @@ impl Transport {
         }
     }
 
-    /// Does a rank share no memory with this one? Its buffers cannot be reached, nor this rank's by it.
+    /// Tells whether a rank shares no memory with this one. Neither of the two can access the other's buffers.
     #[inline]
     pub fn is_far(&self, rank: Rank) -> bool {
         self.far.as_ref().is_some_and(|far| far.has(rank))
     }
 
-    /// Are there far ranks?
+    /// Tells whether there are far ranks.
     #[inline]
     pub fn has_far(&self) -> bool {
         self.far.is_some()

@@ -48,7 +48,7 @@ impl Identity {
         self.start.map(|_| self.pid)
     }
 
-    /// The same process in another communicator.
+    /// Returns the identity of the same process in another communicator.
     fn again(&self) -> Identity {
         Identity {
             pid: self.pid,
@@ -67,7 +67,7 @@ impl Identity {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// What the scheduler says of it.
+    /// Returns the scheduler's state of the process.
     fn state(&self) -> &'static str {
         match self.start {
             None => "in another PID namespace",
@@ -93,7 +93,7 @@ pub(super) struct Identities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause(pub u64);
 
-/// What is said of a far rank's process.
+/// The words for a far rank's process.
 const ELSEWHERE: &str = "on another host";
 
 const STATES: [&str; 9] = [

@@ -172,7 +172,7 @@ impl Registrations {
     }
 }
 
-/// Have a buffer's edges in its twin.
+/// Copies a buffer's edges to its twin.
 fn fill(edges: [(Payload<'_>, Payload<'_>); 2]) {
     edges.into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
     die_point!(162 "registered_filled");

@@ -13,7 +13,7 @@ pub(in crate::comm) struct SignalPlace {
     pub index: usize,
 }
 
-/// What a rank remembers of the counters that it shares with each of its peers.
+/// A rank's own record of the counters that it shares with each of its peers.
 pub(in crate::comm) struct SignalCounters {
     peers: Vec<Peer>,
 }

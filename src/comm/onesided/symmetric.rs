@@ -31,7 +31,7 @@ use std::sync::Arc;
 const FIRST_BYTES: usize = 64 << 20;
 /// Addresses of all ranks agree up to a page.
 const MOST_ALIGN: usize = 4096;
-/// What a rank proposes: a call and its arguments. Where a new segment begins in the rank's heap need not be equal.
+/// A rank's proposal: a call and its arguments. The place of a new segment in the rank's heap may differ between ranks.
 struct HeapCall {
     ask: Ask,
     args: [u64; 2],

@@ -147,7 +147,7 @@ impl Faults {
 }
 
 impl Troubles {
-    /// When it is up, from a time on.
+    /// Returns the first time from `at_ps` on at which the port is up.
     fn up_from(&self, at_ps: u64) -> u64 {
         let down = self.windows.iter().filter(|w| w.over == 0);
         // In order, so that one may end where the next begins.

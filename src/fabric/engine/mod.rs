@@ -41,7 +41,7 @@ pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Resu
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
-/// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+/// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
 pub fn price_traced(
     network: &Network,
     call: &PricedCall<'_>,
@@ -98,7 +98,7 @@ impl Engine {
         })
     }
 
-    /// Is no call under way?
+    /// Tells whether no call is in progress.
     pub fn is_idle(&self) -> bool {
         self.unfinished == 0
     }

@@ -16,7 +16,7 @@ pub struct PortQueue {
 #[derive(Default)]
 pub struct Backlog(VecDeque<u64>);
 
-/// What a message of one size costs at ports of one class.
+/// The costs of a message of one size at ports of one class.
 #[derive(Clone, Copy)]
 pub struct MessageCost {
     /// The time for which the port is occupied.
@@ -85,7 +85,7 @@ impl Backlog {
         self.0.len() as u32
     }
 
-    /// When those start that still wait.
+    /// Returns the start times of the messages that still wait.
     pub fn starts(&self, now_ps: u64) -> impl Iterator<Item = u64> + Clone {
         self.0.iter().copied().filter(move |&start| start > now_ps)
     }

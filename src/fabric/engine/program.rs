@@ -26,7 +26,7 @@ pub struct ProgramStep {
     pub last_size: u32,
     /// The slice to be handed on next.
     pub next: u32,
-    /// What that slice still needs: arrivals, and the rank's entry.
+    /// The number of things that the slice still needs: arrivals, and the rank's entry.
     pub missing: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct ArrivingOperand {
     pub arrived: u32,
 }
 
-/// What a step sends to one reader.
+/// The message that a step sends to one reader.
 pub struct Send {
     pub connection: u32,
     /// The operand that it becomes.
@@ -59,7 +59,7 @@ pub struct Connection {
 pub struct Hop {
     pub port: PortId,
     pub class: u32,
-    /// What follows begins when the whole message has come through: a store-and-forward port, or the arrival.
+    /// Whether the next step begins only when the whole message has come through: at a store-and-forward port, or at the end.
     pub whole: bool,
     /// The port has declared faults.
     pub faulty: bool,

@@ -33,7 +33,7 @@ pub struct TimedEvent {
 pub const HEAD: u32 = 1 << 31;
 
 impl TimedEvent {
-    /// What decides between equal times: call, order, who, as one number.
+    /// Returns the key that decides between equal times: call, order, who, as one number.
     #[inline]
     fn rank(&self) -> u128 {
         u128::from(self.call) << 96 | u128::from(self.order) << 32 | u128::from(self.who)
@@ -94,12 +94,12 @@ impl Queue {
         self.now_ps
     }
 
-    /// Is nothing to come?
+    /// Tells whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.is_past() && self.filled == 0
     }
 
-    /// Is nothing left of the present time?
+    /// Tells whether no event of the present time is left.
     #[inline]
     fn is_past(&self) -> bool {
         self.present.is_empty() && self.added.is_empty() && self.after.is_empty()

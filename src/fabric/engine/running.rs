@@ -44,7 +44,7 @@ struct Message {
     next: u32,
 }
 
-/// What a connection has under way.
+/// The messages in flight on a connection.
 #[derive(Clone, Copy)]
 struct Flow {
     under_way: u32,
@@ -60,7 +60,7 @@ struct Member {
     left: u64,
 }
 
-/// What all calls share.
+/// The state that all calls share.
 pub struct RunContext<'a, S> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [PortQueue],
@@ -151,7 +151,7 @@ impl Running {
         self.unfinished
     }
 
-    /// When a rank that is finished is done.
+    /// Returns the end time of a rank that has finished.
     pub fn exit_ps(&self, rank: Rank) -> u64 {
         self.members[rank as usize].exit_ps
     }

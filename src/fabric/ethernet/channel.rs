@@ -24,7 +24,7 @@ pub enum SignalMode {
     Separate,
 }
 
-/// What ends a channel.
+/// The condition that ends a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Termination {
     /// Both ends know the number of messages.
@@ -80,7 +80,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What a channel does at an end, in the guide's words.
+/// The state of a channel at one end, in the guide's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Sender: a buffer is free for the worker. Receiver: the worker has not yet read a payload.

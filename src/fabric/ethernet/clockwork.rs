@@ -32,9 +32,9 @@ pub struct At {
 /// A receiver saw a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Where.
+    /// The place of the event.
     pub at: At,
-    /// When.
+    /// The time of the event.
     pub at_ps: u64,
 }
 
@@ -100,7 +100,7 @@ enum Due {
     },
 }
 
-/// What takes a core time.
+/// An action that takes a core's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     Greet,
@@ -189,7 +189,7 @@ impl<'a> Clockwork<'a> {
         self.due(at_ps, Due::Down { link, until_ps: at_ps.saturating_add(for_ps) });
     }
 
-    /// What was seen, and when, in order.
+    /// Returns the events that were seen, and their times, in order.
     pub fn taken(&self) -> &[Taken] {
         &self.taken
     }
@@ -327,7 +327,7 @@ impl Timed {
         Ok(())
     }
 
-    /// What a core does next: what it has begun, then channel after channel.
+    /// Returns the next action of a core: first what it has begun, then channel after channel.
     fn next_act(&mut self, side: Side) -> Option<Act> {
         if self.core_busy[side as usize] {
             return None;

@@ -11,7 +11,7 @@
 
 use super::links::{LinkHop, Links};
 
-/// What a message of one size does to a way, from its start at the first port.
+/// The passage of a message of one size along a way, from its start at the first port.
 #[derive(Clone)]
 pub struct Passage {
     /// For each port, the times at which the head arrives and the port is released.

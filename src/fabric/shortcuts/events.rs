@@ -26,12 +26,12 @@ const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
 
-/// What a message must know of a port on its link's way: at `link << shift | passed`, so that it is found without the
+/// The data that a message needs of a port on its link's way. It is at `link << shift | passed`, so that it is found without the
 /// link.
 #[derive(Clone, Copy, Default)]
 struct Stop {
     port: u32,
-    /// Where the costs of its class begin.
+    /// The index of the first cost of its class.
     costs: u32,
     /// The rank that sends.
     rank: u32,
@@ -39,7 +39,7 @@ struct Stop {
     last: bool,
 }
 
-/// What a link has under way, and what must be known to send over it.
+/// The messages in flight on a link, and the data that are needed to send over it.
 struct Track {
     /// The order of its first message.
     order: u64,
@@ -49,12 +49,12 @@ struct Track {
     /// The messages that wait for credits.
     first: u32,
     last: u32,
-    /// Where its messages go on, and who sends there.
+    /// The link on which its messages go on, and the rank that sends there.
     next: u32,
     next_rank: u32,
 }
 
-/// When the last head came to a port, and of which copy's message.
+/// The time at which the last head came to a port, and the copy whose message that was.
 pub struct HeadArrival {
     pub at_ps: u64,
     pub which: u32,

@@ -25,7 +25,7 @@ pub struct Ways {
     ports: Vec<PortId>,
 }
 
-/// What a message of one size costs at ports of one class.
+/// The costs of a message of one size at ports of one class.
 #[derive(Clone, Copy)]
 pub struct HopCost {
     /// The port is taken.
@@ -52,14 +52,14 @@ pub struct LinkHop {
     /// Which of them.
     pub which: PortId,
     pub class: u32,
-    /// What follows begins when the whole message has come through.
+    /// Whether the next hop begins only when the whole message has come through.
     pub whole: bool,
 }
 
 pub struct LaneLink {
     pub rank: Rank,
     pub lane: u32,
-    /// Where its messages go on.
+    /// The link on which its messages go on.
     pub next: u32,
     pub first_hop: u32,
     pub hops: u32,

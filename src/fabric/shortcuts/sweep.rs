@@ -47,11 +47,11 @@ struct Circle {
     sizes: Vec<u32>,
     /// For each position, the time at which its rank enters; empty if all enter at once.
     entry_ps: Vec<u64>,
-    /// Where all ways are chains, by position: when the first port is free.
+    /// For each position, the time at which the first port is free, if all ways are chains.
     free_ps: Vec<u64>,
 }
 
-/// What is known of a port.
+/// The known state of a port.
 #[derive(Default)]
 struct Port {
     counters: PortCounters,

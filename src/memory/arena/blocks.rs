@@ -34,7 +34,7 @@ impl BlockRecord {
         self.offset + self.bytes
     }
 
-    /// Where `bytes` bytes so aligned begin in this block, if they fit.
+    /// Returns the offset of `bytes` bytes with alignment `align` in this block, if they fit.
     fn place(&self, bytes: u64, align: u64) -> Option<u64> {
         let start = self.offset.checked_next_multiple_of(align)?;
         (start <= self.end() && bytes <= self.end() - start).then_some(start)

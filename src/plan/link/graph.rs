@@ -16,7 +16,7 @@ pub(super) struct Graph {
     arity: Vec<u16>,
     /// The steps that make them, in the order of the operands.
     makers: Vec<u32>,
-    /// What was found out about calls in place, where the programs are few and short.
+    /// The proofs about calls in place, if the programs are few and short enough for them.
     pub(super) proofs: Option<Proofs>,
 }
 
@@ -125,7 +125,7 @@ impl Graph {
             })
     }
 
-    /// What ties a rank to its peers.
+    /// Returns the ties of a rank to its peers.
     pub(super) fn ties(&self, rank: Rank) -> Ties {
         let own = self.steps.range(rank);
         let mut ties = Ties { makers: vec![Vec::new(); own.len()], readers: vec![Vec::new(); own.len()] };

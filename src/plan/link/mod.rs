@@ -96,7 +96,7 @@ pub struct StepPlace {
 }
 
 impl StepPlace {
-    /// What the rank's program counter shows, counted from the call's start, when this step is done for `slice`.
+    /// Returns the value of the rank's program counter, counted from the call's start, when this step is done for `slice`.
     #[inline]
     pub fn done(&self, slice: u64) -> u64 {
         (slice + self.level as u64) * self.steps as u64 + self.position as u64 + 1
@@ -227,7 +227,7 @@ fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
 }
 
-/// What ties one rank's program to its peers, by step.
+/// The ties of one rank's program to its peers, by step.
 struct Ties {
     /// The steps that make the operands which come from peers, in their order.
     makers: Vec<Vec<StepIndex>>,

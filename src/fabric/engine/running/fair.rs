@@ -38,7 +38,7 @@ struct Line {
     messages: VecDeque<u32>,
 }
 
-/// What packets cost, of a call whose network is fair.
+/// The packets' costs of a call on a network with fair ports.
 pub(super) struct Packets {
     classes: Vec<Class>,
     /// For each connection, the bytes of a packet; 0 if messages are not divided.
@@ -168,7 +168,7 @@ impl Running {
         Ok(if first && last { self.did(rank, served.end_ps) } else { NONE })
     }
 
-    /// Is this the last packet of its message? If not, its place is free.
+    /// Tells whether this is the last packet of its message. If not, its place is freed.
     pub(super) fn is_last(&mut self, who: u32, connection: u32) -> bool {
         let last = self.packet(&self.messages[who as usize], connection).2;
         if !last {
