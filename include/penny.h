@@ -238,7 +238,7 @@ typedef enum {
     pennyUint16 = 66,
 } pennyDataType_t;
 
-// Where the number of a pennyRedOpCreatePreMulSum is, and when it is read. NCCL's numbers.
+// The place of the number of a pennyRedOpCreatePreMulSum, and the time at which it is read. NCCL's numbers.
 typedef enum {
     // In memory that stays valid until the operation is destroyed; read by each call, on a stream when the call's turn comes.
     pennyScalarDevice = 0,
@@ -500,7 +500,7 @@ typedef struct {
     uint64_t frees;
     // Segments.
     uint64_t segments;
-    // 1 - largestFree / free: the share of the free memory that one allocation cannot have. 0 where nothing is free.
+    // 1 - largestFree / free: the part of the free memory that a single allocation cannot get. 0 if nothing is free.
     double fragmentation;
 } pennyShmemStats_t;
 
@@ -581,7 +581,7 @@ typedef pennySemaphore *pennySemaphore_t;
 // The rank to which a signal or a copy goes: PENNY_DEVICE(rank), or PENNY_MESH_DEVICE(x, y, ...) with the coordinates in
 // the order of pennyMesh's dims.
 typedef struct {
-    // Which.
+    // The way in which the device is named.
     pennyDeviceKind_t kind;
     // The number, or the coordinates; unused entries are 0.
     int coord[PENNY_MESH_DIMS];
@@ -793,7 +793,7 @@ pennyResult_t pennyCommUserRank(pennyComm_t comm, int *rank);
 pennyResult_t pennyCommDevice(pennyComm_t comm,
                               int *device);
 
-// Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
+// Allocates memory that the other ranks can reach, aligned to 64 bytes. Its contents are undefined at first, as with
 // malloc. Any buffer may be passed to any call; calls on this memory copy less.
 //
 // ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.
@@ -1030,7 +1030,7 @@ pennyResult_t pennyAlltoAllv(const void *sendbuff,
 //
 // recvcounts: elements from each rank; 0 is allowed. The same on all ranks: if it differs, or datatype does, every rank gets
 // pennyInvalidUsage before any data moves. sendcount: this rank's entry. recvdispls: where each block begins, in elements,
-// which may differ between ranks; NULL: one behind the other. Both lists are read during the call only.
+// which may differ between ranks; NULL: the blocks follow each other. Both lists are read during the call only.
 // In place if sendbuff is this rank's block of recvbuff. Blocks of recvbuff must not overlap.
 pennyResult_t pennyAllGatherv(const void *sendbuff,
                               size_t sendcount,
@@ -1111,7 +1111,7 @@ pennyResult_t pennyRecv(void *recvbuff,
                         pennyStream_t stream);
 
 // Tests whether a message of peer has arrived that the next pennyRecv from it would take (MPI's MPI_Iprobe). Waits for
-// nothing but calls that are queued on comm. A program that receives from whoever sends first asks for each peer in turn,
+// nothing but calls that are queued on comm. A program that receives from any rank asks for each peer in turn,
 // beginning with another each time.
 //
 // flag: 1 or 0, written on success. count, datatype: of the message, written if flag becomes 1.
@@ -1294,7 +1294,7 @@ pennyResult_t pennyFabricAdvanceTo(pennyComm_t comm,
 pennyResult_t pennyFabricInfo(pennyComm_t comm, pennyFabricInfo_t *info);
 
 // Reads the traffic counters of the simulated cluster's ports, for all ranks, as of the last moment at which no call
-// was in progress. After a call of all ranks that is everything so far.
+// was in progress. After a call of all ranks the counters include all earlier calls.
 //
 // ports: room for *count, written on success; NULL: only the number is returned. count: before the call the room in
 // ports, after it the number of ports of the machine; if there are more ports than fit, the first ones are written.

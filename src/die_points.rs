@@ -25,7 +25,7 @@ pub struct DiePoint {
     pub number: u32,
     /// The name by which `PENNY_DIE_AT` knows it.
     pub name: &'static str,
-    /// What has happened just before.
+    /// The step just before the point.
     pub after: &'static str,
 }
 
@@ -157,7 +157,7 @@ mod armed {
     use crate::sys::process;
     use std::sync::OnceLock;
 
-    /// Where this process is to die, and how many passages are left.
+    /// Returns the point at which this process must die, and the passages that are left until then.
     fn order() -> Option<&'static (String, Mutex<u64>)> {
         static ORDER: OnceLock<Option<(String, Mutex<u64>)>> = OnceLock::new();
         let read = || {

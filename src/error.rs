@@ -48,7 +48,7 @@ impl Code {
     }
 }
 
-/// A failure, as a pointer to its [`Failure`]: a result without a value is one word, which calls return in a register.
+/// An error. It is a pointer to its contents, so that a result without a value is one word and is returned in a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Arc<Failure>);
 
@@ -81,7 +81,7 @@ impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Error(Arc::new(Failure { code, message: message.into() }))
     }
-    /// The same failure in other words.
+    /// Returns the same failure with another sentence.
     pub fn with_message(&self, message: impl Into<String>) -> Self {
         Self::new(self.code, message)
     }
@@ -114,7 +114,7 @@ impl Error {
     pub fn remote(message: impl Into<String>) -> Self {
         Self::new(Code::RemoteError, message)
     }
-    /// What a call that is polled returns until it is over; nothing has failed.
+    /// Returns the value that a polled call gives until it is over. It is not a failure.
     pub fn pending() -> Self {
         static PENDING: LazyLock<Error> = LazyLock::new(|| Error::new(Code::InProgress, String::new()));
         PENDING.clone()

@@ -79,7 +79,7 @@ impl Timing {
         Timing { transport, declared }
     }
 
-    /// Is a machine declared?
+    /// Tells whether a machine is declared.
     #[inline]
     pub fn is_declared(&self) -> bool {
         self.declared.is_some()
@@ -294,7 +294,7 @@ impl Timing {
         }
     }
 
-    /// Does nothing for so long after this rank's clock, and returns when whatever others do before that is done.
+    /// Pauses for `more_ps` on this rank's clock. Returns when everything that other ranks do before that time is done.
     #[inline]
     pub fn pause(&self, more_ps: u64, watch: impl Fn() -> Result<()>) -> Result<()> {
         match &self.declared {
@@ -341,7 +341,7 @@ impl Timing {
     }
 }
 
-/// Returns what a transfer of so much between two ranks is to an estimate.
+/// Returns the specification of a transfer between two ranks, for an estimate.
 pub fn transfer_spec(count: u64, size: u64) -> CallSpec {
     CallSpec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 }
 }

@@ -145,7 +145,7 @@ c_enum! {
         AllReduce = 0, "all_reduce";
         /// The root gets the reduction.
         Reduce = 1, "reduce";
-        /// Everybody gets the root's buffer.
+        /// Every rank gets the root's buffer.
         Broadcast = 2, "broadcast";
         /// Every rank gets all ranks' buffers, in rank order.
         AllGather = 3, "all_gather";

@@ -1,6 +1,6 @@
 //! The C call itself: what a program pays before any other rank is involved.
 //!
-//! A communicator of one rank has nobody to wait for, so its calls are argument checks, the record, the choice of a
+//! A communicator of one rank never waits for another rank. Its calls are argument checks, the record, the choice of a
 //! plan and a copy of eight bytes. `floor` is a call of the library that does nothing but return.
 
 use std::hint::black_box;

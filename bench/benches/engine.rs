@@ -1,4 +1,4 @@
-//! Events a second of the fabric's engine, and what a remembered price costs.
+//! Events per second of the fabric's engine, and the cost of a price that is remembered.
 //!
 //! The machine is one switch with a transmit and a receive port a place. `elements` are events.
 
@@ -63,7 +63,7 @@ fn price(criterion: &mut Criterion) {
         let plans = all_reduce(name, &view);
         let places: Vec<Rank> = (0..nranks).collect();
         let call = PricedCall { plans: &plans, places: &places, view, count: 1 << 26, size: 4, slice_bytes };
-        // Ranks that enter apart make all times different.
+        // If the ranks enter at different times, no two events have the same time.
         for (entries, spread) in [("together", 0), ("apart", 12_347)] {
             let entry_ps: Vec<u64> = (0..nranks as u64).map(|r| r * 7919 % 1009 * spread).collect();
             let events = engine::price(&network, &call, &entry_ps).expect("a price").events;
@@ -127,7 +127,7 @@ fn repeat(criterion: &mut Criterion) {
                 pricer.price(black_box(&call), &places, &entry_ps, &mut ports).expect("a price").base_ps
             });
         });
-        // The same where ports are settled only when somebody looks at them.
+        // The same with ports that are settled only when they are read.
         let mut ledger = LazyPorts::new(ports);
         group.bench_function(format!("repeat onto a ledger/{nranks} ranks"), |bencher| {
             bencher.iter(|| {

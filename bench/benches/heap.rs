@@ -8,13 +8,13 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use penny::internals::memory::arena::Arena;
 use penny::internals::memory::heap;
 
-/// What a heap is asked for.
+/// The calls that are compared.
 trait Allocator {
     fn alloc(&mut self, bytes: u64) -> Option<u64>;
     fn free(&mut self, offset: u64);
 }
 
-/// Offset to length of what is live and of the gaps; gaps that touch are joined.
+/// Maps from offset to length, for the live blocks and for the gaps. Adjacent gaps are joined.
 struct FirstFit {
     live: BTreeMap<u64, u64>,
     gaps: BTreeMap<u64, u64>,
@@ -55,7 +55,7 @@ impl Allocator for Arena {
     }
 }
 
-/// Numbers without a pattern.
+/// A generator of pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -71,7 +71,7 @@ impl Numbers {
     }
 }
 
-/// A heap that has been used for a while.
+/// A heap after many allocations and frees.
 struct Worn<A> {
     allocator: A,
     live: Vec<u64>,
@@ -122,7 +122,7 @@ fn replacements(criterion: &mut Criterion) {
     }
 }
 
-/// What a program pays: the arena, and the system's look at the pages, which are there already.
+/// The whole cost for a program: the arena, and the system's check of the pages, which exist already.
 fn shared(criterion: &mut Criterion) {
     let heap = heap::mine().expect("a heap");
     let kept = heap.alloc(64).expect("room");

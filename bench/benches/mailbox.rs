@@ -1,4 +1,4 @@
-//! One multicast against as many unicasts: the sender's time, the time until all have received and freed, slots and bytes.
+//! One multicast against as many unicasts: the sender's time, the time until every receiver has freed the message, slots, bytes.
 //!
 //! Two ranks, which are threads of this process: one sends, the other receives as 64 threads of its mailbox. `sender` is the
 //! time in the sender's calls, after which the message is in the queues of all its receivers. `all done` is the time until the
@@ -56,7 +56,7 @@ impl Mailbox {
         // SAFETY: the slot is this thread's.
         ok(unsafe { pennyMailboxMulticast(self.0, 1, (mask >> 32) as u32, mask as u32, slot) });
     }
-    /// Receive and free all there is; how many.
+    /// Receives and frees all messages that are there, and returns their number.
     fn drain(self) -> u64 {
         let mut got = 0;
         for thread in 0..THREADS {
@@ -76,7 +76,7 @@ impl Mailbox {
         }
         got
     }
-    /// Copies and bytes written, and slots in use.
+    /// Returns the copies and the bytes written, and the slots in use.
     fn books(self) -> [u64; 3] {
         let mut stats = pennyMailboxStats_t {
             size: size_of::<pennyMailboxStats_t>(),
@@ -109,7 +109,7 @@ struct Line {
     bytes: u64,
 }
 
-/// `finish` returns when all receivers are done; it is told how many there were.
+/// Measures `send`. `finish` must return when all receivers are done; its argument is the number of messages.
 fn measure(to: Mailbox, times: usize, fan: u32, send: impl Fn(), mut finish: impl FnMut(u64)) -> Line {
     let (mut sender, mut done) = (Vec::new(), Vec::new());
     let before = to.books();

@@ -1,4 +1,4 @@
-//! What it takes to write one rank's program, to link it to those of its peers, and to prove those of all ranks.
+//! The time to write one rank's program, to link it to its peers' programs, and to verify the programs of all ranks.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! Copies and folds that a rank's threads share, against one thread and against `memcpy`: what the threads gain, and what handing
 //! the pieces out costs. `PENNY_BENCH_THREADS` lists the numbers of threads, for example `1,2,8`; unset: 1 and 2.
 //!
-//! The numbers are those of helper threads. They say something on a machine with as many idle cores only.
+//! The numbers count helper threads. The times are meaningful only on a machine with as many idle cores.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use penny::internals::memory::view::Payload;
 use penny::internals::sync::parallel_for::ParallelFor;
 use penny::internals::types::{DataType, RedOp};
 
-/// From the smallest that is divided, over a staging slot, to beyond the last cache.
+/// The smallest size that is divided, a staging slot, a mebibyte, and a size beyond the last cache.
 const SIZES: [usize; 4] = [64 << 10, 128 << 10, 1 << 20, 64 << 20];
 
 fn numbers_of_threads() -> Vec<u32> {
@@ -43,7 +43,7 @@ fn threads(criterion: &mut Criterion) {
         let (mut a, mut b, mut c) = (Memory::new(bytes), Memory::new(bytes), Memory::new(bytes));
         let (a, b, c) = (a.view(bytes), b.view(bytes), c.view(bytes));
         group.bench_function("memcpy", |bencher| {
-            // SAFETY: two ranges of so many bytes that do not overlap.
+            // SAFETY: `a` and `c` have `bytes` bytes each and do not overlap.
             bencher.iter(|| unsafe { c.addr().copy_from_nonoverlapping(black_box(a.addr()), bytes) });
         });
         for number in numbers_of_threads() {

@@ -1,4 +1,4 @@
-//! Guarded memory: a range for data between two that nobody may write.
+//! Guarded memory: a range for data between two guards that must never be written.
 //!
 //! ```text
 //!     | guard 256 | data ...................... | guard 256 |        data is 64-byte aligned
@@ -15,7 +15,7 @@ use crate::options::Buffers;
 pub const GUARD: usize = 256;
 const ALIGN: usize = 64;
 
-/// What memory holds that nobody has written. No input is made of it alone.
+/// The byte that fills memory before anything is written to it. No input consists of it alone.
 pub const UNTOUCHED: u8 = 0xc5;
 
 /// Memory of one kind, guarded on both sides.
@@ -26,7 +26,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `data` bytes, every page touched. Registered ones are private: it is a communicator that registers them.
+    /// Allocates `data` bytes and touches every page. Buffers of kind `Registered` are private memory here; the caller registers
+    /// them with a communicator.
     pub fn new(kind: Buffers, data: usize) -> Result<Buffer, String> {
         let bytes = Self::total(data);
         let start = match kind {
@@ -60,7 +61,7 @@ impl Buffer {
     /// A range of the data; between calls only.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(range.end <= self.data, "{range:?} of {}", self.data);
-        // SAFETY: in bounds and initialised by `new`; between calls nobody else writes.
+        // SAFETY: in bounds and initialised by `new`; no other rank writes between calls.
         unsafe { std::slice::from_raw_parts(self.address(range.start), range.len()) }
     }
 
@@ -71,20 +72,20 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.address(range.start), range.len()) }
     }
 
-    /// The guards of a range: `GUARD` bytes before it and after it, be they in the data or beyond its ends.
+    /// Returns the guards of a range: the `GUARD` bytes before it and after it, which may lie in the data or beyond its ends.
     fn guards(&self, range: Range<usize>) -> [Range<usize>; 2] {
         assert!(range.end <= self.data, "{range:?} of {}", self.data);
         [range.start..range.start + GUARD, range.end + GUARD..range.end + 2 * GUARD]
     }
 
-    /// Makes a range and its guards look as if nobody had ever written there.
+    /// Fills a range and its guards with [`UNTOUCHED`].
     pub fn forget(&mut self, range: Range<usize>) {
         let [before, after] = self.guards(range);
         // SAFETY: from the first guard's start to the second's end lies within the allocation.
         unsafe { ptr::write_bytes(self.start.add(before.start), UNTOUCHED, after.end - before.start) };
     }
 
-    /// Bytes written in a range's guards since [`Buffer::forget`].
+    /// Returns how many bytes of a range's guards were written since [`Buffer::forget`].
     pub fn trespasses(&self, range: Range<usize>) -> u64 {
         let written = |guard: Range<usize>| {
             // SAFETY: both guards lie within the allocation, which `new` initialised.

@@ -1,4 +1,4 @@
-//! The C calls, as a C program would make them, with failures as sentences.
+//! The C functions, called as a C program calls them; a failure is returned as Penny's sentence.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ pub struct Communicator {
     nranks: u32,
 }
 
-/// The arguments of one call; what a subject does not take is ignored.
+/// The arguments of one call. Arguments that the subject does not take are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// Which function.
@@ -35,7 +35,7 @@ pub struct Call {
     pub root: u32,
 }
 
-/// How a rank's time on the declared machine stands.
+/// A rank's time on the declared machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     /// Its clock.
@@ -52,7 +52,7 @@ fn no_info() -> ffi::pennyFabricInfo_t {
     ffi::pennyFabricInfo_t { size, magic: ffi::PENNY_FABRIC_INFO_MAGIC, version, ..zeros }
 }
 
-/// Success, or the sentence that Penny has for the failure.
+/// Converts the result of a C call; for a failure, returns Penny's sentence.
 #[inline]
 pub(crate) fn outcome(result: pennyResult_t, comm: pennyComm_t) -> Result<(), String> {
     if result == pennySuccess { Ok(()) } else { Err(failure(result, comm)) }
@@ -97,7 +97,7 @@ impl Communicator {
         Ok(Communicator { raw, rank: rank as u32, nranks: nranks as u32 })
     }
 
-    /// As the C functions take it.
+    /// Returns the handle for the C functions.
     pub(crate) fn raw(&self) -> pennyComm_t {
         self.raw
     }
@@ -148,7 +148,7 @@ impl Communicator {
         outcome(result, comm)
     }
 
-    /// To the next rank and from the previous one, at once.
+    /// Sends to the next rank and receives from the previous one, in one group.
     ///
     /// # Safety
     /// As for [`Communicator::call`].
@@ -180,7 +180,7 @@ impl Communicator {
         Ok(Some(Machine { name, hash: info.hash, dilation: info.dilation }))
     }
 
-    /// How this rank's time on the declared machine stands.
+    /// Returns this rank's time on the declared machine.
     pub fn account(&self) -> Result<Account, String> {
         let mut info = no_info();
         // SAFETY: the communicator is live while self is, and the pointer is to a local.
@@ -189,7 +189,7 @@ impl Communicator {
         Ok(Account { now_ps: info.nowPs, sums })
     }
 
-    /// Lets this rank's clock on the declared machine move on to a time.
+    /// Advances this rank's clock on the declared machine to a time.
     pub fn advance_to(&self, ps: u64) -> Result<(), String> {
         // SAFETY: the communicator is live while self is.
         outcome(unsafe { ffi::pennyFabricAdvanceTo(self.raw, ps) }, self.raw)
@@ -201,8 +201,8 @@ impl Communicator {
         outcome(unsafe { ffi::pennyBarrier(self.raw, ptr::null_mut()) }, self.raw)
     }
 
-    /// Every rank's number, in rank order. By sends and receives, because `PENNY_ALGO` may name an algorithm that serves
-    /// the measured collective only; through rank 0, because each pair of ranks that send has a ring of its own.
+    /// Returns every rank's number, in rank order. It uses sends and receives, because `PENNY_ALGO` may name an algorithm that
+    /// serves the measured collective only, and goes through rank 0, because each pair of ranks that sends needs a ring.
     pub fn gather(&self, mine: f64) -> Result<Vec<f64>, String> {
         let mut all = vec![mine; self.nranks as usize];
         let n = all.len();
@@ -232,13 +232,13 @@ impl Communicator {
         outcome(unsafe { ffi::pennyGroupStart() }, self.raw)?;
         let mut others = (0..self.nranks).filter(|&peer| peer != self.rank);
         let queued = others.try_for_each(|peer| outcome(call(peer), self.raw));
-        // The group ends also after a failure, which then is the one to tell.
+        // The group must end even after a failure; that failure is then the one to report.
         // SAFETY: as above.
         let ended = outcome(unsafe { ffi::pennyGroupEnd() }, self.raw);
         queued.and(ended)
     }
 
-    /// Lets the other ranks reach ordinary memory where it lies.
+    /// Registers ordinary memory, so that the other ranks can access it without a copy.
     ///
     /// # Safety
     /// `bytes` bytes must be at `start`, and must not be freed while the registration lives.
@@ -251,12 +251,12 @@ impl Communicator {
 
     /// Leaves the launch.
     pub fn destroy(self) -> Result<(), String> {
-        // SAFETY: the communicator is live and nobody has it after self.
+        // SAFETY: the communicator is live, and `self` was the only owner.
         outcome(unsafe { ffi::pennyCommDestroy(self.raw) }, ptr::null_mut())
     }
 }
 
-/// Memory that a communicator's other ranks reach where it lies.
+/// Memory that the other ranks of a communicator can access without a copy.
 pub struct Registration<'a> {
     comm: &'a Communicator,
     handle: *mut c_void,
@@ -272,7 +272,7 @@ impl Drop for Registration<'_> {
     }
 }
 
-/// Penny's version as a number: the cheapest call there is.
+/// Returns Penny's version as a number. No call is cheaper.
 pub fn version() -> c_int {
     let mut version = 0;
     // SAFETY: the pointer is to a local. It fails for NULL only.

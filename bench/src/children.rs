@@ -1,4 +1,5 @@
-//! What communicators made from another one cost: time to make and to destroy them, and memory, beside others that live.
+//! The cost of communicators made from another one: the time to make and to destroy them, and their memory, while other
+//! communicators exist.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -46,7 +47,7 @@ fn destroy(child: pennyComm_t) -> Result<(), String> {
     outcome(unsafe { ffi::pennyCommDestroy(child) }, ptr::null_mut())
 }
 
-/// Bytes of this process that are its own, and bytes of the shared files that it has open.
+/// Returns the bytes of this process's private memory, and the bytes of the shared files that it has open.
 fn memory() -> Result<[u64; 2], String> {
     let status =
         std::fs::read_to_string("/proc/self/status").map_err(|e| format!("/proc/self/status: {e}"))?;

@@ -4,7 +4,7 @@
 //!     sign | exponent | fraction        half 1|5|10   bfloat16 1|8|7   fp8_e4m3 1|4|3   fp8_e5m2 1|5|2
 //! ```
 //!
-//! Penny's own conversions come from elsewhere; these exist so that an expectation owes them nothing.
+//! Penny's own conversions are not used, so that the expected values do not depend on them.
 
 use penny::internals::types::DataType;
 

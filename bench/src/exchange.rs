@@ -1,4 +1,4 @@
-//! All-reduces of small vectors of two ranks, beside the least that any library could do.
+//! All-reduces of small vectors between two ranks, compared with the least work that any library must do.
 //!
 //! ```text
 //!     hand-off    a word in a cache line of its own, there and back: the time is that of one way
@@ -33,7 +33,7 @@ pub struct Options {
     rounds: u32,
 }
 
-/// Bytes of a cache line and of the one that hardware fetches with it.
+/// The bytes of two cache lines, which hardware fetches together.
 const APART: usize = 128;
 /// Bytes of a slot before its payload, unless the payload shares the flag's line.
 const HEAD: usize = 64;
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let say = |text: String| {
         if comm.rank() == 0 {
-            // Who has stopped reading is no reason to leave the other rank waiting.
+            // An error of stdout is ignored: if this rank stopped here, the other rank would wait for it.
             let _ = writeln!(std::io::stdout().lock(), "{text}");
         }
     };
@@ -102,7 +102,7 @@ fn measure(heap: &Heap<'_>, count: usize, rounds: u32) -> Result<Row, String> {
     let stride = (HEAD + bytes).next_multiple_of(APART);
     let shared = heap.align(4096, APART + 2 * stride)?;
     let peer = heap.bare(shared)?;
-    // SAFETY: so many bytes were allocated, and the peer writes to its own only.
+    // SAFETY: `shared` has `APART + 2 * stride` bytes, and the peer writes to its own copy only.
     unsafe { shared.write_bytes(0, APART + 2 * stride) };
     comm.barrier()?;
     let input = vec![1.0 + comm.rank() as f32; count];
@@ -119,7 +119,7 @@ fn measure(heap: &Heap<'_>, count: usize, rounds: u32) -> Result<Row, String> {
         // SAFETY: the buffers and the slots hold `count` elements.
         (0..calls).try_for_each(|_| unsafe { slots.all_reduce(from, to, count) })
     };
-    // Two ways are two hand-offs: half as many trips.
+    // A round trip is two hand-offs.
     let mut hand_off = |ways: u32| {
         for _ in 0..ways.div_ceil(2) {
             trips += 1;

@@ -10,28 +10,28 @@
 //! ```
 //!
 //! Where there are more ranks than M, some contribute the neutral element; which ones changes from element to
-//! element, so that nobody's contribution can be lost unseen.
+//! element, so that the loss of any rank's contribution shows.
 
 use penny::internals::types::{DataType, RedOp};
 
 use crate::element::{encode, exact_exponent, exact_up_to, is_signed};
 use crate::pattern::Pattern;
 
-/// The inputs of one call: every rank can tell every rank's.
+/// The inputs of one call. Every rank can compute the inputs of all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {
     /// Element type.
     pub dtype: DataType,
-    /// The reduction they will go through; `None`: they are only copied, hence any bits do.
+    /// The reduction; `None` if the inputs are only copied, so that any bits are valid.
     pub op: Option<RedOp>,
     /// Ranks.
     pub nranks: u32,
-    /// Another seed, other values: what a previous call left behind is not mistaken for this one's result.
+    /// The seed of the values. It differs from call to call, so that an earlier result is not mistaken for this call's.
     pub seed: u64,
 }
 
 impl Inputs {
-    /// What `rank` contributes.
+    /// Returns the contribution of `rank`.
     pub fn of_rank(&self, rank: u32) -> Pattern {
         Pattern::new(self.dtype.size(), |index| self.bits(rank, index))
     }
@@ -154,12 +154,12 @@ impl Inputs {
         }
     }
 
-    /// Does the result hang on `rank` alone here? On nobody for half of the elements.
+    /// Tells whether the result of this element depends on `rank` alone. For half of the elements it depends on no single rank.
     fn is_alone(&self, rank: u32, index: u64) -> bool {
         mix(self.seed ^ index) % (2 * u64::from(self.nranks)) == u64::from(rank)
     }
 
-    /// Is `rank` one of the `active` that contribute more than the neutral element here?
+    /// Tells whether `rank` is one of the `active` ranks that contribute a value other than the neutral element here.
     fn is_active(&self, rank: u32, index: u64, active: u64) -> bool {
         let n = u64::from(self.nranks);
         active == n || (u64::from(rank) + mix(self.seed ^ index)) % n < active
@@ -184,7 +184,7 @@ fn whole(hash: u64, most: u64, signed: bool) -> f64 {
     }
 }
 
-/// SplitMix64's finaliser: every bit of the result hangs on every bit of `x`.
+/// SplitMix64's finaliser: every bit of the result depends on every bit of `x`.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -229,7 +229,7 @@ mod tests {
         u64::MAX >> (64 - 8 * dtype.size())
     }
 
-    /// One hop of an arithmetic reduction, rounded to the element type, as the least careful library would.
+    /// Returns one step of an arithmetic reduction, rounded to the element type after it, as the least exact library does.
     fn hop(dtype: DataType, op: RedOp, a: u64, b: u64) -> u64 {
         let (x, y) = (decode(dtype, a), decode(dtype, b));
         let value = match op {

@@ -1,4 +1,4 @@
-//! What lies where: sizes of a case, the buffers of each rank, and the contents they must end with.
+//! The layout of a case: its sizes, the buffers of each rank, and their expected contents after the call.
 //!
 //! ```text
 //!     all_gather, rank 1 of 3      out of place: send |  b1 |    recv | b0 | b1 | b2 |
@@ -25,7 +25,7 @@ pub struct Layout {
     pub out_at: usize,
 }
 
-/// Whose data a range of the output must hold.
+/// The data that a range of the output must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The reduction of all ranks' inputs.
@@ -34,7 +34,7 @@ pub enum Source {
     Rank(u32),
 }
 
-/// One range of the output: as many elements as a block, from this element of this sequence on.
+/// One block of the output, as a part of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The sequence.

@@ -49,3 +49,14 @@ pub fn main(subject: Subject) -> std::process::ExitCode {
     let program = Program::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
     sweep::run(subject, &program.options, &program.variant)
 }
+
+/// Returns the exit code of the program called `name`, and prints what went wrong.
+pub fn exit(name: &str, outcome: Result<(), String>) -> std::process::ExitCode {
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{name}: {problem}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}

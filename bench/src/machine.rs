@@ -1,4 +1,4 @@
-//! Measurements on a declared machine: its time instead of the wall's.
+//! Measurements on a declared machine: its time instead of wall-clock time.
 //!
 //! ```text
 //!     all ranks   latest clock of all --> a moment after which no port is taken any more --> the call --> exit
@@ -20,11 +20,11 @@ pub struct Machine {
     pub name: String,
     /// Tells machines apart.
     pub hash: u64,
-    /// 0: the clock is virtual. Else calls take so many times what they take on the machine.
+    /// 0: the clock is virtual. Otherwise a call takes this many times as long as it takes on the machine.
     pub dilation: f64,
 }
 
-/// What a call took on the machine.
+/// The time of a call on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineTime {
     /// Until the last rank was done, in picoseconds.
@@ -35,11 +35,11 @@ pub struct MachineTime {
     pub needed_dilation: f64,
 }
 
-/// More slip than this, and paced times do not mean what they say.
+/// The largest slip at which paced times are valid.
 pub const MOST_SLIP: f64 = 0.01;
 
 impl Machine {
-    /// For the head of a table.
+    /// Returns the machine's line in the head of a table.
     pub fn text(&self) -> String {
         let clock = match self.dilation {
             0.0 => "virtual".to_owned(),
@@ -51,7 +51,7 @@ impl Machine {
         )
     }
 
-    /// For the line below a row whose paced time is not valid.
+    /// Returns the line below a row whose paced time is not valid.
     pub fn complaint(&self, time: &MachineTime) -> Option<String> {
         let late = self.dilation > 0.0 && time.slip > MOST_SLIP;
         late.then(|| {
@@ -94,7 +94,7 @@ pub unsafe fn time(
     unsafe { timed(comm, options.iters.max(1), call) }
 }
 
-/// The same of so many calls: the longest time, and the slip of all.
+/// Times `calls` calls, and returns the longest time and the slip of all.
 unsafe fn timed(comm: &Communicator, calls: u32, call: &Call) -> Result<MachineTime, String> {
     let (mut time_ps, mut within) = (0, [0; 4]);
     for _ in 0..calls {
@@ -118,7 +118,7 @@ unsafe fn timed(comm: &Communicator, calls: u32, call: &Call) -> Result<MachineT
     })
 }
 
-/// Let all ranks' clocks agree on a moment at which nothing is under way.
+/// Agrees with all ranks on a time at which no message is in flight.
 fn align(comm: &Communicator) -> Result<u64, String> {
     let latest = || -> Result<u64, String> {
         let clocks = comm.gather(comm.account()?.now_ps as f64)?;

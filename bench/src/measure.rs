@@ -15,7 +15,7 @@ use crate::pattern::Pattern;
 use crate::report::Measurement;
 use crate::subject::Subject;
 
-/// What is called.
+/// The call that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Bytes, as the table shows them.
@@ -37,12 +37,12 @@ pub enum Place {
     In,
 }
 
-/// This rank's end of the measurements of one subject.
+/// One rank's part in the measurements of a subject.
 pub struct Bench<'a> {
     comm: &'a Communicator,
     options: &'a Options,
     subject: Subject,
-    /// Of both buffers, where they are registered. Dropped before them.
+    /// The registrations of both buffers, if they are registered. Dropped before the buffers.
     _registrations: Vec<Registration<'a>>,
     send: Buffer,
     recv: Buffer,
@@ -59,14 +59,14 @@ struct Setting {
 }
 
 impl Setting {
-    /// The part of the receive buffer that the call has any business with.
+    /// Returns the part of the receive buffer that the call may read or write.
     fn span(&self) -> Range<usize> {
         match self.place {
             Place::Out => self.output.clone(),
             Place::In => self.input.start.min(self.output.start)..self.input.end.max(self.output.end),
         }
     }
-    /// The input before and after the output: what must still be there after the call.
+    /// Returns the input before and after the output, which the call must not change.
     fn lasting_input(&self) -> [Range<usize>; 2] {
         let (input, output) = (self.input.clone(), self.output.clone());
         let overlap = self.place == Place::In && output.start < input.end && input.start < output.end;
@@ -118,7 +118,7 @@ impl<'a> Bench<'a> {
         Ok(Measurement { machine, ..measured })
     }
 
-    /// Seconds of a call, of the wall or of the declared machine.
+    /// Returns the seconds of a call, by the wall clock or on the declared machine.
     fn seconds(&mut self, setting: &Setting, input: &Pattern) -> Result<(f64, Option<MachineTime>), String> {
         if let Some(machine) = self.machine.clone() {
             self.write_input(setting, input);
@@ -214,7 +214,7 @@ impl<'a> Bench<'a> {
         Ok(total / iters)
     }
 
-    /// Makes the call once with these inputs; how many elements of this rank are not what they must be.
+    /// Makes the call once with `inputs`, and returns how many elements of this rank are wrong.
     fn check(&mut self, setting: &Setting, inputs: &Inputs) -> Result<u64, String> {
         if self.subject.is_barrier() {
             self.comm.barrier()?;

@@ -56,7 +56,7 @@ pub struct Options {
     pub dirty: bool,
 }
 
-/// What one launch measures with, and where it leaves its report.
+/// The settings of one launch, and the file for its report.
 #[derive(clap::Args, Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {
     /// Kind of the buffers
@@ -98,7 +98,7 @@ impl Buffers {
 }
 
 impl Variant {
-    /// `--buffers`, or what `-R 1` says.
+    /// Returns the kind of buffers that `--buffers` or `-R 1` asks for.
     pub fn buffers(&self) -> Buffers {
         if self.local_register == 1 { Buffers::Registered } else { self.buffers }
     }
@@ -116,9 +116,9 @@ pub enum Choice<T: Named> {
 
 /// Can be written on a command line.
 pub trait Named: Copy {
-    /// As the command line spells it.
+    /// Returns the spelling on the command line.
     fn spelled(self) -> String;
-    /// Back from the command line; the error lists what there is.
+    /// Parses a word of the command line; the error lists the valid ones.
     fn parsed(text: &str) -> Result<Self, String>;
 }
 

@@ -1,7 +1,7 @@
 //! A periodic sequence of elements: what a buffer holds before a call, or must hold after it.
 
-/// Elements before the sequence repeats. A prime, so that data which ended up a slice, a chunk or a page away from
-/// where it belongs does not look right by accident; small, so that many patterns fit the cache.
+/// The number of elements after which the sequence repeats. It is a prime, so that data at a wrong place, a slice, a chunk or a
+/// page away, never matches by accident. It is small, so that many patterns fit in the cache.
 pub const PERIOD: usize = 8191;
 
 /// One period of a sequence, as bytes.

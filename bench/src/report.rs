@@ -58,17 +58,17 @@ pub struct Measurement {
     pub time_us: f64,
     /// Size over time, 10^9 bytes a second.
     pub algbw_gbps: f64,
-    /// The share of it that any algorithm must carry across a link.
+    /// The algorithm bandwidth times the factor of the collective: what a link carries at least.
     pub busbw_gbps: f64,
-    /// Elements that were not as expected, over all ranks; `None`: not checked.
+    /// The number of wrong elements on all ranks; `None` if they were not checked.
     pub wrong: Option<u64>,
-    /// On a declared machine: what all other numbers are of.
+    /// The time on the declared machine, from which all other numbers are computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineTime>,
 }
 
 impl Measurement {
-    /// From one call's seconds.
+    /// Makes a measurement from the seconds of one call.
     pub fn new(seconds: f64, bytes: usize, bus_factor: f64, wrong: Option<u64>) -> Measurement {
         let algbw_gbps = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
         Measurement {
@@ -154,7 +154,7 @@ impl Report {
         .join("\n")
     }
 
-    /// What is said below a row: that its paced times are not valid.
+    /// Returns the lines below a row, which say that its paced times are not valid.
     pub fn complaints(&self, row: &Row) -> Vec<String> {
         let Some(machine) = &self.machine else { return Vec::new() };
         row.measurements().filter_map(|m| machine.complaint(m.machine.as_ref()?)).collect()

@@ -76,7 +76,7 @@ fn measure_all(
     let speaks = comm.rank() == 0;
     let say = |text: String| {
         if speaks {
-            // Who has stopped reading is no reason to leave the other ranks waiting.
+            // An error of stdout is ignored: if this rank stopped here, the other ranks would wait for it.
             let _ = writeln!(std::io::stdout().lock(), "{text}");
         }
     };
@@ -109,7 +109,7 @@ fn measure_all(
         std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
     }
     drop(bench);
-    // Nobody reports a failure, upon which a launcher ends the rest, before rank 0 has written everything.
+    // A launcher ends all ranks as soon as one reports a failure, so no rank does before rank 0 has written everything.
     comm.barrier()?;
     comm.destroy()?;
     let invalid = report.rows.iter().any(|row| !report.complaints(row).is_empty());

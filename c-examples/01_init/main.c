@@ -29,7 +29,7 @@ int main(void) {
     TRY(pennyCommCount(comm, &ranks));
     printf("rank %d of %d is here\n", rank, ranks);
 
-    TRY(pennyBarrier(comm, NULL)); /* nobody leaves before everybody has come */
+    TRY(pennyBarrier(comm, NULL)); /* no rank leaves before all ranks have come */
     TRY(pennyCommDestroy(comm));
     return 0;
 }

@@ -40,7 +40,7 @@ static uint32_t *slot(const channel_t *c, uint64_t message) { return c->slots + 
 
 /*
  * The signal is set, not added to: this rank is the only one that writes it, and knows what it becomes. The fence keeps the
- * messages in order, for whoever sees that message 5 has landed takes message 4 for landed too.
+ * messages in order: the next rank takes message 4 for landed as soon as it sees message 5.
  */
 static void send(channel_t *c, const uint32_t *from, size_t n) {
     uint32_t *to = slot(c, c->sent++);

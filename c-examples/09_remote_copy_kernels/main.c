@@ -35,7 +35,7 @@ static float *symmetric(size_t count) {
     return memory;
 }
 
-/* Nobody's memory is written before its rank has entered the kernel. */
+/* No rank's memory is written before that rank has entered the kernel. */
 static void meet_neighbours(void) {
     pennySemaphore_t barrier;
     TRY(pennyBarrierSemaphore(comm, 0, &barrier));

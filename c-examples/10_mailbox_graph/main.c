@@ -141,9 +141,9 @@ static int tell(worker_t *w, news_t *slot) {
 }
 
 /*
- * Receive first. Whoever waits for room in this mailbox waits for this thread, too, which therefore takes every message at any
- * time: it changes a distance, may put a vertex on the list, where there is always a place, and is freed. So nobody waits for
- * ever, however few slots there are.
+ * Receive first. A thread that waits for room in this mailbox waits for this thread, too. So this one takes every message at any
+ * time: a message changes a distance, may put a vertex on the list, where there is always a place, and is freed. So no
+ * thread waits for ever, however few slots there are.
  */
 static void *work(void *argument) {
     enum { EITHER = PENNY_MAILBOX_CAN_SEND | PENNY_MAILBOX_CAN_RECV };

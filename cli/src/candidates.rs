@@ -3,7 +3,7 @@
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::RankView;
 
-/// Every algorithm that can serve a view: at least one.
+/// Returns the algorithms that can serve a view; there is at least one.
 pub fn able(view: &RankView) -> Result<Vec<&'static Algorithm>, String> {
     let able: Vec<_> =
         algorithms::candidates(view.collective).filter(|a| a.refuses(view).is_none()).collect();
@@ -13,7 +13,7 @@ pub fn able(view: &RankView) -> Result<Vec<&'static Algorithm>, String> {
     }
 }
 
-/// The algorithm of this name, if it can serve a view; else those that can.
+/// Returns the algorithm called `name` if it can serve a view. The error lists the algorithms that can.
 pub fn named(name: &str, view: &RankView) -> Result<&'static Algorithm, String> {
     let names: Vec<_> = able(view)?.iter().map(|a| a.name).collect();
     let instead = format!("there are {}", names.join(", "));

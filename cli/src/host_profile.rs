@@ -1,4 +1,4 @@
-//! The host profile as commands show it: where it is, and what `auto` takes with it.
+//! The host profile in the output of commands: its path, and the algorithms that `auto` takes with it.
 
 use penny::internals::comm::{HostProfileFound, find_host_profile};
 use penny::internals::env;
@@ -42,7 +42,7 @@ pub fn auto(view: &RankView, bytes: u64) -> String {
     }
 }
 
-/// What the variables and a profile choose.
+/// Returns the selection that the environment variables and `profile` result in.
 fn selection(profile: Option<HostProfile>) -> penny::Result<Selection> {
     let [algo, reproducible, options] = ["PENNY_ALGO", "PENNY_REPRODUCIBLE", "PENNY_OPTIONS"].map(env::get);
     let selection = Selection::parse(algo.as_deref(), reproducible.as_deref())?;

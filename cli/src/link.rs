@@ -1,4 +1,4 @@
-//! `penny perf link`: what the data mover makes of an Ethernet link of a declared machine.
+//! `penny perf link`: the latency and bandwidth of the data mover on an Ethernet link of a declared machine.
 
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ pub struct Args {
     json: bool,
 }
 
-/// A latency, with the signal merged or apart.
+/// A latency, with a merged or with a separate signal.
 #[derive(Serialize)]
 struct Latency<'a> {
     fabric: &'a str,
@@ -51,18 +51,18 @@ struct Latency<'a> {
     bytes: u64,
     chips: Option<u32>,
     ns: f64,
-    /// Published range for Wormhole chips.
+    /// The published range for Wormhole chips.
     published_ns: Option<[f64; 2]>,
 }
 
-/// Shares of what the wire could carry.
+/// Used fractions of the wire's bandwidth.
 #[derive(Serialize)]
 struct Utilisation<'a> {
     fabric: &'a str,
     measure: &'static str,
     bytes: u64,
     channels: u32,
-    /// Commands without flow control.
+    /// The fraction for commands without flow control.
     streamed: f64,
     merged: f64,
     merged_both_ways: f64,
@@ -72,7 +72,7 @@ struct Utilisation<'a> {
     published: Option<&'static str>,
 }
 
-/// An all-gather on a ring of such links, and on a line.
+/// The price of an all-gather on a ring of Ethernet links or on a line of them.
 #[derive(Serialize)]
 struct Gather<'a> {
     fabric: &'a str,
@@ -84,7 +84,7 @@ struct Gather<'a> {
     chips: u32,
     bytes: u64,
     gbps: f64,
-    /// Share of the ring's bandwidth.
+    /// The used fraction of the ring's bandwidth.
     share: f64,
 }
 
@@ -111,7 +111,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&text)
 }
 
-/// The class of the machine's first link, if that is Ethernet.
+/// Returns the class of the machine's first link if that is an Ethernet link.
 fn ethernet(network: &Network) -> Result<&Class, String> {
     let mut way = Vec::new();
     if network.shape.nranks() > 1 {
@@ -204,7 +204,7 @@ fn utilisations<'a>(
     Ok(rows)
 }
 
-/// The general engine on chips that such links join to a ring, and to a line.
+/// Prices all-gathers with the general engine, on a ring of `chips` chips and on a line of them, with links of `class`.
 fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<'a>>, String> {
     let mut rows: Vec<Gather<'a>> = Vec::new();
     for (shape, name) in [("ring", "ring_pair"), ("line", "line")] {

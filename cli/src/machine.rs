@@ -21,7 +21,8 @@ pub fn spec(fabric: &str, nodes: Option<u32>) -> String {
     }
 }
 
-/// Ranks fill the places in order: whole nodes keep the machine's arrangement, anything else is flat.
+/// Returns the view of ranks that fill the places in order. If they fill whole nodes, it has the machine's nodes; otherwise it
+/// is flat.
 pub fn view(
     network: &Network,
     collective: Collective,
@@ -44,7 +45,7 @@ pub fn places(network: &Network, nranks: u32) -> Result<Vec<Rank>, String> {
     network.places(nranks).map_err(|e| e.message.clone())
 }
 
-/// Sixteen digits that differ where machines differ: two tables with the same ones are of the same machine.
+/// Returns the machine's hash as sixteen digits, by which tables of the same machine can be recognised.
 pub fn hash(network: &Network) -> String {
     format!("{:016x}", network.hash())
 }
@@ -69,7 +70,7 @@ impl Placed {
         open(&self.fabric, self.nodes)
     }
 
-    /// A collective of its ranks.
+    /// Returns the view of a collective of its ranks.
     pub fn view(&self, network: &Network, collective: Collective, root: Rank) -> Result<RankView, String> {
         view(network, collective, self.ranks, root)
     }
@@ -90,7 +91,7 @@ pub struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// Returns the variables that tell ranks about it. `Err` says why it has no places for `ranks` ranks.
+    /// Returns the environment variables that declare the machine to ranks. `Err` says why it has no places for `ranks` ranks.
     pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
         let spec = spec(fabric, self.nodes);

@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod answer;
+mod args_or;
 mod calibrate;
 mod candidates;
 mod doctor;
@@ -23,6 +24,8 @@ mod trace;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use args_or::ArgsOr;
 
 /// Collective communication between processes of one machine
 #[derive(Parser)]
@@ -67,11 +70,8 @@ enum Command {
     ShmemWorker(shmem::WorkerArgs),
 }
 
-/// A collective between processes, or one of the other benchmarks.
-enum Perf {
-    Collective(perf::Args),
-    Other(Benchmark),
-}
+/// The arguments of `penny perf`, which measures a collective, or of one of the other benchmarks.
+type Perf = ArgsOr<perf::Args, Benchmark>;
 
 #[derive(Subcommand)]
 enum Benchmark {
@@ -83,52 +83,23 @@ enum Benchmark {
     Shmem(shmem::Args),
 }
 
-// Written by hand, because the derived form cannot drop the arguments that a subcommand makes unnecessary.
-impl clap::Args for Perf {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        Benchmark::augment_subcommands(perf::Args::augment_args(command))
-            .subcommand_required(false)
-            .arg_required_else_help(false)
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-    }
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Perf::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for Perf {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Perf, clap::Error> {
-        match matches.subcommand() {
-            Some(_) => Benchmark::from_arg_matches(matches).map(Perf::Other),
-            None => perf::Args::from_arg_matches(matches).map(Perf::Collective),
-        }
-    }
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        *self = Perf::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Perf {
-    fn main(self) -> Result<ExitCode, String> {
-        match self {
-            Perf::Collective(args) => perf::main(args),
-            Perf::Other(Benchmark::Link(args)) => link::main(&args),
-            Perf::Other(Benchmark::Exchange(args)) => exchange::main(&args),
-            Perf::Other(Benchmark::Shmem(args)) => shmem::main(&args),
-        }
+fn perf(args: Perf) -> Result<ExitCode, String> {
+    match args {
+        ArgsOr::Args(args) => perf::main(args),
+        ArgsOr::Subcommand(Benchmark::Link(args)) => link::main(&args),
+        ArgsOr::Subcommand(Benchmark::Exchange(args)) => exchange::main(&args),
+        ArgsOr::Subcommand(Benchmark::Shmem(args)) => shmem::main(&args),
     }
 }
 
 fn main() -> ExitCode {
     let outcome = match Penny::parse().command {
         Command::Run(args) => run::main(args),
-        Command::Perf(args) => args.main(),
+        Command::Perf(args) => perf(*args),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Trace(args) => trace::main(&args),
-        Command::Calibrate(args) => args.main(),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Topo(args) => topo::main(&args),
         Command::Top(args) => top::main(&args),
         Command::Algorithms(args) => algorithms::main(&args),
@@ -159,7 +130,7 @@ mod tests {
         let Ok(Penny { command: Command::Perf(args) }) = Penny::try_parse_from(line) else {
             panic!("not understood")
         };
-        let Perf::Collective(args) = *args else { panic!("not a collective") };
+        let ArgsOr::Args(args) = *args else { panic!("not a collective") };
         assert_eq!(args.ranks_and_iters(), (3, 7));
     }
 }

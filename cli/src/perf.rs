@@ -101,7 +101,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
         progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
         let job = job(&args, &Variant { json: Some(scratch.0.clone()), ..variant })?;
         let outcome = launch::run(&job, Some(&mut |line| show(line, &progress)));
-        // A table with wrong results is still a table.
+        // The table is kept even if its results are wrong.
         let table = std::fs::read(&scratch.0).unwrap_or_default();
         if let Ok(report) = serde_json::from_slice::<Report>(&table) {
             reports.push(report);
@@ -120,7 +120,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
 
 /// One variant for each algorithm and kind of buffers.
 fn variants(args: &Args) -> Vec<Variant> {
-    // A colon tells the grammar of PENNY_ALGO, which has commas of its own, from a list of names.
+    // Text with a colon is in the grammar of PENNY_ALGO, which uses commas itself; other text is a list of names.
     let split = |text: &String| match text.contains(':') {
         true => vec![Some(text.clone())],
         false => text.split(',').map(|name| Some(name.to_owned())).collect(),
@@ -195,13 +195,13 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("penny-perf-{}.json", std::process::id()));
-        // Fails if it is there: nobody else's file, and nobody's link, is written to.
+        // Fails if the path exists, so that no other file is overwritten, not even through a link.
         match std::fs::File::create_new(&path) {
             Ok(_) => Ok(Scratch(path)),
             Err(error) => Err(format!("cannot create {}: {error}", path.display())),
         }
     }
-    /// Empty: what is read next is what the next run wrote.
+    /// Empties the file, so that the next report in it is the next run's.
     fn clear(&self) {
         let _ = std::fs::write(&self.0, "");
     }

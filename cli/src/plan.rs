@@ -1,4 +1,4 @@
-//! `penny plan`: who sends what to whom, step by step.
+//! `penny plan`: prints what each rank sends to which rank, step by step.
 
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ Examples:
   penny plan all_reduce -n 512 --rank 3 --algorithm tree
   penny plan all_gather -n 4 -b 4K --json | jq .depth";
 
-/// Ranks from which on the table is that of one rank, unless all are asked for.
+/// From this number of ranks on, only one rank's program is printed, unless `--all` is given.
 const ONE_RANK_FROM: u32 = 65;
 
 /// The options of `penny plan`.

@@ -15,7 +15,7 @@ pub struct Point {
     pub gbps: f64,
 }
 
-/// A name and (bytes, GB/s), ascending.
+/// A line of the plot: its name, and its points (bytes, GB/s), by ascending bytes.
 pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
@@ -24,7 +24,7 @@ pub struct Line {
 /// The bandwidth by which nccl-tests compares algorithms.
 pub const BUS: &str = "bus bandwidth, GB/s";
 
-/// Points by their lines, in the order in which lines first come.
+/// Groups points by their lines. The lines are in the order of their first points.
 pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for Point { line, bytes, gbps } in points {
@@ -123,7 +123,7 @@ fn color(number: usize) -> RGBAColor {
     HSLColor(hue, 0.75, light).to_rgba()
 }
 
-/// The names of the lines, the one that ends highest first.
+/// Draws the names of the lines, in the order of their last points, the highest first.
 fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(), Box<dyn Error>> {
     let mut order: Vec<usize> = (0..lines.len()).collect();
     let end = |number: &usize| lines[*number].points.last().map_or(0.0, |point| point.1);
@@ -142,7 +142,7 @@ fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(),
     Ok(())
 }
 
-/// Without digits that say nothing.
+/// Formats a bandwidth without insignificant digits.
 fn speed_label(gbps: f64) -> String {
     format!("{}", (gbps * 1e6).round() / 1e6)
 }

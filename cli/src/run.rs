@@ -66,7 +66,7 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
         timeout: args.timeout,
     };
     let mut tagged = |line: Line| {
-        // One write a line: lines of ranks never mix. A reader that has gone away is the ranks' loss, not ours.
+        // Each line is one write, so lines of different ranks never mix. A closed pipe is ignored.
         let text = [format!("[{}] ", line.rank).as_bytes(), line.text, b"\n"].concat();
         let _ = match line.stream {
             Stream::Out => std::io::stdout().write_all(&text).and_then(|()| std::io::stdout().flush()),

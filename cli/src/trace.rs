@@ -1,4 +1,4 @@
-//! `penny trace`: when each message of a collective is where, on a declared machine, for Perfetto.
+//! `penny trace`: the place of each message of a collective over time, on a declared machine, for Perfetto.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

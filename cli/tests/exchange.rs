@@ -15,7 +15,7 @@ fn exchange(options: &str) -> impl Fn(u64, &str) -> f64 + use<> {
     }
 }
 
-/// Within so many hundredths.
+/// Tells whether a value is within `percent` percent of the published one.
 fn near(value: f64, published: f64, percent: f64) -> bool {
     (value / published - 1.0).abs() <= percent / 100.0
 }

@@ -138,4 +138,11 @@ static inline pennyComm_t join(void) {
     return comm;
 }
 
+/* The sum of the numbers that the ranks of a communicator have in the job. */
+static inline float sum_over(pennyComm_t comm) {
+    float mine = (float)rank, sum = -1;
+    OK(pennyAllReduce(&mine, &sum, 1, pennyFloat, pennySum, comm, NULL));
+    return sum;
+}
+
 #endif

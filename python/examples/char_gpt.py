@@ -27,7 +27,7 @@ CONTEXT = 36
 
 
 def sums(count: int, generator: torch.Generator) -> Tensor:
-    """So many texts of sums, as numbers of characters; each one longer than the context, for the character after it."""
+    """Makes `count` texts of sums, as numbers of characters. Each is one longer than the context, for the next character."""
     texts = []
     for _ in range(count):
         pairs = torch.randint(0, 100, (CONTEXT, 2), generator=generator).tolist()

@@ -57,7 +57,7 @@ def by_plan(config: LlamaConfig) -> LlamaForCausalLM:
 
 @dataclass
 class Times:
-    """Where the decoding of some tokens spent its time, in seconds."""
+    """The parts of the time for decoding some tokens, in seconds."""
 
     total: float = 0.0
     all_reduce: float = 0.0
@@ -84,7 +84,7 @@ def timed() -> Iterator[Times]:
 
 
 def decode_timed(model: LlamaForCausalLM, tokens: int) -> tuple[list[int], Times]:
-    """So many tokens, and the times of all but the first, which the prompt takes most of."""
+    """Decodes `tokens` tokens. The first one takes most of its time for the prompt, so it is left out of the times."""
     ids = decode(model, prompt(model.config))
     first = next(ids)
     with timed() as times:
@@ -94,7 +94,7 @@ def decode_timed(model: LlamaForCausalLM, tokens: int) -> tuple[list[int], Times
 
 @dataclass
 class Report:
-    """What a run found; medians over its rounds."""
+    """The results of a run; medians over its rounds."""
 
     backend: str
     ranks: int

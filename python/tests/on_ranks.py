@@ -73,7 +73,7 @@ def new_job() -> str:
 
 
 def run(ranks: int, arguments: list[str], **variables: str) -> str:
-    """Runs Python with these arguments as so many ranks under `penny run`; what they said together."""
+    """Runs Python with these arguments as `ranks` ranks under `penny run`, and returns all their output."""
     before = names_in_shared_memory()
     done = subprocess.run(
         [penny_command(), "run", "-n", str(ranks), sys.executable, *arguments],
@@ -94,7 +94,7 @@ def run(ranks: int, arguments: list[str], **variables: str) -> str:
 
 
 def on_ranks(ranks: int, **variables: str) -> Callable[[Callable[..., None]], Callable[[], None]]:
-    """Runs the body on so many ranks, with further variables."""
+    """Runs the body on `ranks` ranks, with further environment variables."""
 
     def decorate(body: Callable[..., None]) -> Callable[[], None]:
         @functools.wraps(body)

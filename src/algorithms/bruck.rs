@@ -48,7 +48,7 @@ fn plan(v: &RankView, out: &mut Plan) {
         let source = v.prev(come);
         Chunk::block(source * n + v.of(source).next(distance))
     };
-    // Whom it was sent by: its last jump was the highest bit of its way so far.
+    // The rank that sent it: its last jump was the highest bit of its way so far.
     let from = |come: u32| v.prev(1 << come.ilog2());
     let lane = |distance: u32| (distance - 1) as Lane;
 

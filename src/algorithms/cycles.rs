@@ -1,4 +1,4 @@
-//! The algorithms that are cycles and nothing else, so that their programs need no list of steps.
+//! The algorithms that consist of cycles only, so that their programs have a closed form and need no list of steps.
 
 use super::{Algorithm, alternating_rings, quad_ring, ring};
 use crate::plan::RankView;
@@ -32,7 +32,7 @@ mod tests {
     use crate::plan::Operand::From;
     use crate::plan::{Lane, Shape, Step};
 
-    /// Round by round, the closed form says whom a step takes from, whom it sends to, and what.
+    /// Asserts that the closed form gives the same steps as the plans: the sender, the receiver and the chunk of each round.
     fn assert_same(cycles: &Cycles, plans: &[crate::plan::Plan]) {
         let n = cycles.nranks();
         for lane in 0..cycles.lanes() as Lane {

@@ -1,4 +1,4 @@
-//! Mailbox: who has something posts it once, to the set of all others; who needs it takes it from there.
+//! Mailbox: a rank that has data posts it once, to the set of all others; the ranks that need it read it from there.
 //!
 //! ```text
 //!     broadcast      0 --x--> {1, 2, 3}                        one post, n-1 mailboxes

@@ -34,11 +34,11 @@ pub static MEET_IN_MIDDLE: Algorithm = Algorithm {
     plan: |v, out| plan(v, [|v| v.nranks / 2, |v| (v.nranks - 1) / 2], out),
 };
 
-/// What two directions can do that meet at each chunk's owner.
+/// The collectives that two directions that meet at each chunk's owner can do.
 pub(super) const SERVES: &[Collective] =
     &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather];
 
-/// How many hops a rank's data goes in one direction.
+/// Returns the number of hops that a rank's data goes in one direction.
 pub(super) type Reach = fn(&RankView) -> u32;
 
 /// Writes the program for data that goes as far up (to rank + 1) and as far down as the two reaches say. Between them
@@ -77,15 +77,15 @@ impl Way<'_> {
     fn behind(&self, distance: u32) -> Rank {
         if self.up { self.v.prev(distance) } else { self.v.next(distance) }
     }
-    /// Does this rank's data go so many hops?
+    /// Tells whether this rank's data goes at least `hops` hops.
     fn goes(&self, hops: u32) -> bool {
         (self.reach)(self.v) >= hops
     }
-    /// Does the data of the rank `distance` behind go so many hops?
+    /// Tells whether the data of the rank `distance` positions behind goes at least `hops` hops.
     fn comes(&self, distance: u32, hops: u32) -> bool {
         (self.reach)(&self.v.of(self.behind(distance))) >= hops
     }
-    /// What comes, folded with this rank's own, the lower ranks' on the left.
+    /// Returns the operands of a fold: the arrivals and this rank's own input, with those of lower ranks on the left.
     fn fold(&self) -> Vec<Operand> {
         let arrival = From(self.behind(1));
         if self.up { vec![arrival, Own] } else { vec![Own, arrival] }

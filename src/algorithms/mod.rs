@@ -50,12 +50,12 @@ pub struct Algorithm {
     /// `serves` and at least two ranks.
     pub guard: fn(&RankView) -> Option<&'static str>,
     /// Returns how the programs of all ranks resemble each other, so that the linker can skip most of them. Called as
-    /// `plan` is; a test compares the answer with the programs. [`Alike::No`] is always correct.
+    /// `plan` is; a test compares the answer with the programs. `Alike::No` is always correct.
     pub alike: fn(&RankView) -> Alike,
     /// Returns the declared cost, which the checker holds against the plan. Called as `plan` is.
     pub cost: fn(&RankView) -> Cost,
     /// Writes the program and sets the number of parts. Called only for what `serves` and `guard` allow, and never
-    /// for one rank: see [`plan`].
+    /// for one rank, whose program is empty.
     pub plan: fn(&RankView, &mut Plan),
 }
 

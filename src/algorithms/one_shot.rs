@@ -5,7 +5,7 @@
 //!                            everybody: x0 + x1 + x2, in this order
 //! ```
 //!
-//! Everybody folds in rank order and so has the same bits; the latency is paid once. A send to a set is one copy with
+//! Each rank folds in rank order and so has the same bits; the latency is paid once. A send to a set is one copy with
 //! many readers.
 //!
 //! Cost: one exchange; an all-reduce reads n-1 whole buffers and combines them n times over in all, so from some
@@ -60,7 +60,7 @@ fn plan(v: &RankView, out: &mut Plan) {
         Collective::AllGather => all_gather(v, out),
         Collective::ReduceScatter => reduce_scatter(v, out),
         Collective::AlltoAll => {
-            // Everybody starts with another receiver, and all is sent before anything is overwritten.
+            // Each rank starts with a different receiver, and sends everything before anything is overwritten.
             for to in (1..n).map(|k| v.next(k)) {
                 out.send(to, Chunk::block(me * n + to));
             }
@@ -92,12 +92,12 @@ fn cost(v: &RankView) -> Cost {
     Cost { parts: 1, sends, chunks_sent, combines, depth: 1 }
 }
 
-/// Own input and all arrivals, in the order of the ranks.
+/// Returns the own input and all arrivals, in the order of the ranks.
 pub(super) fn rank_order(v: &RankView) -> Vec<Operand> {
     (0..v.nranks).map(|r| if r == v.rank { Own } else { From(r) }).collect()
 }
 
-/// Block b goes to rank b, which folds what comes.
+/// Sends block b to rank b, which folds its arrivals.
 pub(super) fn reduce_scatter(v: &RankView, out: &mut Plan) {
     for to in (1..v.nranks).map(|k| v.next(k)) {
         out.send(to, Chunk::block(to));
@@ -105,7 +105,7 @@ pub(super) fn reduce_scatter(v: &RankView, out: &mut Plan) {
     out.recv_reduce(rank_order(v), Chunk::block(v.rank));
 }
 
-/// Everybody's block goes to everybody.
+/// Sends every rank's block to all ranks.
 pub(super) fn all_gather(v: &RankView, out: &mut Plan) {
     out.copy_send(Chunk::block(v.rank), v.others());
     for from in (1..v.nranks).map(|k| v.prev(k)) {
@@ -113,7 +113,7 @@ pub(super) fn all_gather(v: &RankView, out: &mut Plan) {
     }
 }
 
-/// Everybody sends to the root.
+/// Sends every rank's block to the root.
 pub(super) fn gather(v: &RankView, out: &mut Plan) {
     if v.rank != v.root {
         out.send(v.root, Chunk::block(v.rank));
@@ -125,7 +125,7 @@ pub(super) fn gather(v: &RankView, out: &mut Plan) {
     }
 }
 
-/// The root sends to everybody.
+/// Sends a block from the root to every rank.
 pub(super) fn scatter(v: &RankView, out: &mut Plan) {
     if v.rank != v.root {
         out.recv_copy(v.root, Chunk::block(v.rank));
@@ -137,7 +137,7 @@ pub(super) fn scatter(v: &RankView, out: &mut Plan) {
     out.copy(Chunk::block(v.rank));
 }
 
-/// Sends of [`gather`] and [`scatter`].
+/// Returns the number of sends of [`gather`] and [`scatter`].
 pub(super) fn sends_linear(v: &RankView) -> u32 {
     match (v.collective, v.rank == v.root) {
         (Collective::Scatter, true) => v.nranks - 1,

@@ -12,7 +12,7 @@
 //! no order of the messages changes that.
 //!
 //! Cost: n-1 sends a rank, each of one block: the least there is. Every block costs a latency, so for a few bytes a
-//! rank `one_shot`, which waits for nobody in between, is better.
+//! rank `one_shot`, which does not wait in between, is better.
 
 use super::one_shot::{gather, scatter, sends_linear};
 use super::{Algorithm, Alike, Cost, any, unserved};
@@ -32,8 +32,8 @@ pub static PAIRWISE: Algorithm = Algorithm {
     plan,
 };
 
-/// With a power of two, partners are told apart by bits. Otherwise one rank is left over in each round, and who that is
-/// decides how far the ranks come.
+/// For a power of two, partners differ by the bits of their ranks. Otherwise one rank is left over in each round, and the programs
+/// depend on which one that is.
 fn alike(v: &RankView) -> Alike {
     match v.collective {
         Collective::AlltoAll if v.nranks.is_power_of_two() => Alike::Exclusive,
@@ -63,12 +63,12 @@ fn all_to_all(v: &RankView, out: &mut Plan) {
     }
 }
 
-/// Whom a rank meets, round by round; everybody once, and itself once.
+/// Returns a rank's partners, round by round. Each rank comes once, itself included.
 fn partners(me: Rank, n: u32) -> Vec<Rank> {
     if n.is_power_of_two() {
         return (0..n).map(|k| me ^ k).collect();
     }
-    // An odd number of players; with an even number the last one meets whoever is left over.
+    // The number of players is odd. If there are evenly many ranks, the last one meets the rank that is left over.
     let players = if n % 2 == 1 { n } else { n - 1 };
     let extra = (n > players).then_some(n - 1);
     let mut met: Vec<Rank> = (0..players)

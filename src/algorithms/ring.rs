@@ -35,7 +35,7 @@ pub static RING: Algorithm = Algorithm {
     plan: |v, out| plan(v, &[ascending(v.nranks)], out),
 };
 
-/// What any set of cycles can do.
+/// The collectives that any set of cycles can do.
 pub(super) const SERVES: &[Collective] = &[
     Collective::AllReduce,
     Collective::ReduceScatter,
@@ -49,7 +49,7 @@ pub(super) fn ascending(nranks: u32) -> Vec<Rank> {
     (0..nranks).collect()
 }
 
-/// Returns the same cycle the other way.
+/// Returns the cycle in the opposite direction.
 pub(super) fn descending(nranks: u32) -> Vec<Rank> {
     (0..nranks).rev().collect()
 }
@@ -87,7 +87,7 @@ pub(super) fn plan(v: &RankView, orders: &[Vec<Rank>], out: &mut Plan) {
     rounds.write(out);
 }
 
-/// What [`plan`] costs.
+/// Returns the cost of [`plan`].
 pub(super) fn cost(v: &RankView, orders: &[Vec<Rank>]) -> Cost {
     let (n, lanes) = (v.nranks, orders.len() as u32);
     let hops = n - 1;
@@ -136,7 +136,7 @@ impl<'a> Cycle<'a> {
     fn next(&self) -> Rank {
         self.order[((self.position + 1) % self.n()) as usize]
     }
-    /// How many hops after `root` this rank comes.
+    /// Returns the number of hops from `root` to this rank.
     fn after(&self, root: Rank) -> u32 {
         (self.position + self.n() - position(self.order, root)) % self.n()
     }
@@ -144,8 +144,8 @@ impl<'a> Cycle<'a> {
         vec![From(self.behind(1)), Own]
     }
 
-    /// Rounds `0..n`: a chunk gains one contribution at each hop. The first to leave is the chunk of the rank `first`
-    /// positions behind; the last to come in is complete, is kept, and goes on to `onward`.
+    /// Writes rounds `0..n`, in which a chunk gains one contribution at each hop. The first chunk that this rank sends is that of
+    /// the rank `first` positions behind. The last one that arrives is then complete; it is kept and sent to `onward`.
     fn reduce_scatter(
         &self,
         first: u32,
@@ -163,7 +163,7 @@ impl<'a> Cycle<'a> {
         rounds.at(last).recv_reduce_send(self.fold(), c, true, onward).on(self.lane);
     }
 
-    /// Rounds `start..start + n - 1`: pass complete chunks on, all but the last to come in.
+    /// Writes rounds `start..start + n - 1`, in which ranks pass complete chunks on, except the last one that arrives.
     fn all_gather(&self, start: u32, chunk: impl Fn(Rank) -> Chunk, rounds: &mut Rounds) {
         let last = start + self.n() - 2;
         for t in start..last {
@@ -173,7 +173,7 @@ impl<'a> Cycle<'a> {
         rounds.at(last).recv_copy(self.behind(1), chunk(self.behind(last))).on(self.lane);
     }
 
-    /// Parts of block 0 down the chain that starts at the root.
+    /// Sends parts of block 0 down the chain that starts at the root.
     pub(super) fn broadcast(&self, root: Rank, parts: std::ops::Range<u32>, rounds: &mut Rounds) {
         let hop = self.after(root);
         for (i, part) in (0..).zip(parts) {
@@ -187,7 +187,7 @@ impl<'a> Cycle<'a> {
         }
     }
 
-    /// Parts of block 0 down the chain that ends at the root, each hop adding its own.
+    /// Sends parts of block 0 down the chain that ends at the root; each hop adds its own input.
     pub(super) fn reduce(&self, root: Rank, parts: std::ops::Range<u32>, rounds: &mut Rounds) {
         // The rank after the root starts; the root itself is the last hop.
         let hop = (self.after(root) + self.n() - 1) % self.n();

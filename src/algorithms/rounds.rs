@@ -21,14 +21,14 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Where to write the next step, which belongs to `round`: exactly one step.
+    /// Returns the plan to write the next step of `round` into: exactly one step.
     pub(super) fn at(&mut self, round: u32) -> &mut Plan {
         debug_assert_eq!(self.plan.steps.len(), self.round_of.len(), "one step for each call of `at`");
         self.round_of.push(round);
         &mut self.plan
     }
 
-    /// The program: by round, and within a round in the order written.
+    /// Writes the program, sorted by round; within a round the steps stay in the order in which they were written.
     pub(super) fn write(self, out: &mut Plan) {
         let mut steps: Vec<_> = self.round_of.into_iter().zip(self.plan.steps).collect();
         steps.sort_by_key(|&(round, _)| round);

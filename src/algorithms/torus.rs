@@ -37,16 +37,16 @@ pub static TORUS: Algorithm = Algorithm {
     plan: |v, out| plan(v, v.shape, &ways(v.shape), out),
 };
 
-/// How the chunks of one share of the data travel to their owners.
+/// The way of one share of the data: how its chunks travel to their owners.
 pub(super) struct Way {
     /// The axes in the order in which chunks are reduced along them.
     pub(super) axes: [usize; 3],
-    /// Towards lower coordinates.
+    /// Whether chunks travel towards lower coordinates.
     pub(super) backwards: bool,
 }
 
 impl Way {
-    /// Returns the owner from which a rank is so many hops away along each axis of the way.
+    /// Returns the owner from which `rank` is `distance` hops away along each axis of the way.
     fn owner(&self, shape: Shape, rank: Rank, distance: [u32; 3]) -> [u32; 3] {
         let mut at = shape.coordinates(rank);
         for (axis, hops) in self.axes.into_iter().zip(distance) {
@@ -57,7 +57,7 @@ impl Way {
     }
 }
 
-/// Every rotation of the axes, each in both directions if they differ.
+/// Returns a way for every rotation of the axes, in both directions if these differ.
 fn ways(shape: Shape) -> Vec<Way> {
     let (long, short): (Vec<usize>, Vec<usize>) = (0..3).partition(|&axis| shape.0[axis] > 1);
     let directions: &[bool] = if shape.0.iter().any(|&x| x > 2) { &[false, true] } else { &[false] };
@@ -138,7 +138,7 @@ pub(super) fn cost(v: &RankView, shape: Shape, ways: &[Way]) -> Cost {
     Cost { parts, sends, chunks_sent, combines, depth: trips * hops(shape) }
 }
 
-/// Hops to or from an owner on the longest way.
+/// Returns the number of hops to or from an owner on the longest way.
 fn hops(shape: Shape) -> u32 {
     shape.0.iter().map(|x| x - 1).sum()
 }
@@ -159,7 +159,7 @@ struct Place {
 impl Place {
     fn new(shape: Shape, way: &Way, rank: Rank, owner: [u32; 3]) -> Place {
         let here = shape.coordinates(rank);
-        // The rank so many hops ahead along an axis.
+        // The rank that is `hops` hops ahead along an axis.
         let step = |axis: usize, hops: u32| {
             let mut at = here;
             at[axis] = (at[axis] + hops) % shape.0[axis];
@@ -175,14 +175,14 @@ impl Place {
         Place { extent: way.axes.map(|axis| shape.0[axis]), distance, behind, ahead, stage }
     }
 
-    /// What comes in on the axes that are done, what comes along the present one, and the own input.
+    /// Returns the operands of a fold: the arrivals on the axes that are done, the arrival along the present axis, the own input.
     fn fold(&self) -> Vec<Operand> {
         let done = |j: usize| j < self.stage && self.extent[j] > 1;
         let under_way = |j: usize| j == self.stage && self.distance[j] > 1;
         (0..3).filter(|&j| done(j) || under_way(j)).map(|j| From(self.behind[j])).chain([Own]).collect()
     }
 
-    /// Who gets the complete chunk from here.
+    /// Returns the ranks that get the complete chunk from this one.
     fn readers(&self) -> Vec<Rank> {
         let reads = |&j: &usize| j <= self.stage && self.distance[j] + 1 < self.extent[j];
         (0..3).filter(reads).map(|j| self.ahead[j]).collect()

@@ -1,4 +1,4 @@
-//! Tree: two binary trees, half of the data in each; who is a leaf of one has children in the other.
+//! Tree: two binary trees, half of the data in each; a leaf of one has children in the other.
 //!
 //! ```text
 //!     positions 1..=6, in order       4           tree 0: rank r sits at position r+1
@@ -132,7 +132,7 @@ impl Node {
     }
 }
 
-/// Hops from the top of a tree, or from the root above it, to the lowest leaf.
+/// Returns the number of hops from the top of a tree, or from the root above it, to the lowest leaf.
 fn height(v: &RankView) -> u32 {
     if v.collective.rooted() { 1 + (v.nranks - 1).ilog2() } else { v.nranks.ilog2() }
 }
@@ -142,8 +142,8 @@ fn top(size: u32) -> u32 {
     1 << size.ilog2()
 }
 
-/// The parent of a position: clear its lowest set bit and set the next one, or, where that is beyond the end, only
-/// clear it.
+/// Returns the parent of a position: its lowest set bit is cleared and the next bit is set. If that is beyond the end, the bit is
+/// only cleared.
 fn parent(position: u32, size: u32) -> Option<u32> {
     let low = position & position.wrapping_neg();
     let cleared = position - low;
@@ -151,7 +151,7 @@ fn parent(position: u32, size: u32) -> Option<u32> {
     if up <= size { Some(up) } else { (cleared > 0).then_some(cleared) }
 }
 
-/// Which member, from 0, sits at a position of a tree.
+/// Returns the member, counted from 0, that has a position in a tree.
 fn seat(tree: u32, position: u32, size: u32) -> u32 {
     match (tree, size % 2) {
         (0, _) => position - 1,

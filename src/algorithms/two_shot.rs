@@ -92,7 +92,7 @@ fn cost(v: &RankView) -> Cost {
         Collective::Reduce if root => (n, peers, peers, peers, 2),
         Collective::Reduce => (n, peers + 1, peers + 1, peers, 2),
         Collective::Broadcast if root => (peers, peers, peers, 0, 2.min(peers)),
-        // With two ranks there is nobody to pass it on to.
+        // With two ranks there is no other receiver to pass it on to.
         Collective::Broadcast => (peers, 1.min(peers - 1), peers - 1, 0, 2.min(peers)),
         Collective::ReduceScatter => (1, peers, peers, peers, 1),
         Collective::AllGather => (1, 1, peers, 0, 1),

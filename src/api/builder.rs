@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Settings of a communicator that is about to be made.
 ///
-/// What is left out is decided by the environment (the `PENNY_` variables), then by Penny.
+/// A setting that is left out comes from the environment (the `PENNY_` variables), or else from Penny's default.
 ///
 /// ```
 /// use std::time::Duration;

@@ -287,7 +287,7 @@ impl Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        // Nobody is there to be told; the other ranks see that this one has left.
+        // `drop` cannot return an error; the other ranks see that this one has left.
         let _ = if std::thread::panicking() { comm::abort(self.handle) } else { comm::destroy(self.handle) };
     }
 }

@@ -97,7 +97,7 @@ macro_rules! short_floats {
     ($($(#[$doc:meta])* $name:ident($bits:ty);)*) => {$(
         $(#[$doc])*
         ///
-        /// Only the bits: conversions are those of whatever crate the program uses for such numbers.
+        /// It holds only the bits. The program converts them with a crate of its choice.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[repr(transparent)]
         pub struct $name(pub $bits);

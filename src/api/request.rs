@@ -62,7 +62,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What all requests of one collective have in common.
+/// Makes the request of a collective.
 fn collective<'a>(
     collective: Collective,
     (send, recv): (Address<'a>, Address<'a>),
@@ -88,7 +88,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns a rank as the inside counts it. What is no rank stays none.
+/// Returns a rank as the number that the library's inner functions take. An invalid rank stays invalid.
 fn number(rank: Rank) -> i32 {
     i32::try_from(rank).unwrap_or(i32::MAX)
 }

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 /// The streams of one scope; see [`streams`].
 pub struct Streams<'scope, 'env: 'scope> {
     made: Mutex<Made>,
-    /// As for `std::thread::scope`: neither lifetime can be made shorter.
+    /// Makes both lifetimes invariant, as in `std::thread::Scope`: neither can be shortened.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -35,7 +35,7 @@ impl Ending<'_> {
     fn end(&self) -> Result<()> {
         // Not held while waiting: a function that a stream calls might want another stream.
         let mut first = Ok(());
-        // BOUND: nobody but the scope's own functions makes streams, and those are over when the last stream is.
+        // BOUND: only the scope's own functions make streams, and they are over when the last stream is.
         loop {
             let streams = std::mem::take(&mut self.0.lock().streams);
             if streams.is_empty() {
@@ -173,7 +173,7 @@ impl<'scope> Stream<'scope, '_> {
         Ok(event)
     }
 
-    /// Makes what is queued from now on wait for an event, which another stream has recorded.
+    /// Makes all work that is queued from now on wait for an event that another stream has recorded.
     pub fn wait(&self, event: &Event) -> Result<()> {
         comm::stream_wait_event(Some(self.handle), event.handle)
     }

@@ -85,7 +85,7 @@ impl<'c> SymmetricHeap<'c> {
         comm::shmem_barrier(self.comm.handle(), true)
     }
 
-    /// Orders what this thread has put to each rank before what it puts there from now on.
+    /// Orders this thread's earlier puts to each rank before its later puts there.
     pub fn fence(&self) -> Result<()> {
         comm::shmem(self.comm.handle(), SymmetricMemory::fence)
     }
@@ -101,7 +101,7 @@ impl<'c> SymmetricHeap<'c> {
     }
 }
 
-/// Returns a rank as the inside counts it.
+/// Returns a rank as the number that the library's inner functions take.
 fn pe(rank: Rank) -> i32 {
     i32::try_from(rank).unwrap_or(i32::MAX)
 }
@@ -196,12 +196,12 @@ impl<T: Word> SymmetricVec<'_, T> {
         self.modify(at, op, [value, T::default()], rank)
     }
 
-    /// Puts `new` in the place of an element of `rank` if it is `expected`; what it was before.
+    /// Replaces an element of `rank` by `new` if it is `expected`, and returns its value before.
     pub fn compare_swap(&self, at: usize, expected: T, new: T, rank: Rank) -> Result<T> {
         self.modify(at, AtomicOp::CompareSwap, [new, expected], rank)
     }
 
-    /// Waits until this rank's element compares so with `value`; what it is then or soon after.
+    /// Waits until the comparison of this rank's element with `value` holds. Returns the element's value then or soon after.
     pub fn wait_until(&self, at: usize, comparison: Comparison, value: T) -> Result<T> {
         let here = self.elements(at, 1)?;
         let value = [value];

@@ -1,4 +1,4 @@
-//! A rank's side of a meeting: knock until somebody opens, say hello, hear who the others are.
+//! A rank's side of a meeting: connect until the server answers, say hello, receive the data of the other ranks.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,29 +18,29 @@ use crate::sys::{background, process};
 /// Pauses between two knocks: the first, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// How long a rank that waits for answers may go without a look at the watch.
+/// The time between two checks of the watch by a rank that waits for answers.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What opens one meeting.
+/// The data with which a rank enters one meeting.
 pub struct Invitation {
     /// The abstract name of the socket where it is served.
     pub name: Vec<u8>,
     /// Which of the meetings there.
     pub serial: u64,
-    /// What admits to it.
+    /// The secret that admits to the meeting.
     pub secret: Secret,
     /// The process that made the id and has listened ever since; `None`: rank 0 will listen when it comes.
     pub creator: Option<u32>,
 }
 
-/// What came of one visit.
+/// The outcome of one visit.
 enum Visit {
     Met,
     /// The connection was closed before a word was said: come again.
     TurnedAway,
 }
 
-/// When a rank stops waiting.
+/// The time limits of a rank that waits.
 #[derive(Clone, Copy)]
 struct Clock {
     start: Instant,

@@ -4,7 +4,7 @@ use super::frame::Secret;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Meetings that nobody has come to yet, by their serials.
+/// Meetings to which no rank has come yet, by their serials.
 #[derive(Default)]
 pub struct ExpectedMeetings {
     expected: BTreeMap<u64, Expected>,
@@ -18,7 +18,7 @@ struct Expected {
 }
 
 impl ExpectedMeetings {
-    /// Expects one more meeting, until somebody comes or the time is over; returns its serial. `None`: the server has
+    /// Expects one more meeting, until a rank comes or the time is over; returns its serial. `None`: the server has
     /// ended. Beyond `most` the eldest is forgotten.
     pub fn expect(&mut self, secret: Secret, until: Option<Instant>, most: usize) -> Option<u64> {
         if self.closed {

@@ -66,7 +66,7 @@ fn encode(door: &Door, serial: u64, secret: &Secret) -> UniqueId {
     UniqueId(id)
 }
 
-/// What an id says, if it is whole.
+/// Decodes an id. `Err` if it is damaged.
 pub fn decode(id: &UniqueId) -> Result<Invitation> {
     let field = |from: usize, len: usize| &id.0[from..from + len];
     if field(0, 8) != MAGIC {

@@ -198,7 +198,7 @@ fn penny_run(env: &Env<'_>) -> Result<Job> {
     })
 }
 
-/// torchrun, and whoever sets the same variables by hand. `LOCAL_RANK` may be 0 on every worker, so it is only passed on.
+/// torchrun, and users who set the same variables by hand. `LOCAL_RANK` may be 0 on every worker, so it is only passed on.
 fn torchrun(env: &Env<'_>) -> Result<Job> {
     let optional =
         ["TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"].map(|n| (env.lookup)(n).unwrap_or_default());

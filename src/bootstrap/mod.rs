@@ -11,7 +11,7 @@
 //!     members 0..n   ...   members 0..n          or one verdict, the same sentence for everybody
 //! ```
 //!
-//! Nobody else gets in: both sides check the other's user (SO_PEERCRED), and the server compares a 128-bit secret in
+//! No other process gets in: both sides check the other's user (SO_PEERCRED), and the server compares a 128-bit secret in
 //! constant time before it reads anything else. Nothing is left behind: the socket has no file. Nothing hangs: a death,
 //! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
 //! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
@@ -107,7 +107,7 @@ pub fn meet(
         let until = timeout.and_then(|t| Instant::now().checked_add(t));
         match server::start(&derived.name, frame::Secret(derived.secret), until) {
             Ok(_) => {}
-            // Somebody else says that it is rank 0, or is another user: the visit finds out who.
+            // Another process claims to be rank 0, or belongs to another user: the visit finds out which.
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
             Err(e) => {
                 let e = Error::system(format!(

@@ -84,7 +84,7 @@ impl RankConnection {
         self.stage = Stage::Gone;
     }
 
-    /// The time is over while it is being told the members. If it has been told, it knows best for whom it still waits.
+    /// The time is over while it is being told the members. If it has been told, it knows best which ranks it still waits for.
     pub fn give_up(&mut self) {
         if matches!(self.stage, Stage::Attaching { .. }) {
             self.stage = Stage::Gone;

@@ -1,4 +1,4 @@
-//! One meeting: who has come, what they brought, and why it cannot succeed.
+//! One meeting: the ranks that have come, the data that they sent, and the reason if it cannot succeed.
 //!
 //! Pure bookkeeping. Whatever can be wrong between ranks is found here and becomes one [`Error`] that every rank is
 //! told, so all of them print the same sentence.
@@ -79,7 +79,7 @@ impl Rendezvous {
         self.members.len() as u32
     }
 
-    /// Lets a rank in. An error is the verdict for everybody.
+    /// Adds a rank. An error is the verdict for all ranks.
     pub fn join(&mut self, hello: &HelloFrame<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
         if self.came == 0 {
             if hello.nranks == 0 || hello.nranks > MAX_RANKS {
@@ -166,7 +166,7 @@ impl Rendezvous {
         )))
     }
 
-    /// Returns the verdict when a rank leaves before everybody has joined. `why`: what it has said, if it said anything.
+    /// Returns the verdict when a rank leaves before all ranks have joined. `why`: the reason that it gave, if any.
     pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
         let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
         // What ranks disagree about is a wrong use on every rank.

@@ -1,4 +1,4 @@
-//! The serving thread: one poll loop over everybody who has knocked.
+//! The serving thread: one poll loop over all connections.
 //!
 //! ```text
 //!     accepted --> stranger --hello--> waiting --all have come--> fed --nranks members--> attaching --it has joined--> gone
@@ -7,9 +7,9 @@
 //!                  evicted                      the meeting is told the verdict
 //! ```
 //!
-//! A stranger costs a file descriptor and nothing else: there is no buffer per connection, for a packet arrives whole
-//! or is refused. Their number is bounded; the eldest is turned away for a newcomer, and a rank that is turned away
-//! before its hello was read comes again. A verdict stays for a while so that late ranks hear it too.
+//! A verdict stays for a while so that late ranks hear it too.
+
+mod admission;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,24 +18,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::expected_meetings::ExpectedMeetings;
-use super::frame::{Answer, HelloFrame, MAX_BYTES, Secret, decode_farewell};
+use super::frame::{Answer, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
-use super::rendezvous::{Rendezvous, refused_by, same_build};
+use super::rendezvous::Rendezvous;
 use super::verdict::Verdict;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::sync::lock::Mutex;
-use crate::sys::credentials::{descriptor_limit, uid};
+use crate::sys::credentials::descriptor_limit;
 use crate::sys::{background, socket};
 
-/// Most strangers at a time, and at most an eighth of what the process may open. A rank says hello as soon as it has
-/// connected, so few are ever honest; and every one of them is looked at by every poll(2) of an honest meeting.
-const MOST_STRANGERS: usize = 16;
-/// Most connections accepted before the guests are looked at again.
-const ACCEPT_BURST: usize = 64;
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A meeting that somebody has come to.
+/// A meeting to which at least one rank has come.
 struct Table {
     secret: Secret,
     state: State,
@@ -46,7 +41,7 @@ enum State {
     Failed(Verdict),
 }
 
-/// A server's whole state; lives on its thread.
+/// The state of a server. It lives on the server's thread.
 struct Server {
     pid: i32,
     listener: OwnedFd,
@@ -58,7 +53,7 @@ struct Server {
 }
 
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
-/// list is empty and the last meeting is over. `AddrInUse` if somebody listens there already.
+/// list is empty and the last meeting is over. `AddrInUse` if another server listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedMeetings>>> {
     let server = Server::new(socket::listen(name)?);
     let expected_meetings = server.expected_meetings.clone();
@@ -86,12 +81,12 @@ impl Server {
             expected_meetings: Arc::default(),
             tables: BTreeMap::new(),
             rank_connections: Vec::new(),
-            most_strangers: MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
+            most_strangers: admission::MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
             no_accept_before: None,
         }
     }
 
-    /// Serves until nothing is expected and nobody is here any more, or it is `enough`.
+    /// Serves until no meeting is expected or in progress, or until `enough` returns true.
     fn run(mut self, enough: &dyn Fn(&Server) -> bool) {
         let mut buffer = [0u8; MAX_BYTES];
         loop {
@@ -121,16 +116,17 @@ impl Server {
         }
     }
 
-    /// Nothing expected and nobody here: the list is closed, so that its owner starts another server.
+    /// Tells whether no meeting is expected or in progress. The list is then closed, so that its owner starts another server.
     fn finished(&mut self) -> bool {
         self.tables.is_empty() && self.expected_meetings.lock().close_if_empty()
     }
 
-    /// Sleeps until somebody comes or speaks, or a deadline passes. Returns whether to accept, and whom to serve.
+    /// Sleeps until a rank connects or sends something, or until a deadline passes. Returns whether there are connections to
+    /// accept, and the indices of the connections to serve.
     fn wait(&self, now: Instant) -> io::Result<(bool, Vec<usize>)> {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
-        // A program may end as soon as it has met the others, and this thread with it. So the ranks of this process
-        // are told last: what the others have been sent reaches them whatever happens here.
+        // A program may end as soon as it has met the others, and this thread ends with it. So the ranks of this process are
+        // told last: by then the others have been sent everything.
         let ours = |rank_connection: &RankConnection| rank_connection.pid == self.pid;
         let others: BTreeSet<u64> =
             self.rank_connections.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
@@ -170,7 +166,7 @@ impl Server {
         tables.chain(expected).min()
     }
 
-    /// Closes what is over: expectations, waits, verdicts, meetings that everybody has left.
+    /// Ends everything whose time is over: expectations, waits, verdicts, and meetings that all ranks have left.
     fn look_at_the_clock(&mut self, now: Instant) {
         let over = |until: Option<Instant>| until.is_some_and(|t| now >= t);
         self.expected_meetings.lock().forget_late(now);
@@ -209,47 +205,6 @@ impl Server {
         rank_connections.retain(|g| !matches!(g.stage, Stage::Gone));
     }
 
-    /// Takes who has come, and reads at once what they bring.
-    fn accept(&mut self, buffer: &mut [u8], now: Instant) {
-        for _ in 0..ACCEPT_BURST {
-            let connection = match socket::accept(&self.listener) {
-                Ok(Some(connection)) => connection,
-                Ok(None) => return,
-                Err(e) if socket::out_of_descriptors(&e) => {
-                    if !self.turn_the_eldest_stranger_away() {
-                        self.fail_all_open(&no_descriptors("accept a rank"), now);
-                        self.no_accept_before = Some(now + PAUSE);
-                        return;
-                    }
-                    continue;
-                }
-                Err(_) => {
-                    self.no_accept_before = Some(now + PAUSE);
-                    return;
-                }
-            };
-            // Another user gets no answer at all.
-            let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
-            self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
-            self.hear(self.rank_connections.len() - 1, buffer, now);
-            self.rank_connections.pop_if(|g| matches!(g.stage, Stage::Gone));
-            let strangers =
-                self.rank_connections.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
-            if strangers > self.most_strangers {
-                self.turn_the_eldest_stranger_away();
-            }
-        }
-    }
-
-    /// Closes the connection of the stranger who has been silent longest; `false` if there is none.
-    fn turn_the_eldest_stranger_away(&mut self) -> bool {
-        let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
-            return false;
-        };
-        self.rank_connections.remove(at);
-        true
-    }
-
     /// Reads what a rank sends.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
         let rank_connection = &mut self.rank_connections[at];
@@ -259,7 +214,8 @@ impl Server {
             Err(_) => None,
         };
         match rank_connection.stage {
-            // After its hello a rank says that it has joined, or why it gives up. Else it has died or gone mad.
+            // After its hello a rank only says that it has joined, or why it gives up. Anything else means that it died or is
+            // faulty.
             Stage::Waiting { serial, rank } | Stage::Attaching { serial, rank } => {
                 let attaching = matches!(rank_connection.stage, Stage::Attaching { .. });
                 rank_connection.stage = Stage::Gone;
@@ -268,7 +224,7 @@ impl Server {
                     return;
                 }
                 if let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) {
-                    // A rank that leaves because the time is over is not the one that is missing.
+                    // If the time is over, the ranks that are missing are to blame, and not this one that leaves.
                     let overdue = rendezvous.overdue(Instant::now());
                     let error = overdue.unwrap_or_else(|| rendezvous.deserted_by(rank, said.flatten()));
                     self.fail(serial, error, Some((rank, 0)), now);
@@ -284,78 +240,8 @@ impl Server {
         }
     }
 
-    /// Checks a stranger's hello and gives it its place, or the verdict.
-    fn welcome(&mut self, at: usize, packet: &[u8], fds: Vec<OwnedFd>, fds_lost: bool, now: Instant) {
-        let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
-        let Some(table) = self.table(serial, &secret) else {
-            return self.rank_connections[at].tell(&unknown_ticket());
-        };
-        let by = HelloFrame::decode(packet).map(|hello| (hello.rank, hello.nranks));
-        if let State::Failed(verdict) = &mut table.state {
-            by.inspect(|(rank, _)| verdict.tell(*rank));
-            let (error, holds) = (verdict.error.clone(), verdict.holds());
-            let connection = &mut self.rank_connections[at];
-            match by {
-                Some((rank, _)) if holds && connection.pid == self.pid => {
-                    connection.stage = Stage::Waiting { serial, rank };
-                }
-                _ => connection.tell(&error),
-            }
-            return self.tell_ours(serial);
-        }
-        if HelloFrame::refuses(packet) {
-            let pid = self.rank_connections[at].pid;
-            let refusal = same_build(packet, pid).and_then(|()| {
-                let hello = HelloFrame::decode(packet);
-                hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
-            });
-            return self.fail(serial, refusal.unwrap_or_else(|e| e), by, now);
-        }
-        match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
-            Ok(rank) => {
-                self.rank_connections[at].stage = Stage::Waiting { serial, rank };
-                self.begin_if_complete(serial);
-            }
-            Err(error) => {
-                self.fail(serial, error.clone(), by, now);
-                self.rank_connections[at].tell(&error);
-            }
-        }
-    }
-
-    /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
-    fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
-        if let Some(secret) = self.expected_meetings.lock().take(serial, secret) {
-            self.tables.insert(serial, Table { secret, state: State::Open(Rendezvous::default()) });
-        }
-        self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
-    }
-
-    /// Joins the meeting; returns the rank. An error is the verdict for everybody.
-    fn seat(
-        &mut self,
-        serial: u64,
-        packet: &[u8],
-        pid: i32,
-        fds: Vec<OwnedFd>,
-        fds_lost: bool,
-        now: Instant,
-    ) -> Result<u32> {
-        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get_mut(&serial) else {
-            return Err(unknown_ticket());
-        };
-        same_build(packet, pid)?;
-        let Some(hello) = HelloFrame::decode(packet) else {
-            return Err(senseless(pid));
-        };
-        if fds_lost || fds.len() != hello.nfds as usize {
-            return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
-        }
-        rendezvous.join(&hello, pid, fds, now)?;
-        Ok(hello.rank)
-    }
-
-    /// Everybody has come: from now on everybody is told about everybody, as their sockets take it.
+    /// Begins a meeting if all ranks have come: from now on each rank is sent the data of all ranks, as fast as its socket accepts
+    /// them.
     fn begin_if_complete(&mut self, serial: u64) {
         let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) else { return };
         if !rendezvous.complete() {
@@ -403,8 +289,8 @@ impl Server {
         rank_connection.stage = Stage::Attaching { serial, rank };
     }
 
-    /// Gives the verdict to everybody who is in this meeting, and keeps it for those who come later. `by`: the rank that knows it
-    /// already, and the number of ranks that it expects.
+    /// Tells the verdict to all ranks of a meeting, and keeps it for ranks that come later. `by`: the rank that knows it already,
+    /// and the number of ranks that it expects.
     fn fail(&mut self, serial: u64, error: Error, by: Option<(u32, u32)>, now: Instant) {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
@@ -416,7 +302,7 @@ impl Server {
         self.tell_ours(serial);
     }
 
-    /// Gives the verdict to the ranks of this process, if all others have heard it.
+    /// Tells the verdict to the ranks of this process if all others have heard it.
     fn tell_ours(&mut self, serial: u64) {
         let Some(Table { state: State::Failed(verdict), .. }) = self.tables.get(&serial) else { return };
         if !verdict.holds() {
@@ -432,17 +318,6 @@ impl Server {
             self.fail(serial, error.clone(), None, now);
         }
     }
-}
-
-fn senseless(pid: i32) -> Error {
-    Error::internal(format!("PID {pid} sent a hello that makes no sense"))
-}
-
-fn unknown_ticket() -> Error {
-    Error::usage(
-        "this id is not open: it has made its communicator already, or its process has made thousands of younger \
-         ones; make a new id for every communicator",
-    )
 }
 
 fn no_descriptors(what: &str) -> Error {

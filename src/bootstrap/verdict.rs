@@ -9,19 +9,19 @@ use crate::types::MAX_RANKS;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long a verdict is kept for ranks that come after it, and how long a rank that cannot join tries to tell the others so. On a
-/// loaded machine the last process of a job can start seconds after the first.
+/// The time for which a verdict is kept for ranks that come later, and for which a rank that cannot join tries to tell the others.
+/// On a loaded machine the last process of a job can start seconds after the first.
 pub const LINGER: Duration = Duration::from_secs(10);
-/// How long the ranks of the process that serves the meeting wait until the others have heard the verdict.
+/// The longest time that the ranks of the serving process wait until the other ranks have heard the verdict.
 const HOLD: Duration = Duration::from_secs(2);
 
 /// A failed meeting's error and those who have not heard it.
 pub struct Verdict {
-    /// What all ranks are told.
+    /// The error that all ranks are told.
     pub error: Error,
     until: Instant,
     deaf: BTreeSet<u32>,
-    /// When the ranks of this process hear it at the latest; `None`: at once.
+    /// The latest time at which the ranks of this process are told; `None`: at once.
     hold_until: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ impl Verdict {
         let (by, expected) = by.map_or((None, 0), |(rank, nranks)| (Some(rank), nranks.min(MAX_RANKS)));
         let nranks = if is_late { 0 } else { rendezvous.nranks().max(expected) };
         let deaf = (0..nranks).filter(|&r| rendezvous.member(r).is_none() && by != Some(r)).collect();
-        // Where all have come, nobody comes later.
+        // If all ranks have come, none comes later.
         let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
         let hold_until = rendezvous.deadline().map_or(now + HOLD, |deadline| deadline.min(now + HOLD));
         Verdict { error, until: now + linger, deaf, hold_until: Some(hold_until) }

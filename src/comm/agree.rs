@@ -20,7 +20,7 @@ use crate::memory::view::{Address, HoldsViews, Payload, WithWords};
 use crate::onesided::Races;
 use crate::types::{Collective, DataType, Rank, RedOp};
 
-/// What a proposal is about; only proposals about the same can be equal.
+/// The subject of a proposal. Proposals with different subjects are never equal.
 #[derive(Clone, Copy)]
 pub(in crate::comm) enum Subject {
     /// The communicators to make.
@@ -39,9 +39,9 @@ pub(in crate::comm) enum Subject {
     Counts,
 }
 
-/// What one rank is about to do with all others.
+/// A call that one rank is about to make together with all others.
 pub(in crate::comm) trait Proposal {
-    /// What it is about.
+    /// The subject.
     const SUBJECT: Subject;
     /// Words that must be equal on all ranks, from the first on. The first says which call it is.
     const EQUAL: usize;
@@ -78,11 +78,11 @@ pub(in crate::comm) trait Proposal {
     }
 }
 
-/// What all ranks have told.
+/// The proposals of all ranks.
 pub(in crate::comm) struct Answers {
     /// The rank that asks.
     pub me: Rank,
-    /// By rank: a header, then the proposal's words.
+    /// For each rank a header, then the words of its proposal.
     words: Vec<u64>,
     /// Words of each rank, with the header.
     each: usize,
@@ -146,8 +146,8 @@ impl Answers {
 }
 
 impl CommCore {
-    /// Proposes something to all ranks, which do so too; `part`: how this rank's own part went so far. Returns that, and what
-    /// all ranks have told, if they agree and every rank could do its part.
+    /// Exchanges proposals with all ranks. `part` is the result of this rank's own part. Returns its value and all ranks' words,
+    /// if the proposals agree and every rank's part succeeded.
     pub(in crate::comm) fn agree<P: Proposal, T>(
         &mut self,
         proposal: &P,

@@ -25,7 +25,7 @@ struct Entry {
     ticket: u64,
     /// `None`: a child that the rank is not in, or whose program has aborted it.
     handle: Option<CommHandle>,
-    /// What it is made from.
+    /// The communicator that it is made from.
     parent: Option<CommHandle>,
     state: State,
     /// The program has aborted the attempt. While it is under way, this interrupts the thread's waits.
@@ -67,7 +67,7 @@ static JOINING: PerFork<Mutex<Joining>> =
     PerFork::new([const { Mutex::new(Joining { entries: Vec::new(), tickets: 0 }) }; KEPT]);
 static ENDED: Condvar = Condvar::new();
 
-/// How often a thread looks that waits for the end of an attempt.
+/// The time between two looks of a thread that waits for the end of an attempt.
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Names an attempt to join.

@@ -45,7 +45,7 @@ static TABLE: Objects<MailboxKind, OpenMailbox> = Objects::new(&LAST);
 /// Names one rank's mailboxes in this process.
 pub type MailboxHandle = handle::Handle<MailboxKind>;
 
-/// What a rank proposes.
+/// A rank's proposal.
 enum MailboxCall {
     /// To make mailboxes; its own is at an offset in its heap.
     Create(MailboxShape, u64),
@@ -203,7 +203,7 @@ impl CommCore {
                 TABLE.remove(handle);
                 let deferred = open_mailbox.deferred();
                 match told {
-                    // Nobody's threads are inside a call any more.
+                    // No thread of any rank is inside a call any more.
                     Ok(()) => deferred.map_or(Ok(()), DeferredFree::free),
                     Err(e) => {
                         deferred.into_iter().for_each(DeferredFree::keep);

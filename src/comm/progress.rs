@@ -1,4 +1,4 @@
-//! Whoever waits, progresses: threads that wait for what is queued go on with it.
+//! Progress by waiting threads: a thread that waits for queued work runs the work itself.
 //!
 //! What can be gone on with is [`Drivable`] work, which is listed here while there is some. One thread at a time goes on with
 //! it, only as long as it need not wait, so threads take turns. A thread that waits drives what it waits for, and where that
@@ -29,11 +29,12 @@ pub(super) trait Drivable: Send + Sync {
     fn listed(&self) -> &Listed;
 }
 
-/// What queued work waits for.
+/// The thing that queued work waits for.
 pub(super) enum Awaits {
-    /// Other ranks, which ring this rank's bell; the duration: how long to sleep at most, where not all do.
+    /// Other ranks, which ring this rank's doorbell. If some of them cannot ring it, the duration is the longest sleep.
     Ranks(Arc<Transport>, Option<Duration>),
-    /// Other threads; the function sleeps until they may have come, or for so long. False: they have come already.
+    /// Other threads. The function sleeps until they may have come, at most for the given time. It returns false if they have come
+    /// already.
     Threads(Box<dyn Fn(Duration) -> bool>),
 }
 

@@ -120,8 +120,8 @@ fn may_enter(c: &CommCore) -> bool {
     !c.is_held && c.shared.turns.are_over()
 }
 
-/// Is inside when no polled calls hold the communicator any more: the turn of a stream has come, and a thread that is inside, or
-/// holds it, has come without one, and before it.
+/// Enters the communicator once no polled calls hold it any more. It is a stream's turn, and a thread that is inside, or
+/// holds the communicator, has come without a turn, and before.
 fn when_let_go(slot: &'static CommPlace) -> MutexGuard<'static, Option<CommCore>> {
     // BOUND: calls that are polled end by their deadlines.
     loop {
@@ -188,7 +188,7 @@ pub(super) fn resume<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) -
     }
 }
 
-/// Is inside when the calls are over that were queued on streams.
+/// Enters the communicator once the calls that were queued on streams are over.
 #[cold]
 fn after_turns(
     slot: &'static CommPlace,
@@ -202,7 +202,7 @@ fn after_turns(
         await_turns(&shared)?;
         match slot.body.try_lock() {
             Some(body) if body.as_ref().is_none_or(|c| !c.is_held) => return Ok(body),
-            // Nobody is inside for a stream between its turns.
+            // Between its turns a stream has no thread inside.
             _ if shared.turns.taken() == taken => return Err(occupied(handle)),
             _ => {}
         }
@@ -227,7 +227,7 @@ pub(super) fn unless_interrupted(waited: Result<(), Interrupted>) -> Result<()> 
     })
 }
 
-/// Does something inside.
+/// Runs `inside` in the communicator.
 #[inline(always)]
 fn occupy<T>(
     body: &mut Option<CommCore>,
@@ -278,7 +278,7 @@ pub(super) fn poison(handle: CommHandle, message: &str) {
     });
 }
 
-/// Take a communicator out. Waits for a thread that is inside, so whoever aborts must have made it leave.
+/// Takes a communicator out. Waits for a thread that is inside, so an abort must have made that thread leave before.
 pub(super) fn remove(handle: CommHandle) -> Result<CommCore> {
     let slot = live(handle)?;
     let mut body = slot.body.lock();

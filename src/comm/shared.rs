@@ -25,15 +25,15 @@ pub(in crate::comm) struct SemaphoreHome {
     pub barriers: [OnceLock<Handle<SemaphoreKind>>; BARRIERS],
 }
 
-/// How a communicator came to be, which its children take after.
+/// The origin of a communicator. Its children inherit settings from it.
 pub(super) struct Origin {
-    /// Its caller's settings.
+    /// The caller's settings.
     pub config: Config,
-    /// Its members' ranks in the communicator that it was made from, by rank; `None`: it was not made from another.
+    /// For each rank, its rank in the parent; `None` if the communicator was not made from another.
     pub parent_ranks: Option<Vec<Rank>>,
-    /// The communicator of this rank that all its ancestry goes back to, which tells members of different children apart.
+    /// The first communicator of this one's ancestry on this rank. It tells members of different children apart.
     pub root: CommHandle,
-    /// Its members' ranks there, by rank.
+    /// For each rank, its rank in that first communicator.
     pub world: Vec<Rank>,
 }
 
@@ -43,9 +43,9 @@ pub struct CommShared {
     pub(super) transport: Arc<Transport>,
     /// The caller's index on its machine.
     pub(super) device: u32,
-    /// How long its calls take.
+    /// The time of its calls: that of this host, or a declared machine's.
     pub(super) timing: Timing,
-    /// How it came to be.
+    /// Its origin.
     pub(super) origin: Origin,
     /// Its symmetric heap, between init and finalize, for threads that do not enter.
     pub(super) symmetric: Mutex<Option<Arc<SymmetricMemory>>>,

@@ -117,7 +117,7 @@ impl CommCore {
         Ok(total_ps)
     }
 
-    /// What a collective would take on the idle machine.
+    /// Returns the time that a collective would take on the idle machine.
     fn estimate_collective(&mut self, call: &Call) -> Result<u64> {
         let Some(checked) = call.check(self.rank(), self.nranks())? else { return Ok(0) };
         let block = [checked.count as u64, call.dtype.size() as u64];
@@ -147,7 +147,7 @@ pub fn fabric_now(comm: CommHandle) -> Result<u64> {
     Ok(participant(comm)?.look())
 }
 
-/// Declare that this rank computes: its clock moves on by so many picoseconds.
+/// Declares that this rank computes: advances its clock by `ps` picoseconds.
 pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
     let to_ps = participant(comm)?.clock_ps().checked_add(ps);
     let to_ps = to_ps.ok_or_else(|| {
@@ -170,7 +170,7 @@ pub fn fabric_account(comm: CommHandle) -> Result<(Arc<Participant>, ClockStats)
     Ok((participant, clock_stats))
 }
 
-/// What passed each port of the declared machine.
+/// Returns the traffic of each port of the declared machine.
 pub fn fabric_counters(comm: CommHandle) -> Result<(Arc<Participant>, Vec<PortCounters>)> {
     let participant = participant(comm)?;
     let counters = participant.counters();

@@ -11,7 +11,7 @@
 //! that find messages of others under way.
 //!
 //! A call of a thousand ranks passes thousands of ports, and to bring each up to date takes longer than all the rest. A
-//! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when somebody looks.
+//! [`LazyPorts`] only notes that a price was paid, and how often; its ports are brought up to date when they are read.
 
 use super::engine::Engine;
 use super::engine::running::too_long;
@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// A price: add `base_ps` to the outcome's times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priced {
-    /// When the first rank entered; 0 where faults are declared.
+    /// The time at which the first rank entered; 0 if faults are declared.
     pub base_ps: u64,
-    /// What follows from it.
+    /// The times that follow from it.
     pub outcome: Arc<CallTimes>,
 }
 
@@ -57,7 +57,7 @@ struct Known {
     prices: Vec<Arc<Price>>,
 }
 
-/// What followed once. Times are after the first entry.
+/// A price: the times that a call had once. They count from the first entry.
 struct Price {
     places: Box<[Rank]>,
     entries: Box<[u64]>,
@@ -73,9 +73,9 @@ struct Price {
 /// A port that the call passed.
 struct Passed {
     port: PortId,
-    /// It was taken until then before the call,
+    /// The time until which the port was occupied before the call.
     before_ps: u64,
-    /// and until then after it.
+    /// The time until which it is occupied after the call.
     after_ps: u64,
     bytes: u64,
     messages: u64,
@@ -97,9 +97,9 @@ pub struct LazyPorts {
 struct Pending {
     price: Arc<Price>,
     times: u64,
-    /// When the call began that was the last.
+    /// The begin of the last call.
     base_ps: u64,
-    /// So long after itself, the call finds its ports as the price needs them.
+    /// If the call is repeated this long after itself, it finds the ports in the state for which the price holds.
     period_ps: Option<u64>,
 }
 
@@ -109,14 +109,14 @@ const PRICES: usize = 16;
 const MOST_HELD: usize = 1 << 24;
 
 impl Priced {
-    /// When a rank is done.
+    /// Returns the end time of a rank.
     pub fn exit_ps(&self, rank: usize) -> u64 {
         self.base_ps + self.outcome.exit_ps[rank]
     }
 }
 
 impl Pricer {
-    /// That remembers nothing yet.
+    /// Makes a pricer that remembers no prices yet.
     pub fn new(network: Arc<Network>) -> Pricer {
         Pricer { network, known: HashMap::new(), held: 0 }
     }
@@ -298,7 +298,7 @@ impl LazyPorts {
         }
     }
 
-    /// Are the ports as the price needs them?
+    /// Tells whether the ports are in the state for which the price holds.
     fn fits(&mut self, price: &Arc<Price>, base_ps: u64) -> bool {
         if self.free_ps <= base_ps {
             return price.idle;
@@ -340,7 +340,7 @@ impl LazyPorts {
 impl Price {
     /// When a call at these places begins, if it is of one with these differences between entries.
     fn base_ps(&self, places: &[Rank], entry_ps: &[u64]) -> Option<u64> {
-        // Where all differences are the same, the first entry tells the least, and nobody need look for it.
+        // Where all differences are the same, the first entry tells the least, and no search is needed.
         let base_ps = entry_ps.first()?.checked_sub(*self.entries.first()?)?;
         base_ps.checked_add(self.last_ps)?;
         let same = self.entries.len() == entry_ps.len()
@@ -350,13 +350,13 @@ impl Price {
         same.then_some(base_ps)
     }
 
-    /// Are its ports taken as they were then?
+    /// Tells whether its ports are occupied as they were then.
     fn meets(&self, base_ps: u64, ports: &[PortState]) -> bool {
         let before = |passed: &Passed| ports[passed.port as usize].free_ps.saturating_sub(base_ps);
         self.ports.iter().all(|passed| passed.before_ps == before(passed))
     }
 
-    /// What follows for a call that begins at a time.
+    /// Returns the price of a call that begins at `base_ps`.
     fn at(&self, base_ps: u64) -> Result<Priced> {
         if base_ps.checked_add(self.last_ps).is_none_or(|last_ps| last_ps == u64::MAX) {
             return Err(too_long());
@@ -371,7 +371,7 @@ impl Price {
         Ok(priced)
     }
 
-    /// Leaves the ports as so many calls leave them, of which the last began at a time. Of faults nothing is remembered.
+    /// Brings the ports into the state after `times` calls, of which the last began at `base_ps`. The counters of faults stay.
     fn apply(&self, base_ps: u64, times: u64, ports: &mut [PortState]) {
         for passed in &self.ports {
             let port = &mut ports[passed.port as usize];
@@ -384,7 +384,7 @@ impl Price {
         }
     }
 
-    /// Numbers that it holds, about.
+    /// Returns about how many numbers it holds.
     fn held(&self) -> usize {
         let words = |bytes: usize| bytes.div_ceil(size_of::<u64>());
         self.entries.len() * 3

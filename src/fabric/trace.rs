@@ -15,11 +15,11 @@ use std::fmt::Write;
 /// A message's stay at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Of which call, counted from 0.
+    /// The number of the call, counted from 0.
     pub call: u64,
-    /// Where it was sent.
+    /// The place that sent it.
     pub place: Rank,
-    /// Where it is.
+    /// The port at which it is.
     pub port: PortId,
     /// The step of the sender's program.
     pub step: u32,
@@ -101,7 +101,7 @@ fn micros(ps: u64) -> String {
     format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000)
 }
 
-/// As a JSON string.
+/// Returns a text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

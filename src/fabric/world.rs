@@ -51,7 +51,7 @@ impl World {
         World { network, engine }
     }
 
-    /// How the ports are now. Of a message that is being served, all is counted.
+    /// Returns the present state of the ports. A message that is being served is counted in full.
     pub fn ports(&self) -> Vec<PortState> {
         self.engine.ports().collect()
     }
@@ -69,7 +69,7 @@ impl World {
         self.engine.advance(until_ps, &mut |_| {})
     }
 
-    /// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+    /// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
     #[cfg(test)]
     pub fn advance_traced(
         &mut self,
@@ -79,7 +79,7 @@ impl World {
         self.engine.advance(until_ps, &mut sink)
     }
 
-    /// Is every member of every call finished?
+    /// Tells whether every member of every call has finished.
     pub fn idle(&self) -> bool {
         self.engine.is_idle()
     }
@@ -96,7 +96,7 @@ impl World {
         self.engine.under_way()
     }
 
-    /// Who waits for whom, if nothing can ever happen any more and a call is not finished.
+    /// Returns an error that says which rank waits for which, if nothing can happen any more and a call is not finished.
     pub fn deadlock(&self) -> Option<Error> {
         self.engine.deadlock()
     }

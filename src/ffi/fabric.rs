@@ -1,4 +1,4 @@
-//! The declared machine: its clock, what it is, what passed its ports, what a group would take on it.
+//! The declared machine: its clock, its description, the traffic of its ports, the time of a group on it.
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_uint};
 
@@ -158,7 +158,7 @@ c_api! {
     }
 
     /// Reads the traffic counters of the simulated cluster's ports, for all ranks, as of the last moment at which no call
-    /// was in progress. After a call of all ranks that is everything so far.
+    /// was in progress. After a call of all ranks the counters include all earlier calls.
     ///
     /// ports: room for *count, written on success; NULL: only the number is returned. count: before the call the room in
     /// ports, after it the number of ports of the machine; if there are more ports than fit, the first ones are written.

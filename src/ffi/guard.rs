@@ -215,7 +215,7 @@ impl CallSite {
     pub fn fail(self, failure: thread::Result<Result<()>>) -> pennyResult_t {
         let error = match failure {
             Ok(Ok(())) => return super::types::pennySuccess,
-            // No failure: whoever asks again and again keeps the sentence of the last one.
+            // This is no failure: a program that polls keeps the sentence of its last failure.
             Ok(Err(error)) if error.is_pending() => return super::types::pennyInProgress,
             Ok(Err(error)) => error.with_message(format!("{}: {}", self.function, error.message)),
             Err(panic) => {

@@ -6,7 +6,7 @@ use super::handle::pennyComm_t;
 use crate::comm;
 
 c_api! {
-    /// Allocates memory that the other ranks can reach, aligned to 64 bytes. What is in it at first is undefined, as with
+    /// Allocates memory that the other ranks can reach, aligned to 64 bytes. Its contents are undefined at first, as with
     /// malloc. Any buffer may be passed to any call; calls on this memory copy less.
     ///
     /// ptr: written on success; the caller owns the memory until pennyMemFree. size: bytes.

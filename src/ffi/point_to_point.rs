@@ -40,7 +40,7 @@ c_api! {
     }
 
     /// Tests whether a message of peer has arrived that the next pennyRecv from it would take (MPI's MPI_Iprobe). Waits for
-    /// nothing but calls that are queued on comm. A program that receives from whoever sends first asks for each peer in turn,
+    /// nothing but calls that are queued on comm. A program that receives from any rank asks for each peer in turn,
     /// beginning with another each time.
     ///
     /// flag: 1 or 0, written on success. count, datatype: of the message, written if flag becomes 1.

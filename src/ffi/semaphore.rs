@@ -58,7 +58,7 @@ c_numbers! {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pennyDevice_t {
-    /// Which.
+    /// The way in which the device is named.
     pub kind: pennyDeviceKind_t,
     /// The number, or the coordinates; unused entries are 0.
     pub coord: [c_int; PENNY_MESH_DIMS],

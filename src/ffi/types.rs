@@ -128,7 +128,7 @@ c_numbers! {
 }
 
 c_numbers! {
-    /// Where the number of a pennyRedOpCreatePreMulSum is, and when it is read. NCCL's numbers.
+    /// The place of the number of a pennyRedOpCreatePreMulSum, and the time at which it is read. NCCL's numbers.
     pub enum pennyScalarResidence_t {
         /// In memory that stays valid until the operation is destroyed; read by each call, on a stream when the call's turn comes.
         pennyScalarDevice = 0,

@@ -12,7 +12,7 @@ use crate::types::RedOp;
 /// Copies a caller's list of one entry for each rank.
 ///
 /// # Safety
-/// The list has so many entries.
+/// The list has `ranks` entries.
 unsafe fn list(name: &str, first: *const usize, ranks: usize) -> Result<Vec<usize>> {
     if first.is_null() {
         return Err(Error::argument(format!(
@@ -117,7 +117,7 @@ c_api! {
     ///
     /// recvcounts: elements from each rank; 0 is allowed. The same on all ranks: if it differs, or datatype does, every rank gets
     /// pennyInvalidUsage before any data moves. sendcount: this rank's entry. recvdispls: where each block begins, in elements,
-    /// which may differ between ranks; NULL: one behind the other. Both lists are read during the call only.
+    /// which may differ between ranks; NULL: the blocks follow each other. Both lists are read during the call only.
     /// In place if sendbuff is this rank's block of recvbuff. Blocks of recvbuff must not overlap.
     fn pennyAllGatherv(
         sendbuff: *const c_void,

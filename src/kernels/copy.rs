@@ -151,7 +151,7 @@ pub(super) unsafe fn block(to: *mut u8, from: *const u8, bytes: usize, non_tempo
     }
 }
 
-/// How far ahead a streamed copy asks for its source, in bytes.
+/// The distance in bytes at which a streamed copy prefetches its source.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 8 * LINE;
 

@@ -10,7 +10,7 @@ use crate::types::{DataType, RedOp};
 /// An instruction set to compile for. In ascending order of speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What every CPU of the architecture has.
+    /// The instructions that every CPU of the architecture has.
     Portable,
     /// AVX2 and F16C (x86-64-v3).
     Avx2,
@@ -22,7 +22,7 @@ impl Isa {
     /// Every member.
     pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
 
-    /// Does this CPU have it? The standard library asks the CPU once.
+    /// Tells whether this CPU has the instruction set. The standard library asks the CPU once.
     pub fn is_supported(self) -> bool {
         match self {
             Isa::Portable => true,
@@ -68,12 +68,12 @@ type Pair = unsafe fn(*mut u8, *const u8, *const u8, usize);
 /// out = out op b, over n values.
 type Onto = unsafe fn(*mut u8, *const u8, usize);
 
-/// What folds one type with one operation. Unsafe to call where the CPU lacks the instruction set it is of.
+/// The functions that fold one type with one operation. Calling them is unsafe on a CPU that lacks their instruction set.
 #[derive(Clone, Copy)]
 pub(super) enum Stages {
     /// Types that are combined as they are.
     Plain {
-        /// For raw sources.
+        /// The operation's function for raw sources, if it has one.
         map: Option<OnValues>,
         pair: Pair,
         onto: Onto,
@@ -132,7 +132,7 @@ macro_rules! instruction_set {
             fn both<T: Copy, O: Combine<T>>() -> Option<(Pair, Onto)> {
                 Some((pair::<T, O>, onto::<T, O>))
             }
-            /// Where signed and unsigned differ.
+            /// Returns the functions for operations in which signed and unsigned integers differ.
             fn order<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
             where
                 Max: Combine<T>,

@@ -21,8 +21,8 @@ const WORDS: usize = WIDTH * size_of::<u16>() / size_of::<u64>();
 pub trait Codec<L> {
     /// An element as bits.
     type Code: Copy + Default;
-    /// Widening and rounding are so many instructions that the CPU does not see past one step for something else to do; so
-    /// several steps are folded first and rounded then.
+    /// Whether several steps are folded before they are rounded. Widening and rounding take many instructions, so the CPU cannot
+    /// look past one step for independent work.
     const LONG: bool = false;
     /// The floats of sixteen codes.
     ///

@@ -1,8 +1,9 @@
-//! Has everybody run out of work? Found exactly: never while a message is under way or unfreed, and without fail once none is.
+//! Detects that no thread has work any more. The result is exact: it never comes while a message is in flight or not freed, and
+//! it always comes once there is none.
 //!
 //! ```text
 //!     census    version 29 | round 1 | voted true 17 | idle 17        one word for all mailboxes, in rank 0's
-//!     verdict   rounds ended << 1 | all voted true                    told by whoever ended the round
+//!     verdict   rounds ended << 1 | all voted true                    told by the thread that ended the round
 //!
 //!     idle thread                                       the thread whose entry made the count complete
 //!     census += (version, vote, idle)     (enter)       all slots of all mailboxes free?   no: somebody has a message to
@@ -11,10 +12,10 @@
 //!                                                       verdict = ...
 //! ```
 //!
-//! Who is idle neither sends nor holds a message: a thread enters with nothing to receive and nothing to free. If the census is
-//! the same before and after the look at the slots, then all were idle all along (the version would tell), nothing could be
-//! sent, and what was seen was so at one moment. Conversely the last to enter can only find a slot in use because somebody has
-//! not received its message yet, who will leave for it; so nobody has to look again, and idle threads may sleep.
+//! An idle thread neither sends nor holds a message: a thread enters only with nothing to receive and nothing to free. If the
+//! census is the same before and after the look at the slots, then all threads were idle during the look (otherwise the version
+//! had changed), and nothing was sent. Conversely, if the last thread to enter finds a slot in use, some thread has not received
+//! its message yet. That thread will leave for it; so no other one has to look again, and idle threads may sleep.
 //!
 //! A thread counts the rounds that it has ended. A slow one still sees the verdict of its round: the next cannot end without it.
 

@@ -97,8 +97,8 @@ impl Mailboxes {
             words.head.idle.0.fetch_and(!bit, Ordering::Relaxed);
             ended
         };
-        // Who sends after a round has ended knows its verdict; so a message that is here together with a verdict is of the
-        // next round, and one without it of this.
+        // A thread that sends after a round has ended knows its verdict. So a message belongs to the next round if it is here
+        // together with a verdict, and to this round if not.
         if counts.verdict(round).is_none() {
             if counts.leave(vote, round) {
                 return ended.map(|()| Rest::Message);

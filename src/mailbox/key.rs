@@ -2,7 +2,7 @@
 //!
 //! The sender's library expands the key: one copy for each entry, so two entries may say different local keys to threads of one
 //! mailbox. Slots for all copies are claimed before any copy is made, in the order of the ranks; who finds one mailbox full gives
-//! back what it has claimed elsewhere before it waits, so nobody waits with slots in hand.
+//! back what it has claimed elsewhere before it waits, so no thread waits while it holds slots.
 
 use super::send::{Letter, check_mask};
 use super::set::Mailboxes;

@@ -48,11 +48,11 @@ impl Shelf {
     }
 
     fn write(&self, slot: u32, value: u64) {
-        // SAFETY: loom checks that nobody else reads or writes meanwhile: that is what the models are for.
+        // SAFETY: loom checks that no other thread reads or writes meanwhile: that is what the models are for.
         self.payload[slot as usize].with_mut(|p| unsafe { *p = value });
     }
     fn read(&self, slot: u32) -> u64 {
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks that no other thread writes meanwhile.
         self.payload[slot as usize].with(|p| unsafe { *p })
     }
 
@@ -145,7 +145,7 @@ fn model_a_message_comes_whole_and_to_all_or_to_none_yet() {
         let theirs = shelf.clone();
         let sender = thread::spawn(move || theirs.send(0b11, 7));
         let words = shelf.words();
-        // In this order: whoever has the second entry has both.
+        // In this order: a reader that has the second entry has both.
         if let Some(slot) = words.head(0, 0) {
             assert_eq!(shelf.read(slot), 7);
             assert_eq!(words.head(1, 0), Some(slot), "one of two receivers has it");
@@ -195,7 +195,7 @@ fn model_a_slot_is_written_again_only_after_its_last_reader() {
         let theirs = shelf.clone();
         let receiver = thread::spawn(move || assert_eq!(theirs.receive(1, 0), Some(1)));
         assert_eq!(shelf.receive(0, 0), Some(1));
-        // Whoever of the two was last, the next message may overwrite what both have read.
+        // Once both have read the message, the next one may overwrite it.
         if let Some(slot) = shelf.words().claim() {
             shelf.write(slot, 2);
         }
@@ -311,10 +311,10 @@ fn model_votes_are_counted_and_who_learns_the_verdict_sees_all_work() {
     prove(&[PlantedSite::Verdict, PlantedSite::EnterIdle], || {
         let pair = Arc::new(Pair::new());
         let part = |pair: &Pair, me: usize| {
-            // SAFETY: loom checks that nobody reads meanwhile.
+            // SAFETY: loom checks that no other thread reads meanwhile.
             pair.work[me].with_mut(|p| unsafe { *p = 1 });
             assert!(!pair.idle(me, me == 0, |_| ()), "one has voted false");
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that no other thread writes meanwhile.
             pair.work[1 - me].with(|p| unsafe { assert_eq!(*p, 1) });
         };
         let theirs = pair.clone();

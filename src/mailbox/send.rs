@@ -173,7 +173,7 @@ impl Mailboxes {
             }
             _ => AwaitedRanks::of_all(format!("its turn at rank {dest}'s mailbox")),
         };
-        // Nobody is woken when a turn ends, and a declared machine knows nothing of turns.
+        // The end of a turn wakes no thread, and a declared machine knows nothing of turns.
         self.wait_here(thread, || words.try_lock(self.rank()), || self.transport.watch_hope(), what)
     }
 

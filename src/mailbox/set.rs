@@ -26,7 +26,7 @@ pub struct Mailboxes {
     /// Threads of all mailboxes.
     pub(super) threads: u32,
     closed: AtomicBool,
-    /// How long messages and waits take.
+    /// The time of messages and waits: that of this host, or a declared machine's.
     pub(super) timing: Timing,
     /// The process that made it.
     generation: u32,

@@ -1,14 +1,14 @@
 //! The life of a slot: claimed, filled, committed, freed by each of its receivers, free again.
 //!
 //! ```text
-//!     word of a slot    1 | ....... | count          in use: so many threads still have to free it
+//!     word of a slot    1 | ....... | count          in use: `count` threads still have to free it
 //!                       0 | depth   | 1 + next       free: the next free slot (0: none), and how many there are from here on
 //!     head's `free`     tag         | 1 + first      tag: bumped whenever a slot is taken
 //! ```
 //!
-//! Count and link never coexist, so they share a word. Free slots are a stack. Whoever takes the first one has read its link
-//! before, and another may have taken it, sent, and freed it again meanwhile, with a new link: the tag tells. It has 44 bits:
-//! ten million messages a second need twenty days to come round.
+//! Count and link are never needed at the same time, so they share a word. Free slots are a stack. A thread that takes the first
+//! slot has read its link before. Meanwhile another thread may have taken the slot, sent it and freed it again, with a new link;
+//! the tag then differs. It has 44 bits: at ten million messages a second it takes twenty days to repeat.
 //!
 //! The store of the count is what commits a message: until then its receivers find a link behind the entries of their queues.
 
@@ -65,7 +65,7 @@ impl MailboxWords<'_> {
         let mut first = free.load(Ordering::Acquire);
         // BOUND: as in `claim`.
         loop {
-            // If somebody takes the first slot meanwhile, what is read here may be anything, and the exchange fails.
+            // If another thread takes the first slot meanwhile, the value read here may be anything, and the exchange fails.
             let below = self
                 .nth((first & FIRST).wrapping_sub(1))
                 .map_or(0, |s| depth(s.word.load(Ordering::Relaxed)));

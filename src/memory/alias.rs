@@ -18,12 +18,12 @@ use std::ops::Range;
 struct Pages {
     /// The program's addresses.
     own: Range<usize>,
-    /// Where the heap has the first byte.
+    /// The address of the first byte in the heap.
     twin: usize,
 }
 
 static ALL: Mutex<Vec<Pages>> = Mutex::new(Vec::new());
-/// How many there are.
+/// The number of entries of [`ALL`].
 static COUNT: AtomicU64 = AtomicU64::new(0);
 /// What covers the program's addresses of all of them, and what covers all twins: first address and end.
 static OWN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -52,7 +52,7 @@ pub(super) fn add(own: Range<usize>, twin: usize) {
     publish(&all);
 }
 
-/// These pages have one address again.
+/// Removes pages that have only one address again.
 pub(super) fn remove(own: &Range<usize>) {
     let mut all = ALL.lock();
     all.retain(|pages| pages.own != *own);
@@ -88,7 +88,7 @@ fn one_in_each(a: &Range<usize>, b: &Range<usize>) -> bool {
     meet(a, &own) && meet(b, &twins) || meet(b, &own) && meet(a, &twins)
 }
 
-/// Does two ranges share memory that they see at different addresses?
+/// Tells whether two ranges share memory at different addresses.
 #[cold]
 pub(super) fn share(a: &Range<usize>, b: &Range<usize>) -> bool {
     ALL.lock().iter().any(|pages| meet(&pages.in_heap(a), b) || meet(&pages.in_heap(b), a))

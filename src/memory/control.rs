@@ -47,7 +47,7 @@ pub const PAIR_SLOT: usize = 32 << 10;
 pub const PAIR_INLINE: usize = 32;
 const PAIR_STRIDE: usize = PAIR_SLOT + 64;
 
-/// What all ranks look at.
+/// The words that all ranks look at.
 #[repr(C, align(64))]
 pub struct Header {
     /// [`MAGIC`], written last by the maker.
@@ -56,7 +56,7 @@ pub struct Header {
     pub attached: AtomicU32,
     /// Ranks that have unmapped it.
     left: AtomicU32,
-    /// Because of whom the first rank to give up did so (`transport::identity::Cause`); 0: nobody has told.
+    /// The cause that the first rank to give up has told (`transport::identity::Cause`); 0: none.
     pub cause: AtomicU64,
     /// In the file's first page: bytes of the file that children have been given.
     given: AtomicU64,
@@ -65,13 +65,13 @@ pub struct Header {
     _line: [AtomicU64; 3],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
-    /// 1 + the rank that aborted; 0: nobody.
+    /// 1 + the rank that aborted; 0: none.
     pub aborted_by: AtomicU32,
-    /// 1 + the rank whose death was noticed first; 0: nobody. Survivors may die in their turn, and are not the cause.
+    /// 1 + the rank whose death was noticed first; 0: none. Ranks that die later are not the cause.
     pub first_dead: AtomicU32,
-    /// How many ranks have left a call half-way: from then on their buffers are their callers' again.
+    /// The number of ranks that have left a call before its end. Their buffers belong to their callers again.
     pub gave_up: AtomicU64,
-    /// How many messages have been refused by their receivers, all ranks together.
+    /// The number of messages that receivers have refused, on all ranks.
     pub refusals: AtomicU32,
     _pad2: AtomicU32,
     _line2: [AtomicU64; 4],
@@ -79,7 +79,7 @@ pub struct Header {
     pub sleepers: Sleepers,
 }
 
-/// What a rank tells of its own life. Written by the owner, and by the kernel at its end.
+/// A rank's words about its own life. The owner writes them, and the kernel does at the process's end.
 #[repr(C, align(64))]
 pub struct Life {
     /// Shows the end of the owner's process.
@@ -106,7 +106,7 @@ pub const LEFT: u32 = 2;
 /// `Life::state`: gave up after an error of its own (deadline, panic).
 pub const FAILED: u32 = 3;
 
-/// What a rank passed to one of its latest calls. Nobody reads it unless ranks disagree.
+/// A rank's arguments to one of its latest calls. They are read only if ranks disagree.
 #[repr(C, align(32))]
 pub struct Record {
     /// Sequence number of the call; written last.
@@ -124,7 +124,7 @@ pub struct Progress {
     _rest: [AtomicU64; 15],
 }
 
-/// By this line a rank tells the others which call it has entered, with which arguments, and, if it is small, its data.
+/// The line in which a rank tells the others the call that it has entered, its arguments, and the data if they are few.
 #[repr(C, align(64))]
 pub struct Arrival {
     /// The call's number; written last (Release), so who sees it sees the rest.
@@ -139,7 +139,7 @@ pub struct Arrival {
     pub words: [AtomicU64; INLINE / 8],
 }
 
-/// What a receiver tells a sender. Written by the receiver.
+/// A receiver's words to a sender. The receiver writes them.
 #[repr(C, align(64))]
 pub struct Pair {
     /// Slots taken from the ring.

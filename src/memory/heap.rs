@@ -64,7 +64,7 @@ pub struct Heap {
     segment: Segment,
     /// The same mapping, as the lists of all ranks' heaps hold it.
     as_peer: Arc<PeerHeap>,
-    /// What to raise for a larger one.
+    /// The name of the limit that must be raised for a larger one.
     bound: &'static str,
     generation: u32,
     /// Large blocks need no reservation.
@@ -81,7 +81,7 @@ struct Space {
     lazy: BTreeMap<usize, usize>,
 }
 
-/// How many forks may lie between a process and its first ancestor that used a heap.
+/// The most forks between a process and its first ancestor that used a heap.
 const MOST_FORKS: usize = 64;
 
 /// The heaps of this process's ancestors and its own, by generation. A child inherits the mappings of its ancestors'.
@@ -313,7 +313,7 @@ impl Heap {
         self.segment.view(offset, bytes)
     }
 
-    /// Does an address lie in the heap of an ancestor?
+    /// Tells whether an address lies in the heap of an ancestor process.
     fn was_inherited(&self, addr: usize) -> bool {
         let ancestors = HEAPS.iter().take(self.generation as usize).filter_map(OnceLock::get).flatten();
         ancestors.into_iter().any(|heap| heap.offset_of(addr, 1).is_some())
@@ -326,7 +326,7 @@ impl Heap {
         Ok(self.space.lock())
     }
 
-    /// A range of addresses that nobody else has.
+    /// A range of addresses that nothing else uses.
     fn take(&self, space: &mut Space, bytes: usize, align: usize) -> Result<Range<usize>> {
         if !align.is_power_of_two() || align as u64 > MAX_ALIGN {
             return Err(Error::argument(format!(
@@ -367,7 +367,7 @@ impl Heap {
     }
 }
 
-/// What PENNY_HEAP_SIZE asks for, in whole pages.
+/// Returns the size that PENNY_HEAP_SIZE asks for, in whole pages.
 fn limit_bytes() -> Result<Option<usize>> {
     let Some(text) = env::get("PENNY_HEAP_SIZE") else { return Ok(None) };
     let bytes = env::parse_bytes(&text).ok_or_else(|| {

@@ -26,7 +26,7 @@ pub const MAX_SLOTS: u32 = 1 << 16;
 /// The most bytes of a slot.
 pub const MAX_SLOT_BYTES: u32 = 64 << 10;
 
-/// How large one rank's mailbox is.
+/// The size of a rank's mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxShape {
     /// Threads that it serves.
@@ -44,11 +44,11 @@ pub struct MailboxShape {
 #[derive(Default)]
 pub struct Lone(pub AtomicU64, [AtomicU64; 7]);
 
-/// What a mailbox has once.
+/// The part of a mailbox that exists once for all its threads.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct MailboxHeader {
-    /// 1 + the rank that is inserting; 0: nobody. It alone writes the rest of this line, the tails and the entries.
+    /// 1 + the rank that is inserting; 0: none. That rank alone writes the rest of this line, the tails and the entries.
     pub lock: AtomicU32,
     _pad: AtomicU32,
     /// Messages inserted.
@@ -57,12 +57,12 @@ pub struct MailboxHeader {
     pub deliveries: AtomicU64,
     /// Bytes copied to slots.
     pub bytes: AtomicU64,
-    /// Rank 0's: when the last round ended on a declared machine. Whoever ends a round writes it, before the verdict.
+    /// Rank 0's: when the last round ended on a declared machine. The thread that ends a round writes it, before the verdict.
     pub ended_ps: AtomicU64,
     _line: [AtomicU64; 3],
     /// The first free slot, and a tag (see `mailbox::slots`).
     pub free: Lone,
-    /// How many senders wait for a slot.
+    /// The number of senders that wait for a slot.
     pub waiting: Lone,
     /// Its threads that are idle, a bit each: for error sentences only.
     pub idle: Lone,
@@ -84,7 +84,7 @@ pub struct Slot {
     pub source: AtomicU64,
     /// Length.
     pub flits: AtomicU32,
-    /// What a programmed key says to this receiver; 0 without one.
+    /// The word of a programmed key for this receiver; 0 without a key.
     pub local_key: AtomicU32,
     _rest: [AtomicU64; 5],
 }
@@ -101,7 +101,7 @@ const _: () =
 /// A mailbox's words, wherever they lie: what the protocols of `mailbox` are written over.
 #[derive(Clone, Copy)]
 pub struct MailboxWords<'a> {
-    /// What there is once.
+    /// The part that exists once for all threads.
     pub head: &'a MailboxHeader,
     /// One a slot.
     pub slots: &'a [Slot],
@@ -123,7 +123,7 @@ pub struct MailboxMemory {
     words: MailboxWords<'static>,
     doorbells: &'static [Doorbell],
     waiting: &'static [AtomicU64],
-    /// Of its rank's heap, as far as the block reaches.
+    /// The rank's heap, from its beginning to the end of the block.
     heap: Segment,
 }
 
@@ -232,7 +232,7 @@ impl MailboxMemory {
         Ok(MailboxMemory { shape, layout, words, doorbells, waiting, heap })
     }
 
-    /// How large it is.
+    /// Returns its size.
     #[inline]
     pub fn shape(&self) -> &MailboxShape {
         &self.shape
@@ -252,7 +252,7 @@ impl MailboxMemory {
     pub fn waiting(&self) -> &[AtomicU64] {
         self.waiting
     }
-    /// The first bytes of a slot. Panics if the slot is none of its: whoever names one has looked.
+    /// Returns the first bytes of a slot. Panics if the mailbox has no such slot: callers have checked it.
     #[inline]
     pub fn payload(&self, slot: u32, bytes: usize) -> Payload<'_> {
         self.part(self.layout.payload, slot, self.shape.slots, bytes)
@@ -285,7 +285,7 @@ impl MailboxMemory {
     }
 }
 
-/// Words of a heap's segment, kept by whoever keeps the heap.
+/// Words of a heap's segment, which live as long as the heap is kept.
 fn stay<T: ShmSafe>(words: &[T]) -> &'static [T] {
     // SAFETY: only `MailboxMemory::new` calls this, with words of the segment that the block holds; the block hands them out under
     // its own lifetime only, and a segment stays mapped where it is until it is dropped.

@@ -25,7 +25,7 @@ use crate::sys::{fork, remap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a registered buffer lies, and its twin.
+/// The addresses of a registered buffer and of its twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Buffer {
     start: usize,
@@ -52,7 +52,7 @@ impl Drop for Twin {
     }
 }
 
-/// What is left of a share that was released.
+/// The rest of a share that was released.
 #[must_use]
 pub struct Released {
     /// To be held for as long as a peer may be at work on the buffer.
@@ -61,13 +61,13 @@ pub struct Released {
     pub warning: Option<String>,
 }
 
-/// What became of a wish to register.
+/// The outcome of an attempt to register a buffer.
 pub enum RegisterOutcome {
-    /// Peers reach it from now on.
+    /// Peers can access the buffer from now on.
     Registered(Registered),
-    /// It is memory of the heap: peers reach it already.
+    /// The buffer is memory of the heap, which peers can access already.
     Reachable,
-    /// It stays as it was, and why.
+    /// The buffer stays as it was, for this reason.
     Declined(String),
 }
 
@@ -120,7 +120,7 @@ pub fn register(buffer: Address<'static>, bytes: usize) -> Result<RegisterOutcom
     if let Some(other) = mappings.iter().find(|m| !m.is_ordinary()) {
         return Ok(RegisterOutcome::Declined(format!("it is not ordinary memory but {}", other.text())));
     }
-    // SAFETY: ordinary private memory, which nobody writes by the promise made to Address.
+    // SAFETY: ordinary private memory, which is not written, by the promise made to Address.
     match unsafe { moved(heap, start, end) } {
         Ok(entry) => {
             let buffer = entry.buffer;
@@ -148,7 +148,7 @@ fn mappings_of(range: &Range<usize>) -> Result<Vec<Mapping>> {
 }
 
 /// # Safety
-/// The range is ordinary private memory, which nobody writes during the call.
+/// The range is ordinary private memory, and nothing writes to it during the call.
 unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
     let page = remap::page();
     let down = |at: usize| at / page * page;
@@ -176,7 +176,7 @@ unsafe fn moved(heap: &Heap, start: usize, end: usize) -> Result<Entry> {
 }
 
 impl Buffer {
-    /// Does the range lie within?
+    /// Tells whether the range lies within the buffer.
     #[inline]
     pub fn holds(&self, view: Payload<'_>) -> bool {
         let at = view.addr() as usize;
@@ -263,7 +263,7 @@ fn put_back(buffer: &Buffer) -> Result<bool> {
         let from = mapping.range.start.max(buffer.pages.0);
         let bytes = mapping.range.end.min(buffer.pages.1) - from;
         if mapping.shares(heap.file(), from, buffer.offset(from)) {
-            // SAFETY: these pages are ours, and nobody writes to them by the promise made to `register`.
+            // SAFETY: these pages are ours, and nothing writes to them, by the promise made to `register`.
             unsafe { remap::unshare(heap.file(), buffer.offset(from), from, bytes) }?;
             left -= bytes;
         }

@@ -72,7 +72,7 @@ pub struct Segment {
     _map: Arc<Map>,
 }
 
-/// Who unmaps a mapping.
+/// The owner of a mapping, which unmaps it.
 enum Map {
     File { _raw: MmapRaw },
     Again { _again: Again },
@@ -214,7 +214,7 @@ mod tests {
         let (a, file) = Segment::create(1 << 20, 1 << 20).unwrap();
         let part = Segment::map_first(&file, 1 << 20, 4096).unwrap();
         drop(file);
-        // SAFETY: the file has so many bytes.
+        // SAFETY: the file has `1 << 20` bytes.
         let whole = unsafe { part.again(1 << 20) }.unwrap();
         drop(part);
         a.word64(1 << 19).unwrap().store(7, Ordering::Release);

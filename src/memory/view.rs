@@ -33,11 +33,11 @@ impl<'a> Address<'a> {
     pub unsafe fn from_raw(addr: *const u8) -> Address<'a> {
         Address { addr: addr as usize, lent: usize::MAX, life: PhantomData }
     }
-    /// Bytes that nobody else uses during `'a`, and that may hold any bits afterwards.
+    /// Bytes that nothing else uses during `'a`, and that may hold any bits afterwards.
     pub fn of_mut(bytes: &'a mut [u8]) -> Address<'a> {
         Address { addr: bytes.as_mut_ptr().expose_provenance(), lent: bytes.len(), life: PhantomData }
     }
-    /// Bytes that nobody writes during `'a`.
+    /// Bytes that are not written during `'a`.
     ///
     /// # Safety
     /// The call must not write to them: they are its input only.
@@ -104,7 +104,7 @@ unsafe impl Send for Payload<'_> {}
 unsafe impl Sync for Payload<'_> {}
 
 impl<'a> From<&'a mut [u64]> for Payload<'a> {
-    /// Of words that nobody else uses during `'a`.
+    /// Makes a view of words. The borrow ensures that nothing else uses them during `'a`.
     fn from(words: &'a mut [u64]) -> Payload<'a> {
         Payload { addr: words.as_mut_ptr().cast(), bytes: size_of_val(words), life: PhantomData }
     }
@@ -151,7 +151,7 @@ impl<'a> Payload<'a> {
     fn range(self) -> Range<usize> {
         self.addr as usize..self.addr as usize + self.bytes
     }
-    /// Does the two share a byte of memory? A byte of a registered buffer has two addresses, and is one byte.
+    /// Tells whether the two share a byte of memory. A byte of a registered buffer has two addresses but is one byte.
     #[inline]
     pub fn overlaps(self, other: Payload<'_>) -> bool {
         if self.is_empty() || other.is_empty() {
@@ -160,7 +160,7 @@ impl<'a> Payload<'a> {
         let (a, b) = (self.range(), other.range());
         self.overlaps_as_mapped(other) || alias::may_meet(&a, &b) && alias::share(&a, &b)
     }
-    /// Does the two have an address in common?
+    /// Tells whether the two have an address in common.
     #[inline]
     fn overlaps_as_mapped(self, other: Payload<'_>) -> bool {
         let (a, b) = (self.range(), other.range());

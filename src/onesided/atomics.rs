@@ -44,7 +44,7 @@ pub struct Atomic {
 macro_rules! apply {
     ($word:expr, $change:expr, $int:ty) => {{
         let (word, value) = ($word, $change.value as $int);
-        // ORDER: whoever sees the new value sees what was put before it, and the reverse for the old one.
+        // ORDER: a rank that sees the new value sees all earlier puts; this thread sees the puts before the old value.
         let order = Ordering::AcqRel;
         (match $change.op {
             AtomicOp::Fetch => word.load(Ordering::Acquire),

@@ -13,7 +13,7 @@
 //! On a declared machine the same takes the time that it takes there ([`crate::timing`]).
 //!
 //! A put is a store by the caller's own core: it has happened when it returns, and it becomes visible in the order in which
-//! the caller made it. So a fence only has to hold the compiler and the store buffer, and *quiet* has to wait for nobody.
+//! the caller made it. So a fence only has to hold the compiler and the store buffer, and **quiet* never has to wait.
 //! What a program may rely on is less, and is what the documentation of the C functions says.
 
 mod atomics;

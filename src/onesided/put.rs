@@ -153,7 +153,7 @@ impl SymmetricMemory {
         let rank = self.peer(pe)?;
         let bits = kernels::bits(given("value", value, size)?);
         let place = self.place("dest", dest.get(), size)?;
-        // ORDER: as a put; whoever waits for the element looks at it with Acquire.
+        // ORDER: as a put; a rank that waits for the element loads it with Acquire.
         if size == 8 {
             let word = place.region.word64(&self.transport, rank, place.offset);
             // Where there is none, the same question by its address says why.
@@ -241,7 +241,7 @@ impl SymmetricMemory {
     /// Orders this thread's earlier puts before its later ones.
     pub fn fence(&self) -> Result<()> {
         self.usable()?;
-        // ORDER: stores before it are seen before stores after it; partner: whoever sees one of the latter with Acquire.
+        // ORDER: stores before it are seen before stores after it; partner: a rank that sees one of the latter with Acquire.
         fence(Ordering::Release);
         Ok(())
     }

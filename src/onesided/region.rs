@@ -45,7 +45,7 @@ impl Region {
         (offset <= self.bytes && bytes <= self.bytes - offset).then_some(offset)
     }
 
-    /// Returns the name of what lies so far into a rank's copy.
+    /// Returns the name of the word at `offset` in a rank's copy.
     pub(super) fn place(&self, rank: Rank, offset: usize) -> HeapWord {
         HeapWord { rank, at: self.begins[rank as usize].saturating_add(offset as u64) }
     }

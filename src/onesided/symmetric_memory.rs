@@ -1,4 +1,4 @@
-//! One rank's symmetric heap: which memory it is, and how to reach everybody's copy of it.
+//! One rank's symmetric heap: its memory, and the access to the copies of all ranks.
 
 use super::race::Races;
 use super::region::Region;
@@ -20,7 +20,7 @@ const ANSWER: u32 = 4;
 pub struct SymmetricMemory {
     pub(super) transport: Arc<Transport>,
     segments: [OnceLock<Region>; SEGMENTS],
-    /// How long stores and waits take; a declared machine is not to be bypassed.
+    /// The time of stores and waits. A program must not bypass a declared machine.
     pub(super) timing: Timing,
     /// Writers without order are looked for.
     pub(super) races: OnceLock<Races>,

@@ -156,7 +156,7 @@ impl WordRange<'_> {
         let found = self.look(several)?;
         for &index in &found {
             let addr = self.first.wrapping_add(index * self.dtype.size());
-            // Whoever holds the ledger is gone: the next call says so.
+            // The rank that holds the ledger is gone: the next call says so.
             let _ = self.symmetric.has_seen(addr, self.symmetric.my_pe());
         }
         Some(found)

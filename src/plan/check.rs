@@ -3,7 +3,7 @@
 //! Four questions, each its own pass, none of them shared with the code that runs plans:
 //!
 //! 1. *Well formed* (here): every chunk, peer and lane exists, a rank reads only input and writes only output that it
-//!    has, and nobody sends to itself.
+//!    has, and no rank sends to itself.
 //! 2. *Matched* (`matching`): every message has exactly one sender and one taker in each place, and both mean the same
 //!    chunk on the same lane.
 //! 3. *Right* (`values`): with a symbol for each input chunk of each rank, every output chunk that the collective
@@ -31,7 +31,7 @@ use std::fmt;
 use super::{Chunk, Operand, Plan, RankView, Step};
 use crate::types::{Collective, Rank};
 
-/// What one rank's program costs, in exact counts. A message's size is one chunk: a block's `parts`-th part.
+/// The cost of one rank's program, in exact counts. A message's size is one chunk: a block's `parts`-th part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Parts that a block is divided into, so that `chunks_sent / parts` blocks leave the rank.
@@ -46,7 +46,7 @@ pub struct Cost {
     pub depth: u32,
 }
 
-/// What is wrong with a set of plans, and where.
+/// A fault in a set of plans, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanFault {
     /// Whose program.
@@ -136,7 +136,7 @@ fn measure(plan: &Plan, depth: u32) -> Cost {
     cost
 }
 
-/// What is to be proved.
+/// The case to prove.
 struct Case<'a> {
     plans: &'a [Plan],
     collective: Collective,

@@ -57,7 +57,7 @@ impl Cycles {
         self.lanes() * if self.collective == Collective::AllReduce { self.nranks() } else { 1 }
     }
 
-    /// What the rank at a position hands on in a round.
+    /// Returns the chunk that the rank at a position hands on in a round.
     pub fn chunk(&self, lane: Lane, position: u32, round: u32) -> Chunk {
         let n = u64::from(self.nranks());
         let back = u64::from(round) + u64::from(self.collective == Collective::ReduceScatter);

@@ -16,12 +16,12 @@
 use crate::algorithms;
 use crate::types::Collective;
 
-/// What the options say.
+/// The values of the options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The algorithm, by its index in the table.
     pub method: Option<usize>,
-    /// `one_shot` is for all-reduces of up to so many bytes, times ranks; `None`: nothing is said.
+    /// All-reduces use `one_shot` if bytes times ranks is at most this; `None` if the options do not say.
     pub most_broadcast: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ fn entries(text: &str) -> Result<Vec<(&str, &str)>, String> {
     if rest.0.is_empty() { Ok(entries) } else { Err(format!("after the last brace comes `{}`", rest.0)) }
 }
 
-/// What is still to be read.
+/// The rest of the text that is not read yet.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {

@@ -13,7 +13,7 @@
 //! `PENNY_OPTIONS` says the same in another library's words (`options.rs`). Both may be set; where they
 //! contradict each other, neither wins: that is an error.
 //!
-//! What they leave open is `auto`: the host profile's choice (`profile.rs`), else the table's.
+//! What they leave open is `auto`: the host profile's choice (`profile`), else the table's.
 
 use super::options::{self, Options};
 use super::profile::HostProfile;
@@ -317,7 +317,7 @@ mod tests {
         assert!(Selection::parse(None, Some("yes")).is_err());
     }
 
-    /// What an all-reduce over four ranks is done by.
+    /// Returns the algorithm of an all-reduce over four ranks.
     fn with(algo: &str, options: &str, bytes: u64) -> Result<(&'static str, Why)> {
         let selection = Selection::parse(Some(algo), None)?.with_options(Some(options))?;
         let view = RankView::flat(Collective::AllReduce, 0, 4, 0);

@@ -88,7 +88,7 @@ pub mod ethernet {
     pub use crate::fabric::ethernet::parameters::Parameters;
 }
 
-/// What a collective takes with one algorithm.
+/// The time of a collective with one algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     /// The algorithm's name, as `PENNY_ALGO` takes it.
@@ -104,7 +104,7 @@ pub struct Time {
 ///
 /// # Errors
 ///
-/// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if so many ranks do not stand on the machine.
+/// [`Code::InvalidArgument`](crate::Code::InvalidArgument) if the machine has no places for `ranks` ranks.
 pub fn times(
     machine: &topology::Network,
     collective: Collective,

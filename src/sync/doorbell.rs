@@ -1,6 +1,6 @@
 //! Waking a rank that sleeps.
 //!
-//! Posting must stay cheap when nobody sleeps, which is nearly always: one fence and one load of a line that
+//! Posting must stay cheap when no rank sleeps, which is nearly always: one fence and one load of a line that
 //! everybody only reads. The two sides meet like this:
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //!
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the poster sees the sleeper or the
 //! sleeper sees the data: no wake is lost. A sleeper also looks up by itself every few milliseconds, because a peer
-//! that was killed rings nobody.
+//! that was killed rings no bell.
 
 use super::prim::model::{AtomicU32, Ordering, fence};
 

@@ -1,6 +1,6 @@
 //! A number that only goes up, and threads of one process that wait for it.
 //!
-//! Whoever raises it pays one fence and one load where nobody sleeps. The two sides meet as those of `doorbell.rs` do:
+//! A thread that raises the count pays one fence and one load if no thread sleeps. The two sides meet as in `doorbell.rs`:
 //!
 //! ```text
 //!     raise                            reach
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Of (A) and (B) one comes first in the single order of SeqCst fences, so either the one side sees the value or the other
-//! sees the sleeper. Who has been seen sleeps or still holds the lock; so no wake is lost.
+//! sees the sleeper. A waiter that was seen sleeps or still holds the lock, so no wake is lost.
 
 use super::prim::model::{AtomicU32, AtomicU64, Condvar, Mutex, Ordering, fence};
 #[cfg(loom)]
@@ -51,13 +51,13 @@ impl EventCount {
         // ORDER: fence (A) of the file's drawing; partner: `sleep`.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) != 0 {
-            // Who was seen and does not sleep yet holds the lock until it does.
+            // A waiter that was seen and does not sleep yet holds the lock until it does.
             drop(self.lock.lock());
             self.raised.notify_all();
         }
     }
 
-    /// Waits until it is at least so much. What it counts must be bounded: nothing else ends the wait.
+    /// Waits until the count is at least `value`. Nothing else ends the wait, so the events must come within a bounded time.
     pub fn reach(&self, value: u64) {
         #[cfg(not(loom))]
         if self.comes_soon(value) {
@@ -78,7 +78,7 @@ impl EventCount {
         })
     }
 
-    /// Waits until it is at least so much, unless the calling thread's interrupt check ends the wait. A thread without one
+    /// Waits until the count is at least `value`, unless the calling thread's interrupt check ends the wait. A thread without one
     /// waits without a time limit, which declared machines take for waiting.
     #[cfg(not(loom))]
     pub fn reach_unless_interrupted(&self, value: u64) -> Result<(), Interrupted> {
@@ -103,7 +103,7 @@ impl EventCount {
         Ok(())
     }
 
-    /// Sleeps until it is at least so much, or for `most`.
+    /// Sleeps until the count is at least `value`, at most for `most`.
     #[cfg(not(loom))]
     pub fn reach_within(&self, value: u64, most: Duration) {
         self.waiting.fetch_add(1, Ordering::Relaxed);

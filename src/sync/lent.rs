@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A call that begins before the function is taken back is waited for; a later one does nothing. So what the function borrows is
-//! valid whenever it runs, however late and by whomever it is called. The word that tells the two apart lives as long as any thread
+//! valid whenever it runs, however late and on whichever thread. The word that tells the two apart lives as long as any thread
 //! holds the `Arc`.
 
 use super::event_count::EventCount;
@@ -18,7 +18,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// What is lent: a function of a number.
+/// The function that is lent. Its argument is a number.
 pub type LentBody<'a> = &'a (dyn Fn(u32) + Sync);
 
 /// A function that other threads may call until its owner takes it back.
@@ -38,8 +38,8 @@ pub struct Lent {
 const TAKEN_BACK: u64 = 1 << 63;
 
 impl Lent {
-    /// Lends `body` to whomever `lend` gives it to, until `lend` has returned and the calls that have begun are over. A panic in a
-    /// call goes on here.
+    /// Lends `body` to the threads that `lend` gives it to, until `lend` has returned and the calls that have begun are over. A
+    /// panic in a call goes on here.
     pub fn during<R>(body: LentBody<'_>, lend: impl FnOnce(&Arc<Lent>) -> R) -> R {
         // SAFETY: the function runs only in calls that begin before it is taken back, and those are over when `back` is gone,
         // which is before this function is left, also by a panic.

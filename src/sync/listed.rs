@@ -1,6 +1,6 @@
 //! Whether a queue is in the list of those that have something in them.
 //!
-//! Whoever queues something lists the queue unless it is listed; whoever looks through the list takes idle queues out. Nothing
+//! A thread that queues work lists the queue unless it is listed; a thread that walks the list takes idle queues out. Nothing
 //! may be queued in a queue that is not in the list, or those who look through it never come to it:
 //!
 //! ```text

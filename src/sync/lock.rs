@@ -59,7 +59,7 @@ impl<T> RwLock<T> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// Makes a place where nobody sleeps.
+    /// Makes a place in which no thread sleeps.
     pub const fn new() -> Condvar {
         Condvar(std::sync::Condvar::new())
     }

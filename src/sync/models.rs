@@ -46,7 +46,7 @@ fn slot(orders: SlotOrders) {
             let (slot, written, read) = &*theirs;
             for slice in 1..=2 {
                 wait_until(written, slice, orders.see_full);
-                // SAFETY: loom checks that nobody writes meanwhile.
+                // SAFETY: loom checks that no other thread writes meanwhile.
                 assert_eq!(slot.with(|p| unsafe { *p }), slice * 10);
                 read.store(slice, orders.free);
             }
@@ -54,7 +54,7 @@ fn slot(orders: SlotOrders) {
         let (slot, written, read) = &*shared;
         for slice in 1..=2 {
             wait_until(read, slice - 1, orders.see_free);
-            // SAFETY: loom checks that nobody reads meanwhile.
+            // SAFETY: loom checks that no other thread reads meanwhile.
             slot.with_mut(|p| unsafe { *p = slice * 10 });
             written.store(slice, orders.full);
         }
@@ -81,12 +81,12 @@ fn arrivals(arrive: Ordering, meet: Ordering) {
                     let next = seq - DEPTH + 1;
                     wait_until(&lines[1 - me][(next % DEPTH) as usize].0, next, meet);
                 }
-                // SAFETY: loom checks that nobody reads meanwhile.
+                // SAFETY: loom checks that no other thread reads meanwhile.
                 mine.1.with_mut(|p| unsafe { *p = seq * 10 + me as u64 });
                 mine.0.store(seq, arrive);
                 let theirs = &lines[1 - me][(seq % DEPTH) as usize];
                 wait_until(&theirs.0, seq, meet);
-                // SAFETY: loom checks that nobody writes meanwhile.
+                // SAFETY: loom checks that no other thread writes meanwhile.
                 assert_eq!(theirs.1.with(|p| unsafe { *p }), seq * 10 + 1 - me as u64);
             }
         };
@@ -126,7 +126,7 @@ fn semaphore(add: Ordering, take: Ordering) {
         let signallers: [_; 2] = std::array::from_fn(|k| {
             let shared = shared.clone();
             thread::spawn(move || {
-                // SAFETY: loom checks that nobody reads meanwhile.
+                // SAFETY: loom checks that no other thread reads meanwhile.
                 shared.1[k].with_mut(|p| unsafe { *p = 1 });
                 shared.0.fetch_add(1, add);
             })
@@ -144,7 +144,7 @@ fn semaphore(add: Ordering, take: Ordering) {
         }
         // Both have been taken, so what both have written is there, whichever was taken first.
         for cell in &shared.1 {
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks that no other thread writes meanwhile.
             assert_eq!(cell.with(|p| unsafe { *p }), 1);
         }
         for signaller in signallers {

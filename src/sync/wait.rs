@@ -30,7 +30,7 @@ pub struct Backoff {
     patience: u32,
 }
 
-/// Where the ranks run that a thread may wait for.
+/// The processors of the ranks that a thread may wait for.
 pub trait Neighbours {
     /// Writes down the calling thread's core, and tells whether another rank was last seen on it.
     fn are_on_this_core(&self) -> bool;
@@ -130,7 +130,7 @@ pub struct Waiter<'a> {
     pub deadline_ns: u64,
     /// The longest sleep: what it waits for may come without a ring.
     pub nap: Duration,
-    /// The other ranks; `None`: nobody knows where they are.
+    /// The other ranks; `None` if it is not known where they are.
     pub neighbours: Option<&'a dyn Neighbours>,
 }
 

@@ -7,7 +7,7 @@ pub fn uid() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// How many file descriptors this process may hold.
+/// Returns how many file descriptors this process may hold.
 pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft)
 }

@@ -21,7 +21,7 @@ pub fn watch() {
     });
 }
 
-/// How many forks lie between the process that called [`watch`] and this one.
+/// Returns the number of forks between the process that called [`watch`] and this one.
 #[inline]
 pub fn generation() -> u32 {
     FORKS.load(Ordering::Relaxed)

@@ -16,7 +16,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Wakes everybody who sleeps on the word, in any process.
+/// Wakes all threads that sleep on the word, in any process.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: as above; waking touches no memory.
     unsafe {

@@ -22,18 +22,18 @@ const STALE_NS: u64 = 5 * PERIOD_NS;
 /// A function of the program; a result other than 0 ends the wait.
 pub type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// What is asked.
+/// The source that tells whether to end a wait.
 #[derive(Clone)]
 enum Source {
     /// The program.
     Check(Check, *mut c_void),
-    /// Those for whom this thread of the library works.
+    /// The callers for whom this thread of the library works.
     Stop(Arc<AtomicBool>),
 }
 
 thread_local! {
     static SOURCE: RefCell<Option<Source>> = const { RefCell::new(None) };
-    /// When to ask next; `u64::MAX`: there is nothing to ask, or the question is being asked.
+    /// The time of the next check; `u64::MAX` if there is nothing to check, or if the check is running.
     static NEXT_NS: Cell<u64> = const { Cell::new(u64::MAX) };
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -75,7 +75,7 @@ pub fn is_possible() -> bool {
     NEXT_NS.get() != u64::MAX
 }
 
-/// Does the calling thread run its check just now?
+/// Tells whether the calling thread is running its check.
 #[inline]
 pub fn is_asking() -> bool {
     ASKING.get()

@@ -28,7 +28,7 @@ use std::sync::mpsc::sync_channel;
 /// Set in a word by the kernel when its keeper's process has ended.
 pub const OWNER_DIED: u32 = libc::FUTEX_OWNER_DIED;
 
-/// What a rank keeps in shared memory so that others learn of its end.
+/// A rank's node in shared memory, from which others learn of its end.
 #[repr(C)]
 pub struct LifeNode {
     /// The keeper's TID while the owner lives; `OWNER_DIED` set afterwards; 0 before and after membership. LAYOUT: first.

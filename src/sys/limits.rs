@@ -15,7 +15,7 @@ pub fn file_bytes() -> usize {
     limit(Resource::RLIMIT_FSIZE)
 }
 
-/// An error that names `ulimit -f` if no file may have so many bytes.
+/// Returns an error that names `ulimit -f` if the limit forbids files of this size.
 pub fn check_file(bytes: usize) -> Result<()> {
     let most = file_bytes();
     if bytes <= most {

@@ -12,7 +12,7 @@ pub struct Mapping {
     pub range: Range<usize>,
     /// Readable, writable, executable, and private or shared, as `rw-p`.
     access: String,
-    /// Where in its file it begins.
+    /// Its offset in the file.
     offset: usize,
     device: u64,
     inode: u64,
@@ -34,7 +34,7 @@ impl Mapping {
             && file.metadata().is_ok_and(same)
     }
 
-    /// What it is, in words.
+    /// Returns its description.
     pub fn text(&self) -> String {
         let name = if self.name.is_empty() { "without a name" } else { &self.name };
         format!("{:#x}-{:#x} {} {name}", self.range.start, self.range.end, self.access)

@@ -10,7 +10,7 @@ pub fn pid() -> u32 {
     std::process::id()
 }
 
-/// What a process tells others, so that they recognise it.
+/// The data by which other processes recognise a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Card {
     /// PID, in its own namespace.
@@ -49,12 +49,12 @@ pub fn sees_itself() -> bool {
     shown.and_then(|name| name.to_str()?.parse().ok()) == Some(pid())
 }
 
-/// When a process started, in clock ticks since boot: with the PID it names a process for good.
+/// Returns the start time of a process in clock ticks since boot. PID and start time identify a process for good.
 pub fn start_time(pid: u32) -> Option<u64> {
     Stat::of(pid)?.start_time()
 }
 
-/// What the scheduler says of a process, in words; `None` if there is no such process.
+/// Returns the scheduler's state of a process as text; `None` if there is no such process.
 pub fn state(pid: u32) -> Option<&'static str> {
     Stat::of(pid)?.state()
 }
@@ -126,7 +126,7 @@ pub fn kill_self() -> ! {
     }
 }
 
-/// What a thread of this process does.
+/// The activity of a thread of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It has ended.
@@ -154,7 +154,7 @@ pub fn thread_name(tid: u32) -> String {
     std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
-/// What a thread of this process does now.
+/// Returns the present activity of a thread of this process.
 pub fn doing(tid: u32) -> Doing {
     let text = match std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")) {
         Ok(text) => text,
@@ -170,7 +170,7 @@ pub fn has_ended(tid: u32) -> bool {
     !task(tid).exists() && task(self::tid()).exists()
 }
 
-/// How often the scheduler has switched to a thread of this process: a number that grows when the thread has run.
+/// Returns how often the scheduler has switched to a thread of this process. The number grows when the thread has run.
 pub fn switches(tid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
     let counts = status.lines().filter(|line| line.contains("ctxt_switches:"));

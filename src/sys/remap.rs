@@ -1,8 +1,8 @@
 //! Changing what lies under an address: private pages become pages of a shared file, and the reverse.
 //!
 //! The new pages hold the same bytes before they take the old ones' place, and the kernel exchanges them in one step:
-//! whoever reads meanwhile sees no difference. What is written between the copy and the exchange is lost, so only
-//! pages that nobody writes may be moved; a page that other objects share is not such a one.
+//! a thread that reads meanwhile sees no difference. What is written between the copy and the exchange is lost, so only
+//! pages that are not written may be moved, and a page with other objects on it may be written.
 
 use super::limits;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ pub fn page() -> usize {
 /// Puts pages of a shared file, reserved already, under an address; they take over the bytes that are there.
 ///
 /// # Safety
-/// The range is whole pages of ordinary private memory, which nobody writes during the call.
+/// The range is whole pages of ordinary private memory, which are not written during the call.
 pub unsafe fn share(file: &File, offset: usize, at: usize, bytes: usize) -> Result<()> {
     // The limit counts for writing below the file's end, too, and the kernel would send SIGXFSZ.
     limits::check_file(offset.saturating_add(bytes))?;
@@ -38,7 +38,7 @@ pub unsafe fn share(file: &File, offset: usize, at: usize, bytes: usize) -> Resu
 /// Puts private pages under an address where pages of a shared file are; they take over the file's bytes.
 ///
 /// # Safety
-/// The range is whole pages that [`share`] put there, which nobody writes during the call.
+/// The range is whole pages that [`share`] put there, which are not written during the call.
 pub unsafe fn unshare(file: &File, offset: usize, at: usize, bytes: usize) -> Result<()> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
@@ -77,7 +77,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Of the mapping at an address, `bytes` bytes long: more than the first one has if the file has more. Needs no
+    /// Maps the file of the mapping at `at` once more, with `bytes` bytes. That may be more than the first mapping has. It needs no
     /// descriptor of the file.
     ///
     /// # Safety

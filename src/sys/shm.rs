@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::OnceLock;
 
-/// Where an unnamed file's pages are accounted.
+/// The place where an unnamed file's pages are accounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// The tmpfs at /dev/shm.
@@ -177,7 +177,7 @@ pub fn filled(file: &File) -> u64 {
     file.metadata().map_or(0, |m| m.blocks() * 512)
 }
 
-/// Fails unless the machine, and this process's control group, have memory for so many bytes more. `promised`: bytes that were
+/// Fails unless the machine, and this process's control group, have memory for `bytes` bytes more. `promised`: bytes that were
 /// handed out before without a reservation and have no memory yet.
 pub fn check_available(bytes: usize, promised: u64) -> Result<()> {
     match available_memory::bytes() {

@@ -67,7 +67,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Who is at the other end, as the kernel recorded it when the connection was made.
+/// The process at the other end, as the kernel recorded it when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process; 0 if it is not visible from here.
@@ -76,7 +76,7 @@ pub struct Peer {
     pub uid: u32,
 }
 
-/// Who is at the other end.
+/// Returns the process at the other end.
 pub fn peer(connection: &OwnedFd) -> io::Result<Peer> {
     let credentials = sys::getsockopt(connection, sockopt::PeerCredentials)?;
     Ok(Peer { pid: credentials.pid(), uid: credentials.uid() })
@@ -153,7 +153,7 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Datagram> 
     })
 }
 
-/// What to wait for on one descriptor, and what came of it.
+/// The event to wait for on one descriptor, and the result.
 pub struct PollEntry<'a> {
     fd: BorrowedFd<'a>,
     writable: bool,
@@ -169,7 +169,7 @@ impl<'a> PollEntry<'a> {
     pub fn writable(fd: &'a OwnedFd) -> Self {
         PollEntry { fd: fd.as_fd(), writable: true, ready: false }
     }
-    /// It has happened.
+    /// Tells whether the event has happened.
     pub fn ready(&self) -> bool {
         self.ready
     }

@@ -197,7 +197,7 @@ impl Player<'_> {
         }
     }
 
-    /// Functions that ask and wait for nobody.
+    /// Functions that only ask and never wait.
     fn ask(&mut self) -> pennyResult_t {
         let comm = Shared::throw(&mut self.own, self.live, self.stale, self.ranks).comm;
         let (mut number, mut result) = (0, pennySuccess);

@@ -10,7 +10,7 @@ use crate::plan::{Plan, RankView};
 use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
-/// A collective of so many bytes over all places: what passed, and when the last rank was done, in picoseconds.
+/// Runs a collective of `bytes` bytes over all places. Returns the traffic, and the time of the last rank's end in picoseconds.
 fn priced(network: &Network, collective: Collective, algorithm: &str, bytes: u64) -> (CallTimes, u64) {
     let nranks = network.shape.nranks();
     let view = RankView { shape: network.shape, ..RankView::flat(collective, 0, nranks, 0) };
@@ -35,7 +35,7 @@ fn places(nranks: u32) -> Vec<u32> {
     (0..nranks).collect()
 }
 
-/// An all-reduce of so many bytes over all places, and its bus bandwidth in GB/s.
+/// Runs an all-reduce of `bytes` bytes over all places, and returns its bus bandwidth in GB/s.
 fn all_reduce(machine: &str, algorithm: &str, bytes: u64) -> (Network, CallTimes, f64) {
     let network = topology::open(machine).unwrap();
     let nranks = network.shape.nranks();

@@ -34,7 +34,7 @@ fn permuted(comm: CommHandle, me: Rank, count: usize, perm: &[i32]) -> Result<Ve
     Ok(recv)
 }
 
-/// Every table of whom `n` ranks send to in which nobody stands twice.
+/// Returns every table of receivers of `n` ranks in which no rank stands twice.
 fn tables(n: usize) -> Vec<Vec<i32>> {
     let mut tables = vec![vec![]];
     for _ in 0..n {

@@ -1,4 +1,4 @@
-//! Windows and signals, ranks as threads: what a signal says has come, under orders that nobody chose.
+//! Windows and signals, ranks as threads: what a signal announces has come, in any order of the threads.
 
 use super::collectives::on_ranks;
 use crate::comm::{self, AwaitedSignals, Call, CommHandle, Config, Counter, Put, Signal, WindowHandle};
@@ -82,7 +82,7 @@ fn history(seed: u64, from: Rank, to: Rank) -> Vec<(u64, u64)> {
     (0..PUTS).map(|_| (dice.below(INDICES), dice.below(CONTEXTS))).collect()
 }
 
-/// Whoever has taken the k-th signal of a kind knows that all puts of that context up to it have come.
+/// A rank that has taken the k-th signal of a kind knows that all puts of that context up to it have come.
 #[test]
 fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
     on_ranks(RANKS, |me, comm| {
@@ -95,7 +95,7 @@ fn a_signal_says_that_every_earlier_put_of_its_context_has_come() {
             let mut left: Vec<(Rank, u64, u64)> = (0..RANKS)
                 .flat_map(|r| history(seed, r, me).into_iter().map(move |(i, c)| (r, i, c)))
                 .collect();
-            // All puts come before all waits, so nobody waits for one that waits for him.
+            // All puts come before all waits, so no two ranks wait for each other.
             while put.iter().any(|&k| k < PUTS) {
                 let to = dice.below(u64::from(RANKS)) as usize;
                 for _ in 0..dice.below(40) {

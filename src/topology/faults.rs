@@ -39,38 +39,38 @@ pub struct PortFault {
     pub from_ps: u64,
     /// until then, retraining included; `u64::MAX`: for ever.
     pub until_ps: u64,
-    /// What is wrong.
+    /// The kind of the fault.
     pub kind: FaultKind,
 }
 
-/// What may be wrong with a port.
+/// The kinds of faults that a port can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It serves nothing.
+    /// The port serves nothing.
     Down,
-    /// It has a part of its rate.
+    /// The port has a fraction of its rate.
     Slow(Ratio),
-    /// It damages messages.
+    /// The port damages messages.
     Crc(Crc),
 }
 
-/// How often messages are damaged.
+/// A fault that damages messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc {
-    /// Of 2^64 messages.
+    /// The number of damaged messages of 2^64.
     threshold: u128,
-    /// How often one message is sent again.
+    /// The most times that a message is sent again.
     pub retries: u32,
     /// Other seeds damage other messages.
     pub seed: u64,
 }
 
 impl Crc {
-    /// So many of 2^64.
+    /// Returns how many of 2^64 messages are damaged.
     pub(super) fn threshold(&self) -> u128 {
         self.threshold
     }
-    /// Does a number that may be any u64 mean damage?
+    /// Tells whether `number`, which may be any u64, means damage.
     pub fn hits(&self, number: u64) -> bool {
         u128::from(number) < self.threshold
     }
@@ -132,7 +132,7 @@ pub(super) fn read(section: &Section, ports: &[Port], faults: &mut Vec<PortFault
 }
 
 impl PortFault {
-    /// Both take the rate of one port at one time.
+    /// Tells whether both change the rate of the same port at the same time.
     fn meets(&self, other: &PortFault) -> bool {
         let takes = |fault: &PortFault| !matches!(fault.kind, FaultKind::Crc(_));
         self.port == other.port

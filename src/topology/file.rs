@@ -19,7 +19,7 @@
 //! bw = "0.5x"
 //! ```
 //!
-//! `[[load]]` with `link` and `bw`: so much of the link's payload bandwidth is taken by others, at all times.
+//! `[[load]]` with `link` and `bw`: other traffic takes this part of the link's payload bandwidth at all times.
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
@@ -221,7 +221,7 @@ fn change(section: &Section, number: usize, old: &Class) -> Result<Class> {
     })
 }
 
-/// A class of which others take so much.
+/// Returns a class whose rate is reduced by the other traffic that a `[[load]]` section declares.
 fn take(section: &Section, number: usize, old: &Class) -> Result<Class> {
     let bandwidth = section.need("bw", "\"10GB/s\"")?;
     let left = old.rate.saturating_sub(bandwidth.read(units::bandwidth)?);

@@ -30,7 +30,7 @@ struct Grid {
     shape: Shape,
     wraps: bool,
     links: u32,
-    /// Only offsets of a power of two along one axis are served.
+    /// Whether only offsets of a power of two along one axis are served.
     powers_of_two: bool,
     /// The first port of each place's wires, six a place.
     first: Vec<PortId>,

@@ -22,7 +22,7 @@ use crate::error::Result;
 /// Bits of a mask.
 const MOST_THREADS: u32 = 64;
 
-/// What a place that is a mailbox needs to hand out messages.
+/// The times that a place with a mailbox needs to hand out messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailboxSpec {
     /// Threads that share it, at most 64.

@@ -24,7 +24,7 @@
 use crate::plan::Shape;
 use crate::types::Rank;
 
-/// What a set of orders asks of the network: see [`check`].
+/// The load that a set of orders puts on the network: see [`check`].
 #[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {

@@ -47,7 +47,7 @@ pub(super) fn read(root: &Section, argument: Option<&str>, places: u32) -> Resul
 }
 
 impl Network {
-    /// Where each of so many ranks stands. `Err` if there are not so many places.
+    /// Returns the place of each rank. `Err` if there are not enough places.
     pub fn places(&self, nranks: u32) -> Result<Vec<Rank>> {
         let most = if self.placement.is_empty() { self.shape.nranks() } else { self.placement.len() as u32 };
         if nranks > most {

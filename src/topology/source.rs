@@ -16,12 +16,12 @@ pub(super) struct SourceText<'a> {
 /// A table of the file.
 pub(super) struct Section<'a> {
     pub source: SourceText<'a>,
-    /// As people would look for it: `[class.nic]`.
+    /// The name as it stands in the file: `[class.nic]`.
     pub name: String,
     /// Where it begins, in bytes.
     pub at: usize,
     pub table: &'a DeTable<'a>,
-    /// They go before what the table says.
+    /// Arguments, which take precedence over the table.
     pub arguments: &'a [(String, String)],
 }
 
@@ -147,7 +147,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    /// Above nothing and at most one.
+    /// Reads a ratio above 0 and at most 1.
     pub fn part(&self) -> Result<Ratio> {
         let ratio = self.read(units::ratio)?;
         if ratio.is_a_part() {
@@ -157,7 +157,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Extents of a grid, `4x4x4`, at most so many of them.
+    /// Reads the extents of a grid like `4x4x4` with at most `axes` axes.
     pub fn extents(&self, axes: usize, most: u32) -> Result<Shape> {
         self.read(|text| {
             let mut shape = [1; 3];

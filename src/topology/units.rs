@@ -3,7 +3,7 @@
 //! A number without a unit is refused, and so is one that is not whole in the quantity's smallest unit: what is read
 //! is what was written.
 
-/// A unit, and what one of it is in the smallest: so many, over so many.
+/// A unit, and its value in the smallest unit, as numerator and denominator.
 type Unit = (&'static str, u64, u64);
 
 /// Bits count eight to the byte, and `G` is 10^9.
@@ -37,22 +37,22 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Nothing is changed by it.
+    /// The ratio 1.
     pub const ONE: Ratio = Ratio { over: 1, under: 1 };
 
-    /// So many over so many, which is not 0.
+    /// Makes the ratio `over / under`; `under` is not 0.
     pub(super) const fn new(over: u64, under: u64) -> Ratio {
         Ratio { over, under }
     }
-    /// So many over so many.
+    /// Returns numerator and denominator.
     pub const fn parts(self) -> (u64, u64) {
         (self.over, self.under)
     }
-    /// So much of an amount, rounded down.
+    /// Returns `amount` times the ratio, rounded down.
     pub fn of(self, amount: u64) -> u64 {
         u64::try_from(amount as u128 * self.over as u128 / self.under as u128).unwrap_or(u64::MAX)
     }
-    /// Above nothing and at most one.
+    /// Tells whether the ratio is above 0 and at most 1.
     pub const fn is_a_part(self) -> bool {
         self.over > 0 && self.over <= self.under
     }
@@ -85,17 +85,17 @@ pub fn factor(text: &str) -> Option<Result<Ratio, String>> {
     text.strip_suffix('x').map(ratio)
 }
 
-/// As [`bandwidth`] reads it.
+/// Formats a bandwidth as [`bandwidth`] reads it.
 pub fn print_bandwidth(bytes_a_second: u64) -> String {
     print(bytes_a_second, &BANDWIDTHS[..5])
 }
 
-/// As [`time`] reads it.
+/// Formats a time as [`time`] reads it.
 pub fn print_time(ps: u64) -> String {
     print(ps, TIMES)
 }
 
-/// As [`size`] reads it.
+/// Formats a size as [`size`] reads it.
 pub fn print_size(bytes: u64) -> String {
     let &(unit, scale, _) =
         SIZES.iter().find(|u| bytes >= u.1 && bytes.is_multiple_of(u.1)).unwrap_or(&SIZES[SIZES.len() - 1]);

@@ -12,7 +12,7 @@
 //! Before a rank may write an arrival line anew, it must have seen that all others are done with the line's last call. When
 //! it looks at their arrivals it compares the trails as well. So before its call s a rank has compared its calls up to s - DEPTH with those of
 //! every other rank, in calls where all need all its calls up to s - 1. If ranks differ in a call, each rank differs from
-//! some other in it: hence each finds out by itself, and nobody has to be told by anybody. (docs/decisions/0003)
+//! some other in it: hence each rank finds out by itself, and no rank has to be told. (docs/decisions/0003)
 
 use super::arrival::AGREED;
 use super::link::News;
@@ -33,7 +33,7 @@ const _: () = assert!(LOOKED_UP as usize + DEPTH <= RECORDS);
 pub struct Agreement {
     /// The sum of `terms`.
     trail: u64,
-    /// By number of the call.
+    /// The terms of the latest calls, by the call's number.
     terms: [u64; COVERED],
     /// The calls, of those that may be looked up, in which a disagreement has been told here.
     told: Vec<u64>,
@@ -66,7 +66,7 @@ fn term(seq: u64, mine: [u64; 2]) -> u64 {
 }
 
 impl Agreement {
-    /// What the next arrival says of the calls before it.
+    /// Returns the next arrival's word about the calls before it.
     #[inline]
     pub fn trail(&self) -> u64 {
         self.trail
@@ -125,14 +125,14 @@ impl Transport {
         trail(peer) != trail(self.rank)
     }
 
-    /// What a rank passed to the call in which this one is, if it has arrived there.
+    /// Returns the arguments of `rank` to this rank's present call, if it has arrived there.
     fn said(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
         let line = self.lines(rank).arrival(rank, seq);
         let there = line.seq.load(Ordering::Acquire) == seq;
         there.then(|| [line.args.load(Ordering::Relaxed) & AGREED, line.count.load(Ordering::Relaxed)])
     }
 
-    /// What a rank passed to a call that is not long ago, if it has made it.
+    /// Returns the arguments of `rank` to a recent call, if it has made that call.
     fn on_record(&self, rank: Rank, seq: u64) -> Option<[u64; 2]> {
         let record = self.lines(rank).record(rank, seq);
         let there = record.seq.load(Ordering::Acquire) == seq;
@@ -166,7 +166,7 @@ impl Transport {
         self.send_news(News { disagreement: seq, ..News::default() });
     }
 
-    /// This rank and another disagree in the call in which this one is: wake everybody, and say so. Where a rank has died,
+    /// This rank and another disagree in the call in which this one is: wakes all ranks, and says so. Where a rank has died,
     /// that is why: the other has learnt of it in an earlier call and has gone on.
     #[cold]
     pub(super) fn disagree(&self, difference: &Difference) -> Error {
@@ -215,7 +215,7 @@ impl Transport {
         Error::usage(format!("ranks disagree {}; {hint}", each.collect::<Vec<_>>().join(", and ")))
     }
 
-    /// What a peer's packed arguments say.
+    /// Describes a peer's packed arguments.
     pub(super) fn describe(args: [u64; 2]) -> String {
         match super::Fingerprint::unpack(args[0], args[1]) {
             Some(f) => watch::call_text(&f),

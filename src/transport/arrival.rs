@@ -1,4 +1,4 @@
-//! What a rank says when it enters a call: enough for everybody to notice a disagreement before using its data.
+//! The words that a rank publishes when it enters a call. With them every rank notices a disagreement before it uses the data.
 
 use super::{Scope, Transport};
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub struct Fingerprint {
     pub count: u64,
 }
 
-/// What a rank offers its peers in a call.
+/// A rank's offer to its peers in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Offer {
     /// The whole input follows the arrival line.

@@ -8,7 +8,7 @@
 //! The mirror has the segment's own layout, so what reads a peer's lines asks [`Transport::lines`] for them and knows no
 //! difference. A waiting rank polls its link. Frames take effect in the order of their numbers, whatever the link's order:
 //! a counter never shows what has not come, and an arrival is stored by the same function that a near rank uses. Only the
-//! bytes of staging slots are stored at once. Nobody reads them before the counter says so, and nobody sends a slot's next
+//! bytes of staging slots are stored at once. No rank reads them before the counter says so, and none sends a slot's next
 //! bytes before this rank's counter has passed the reading step.
 
 use super::Transport;
@@ -30,14 +30,14 @@ const WINDOW: u64 = 1 << 16;
 /// This rank's far peers.
 pub struct Far {
     rank: Rank,
-    /// By rank: is it far?
+    /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
     mirror: Lines,
     link: Box<dyn Link>,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
-    /// What has come, by the rank that it is from.
+    /// The frames that have come, by sender.
     inboxes: Mutex<Box<[Inbox]>>,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
@@ -201,13 +201,13 @@ impl Transport {
         }
     }
 
-    /// Does a rank share no memory with this one? Its buffers cannot be reached, nor this rank's by it.
+    /// Tells whether a rank shares no memory with this one. Neither of the two can access the other's buffers.
     #[inline]
     pub fn is_far(&self, rank: Rank) -> bool {
         self.far.as_ref().is_some_and(|far| far.has(rank))
     }
 
-    /// Are there far ranks?
+    /// Tells whether there are far ranks.
     #[inline]
     pub fn has_far(&self) -> bool {
         self.far.is_some()

@@ -1,4 +1,4 @@
-//! Who the ranks are as processes, and whom a rank blames when it gives up.
+//! The ranks as processes, and the rank that another rank blames when it gives up.
 //!
 //! The robust word of a life line is what waits look at. Behind it stands /proc: a rank whose PID is gone, or has another
 //! start time, is dead though its word does not say so. That look counts only where this rank's /proc shows the other's PID
@@ -13,7 +13,8 @@ use crate::types::Rank;
 
 /// Time between two looks at /proc in a wait.
 const LOOK_NS: u64 = 100_000_000;
-/// After so long without one, a wait does not begin with one. Far above the time between two watches on a loaded machine.
+/// If the last look at /proc is longer ago than this, a wait does not begin with one. It is far above the time between two watches
+/// on a loaded machine.
 const RESTED_NS: u64 = 10_000_000_000;
 /// Ranks that one of them takes in.
 const LOOKED_AT: usize = 16;
@@ -29,7 +30,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of the rank that has told this of itself (`process::Card`); `mine` is what this rank tells.
+    /// Makes the identity of the rank that has sent the card `told`; `mine` is this rank's own card.
     pub fn new(told: process::Card, mine: process::Card) -> Identity {
         let seen = (told.namespace != 0 && told.namespace == mine.namespace)
             .then(|| process::start_time(told.pid))
@@ -47,7 +48,7 @@ impl Identity {
         self.start.map(|_| self.pid)
     }
 
-    /// The same process in another communicator.
+    /// Returns the identity of the same process in another communicator.
     fn again(&self) -> Identity {
         Identity {
             pid: self.pid,
@@ -66,7 +67,7 @@ impl Identity {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// What the scheduler says of it.
+    /// Returns the scheduler's state of the process.
     fn state(&self) -> &'static str {
         match self.start {
             None => "in another PID namespace",
@@ -83,7 +84,7 @@ pub(super) struct Identities {
     /// When a wait is to look at /proc again, and at which rank it goes on.
     next_ns: AtomicU64,
     next: AtomicU64,
-    /// Whom this rank has found guilty last.
+    /// The rank that this rank has last found guilty.
     cause: AtomicU64,
 }
 
@@ -92,7 +93,7 @@ pub(super) struct Identities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cause(pub u64);
 
-/// What is said of a far rank's process.
+/// The words for a far rank's process.
 const ELSEWHERE: &str = "on another host";
 
 const STATES: [&str; 9] = [
@@ -232,19 +233,19 @@ impl Transport {
         self.identities.cause.store(Cause::new(rank, self.pid(rank), "dead").0, Ordering::Relaxed);
     }
 
-    /// Whom this rank has found guilty last.
+    /// Returns the rank that this rank has last found guilty.
     pub fn cause(&self) -> Option<Cause> {
         Some(Cause(self.identities.cause.load(Ordering::Relaxed))).filter(|cause| cause.0 != 0)
     }
 
-    /// Tells all others because of whom this rank gives up, unless another has told its cause before.
+    /// Tells all other ranks the cause for which this rank gives up, unless another rank has told its cause before.
     pub fn publish_cause(&self, cause: Cause) {
         let word = &self.control.header().cause;
         let _ = word.compare_exchange(0, cause.0, Ordering::AcqRel, Ordering::Acquire);
         self.send_news(News { cause: cause.0, ..News::default() });
     }
 
-    /// Because of whom the first to give up did so, to be added to a sentence about that rank.
+    /// Returns the cause of the first rank that gave up, as text to be added to a sentence about that rank.
     pub(super) fn because(&self) -> String {
         let cause = Cause(self.control.header().cause.load(Ordering::Acquire));
         let text = Some(cause).filter(|cause| cause.0 != 0).and_then(|c| c.text(self.rank, self.nranks));

@@ -11,7 +11,7 @@ use crate::sync::wait::Backoff;
 use crate::types::Rank;
 use std::sync::{Arc, Mutex};
 
-/// How links deliver.
+/// The way in which links deliver frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// At the next poll, in the order in which frames were posted.
@@ -37,7 +37,7 @@ struct Sent {
 
 /// All links of one communicator.
 pub struct Network {
-    /// By receiver.
+    /// The frames in flight, by receiver.
     under_way: Vec<Mutex<Vec<Sent>>>,
     dead: Vec<AtomicBool>,
 }
@@ -63,9 +63,9 @@ struct Port {
 
 struct PortState {
     random: u64,
-    /// By rank: its death has been told.
+    /// For each rank, whether its death has been told.
     told: Vec<bool>,
-    /// By rank: frames that have been delivered.
+    /// For each rank, the number of frames that have been delivered.
     delivered: Vec<u64>,
 }
 

@@ -89,7 +89,7 @@ pub struct LifeLine {
 pub struct News {
     /// A call in which ranks disagree.
     pub disagreement: u64,
-    /// Because of whom the rank gives up.
+    /// The rank or process because of which the rank gives up.
     pub cause: u64,
     /// The rank has aborted the communicator.
     pub aborts: bool,

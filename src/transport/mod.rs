@@ -45,7 +45,7 @@ pub struct Transport {
     /// The peers that share no memory with this rank; `None`: all share it.
     far: Option<Box<Far>>,
     threads: RankThreads,
-    /// That of the first communicator of this one's ancestry; empty: this one is the first.
+    /// The transport of the first communicator of this one's ancestry; empty if this one is the first.
     ancestor: Weak<Transport>,
 }
 
@@ -72,7 +72,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Of a call that begins.
+    /// Makes the scope of a call that begins.
     #[inline]
     pub fn new(seq: u64, mine: [u64; 2], trail: u64, polls: Polls) -> Scope {
         Scope { seq, mine, trail, doubt: false, deadline_ns: 0, arrival_is_all: false, polls }
@@ -177,7 +177,7 @@ impl Transport {
         self.timeout_ns
     }
 
-    /// Rings whoever sleeps. Call after every store that a peer may wait for.
+    /// Rings the doorbells of ranks that sleep. Call it after every store that a peer may wait for.
     #[inline]
     pub fn after_post(&self) {
         if self.control.header().sleepers.after_post() {
@@ -267,7 +267,7 @@ impl Transport {
         self.lines(rank).staging(rank, offset, bytes)
     }
 
-    /// Publishes where nobody waits: the end of a call, which only the watch looks at.
+    /// Publishes something that no rank waits for: the end of a call, which only the watch looks at.
     #[inline]
     pub fn publish_quietly(&self, counter: u64) {
         self.control.progress(self.rank).counter.store(counter, Ordering::Release);
@@ -319,7 +319,7 @@ impl Transport {
         &self.heaps[rank as usize]
     }
 
-    /// Tells everybody that this rank, of process `pid` started at `start`, is a member.
+    /// Tells all ranks that this rank, of process `pid` started at `start`, is a member.
     pub fn live(&self, pid: u32, start: u64) {
         let life = self.control.life(self.rank);
         life.pid.store(pid, Ordering::Relaxed);
@@ -332,7 +332,7 @@ impl Transport {
         self.send_life();
     }
 
-    /// Tells everybody that this rank is gone for good.
+    /// Tells all ranks that this rank is gone for good.
     pub fn leave(&self) {
         self.control.life(self.rank).state.store(LEFT, Ordering::Release);
         die_point!(61 "leave_told");
@@ -341,7 +341,7 @@ impl Transport {
         die_point!(62 "leave_rung");
     }
 
-    /// Tells everybody that this rank gave up in call `seq`, or [`JOINING`].
+    /// Tells all ranks that this rank gave up in call `seq`, or [`JOINING`].
     pub fn fail(&self, seq: u64) {
         let life = self.control.life(self.rank);
         if let Some(cause) = self.cause() {

@@ -24,7 +24,7 @@ const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
 const OF_COLLECTIVE: u64 = 1 << 33;
 
-/// How far this rank is with each of its peers.
+/// The progress of this rank with each of its peers.
 pub struct Pairs {
     peers: Vec<Peer>,
     /// Refusals of all ranks that have been looked at.
@@ -68,7 +68,7 @@ pub struct PairTransfer<'a> {
 }
 
 impl Pairs {
-    /// For a communicator of so many ranks.
+    /// Makes the progress for a communicator of `nranks` ranks.
     pub fn new(nranks: u32) -> Pairs {
         Pairs { peers: vec![Peer::default(); nranks as usize], refusals: 0 }
     }

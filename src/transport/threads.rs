@@ -26,7 +26,7 @@ pub struct RankThreads {
 }
 
 impl RankThreads {
-    /// Of these settings.
+    /// Makes the threads that `settings` describes.
     pub fn new(settings: ThreadSettings) -> RankThreads {
         let is_alone = match settings.threads {
             Some(threads) => threads <= 1,
@@ -48,7 +48,7 @@ impl RankThreads {
 }
 
 impl Transport {
-    /// The threads that share a copy of so many bytes; `None`: it is the calling thread's alone.
+    /// Returns the threads that share a copy of `bytes` bytes; `None` if the calling thread copies alone.
     #[inline]
     pub fn threads_for(&self, bytes: usize) -> Option<&ParallelFor> {
         if bytes < self.threads.from { None } else { self.chosen_threads() }

@@ -8,7 +8,7 @@ use crate::sync::wait::eagerly;
 use crate::types::Rank;
 use std::cell::RefCell;
 
-/// How far transfers that run side by side have come, besides what each of them keeps.
+/// The common progress of transfers that run side by side; each transfer keeps its own progress besides.
 pub struct TransferProgress {
     waiting: Waiting,
     /// The first failure, or else the refusal of an earlier message.

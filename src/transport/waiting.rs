@@ -11,7 +11,7 @@ use crate::sys::interrupt::Interrupted;
 use crate::sys::{clock, cpu};
 use std::time::Duration;
 
-/// How a call waits: `None` in the call itself; else the number of times it has found nothing ready.
+/// The way in which a call waits: `None` if it waits within the call, else the number of polls that have found nothing ready.
 pub type Polls = Option<u32>;
 
 /// Polls in vain between two looks at the watch and the clock.

@@ -47,7 +47,7 @@ impl Transport {
         self.control.header().aborted_by.load(Ordering::Acquire) != 0
     }
 
-    /// Words that somebody has aborted.
+    /// Returns the sentence that a rank has aborted.
     #[inline]
     pub fn check_abort(&self) -> Result<()> {
         let by = self.control.header().aborted_by.load(Ordering::Acquire);
@@ -86,7 +86,7 @@ impl Transport {
             .or_else(|| ranks.clone().find(|r| state(r) == LEFT))
             .or_else(|| ranks.clone().find(|r| state(r) >= FAILED));
         let Some(guilty) = guilty else { return Ok(()) };
-        // Who fails because of an abort has seen it, so this rank sees it now, too.
+        // A rank that fails because of an abort has seen it, so this rank sees it now, too.
         self.check_abort()?;
         Err(self.gone(guilty))
     }
@@ -97,8 +97,8 @@ impl Transport {
         self.check_ranks(ranks)
     }
 
-    /// Can what a wait is for still be stored by somebody, whoever that may be? Not if a rank died or gave up, nor if all
-    /// others have left. One that has left after its part was done harms nobody.
+    /// Tells whether any rank can still store what a wait is for. None can if a rank died or gave up, nor if all
+    /// others have left. A rank that has left after its part was done does no harm.
     pub fn check_hope(&self) -> Result<()> {
         self.check_abort()?;
         self.check_alarm()?;
@@ -211,7 +211,7 @@ impl Transport {
         }
     }
 
-    /// Does nobody need rank `r` any more in this call?
+    /// Tells whether no rank needs rank `r` any more in this call.
     fn part_is_over(&self, r: Rank, scope: &Scope) -> bool {
         if scope.arrival_is_all {
             return self.has_arrived(r, scope.seq);
@@ -220,7 +220,7 @@ impl Transport {
         counter >= counter_base(scope.seq + 1) - 1
     }
 
-    /// The deadline has passed: who is late, and what is it doing?
+    /// Returns the error for a deadline that has passed: which rank is late, and what it is doing.
     pub(super) fn expired(&self, scope: &Scope) -> Error {
         let late: Vec<Rank> =
             (0..self.nranks).filter(|&r| r != self.rank && !self.has_arrived(r, scope.seq)).collect();

@@ -1,11 +1,11 @@
-//! What there is without Penny: two cores and the memory between them.
+//! Communication without Penny: plain loads and stores of two cores to shared memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock.
+/// The number of polls between two readings of the clock.
 const POLLS: u32 = 1 << 14;
-/// A guard, not a measurement.
+/// The time limit of a wait; no measurement comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A word of shared memory.
@@ -14,14 +14,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// `at` must be aligned to 8 bytes and stay mapped while the word is used.
 #[inline]
 pub unsafe fn word<'a>(at: *mut u8) -> &'a AtomicU64 {
-    // SAFETY: the caller's promise; whoever else touches it does so atomically.
+    // SAFETY: the caller's promise; the other rank, too, accesses the word atomically only.
     unsafe { AtomicU64::from_ptr(at.cast()) }
 }
 
 /// Waits for a word to reach a value.
 #[inline]
 pub fn wait(word: &AtomicU64, value: u64) -> Result<(), String> {
-    // ORDER: partner of whoever stores the word with Release.
+    // ORDER: partner of the other rank's store to this word, with Release.
     for _ in 0..POLLS {
         if word.load(Ordering::Acquire) >= value {
             return Ok(());
@@ -46,7 +46,7 @@ fn wait_long(word: &AtomicU64, value: u64) -> Result<(), String> {
     Err(format!("the other rank did not write {value} within {} s", LIMIT.as_secs()))
 }
 
-/// Copies with stores that go round the caches, where the machine has them.
+/// Copies with stores that bypass the caches, if the machine has such stores.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`]; `dest` must be aligned to 16 bytes.

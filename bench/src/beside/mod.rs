@@ -1,4 +1,4 @@
-//! Penny beside what it cannot be faster than, in turns: a busy machine slows both.
+//! Times Penny and bare counterparts, which Penny cannot beat, in turns: a busy machine slows both.
 //!
 //! ```text
 //!     rounds      one round: Penny, then its bare counterpart, then Penny's next ...; quartile against quartile
@@ -12,41 +12,41 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One line: Penny's, and what stands beside it.
+/// A line of the table: a time of Penny's and the times of its counterparts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// What was measured.
     pub measure: String,
     /// Bytes that each operation moves.
     pub bytes: usize,
-    /// What an operation took.
+    /// The time of an operation.
     pub time: Time,
-    /// The same without Penny.
+    /// The same operation without Penny.
     pub beside: Vec<Beside>,
 }
 
-/// Nanoseconds an operation, over the rounds.
+/// Nanoseconds per operation, over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Time {
-    /// In half of the rounds it took no longer.
+    /// The median of the rounds.
     pub median_ns: f64,
-    /// In a quarter of the rounds it took no longer.
+    /// The lower quartile of the rounds.
     pub quartile_ns: f64,
 }
 
 /// A bare counterpart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Beside {
-    /// What it is.
+    /// The counterpart's name.
     pub name: String,
-    /// What it took.
+    /// The counterpart's time.
     pub time: Time,
-    /// Penny's lower quartile over this one's.
+    /// Penny's lower quartile divided by this one's.
     pub ratio: f64,
 }
 
 impl Row {
-    /// The heading of a table whose lines have so many counterparts.
+    /// Returns the heading of a table whose lines have `counterparts` counterparts.
     pub fn head(counterparts: usize) -> String {
         let pair = format!("   {:<9} {:>12} {:>6}", "beside", "quartile", "ratio").repeat(counterparts);
         let titles = |a, b, c, d, e, f| format!("# {a:<24} {b:>10} {c:>12} {d:>12} {e:>9} {f:>9}");
@@ -57,7 +57,7 @@ impl Row {
         )
     }
 
-    /// A line of times, of which the first is Penny's.
+    /// Makes a line of the table from `times`, of which the first is Penny's.
     pub fn new(measure: &str, bytes: usize, times: &[(&str, Time)]) -> Row {
         let (_, time) = times[0];
         let beside = |&(name, other): &(&str, Time)| Beside {

@@ -1,17 +1,17 @@
-//! Taking turns, and what is kept of it.
+//! Runs several operations in turns and keeps the statistics of their times.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use super::Time;
 
-/// Something that is timed: does so many operations.
+/// An operation that is timed: its name, and a function that runs it as often as its argument says.
 pub type Turn<'a> = (&'a str, &'a mut dyn FnMut(u32) -> Result<(), String>);
 
-/// Gives each its turn in every round; the times in the order of `turns`.
+/// Gives each operation its turn in every round. Returns the times in the order of `turns`.
 ///
-/// Before each turn, outside the time: one operation, so that it finds in the caches what it leaves there itself and not
-/// what the one before it did; then `meet`.
+/// Before each turn the operation runs once, untimed, so that the caches hold its own data and not the data of the operation
+/// before it. Then `meet` is called.
 pub fn take_turns<'a>(
     rounds: u32,
     operations: u32,
@@ -20,7 +20,7 @@ pub fn take_turns<'a>(
 ) -> Result<Vec<(&'a str, Time)>, String> {
     let mut samples = vec![Vec::new(); turns.len()];
     for round in 0..rounds as usize {
-        // Each begins once: what comes first in a round is not always the same one's loss.
+        // The order rotates, so that no operation is always the first of a round.
         for k in 0..turns.len() {
             let at = (round + k) % turns.len();
             let (_, turn) = &mut turns[at];

@@ -1,4 +1,4 @@
-//! Nobody leaves before everybody has come.
+//! No rank leaves before every rank has arrived.
 
 use penny::internals::types::Collective;
 use penny_bench::subject::Subject;

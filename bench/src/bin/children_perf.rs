@@ -12,11 +12,5 @@ struct Program {
 }
 
 fn main() -> std::process::ExitCode {
-    match children::run(&Program::parse().options) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("children_perf: {problem}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    penny_bench::exit("children_perf", children::run(&Program::parse().options))
 }

@@ -12,11 +12,5 @@ struct Program {
 }
 
 fn main() -> std::process::ExitCode {
-    match exchange::run(&Program::parse().options) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("exchange_perf: {problem}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    penny_bench::exit("exchange_perf", exchange::run(&Program::parse().options))
 }

@@ -1,4 +1,5 @@
-//! What queued calls and groups cost beside blocking calls: all-reduce of floats, out of place, modes in turns, lower quartiles.
+//! The cost of queued calls and groups, compared with blocking calls: all-reduce of floats, out of place, modes in turns,
+//! lower quartiles.
 //!
 //! ```text
 //!     penny run -n 2 stream_perf queued -b 8,4096            queued and waited for, asked for, or 300 at once; beside blocking
@@ -48,7 +49,7 @@ struct Sizes {
     rounds: usize,
 }
 
-/// Calls queued before a wait, where several are.
+/// The number of calls that the mode with many calls queues before it waits.
 const SEVERAL: usize = 300;
 
 fn must(result: pennyResult_t) {
@@ -82,7 +83,7 @@ impl Member {
     }
 }
 
-/// The time of one call in microseconds, of which there are enough for some milliseconds.
+/// Returns the time of one call in microseconds; `calls` should be enough for some milliseconds.
 fn time(calls: usize, run: impl FnOnce(usize)) -> f64 {
     let start = Instant::now();
     run(calls);

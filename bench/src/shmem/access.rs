@@ -1,4 +1,4 @@
-//! Puts and gets over sizes, rates of small operations, atomic operations: rank 0 works, rank 1's memory is worked on.
+//! Puts and gets over sizes, rates of small operations, atomic operations: rank 0 accesses the memory of rank 1.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -9,29 +9,29 @@ use super::heap::Heap;
 use crate::beside::rounds::{Turn, take_turns};
 use crate::beside::{Row, bare};
 
-/// Operations of a turn, if they are short.
+/// The operations in a turn, if they are short.
 const MANY: u32 = 2000;
-/// Operations of a turn that two ranks take at once: many, for they do not begin at the same time.
+/// The operations in a turn of both ranks at once. There are many, because the ranks do not begin at the same moment.
 const TOGETHER: u32 = 20_000;
-/// Bytes of a turn, if operations are long.
+/// The bytes of a turn, if its operations are long.
 const TURN: usize = 4 << 20;
 
-/// What all of it is done with: the heap, and this rank's memory.
+/// The heap, and the memory that the operations use.
 struct Ground<'a> {
     heap: &'a Heap<'a>,
     rounds: u32,
-    /// Symmetric.
+    /// The destination, in the symmetric heap.
     dest: *mut u8,
-    /// The peer's, for loads and stores.
+    /// The peer's copy of `dest`, for loads and stores.
     bare: *mut u8,
-    /// Symmetric as well, so that the source's pages are of the same kind for all.
+    /// The source. It is in the symmetric heap as well, so that its pages are of the same kind for all operations.
     source: *mut u8,
-    /// A line at rank 1: how many tables' lines rank 0 has done.
+    /// A word at rank 1 that counts the lines of the table that rank 0 has measured.
     done: *mut u8,
     lines: Cell<u64>,
 }
 
-/// Measures; what was wrong here.
+/// Measures, and returns how much was wrong on this rank.
 pub fn measure(heap: &Heap<'_>, options: &Options, keep: &mut impl FnMut(Row)) -> Result<u64, String> {
     let sizes = options.sizes.list()?;
     let most = sizes.iter().copied().max().unwrap_or(0).max(4096);
@@ -58,8 +58,8 @@ pub fn measure(heap: &Heap<'_>, options: &Options, keep: &mut impl FnMut(Row)) -
     Ok(wrong)
 }
 
-/// Rank 0 takes turns. Rank 1 waits for it without sleeping: a sleeper is woken by whatever is put, for it might be what it
-/// waits for, and that is a system call.
+/// Lets rank 0 take its turns while rank 1 waits without sleeping. Every put would wake a sleeping rank 1, since it might be the
+/// put that it waits for, and a wake is a system call.
 fn alone(
     ground: &Ground<'_>,
     operations: u32,
@@ -80,7 +80,7 @@ fn alone(
     Ok(())
 }
 
-/// Latencies and rates of 8 bytes.
+/// Measures latencies and rates of 8 bytes.
 fn small(ground: &Ground<'_>, keep: &mut impl FnMut(Row)) -> Result<(), String> {
     let Ground { heap, dest, bare, source, .. } = *ground;
     // SAFETY: at least 4096 bytes, aligned, mapped until they are freed; only rank 0 uses them meanwhile.
@@ -122,7 +122,7 @@ fn small(ground: &Ground<'_>, keep: &mut impl FnMut(Row)) -> Result<(), String> 
     Ok(())
 }
 
-/// Blocks of one size.
+/// Measures blocks of one size.
 fn block(ground: &Ground<'_>, bytes: usize, keep: &mut impl FnMut(Row)) -> Result<(), String> {
     let Ground { heap, dest, bare, source, .. } = *ground;
     let operations = (TURN / bytes.max(1)).clamp(1, MANY as usize) as u32;
@@ -157,7 +157,7 @@ fn block(ground: &Ground<'_>, bytes: usize, keep: &mut impl FnMut(Row)) -> Resul
     alone(ground, operations, turns, "get", bytes, keep)
 }
 
-/// Bytes that a put, then a get, did not bring.
+/// Puts a block, gets it back, and returns how many bytes are wrong.
 fn check(ground: &Ground<'_>, bytes: usize) -> Result<u64, String> {
     let Ground { heap, dest, source, .. } = *ground;
     // SAFETY: `bytes` bytes; between the barriers one rank uses them at a time.
@@ -186,7 +186,7 @@ fn check(ground: &Ground<'_>, bytes: usize) -> Result<u64, String> {
     Ok(count)
 }
 
-/// Atomic operations on a word of rank 0: by rank 1 alone, then by both at once.
+/// Measures atomic operations on a word of rank 0: by rank 1 alone, then by both ranks at once.
 fn atomics(ground: &Ground<'_>, keep: &mut impl FnMut(Row)) -> Result<u64, String> {
     let Ground { heap, rounds, .. } = *ground;
     let rank = heap.comm().rank();

@@ -6,7 +6,7 @@
 //!     at times do the books count as many blocks?     at the end   nothing used, everything free, the same on all ranks
 //! ```
 //!
-//! How many blocks live swings slowly, so that the heap fills, empties and is left in pieces.
+//! The number of live blocks rises and falls slowly, so that the heap fills, empties and becomes fragmented.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +14,16 @@ use std::time::Instant;
 
 use super::heap::Heap;
 
-/// Operations between two looks at the books.
+/// The operations between two checks of the heap's statistics.
 const AUDIT: u64 = 1024;
 /// Operations from one high tide to the next.
 const TIDE: u64 = 50_000;
-/// What a segment has where nothing else is said: little, so that the heap has to grow.
+/// The default size of a segment. It is small, so that the heap has to grow.
 pub const SEGMENT: (&str, &str) = ("PENNY_SHMEM_SIZE", "1M");
 /// Blocks at low and at high tide.
 const LIVING: (u64, u64) = (50, 4000);
 
-/// What came out.
+/// The result of a run.
 pub struct Verdict {
     operations: u64,
     ranks: u32,
@@ -131,7 +131,7 @@ struct Model<'a> {
     bytes: u64,
     made: u64,
     wrong: u64,
-    /// Of all offsets so far: the same on all ranks.
+    /// A hash of all offsets so far. It must be the same on all ranks.
     trace: u64,
     /// The first block of all: offsets are from here.
     base: Option<usize>,
@@ -181,7 +181,7 @@ impl Model<'_> {
     }
 }
 
-/// Does so many operations; all that live at the end are freed on top.
+/// Runs `operations` operations, then frees all live blocks.
 pub fn run(heap: &Heap<'_>, operations: u64, seed: u64) -> Result<Verdict, String> {
     let mut model = Model {
         heap,
@@ -203,7 +203,7 @@ pub fn run(heap: &Heap<'_>, operations: u64, seed: u64) -> Result<Verdict, Strin
         let high = if tide < TIDE { tide } else { 2 * TIDE - tide };
         let wanted = LIVING.0 + (LIVING.1 - LIVING.0) * high / TIDE;
         let living = model.living.len() as u64;
-        // Towards the tide's height, but never straight.
+        // Random, but tending towards the number of blocks that the tide wants.
         let grows = living == 0 || model.random.below(2 * wanted) >= living;
         if grows {
             model.alloc()?

@@ -1,4 +1,4 @@
-//! The calls on the symmetric heap, as a C program would make them, with failures as sentences.
+//! The C functions of the symmetric heap, called as a C program calls them; a failure is returned as Penny's sentence.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,11 +11,11 @@ use crate::capi::{Communicator, outcome};
 /// A communicator's symmetric heap.
 pub struct Heap<'a> {
     comm: &'a Communicator,
-    /// Of two ranks, the other.
+    /// The other one of the two ranks.
     pub peer: c_int,
 }
 
-/// What the heap's books say.
+/// The heap's statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Books {
     /// Bytes of all segments.
@@ -24,27 +24,27 @@ pub struct Books {
     pub used: u64,
     /// Bytes free.
     pub free: u64,
-    /// Allocations that live.
+    /// Live allocations.
     pub blocks: u64,
-    /// Of all times.
+    /// Allocations since the heap was made.
     pub allocations: u64,
-    /// Of all times.
+    /// Frees since the heap was made.
     pub frees: u64,
     /// Segments.
     pub segments: u64,
-    /// The share of the free bytes that the largest free block does not have.
+    /// The part of the free bytes that lies outside the largest free block.
     pub fragmentation: f64,
 }
 
 impl<'a> Heap<'a> {
-    /// Makes it.
+    /// Makes the symmetric heap.
     pub fn init(comm: &'a Communicator) -> Result<Heap<'a>, String> {
         // SAFETY: the communicator is live while it is borrowed; so in every call here.
         outcome(unsafe { ffi::pennyShmemInit(comm.raw()) }, comm.raw())?;
         Ok(Heap { comm, peer: 1 - comm.rank() as c_int })
     }
 
-    /// Gives it up.
+    /// Frees the symmetric heap.
     pub fn finalize(self) -> Result<(), String> {
         // SAFETY: as above.
         self.done(unsafe { ffi::pennyShmemFinalize(self.comm.raw()) })
@@ -60,7 +60,7 @@ impl<'a> Heap<'a> {
         outcome(result, self.comm.raw())
     }
 
-    /// Memory of so many bytes.
+    /// Allocates `bytes` bytes at a multiple of `alignment`.
     pub fn align(&self, alignment: usize, bytes: usize) -> Result<*mut u8, String> {
         let mut memory: *mut c_void = ptr::null_mut();
         // SAFETY: the pointer is to a local.
@@ -68,7 +68,7 @@ impl<'a> Heap<'a> {
         Ok(memory.cast())
     }
 
-    /// Memory of so many bytes, of the heap's own alignment.
+    /// Allocates `bytes` bytes at the heap's own alignment.
     pub fn malloc(&self, bytes: usize) -> Result<*mut u8, String> {
         let mut memory: *mut c_void = ptr::null_mut();
         // SAFETY: the pointer is to a local.
@@ -76,7 +76,7 @@ impl<'a> Heap<'a> {
         Ok(memory.cast())
     }
 
-    /// Memory of so many bytes, all zero.
+    /// Allocates `bytes` bytes, all zero.
     pub fn calloc(&self, bytes: usize) -> Result<*mut u8, String> {
         let mut memory: *mut c_void = ptr::null_mut();
         // SAFETY: the pointer is to a local.
@@ -84,13 +84,13 @@ impl<'a> Heap<'a> {
         Ok(memory.cast())
     }
 
-    /// Gives memory back; nobody may use it any more.
+    /// Frees memory. No rank may use it afterwards.
     pub fn free(&self, memory: *mut u8) -> Result<(), String> {
         // SAFETY: any address may be passed; what is no allocation is refused.
         self.done(unsafe { ffi::pennyShmemFree(memory.cast(), self.comm.raw()) })
     }
 
-    /// Where the peer's copy of `memory` is for loads and stores of this process.
+    /// Returns the address of the peer's copy of `memory` in this process, for loads and stores.
     pub fn bare(&self, memory: *mut u8) -> Result<*mut u8, String> {
         let mut theirs: *mut c_void = ptr::null_mut();
         // SAFETY: the pointer is to a local.
@@ -165,14 +165,14 @@ impl<'a> Heap<'a> {
         })
     }
 
-    /// All puts are done.
+    /// Returns when all puts of this rank are complete.
     #[inline]
     pub fn quiet(&self) -> Result<(), String> {
         // SAFETY: the communicator is live while it is borrowed.
         self.done(unsafe { ffi::pennyShmemQuiet(self.comm.raw()) })
     }
 
-    /// Adds 1 to a word of rank `pe`; what it was.
+    /// Adds 1 to a word of rank `pe`, and returns its value before.
     #[inline]
     pub fn fetch_add(&self, word: *mut u8, pe: c_int) -> Result<u64, String> {
         let (one, mut before) = (1u64, 0u64);
@@ -190,7 +190,7 @@ impl<'a> Heap<'a> {
         Ok(before)
     }
 
-    /// Replaces a word of rank `pe` if it is `expected`; what it was.
+    /// Replaces a word of rank `pe` if it is `expected`, and returns its value before.
     #[inline]
     pub fn compare_swap(&self, word: *mut u8, expected: u64, value: u64, pe: c_int) -> Result<u64, String> {
         let mut before = 0u64;
@@ -209,7 +209,7 @@ impl<'a> Heap<'a> {
         Ok(before)
     }
 
-    /// The books.
+    /// Returns the heap's statistics.
     pub fn books(&self) -> Result<Books, String> {
         // SAFETY: numbers, for which zeros are valid.
         let zeros: ffi::pennyShmemStats_t = unsafe { std::mem::zeroed() };

@@ -1,4 +1,4 @@
-//! One-sided access between two ranks: puts, gets, signals and atomic operations, each beside what it cannot be faster than.
+//! One-sided access between two ranks: puts, gets, signals and atomic operations, each beside a bare counterpart.
 //!
 //! ```text
 //!     access      puts and gets over sizes; rates; atomic operations      beside memcpy, streaming stores, bare atomics
@@ -38,10 +38,10 @@ pub struct Options {
     /// Rounds: in each, everything that is compared has its turn
     #[arg(long, value_name = "COUNT", default_value_t = 41, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Instead: so many random operations on the symmetric heap by all ranks, held against a model
+    /// Test instead of measuring: all ranks make COUNT random operations on the symmetric heap and compare it with a model
     #[arg(long, value_name = "COUNT")]
     pub heap_operations: Option<u64>,
-    /// Where the random operations begin
+    /// Seed of the random operations
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Write the table to this file as JSON
@@ -49,7 +49,7 @@ pub struct Options {
     pub json: Option<PathBuf>,
 }
 
-/// What a program found out.
+/// The results of a program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Penny's version.
@@ -60,7 +60,7 @@ pub struct Report {
     pub options: Options,
     /// The table.
     pub rows: Vec<Row>,
-    /// Bytes, words and signals that were not what they had to be.
+    /// The number of wrong bytes, words and signals.
     pub wrong: u64,
 }
 
@@ -83,7 +83,7 @@ impl Report {
     }
 }
 
-/// The whole of a rank's part. 0: all was right; 1: something was wrong; 2: the options were.
+/// Runs one rank. Exit code 0: all was right; 1: something was wrong; 2: the options were wrong.
 pub fn run(options: &Options) -> ExitCode {
     if let Err(sentence) = options.sizes.list() {
         eprintln!("shmem_perf: {sentence}");
@@ -108,7 +108,7 @@ fn measure(options: &Options) -> Result<u64, String> {
     let comm = Communicator::from_env()?;
     let say = |text: String| {
         if comm.rank() == 0 {
-            // Who has stopped reading is no reason to leave the other ranks waiting.
+            // An error of stdout is ignored: if this rank stopped here, the other ranks would wait for it.
             let _ = writeln!(std::io::stdout().lock(), "{text}");
         }
     };
@@ -147,7 +147,7 @@ fn measure(options: &Options) -> Result<u64, String> {
         }
     };
     heap.finalize()?;
-    // Nobody reports a failure, upon which a launcher ends the rest, before rank 0 has written everything.
+    // A launcher ends all ranks as soon as one reports a failure, so no rank does before rank 0 has written everything.
     comm.barrier()?;
     comm.destroy()?;
     Ok(wrong)

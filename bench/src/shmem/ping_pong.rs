@@ -45,7 +45,7 @@ pub fn measure(heap: &Heap<'_>, rounds: u32, keep: &mut impl FnMut(Row)) -> Resu
     }
     // SAFETY: within the 256 bytes.
     let signal = unsafe { mine.add(8) };
-    // Nobody writes to the peer's words before that has cleared them.
+    // A rank writes to the peer's words only after the peer has cleared them.
     heap.comm().barrier()?;
     let (mut trip, mut bare_trip) = (0, 0);
     let (mut wrong, mut bare_wrong) = (0u64, 0u64);

@@ -1,24 +1,24 @@
-//! A machine's file with some of its numbers free: `nic.bw` is the bandwidth of class `nic`.
+//! A machine's file in which some numbers are parameters to be fitted: `nic.bw` is the bandwidth of class `nic`.
 
 use penny::sim::topology::{self, Network, units};
 use toml_edit::{DocumentMut, Item, Table, Value, value};
 
-/// Parameters that can be fitted at once.
+/// The most parameters that can be fitted at once.
 pub const MOST_PARAMETERS: usize = 8;
 
-/// A machine's file, its arguments taken into it.
+/// A machine's file, with its arguments already applied.
 pub struct Declared {
     file: String,
     document: DocumentMut,
 }
 
-/// Which of a class's numbers.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Bandwidth,
     Efficiency,
     Time(&'static str),
-    /// Not of a class: see [`LAUNCH`].
+    /// The launch time, which belongs to no class: see [`LAUNCH`].
     Launch,
 }
 
@@ -27,14 +27,14 @@ enum Key {
 pub struct Parameter {
     class: String,
     key: Key,
-    /// As the machine has it, or that it has none.
+    /// The value in the machine's file as text, or a word that says that there is none.
     pub was: String,
-    /// In bytes a second, picoseconds, or parts of one.
+    /// The value in bytes per second, in picoseconds, or as a fraction of one.
     pub start: f64,
 }
 
-/// What a call takes before its messages and after them, whatever its size: a kernel's launch. Machines do not have it,
-/// measured tables do.
+/// The time of a call before its messages and after them, which does not depend on its size: a kernel's launch. Measured tables
+/// include it, machines do not.
 const LAUNCH: &str = "launch";
 
 const KEYS: [(&str, Key); 5] = [
@@ -45,15 +45,15 @@ const KEYS: [(&str, Key); 5] = [
     ("gap", Key::Time("gap")),
 ];
 
-/// Where a time begins that the machine does not have: a logarithm has no zero.
+/// The start value of a time that is 0 in the machine: the logarithm of 0 does not exist.
 const NO_TIME_PS: f64 = 100_000.0;
-/// Digits of what is fitted; more would say that more is known.
+/// The significant digits of a fitted number; more would suggest an accuracy that it does not have.
 const DIGITS: i32 = 5;
 
 impl Declared {
     /// A preset with or without arguments, or a file, as `--fabric` takes it.
     pub fn open(spec: &str) -> Result<Declared, String> {
-        // Whatever is wrong with the machine is said by who reads it.
+        // `topology::open` reports every fault of the machine.
         topology::open(spec).map_err(|e| e.message.clone())?;
         let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
         let preset = topology::presets().iter().find(|(known, _)| *known == name);
@@ -75,7 +75,7 @@ impl Declared {
         Ok(Declared { file: name.to_owned(), document })
     }
 
-    /// The parameters that `--fit` names.
+    /// Returns the parameters that `--fit` names.
     pub fn parameters(&self, names: &[String]) -> Result<Vec<Parameter>, String> {
         if names.len() > MOST_PARAMETERS {
             return Err(format!(
@@ -128,7 +128,7 @@ impl Declared {
         Ok(Parameter { class: class.to_owned(), key, was, start })
     }
 
-    /// The file with these numbers in it; marked: each with what it was.
+    /// Returns the file with `numbers` in it. If `marked`, a comment tells each number's old value.
     pub fn with(&self, parameters: &[Parameter], numbers: &[f64], marked: bool) -> String {
         let mut document = self.document.clone();
         let classes = |pair: &(&Parameter, &f64)| pair.0.key != Key::Launch;
@@ -142,12 +142,12 @@ impl Declared {
         document.to_string()
     }
 
-    /// The machine that a text of it declares.
+    /// Returns the machine that `text`, a version of this file, declares.
     pub fn network(&self, text: &str) -> Result<Network, String> {
         topology::parse(&self.file, text, &[]).map_err(|e| e.message.clone())
     }
 
-    /// Bandwidth and latency of every class that is used, as `--fit` would name them.
+    /// Returns the names of the default parameters: bandwidth and latency of every class in `used`.
     pub fn usual(&self, used: &[&str]) -> Vec<String> {
         // An override's class is called after the one that it changes.
         let mut classes: Vec<&str> =
@@ -160,22 +160,22 @@ impl Declared {
 }
 
 impl Parameter {
-    /// As `--fit` takes it.
+    /// Returns the parameter's name for `--fit`.
     pub fn name(&self) -> String {
         match self.key {
             Key::Launch => LAUNCH.to_owned(),
             key => format!("{}.{}", self.class, key.name()),
         }
     }
-    /// It can be such a number: an efficiency is no more than one.
+    /// Tells whether `number` is a valid value: an efficiency is at most one.
     pub fn may_be(&self, number: f64) -> bool {
         number.is_finite() && (self.key != Key::Efficiency || number <= 1.0)
     }
-    /// Of a number of it, what is outside of the machine, in seconds.
+    /// Returns `number` in seconds if this parameter is the launch time, else 0.
     pub fn launch_seconds(&self, number: f64) -> f64 {
         if self.key == Key::Launch { number * 1e-12 } else { 0.0 }
     }
-    /// A number of it, with its unit.
+    /// Formats `number` with its unit.
     pub fn print(&self, number: f64) -> String {
         written(&value(self.key.value(number)))
     }
@@ -190,7 +190,7 @@ impl Key {
             Key::Launch => LAUNCH,
         }
     }
-    /// As the file has it, of so many digits.
+    /// Returns `number`, rounded to [`DIGITS`] digits, as a value for the file.
     fn value(self, number: f64) -> Value {
         let digits = 10f64.powi(DIGITS - 1 - number.max(1e-9).log10().floor() as i32);
         let rounded = (number * digits).round() / digits;
@@ -202,7 +202,7 @@ impl Key {
     }
 }
 
-/// A table, whichever way it is written: a comment has no place in one line of braces.
+/// Returns an item as a table in several lines: an inline table cannot hold comments.
 fn tables(item: &mut Item) -> &mut Table {
     if !item.is_table() {
         *item = Item::Table(std::mem::take(item).into_table().unwrap_or_default());
@@ -210,7 +210,7 @@ fn tables(item: &mut Item) -> &mut Table {
     item.as_table_mut().expect("just made")
 }
 
-/// A key's new value. Without a comment, what stands behind the old one stays.
+/// Sets a key's value. If `comment` is `None`, the comment behind the old value stays.
 fn put(item: &mut Item, key: &str, mut new: Value, comment: Option<String>) {
     let old = item.get(key).and_then(Item::as_value).map(|old| old.decor().clone());
     if let Some(decor) = old {
@@ -222,7 +222,7 @@ fn put(item: &mut Item, key: &str, mut new: Value, comment: Option<String>) {
     item[key] = Item::Value(new);
 }
 
-/// A value without its quotes.
+/// Returns a value's text without quotes.
 fn written(item: &Item) -> String {
     match item.as_value() {
         Some(Value::String(text)) => text.value().clone(),

@@ -1,4 +1,4 @@
-//! Least squares: the parameters with which a model's residuals are smallest, by Levenberg and Marquardt's method.
+//! Least squares: finds the parameters with the smallest residuals of a model, by Levenberg and Marquardt's method.
 //!
 //! ```text
 //!     r, J = residuals and their slopes at p        J by differences: the model is an engine, not a formula
@@ -6,49 +6,50 @@
 //!     better at p + d: take it, l / 10;             not better: l * 10
 //! ```
 //!
-//! Of its own because it is this short, and because the kept crates for it bring twenty others. At most eight
-//! parameters: the equations are solved directly. Before it begins, each parameter in turn tries a few far values:
-//! where a parameter does not matter yet there is no slope to follow.
+//! The method is short, and the maintained crates for it have twenty dependencies, so it is written here. There are at most
+//! eight parameters, and the equations are solved directly. Before the first step, a few distant values of each parameter are
+//! tried in turn, because a parameter that has no effect yet has no slope to follow.
 //!
-//! It begins in several places, and a simplex looks around in the best, for an engine's times bend: see `simplex`.
+//! An engine's times are not smooth. The search therefore starts at several points, and a simplex explores the surroundings of
+//! the best result: see `simplex`.
 //!
 //! Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", SIAM J. Appl. Math. 11 (1963).
 
 use super::simplex;
 
-/// Residuals at a point.
+/// A function that returns the residuals at a point.
 pub type Model<'a> = &'a mut dyn FnMut(&[f64]) -> Result<Vec<f64>, String>;
 
-/// Where the residuals are smallest.
+/// The point with the smallest residuals.
 #[derive(Debug)]
 pub struct Fit {
     pub point: Vec<f64>,
-    /// How much each parameter moves the residuals: the lengths of the slopes' columns.
+    /// The effect of each parameter on the residuals: the lengths of the Jacobian's columns.
     pub weight: Vec<f64>,
-    /// Pairs of parameters whose slopes are parallel: only their sum is known, or their difference.
+    /// Pairs of parameters with parallel slopes: the table determines only their sum or their difference.
     pub alike: Vec<(usize, usize)>,
 }
 
-/// For slopes: large against rounding to whole picoseconds. An engine's times have bends; where one lies between a
-/// point and its neighbour the slope misleads, so each in turn is followed until it leads no further.
+/// The differences for the slopes; they are large compared with the rounding to whole picoseconds. A slope across a bend of the
+/// engine's times misleads, so each difference is used in turn until it leads no further.
 const DIFFERENCES: [f64; 5] = [1e-3, -1e-3, 1e-4, -1e-4, 1e-2];
-/// Places to begin in.
+/// The number of starting points.
 const BEGINNINGS: usize = 10;
-/// Residuals that are as good as none.
+/// Residuals below this count as zero.
 const ENOUGH: f64 = 2e-4;
-/// The side of the simplex that looks around in the best place, and what it may cost a parameter.
+/// The side of the simplex around the best point, and its evaluations per parameter.
 const SIMPLEX: f64 = 0.05;
 const EVALUATIONS: usize = 30;
-/// Steps that are tried with each.
+/// The most steps that are tried with each difference.
 const MOST_STEPS: usize = 40;
-/// No parameter moves further in one step.
+/// The largest change of a parameter in one step.
 const FAR: f64 = 1.0;
-/// Values that are tried before, away from the start.
+/// The distances from the start at which each parameter is tried before the first step.
 const TRIED: [f64; 6] = [-3.0, -1.5, -0.5, 0.5, 1.5, 3.0];
-/// Above this cosine two slopes are parallel.
+/// Two slopes whose cosine is above this count as parallel.
 const PARALLEL: f64 = 0.9999;
 
-/// Begins at `start`. `Err`: the model has no residuals at the start, or not even there.
+/// Fits the parameters, beginning at `start`. `Err` if the model has no residuals at `start`.
 pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
     let mut point = start.to_vec();
     let mut residuals = model(&point)?;
@@ -61,7 +62,7 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
             }
         }
     }
-    // Bends make valleys of their own: begin in several places, unless the first is as good as can be.
+    // Bends cause local minima, so there are several starting points, unless the first result is exact already.
     let (middle, mut best) = (point.clone(), None::<(f64, Vec<f64>, Vec<f64>)>);
     for begin in 0..BEGINNINGS {
         let mut other: Vec<f64> = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
@@ -99,8 +100,8 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
     Ok(Fit { point, weight, alike })
 }
 
-/// Where the `begin`th beginning lies on an axis, -1 to 1; the first is the middle. Halton's points: their places on
-/// different axes are unlike each other.
+/// Returns the coordinate of starting point number `begin` on an axis, from -1 to 1; the first one is the middle. These are
+/// Halton's points, whose coordinates on different axes are independent.
 fn spread(begin: usize, axis: usize) -> f64 {
     let base = [2, 3, 5, 7, 11, 13, 17, 19][axis % 8];
     let (mut place, mut share, mut rest) = (0.0, 1.0, begin);
@@ -112,7 +113,7 @@ fn spread(begin: usize, axis: usize) -> f64 {
     if begin == 0 { 0.0 } else { 2.0 * place - 1.0 }
 }
 
-/// Downhill, until no step is better.
+/// Takes steps until none makes the residuals smaller.
 fn descend(
     point: &mut Vec<f64>,
     residuals: &mut Vec<f64>,
@@ -141,7 +142,7 @@ fn descend(
     Ok(())
 }
 
-/// The residuals, if there are any and they are smaller.
+/// Returns the new residuals if there are any and they are smaller than the old ones.
 fn better(old: &[f64], new: Result<Vec<f64>, String>) -> Option<Vec<f64>> {
     new.ok().filter(|new| square(new) < square(old))
 }
@@ -154,7 +155,7 @@ fn square(a: &[f64]) -> f64 {
     dot(a, a)
 }
 
-/// One slope a parameter; at a wall, from the other side.
+/// Computes the slope of each parameter. Where the model has no value on one side, the difference is taken on the other side.
 fn jacobian(
     point: &[f64],
     residuals: &[f64],
@@ -174,7 +175,7 @@ fn jacobian(
         .collect()
 }
 
-/// `None`: no parameter moves anything.
+/// Solves for a step. `None` if no parameter has any effect.
 fn damped_step(slopes: &[Vec<f64>], residuals: &[f64], damping: f64) -> Option<Vec<f64>> {
     let largest = slopes.iter().map(|slope| square(slope)).fold(0.0, f64::max);
     if largest == 0.0 {
@@ -183,7 +184,7 @@ fn damped_step(slopes: &[Vec<f64>], residuals: &[f64], damping: f64) -> Option<V
     let rows: Vec<Vec<f64>> = (0..slopes.len())
         .map(|i| {
             let mut row: Vec<f64> = slopes.iter().map(|other| dot(&slopes[i], other)).collect();
-            // Something also for those that move nothing: they stay.
+            // A parameter without effect gets a small diagonal as well, so that it stays where it is.
             row[i] += damping * row[i].max(1e-12 * largest) + 1e-12 * largest;
             row.push(-dot(&slopes[i], residuals));
             row
@@ -192,7 +193,7 @@ fn damped_step(slopes: &[Vec<f64>], residuals: &[f64], damping: f64) -> Option<V
     Some(solve(rows))
 }
 
-/// Rows of a symmetric positive definite matrix, each with its right side: by elimination.
+/// Solves equations by elimination. `rows` are those of a symmetric positive definite matrix, each followed by its right side.
 fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
     let n = rows.len();
     for i in 0..n {

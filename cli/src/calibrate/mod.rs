@@ -1,7 +1,7 @@
-//! `penny calibrate`: which numbers of a declared machine explain a table of measured times.
+//! `penny calibrate`: finds the numbers of a declared machine that explain a table of measured times.
 //!
-//! The model is the engine itself, the residuals are logarithms of modelled over measured time, so that every size
-//! counts alike, and what is fitted are logarithms too. The answer is a machine's file, its comments the residuals.
+//! The model is the engine itself. The residuals are the logarithms of modelled over measured times, so that every size has the
+//! same weight, and the parameters are fitted as logarithms, too. The result is a machine's file, with the residuals in comments.
 
 mod declared;
 mod fit;
@@ -14,7 +14,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Subcommand;
 use declared::{Declared, Parameter};
 use fit::Fit;
 use penny::sim::fabric::{PricedCall, engine};
@@ -25,55 +24,24 @@ use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 use table::{Place, Sample, Table};
 
+use crate::args_or::ArgsOr;
 use crate::sim::{self, Programs};
 use crate::{answer, machine};
 
-/// A declared machine that is fitted to a table, or this host.
-pub enum Calibrate {
-    Machine(Args),
-    Host(host::Args),
-}
+/// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
+pub type Calibrate = ArgsOr<Args, OfHost>;
 
 #[derive(clap::Subcommand)]
-enum OfHost {
+pub enum OfHost {
     /// Measure this host and write the host profile, by which auto chooses algorithms on it
     Host(host::Args),
 }
 
-// Written by hand, because the derived form cannot drop the arguments that a subcommand makes unnecessary.
-impl clap::Args for Calibrate {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        OfHost::augment_subcommands(Args::augment_args(command))
-            .subcommand_required(false)
-            .arg_required_else_help(false)
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-    }
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Calibrate::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for Calibrate {
-    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Calibrate, clap::Error> {
-        match matches.subcommand() {
-            Some(_) => OfHost::from_arg_matches(matches).map(|OfHost::Host(args)| Calibrate::Host(args)),
-            None => Args::from_arg_matches(matches).map(Calibrate::Machine),
-        }
-    }
-    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
-        *self = Calibrate::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Calibrate {
-    /// Calibrates.
-    pub fn main(&self) -> Result<ExitCode, String> {
-        match self {
-            Calibrate::Machine(args) => main(args),
-            Calibrate::Host(args) => host::main(args),
-        }
+/// Fits a machine, or measures this host.
+pub fn main(calibrate: &Calibrate) -> Result<ExitCode, String> {
+    match calibrate {
+        ArgsOr::Args(args) => fit_machine(args),
+        ArgsOr::Subcommand(OfHost::Host(args)) => host::main(args),
     }
 }
 
@@ -119,7 +87,7 @@ pub struct Args {
     slice: usize,
 }
 
-/// The times of a table, and how to price them.
+/// The times of a table, and the settings to price them.
 struct Question {
     subject: Subject,
     view: RankView,
@@ -129,16 +97,16 @@ struct Question {
     slice_bytes: u64,
 }
 
-/// The quickest algorithm at a size.
+/// The fastest algorithm at a size, and its time.
 struct Answer {
     seconds: f64,
     algorithm: &'static str,
 }
 
-/// Bytes of the longest table of measurements.
+/// The largest table that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The text of a table, which may come out of a pipe, but not out of a device that never ends.
+/// Reads the text of a table. It may come from a pipe; the limit protects from a device that never ends.
 fn read(table: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     File::open(table)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
@@ -149,8 +117,8 @@ fn read(table: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Fits, and prints a machine's file.
-fn main(args: &Args) -> Result<ExitCode, String> {
+/// Fits the parameters, and prints the machine's file.
+fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
     let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
     let Table { subject, samples } = table::read(&file, &text, args.place)?;
@@ -182,7 +150,7 @@ fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&(report + &text))
 }
 
-/// The parameters' logarithms with which the machine is nearest to the table.
+/// Returns the logarithms of the parameters with which the machine comes closest to the table.
 fn fitted(machine: &Declared, parameters: &[Parameter], question: &Question) -> Result<Fit, String> {
     let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start.ln()).collect();
     fit::least_squares(&start, &mut |logarithms| {
@@ -241,7 +209,7 @@ impl Question {
         }
     }
 
-    /// The classes that messages pass, by name.
+    /// Returns the names of the link classes that messages pass.
     fn used_classes<'a>(&self, network: &'a Network) -> Result<Vec<&'a str>, String> {
         let mut used = Vec::new();
         for candidate in &self.candidates {
@@ -255,7 +223,7 @@ impl Question {
     }
 }
 
-/// The residuals in hundredths: each, the root of their mean square, and the largest.
+/// Returns the residuals in percent: each one, their root mean square, and the largest.
 fn residuals(answers: &[Answer], samples: &[Sample]) -> (Vec<f64>, f64, f64) {
     let pairs = answers.iter().zip(samples);
     let each: Vec<f64> = pairs.map(|(a, s)| (a.seconds / s.seconds - 1.0) * 100.0).collect();
@@ -265,7 +233,7 @@ fn residuals(answers: &[Answer], samples: &[Sample]) -> (Vec<f64>, f64, f64) {
     (each, mean, largest)
 }
 
-/// Comments for the head of the file.
+/// Returns the comments for the head of the file.
 fn report(
     args: &Args,
     question: &Question,
@@ -311,7 +279,7 @@ fn report(
     for (index, parameter) in parameters.iter().enumerate() {
         let (name, number) = (parameter.name(), numbers[index]);
         text += &format!("# {name} {} -> {}\n", parameter.was, parameter.print(number));
-        // Twice as much of it changes the times by less than a hundredth all told.
+        // Doubling the parameter changes the times by less than one percent in all.
         if fit.weight[index] < 1e-2 {
             text += &format!("# note: the table hardly depends on {name}; its value here is no finding\n");
         }

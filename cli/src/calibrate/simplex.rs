@@ -1,4 +1,4 @@
-//! Nelder and Mead's simplex: downhill without slopes, over bends at which slopes mislead.
+//! Nelder and Mead's simplex: a descent without slopes, for functions that are not smooth.
 //!
 //! ```text
 //!     worst corner w, the others' centre c       c + (c - w)      reflected; the best so far: twice as far
@@ -7,7 +7,8 @@
 //!
 //! Nelder, Mead, "A Simplex Method for Function Minimization", Computer Journal 7 (1965).
 
-/// Moves `point` to where `cost` is less, within so many evaluations; the corners begin `size` away. The new cost.
+/// Moves `point` to a lower `cost`, with at most `evaluations` evaluations, and returns the new cost. The corners of the first
+/// simplex are `size` away from the point.
 pub fn descend(
     point: &mut Vec<f64>,
     size: f64,

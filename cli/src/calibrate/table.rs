@@ -29,7 +29,7 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-/// What a table says.
+/// The contents of a table.
 #[derive(Debug)]
 pub struct Table {
     /// The collective, if a comment names the program.
@@ -44,7 +44,7 @@ const NCCL_TIMES: [usize; 2] = [8, 4];
 /// Reads a table; `file` is for errors.
 pub fn read(file: &str, text: &str, place: Place) -> Result<Table, String> {
     let mut table = Table { subject: None, samples: Vec::new() };
-    // Where the times are, from the end: out of place, in place.
+    // The columns of the times, counted from the end: out of place, in place.
     let mut times: Option<Vec<usize>> = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -92,7 +92,7 @@ pub fn read(file: &str, text: &str, place: Place) -> Result<Table, String> {
     }
 }
 
-/// Where the times are, if this is the line of titles.
+/// Returns the columns of the times if `comment` is the line of titles.
 fn titles(comment: &str) -> Option<Vec<usize>> {
     let words: Vec<&str> = comment.split_whitespace().collect();
     if words.first() != Some(&"size") {

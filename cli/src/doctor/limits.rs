@@ -4,7 +4,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::{Fact, size};
 
-/// Descriptors that a rank may need at a time: sockets of the rendezvous, segments, pidfds of its peers.
+/// The most file descriptors that a rank needs at a time: sockets of the rendezvous, segments, pidfds of its peers.
 const FILES: u64 = 64;
 /// Address space that a communicator and a small heap take.
 const SPACE: u64 = 1 << 30;

@@ -8,7 +8,7 @@ use penny::internals::comm::find_host_profile;
 use super::{Fact, size};
 use crate::host_profile;
 
-/// What this machine is.
+/// Returns the facts about this machine's hardware and launchers.
 pub fn facts() -> Vec<Fact> {
     let mut facts = vec![cores(), memory(), nodes(), instructions(), profile()];
     facts.extend(["mpirun", "mpiexec", "srun", "torchrun"].map(launcher));
@@ -30,7 +30,7 @@ fn memory() -> Fact {
     }
 }
 
-/// Each rank reserves its own staging memory, which the kernel takes from the node of the rank's core.
+/// Returns the fact about NUMA nodes. Each rank reserves its own staging memory, on the node of its core.
 fn nodes() -> Fact {
     let online = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
     match online.trim() {
@@ -45,13 +45,13 @@ fn nodes() -> Fact {
     }
 }
 
-/// A line of /proc/meminfo, in bytes.
+/// Returns the value of a line of /proc/meminfo in bytes.
 fn kib(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// The ones that the kernels have loops for.
+/// Returns the fact about instruction sets for which the kernels have loops.
 fn instructions() -> Fact {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,4 +1,4 @@
-//! Shared memory: /dev/shm, memfd, and segments that somebody left behind.
+//! Shared memory: /dev/shm, memfd, and segments that were left behind.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -11,18 +11,18 @@ use super::{Fact, Level, size};
 
 const FOLDER: &str = "/dev/shm";
 
-/// What Penny's segments are called.
+/// The prefix of the names of Penny's segments.
 const PREFIX: &str = "penny-";
 
-/// Below this, larger communicators fall back to memfd.
+/// If /dev/shm is smaller than this, larger communicators fall back to memfd.
 const COMFORTABLE: u64 = 256 << 20;
 
-/// Can ranks share memory?
+/// Returns the facts that tell whether ranks can share memory.
 pub fn facts() -> Vec<Fact> {
     let memfd = memfd();
     let mut facts = vec![room(), writable()];
     if facts.iter().any(|fact| fact.level == Level::Bad) && memfd.level == Level::Ok {
-        // One of the two is enough.
+        // Either /dev/shm or memfd is enough.
         for fact in &mut facts {
             fact.level = fact.level.min(Level::Warn);
         }
@@ -84,7 +84,8 @@ fn memfd() -> Fact {
     }
 }
 
-/// Segments with a name: Penny removes the name as soon as all ranks have attached, so one that nobody maps is left over.
+/// Returns the facts about segments that have a name. Penny removes the name as soon as all ranks have attached; so a named
+/// segment that no process maps was left behind.
 fn segments(folder: &Path) -> Vec<Fact> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_segment_that_nobody_maps_is_left_over() {
+    fn a_named_segment_that_no_process_maps_is_left_over() {
         let folder = std::env::temp_dir().join(format!("penny-doctor-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert_eq!(segments(&folder).len(), 1);

@@ -1,4 +1,4 @@
-//! What a kernel adds to the wires: how its blocks signal, wait and copy.
+//! The costs that a kernel adds to those of the wires: its blocks signal, wait and copy.
 //!
 //! ```text
 //!     fused      put with signal =====>                 wait   copy by 16 B      then the block's place is free
@@ -33,7 +33,7 @@ pub const SLOTS: u32 = 2;
 /// pointers may overlap, so a thread has one load under way.
 const ACCESS_PS: u64 = 300_000;
 
-/// How the data and the word that they are there travel.
+/// The way in which the data and their signal travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Signal {
@@ -47,7 +47,7 @@ impl Signal {
     /// Both, the better first.
     pub const ALL: [Signal; 2] = [Signal::Fused, Signal::Unfused];
 
-    /// As people call it.
+    /// Returns the usual name.
     pub fn name(self) -> &'static str {
         match self {
             Signal::Fused => "fused",
@@ -55,7 +55,7 @@ impl Signal {
         }
     }
 
-    /// To copy a wave from where it arrived to where it belongs.
+    /// Returns the time to copy a wave from the place where it arrived to its destination.
     fn copy_ps(self, wave: u64) -> u64 {
         let width = match self {
             Signal::Fused => 16,

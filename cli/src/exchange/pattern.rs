@@ -1,4 +1,4 @@
-//! What two ranks do in an exchange, whoever runs it: a rank's program, and no more.
+//! The programs of the two ranks of an exchange, independent of the kernel that runs them.
 //!
 //! ```text
 //!     slots 2, waves 5         slot 0    wave 0 --------> wave 2 --------> wave 4 ---->
@@ -6,8 +6,8 @@
 //!                                                 ^ the peer's wave of this slot has arrived
 //! ```
 //!
-//! A wave is what all blocks of a kernel that run at the same time put to the peer. Its place is free for another wave
-//! when the peer's has arrived: a block ends by taking what it waited for.
+//! A wave is the data that all concurrent blocks of a kernel put to the peer. Its slot is free for the next wave when the peer's
+//! wave has arrived, because a block ends by taking the data that it waited for.
 
 use penny::Rank;
 use penny::sim::plan::{Chunk, Operand, Plan};
@@ -15,16 +15,16 @@ use penny::sim::plan::{Chunk, Operand, Plan};
 /// How a buffer is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waves {
-    /// In all.
+    /// The number of waves.
     pub number: u32,
-    /// Under way at once.
+    /// The number of waves in flight at once.
     pub slots: u32,
-    /// Of each, in one direction.
+    /// The bytes of a wave in one direction.
     pub bytes: u64,
 }
 
 impl Waves {
-    /// Of at most so many bytes, equal but for rounding up.
+    /// Divides `bytes` bytes into equal waves of at most `most` bytes each, rounded up.
     pub fn of(bytes: u64, most: u64, slots: u32) -> Result<Waves, String> {
         let number = bytes.div_ceil(most.max(1)).max(1);
         let number = u32::try_from(number).map_err(|_| {
@@ -33,7 +33,7 @@ impl Waves {
         Ok(Waves { number, slots: slots.min(number), bytes: bytes.div_ceil(u64::from(number)) })
     }
 
-    /// What one of the two does; a part of the block is a slot.
+    /// Returns the plan of one of the two ranks. Each part of the block uses one slot.
     pub fn plan(&self, peer: Rank) -> Plan {
         let mut plan = Plan::new(self.slots);
         let slot = |wave: u32| Chunk::part(wave % self.slots);

@@ -17,7 +17,7 @@ use super::nvlink::{Generation, generation};
 use super::toml_text::{From, Text, bit_rate, plain};
 use super::{File, MOST_DEVICES};
 
-/// How far a NIC is from a GPU, as `nvidia-smi topo -m` tells it.
+/// The distance of a NIC from a GPU, in the terms of `nvidia-smi topo -m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
     /// At most one PCIe bridge between them.
@@ -35,48 +35,48 @@ pub enum Distance {
 /// A GPU.
 #[derive(Debug)]
 pub struct Gpu {
-    /// Links into switches.
+    /// The number of links to switches.
     pub switched: u32,
-    /// Compute capability, ten times, where the file has it.
+    /// Ten times the compute capability, if the file has it.
     pub sm: Option<u32>,
-    /// Its own PCIe link: bytes a second in one direction, and how that is written.
+    /// The GPU's own PCIe link: bytes per second in one direction, and the file's words for it.
     pub pcie: Option<(u64, String)>,
-    /// To each NIC.
+    /// The distance to each NIC.
     pub distances: Vec<Distance>,
 }
 
-/// A NIC's ports, as far as they are one PCIe device's.
+/// A NIC: the ports of one PCIe device.
 #[derive(Debug)]
 pub struct Nic {
-    /// For remarks.
+    /// The name that remarks use.
     pub name: String,
-    /// Bits a second in one direction, where the file has it.
+    /// Bits per second in one direction, if the file has it.
     pub bits: Option<u64>,
-    /// Ports behind that.
+    /// The number of ports that `bits` counts together.
     pub ports: u32,
-    /// One way, from NIC to NIC, where the file has it.
+    /// The latency from NIC to NIC, one way, if the file has it.
     pub latency_ns: Option<u64>,
 }
 
 /// A node.
 #[derive(Debug, Default)]
 pub struct GpuNode {
-    /// In the order of places.
+    /// The GPUs, in the order of places.
     pub gpus: Vec<Gpu>,
-    /// Links between two GPUs, the lower first.
+    /// The number of links between two GPUs; the key has the lower GPU first.
     pub peers: BTreeMap<(usize, usize), u32>,
-    /// Those that work.
+    /// The NICs that work.
     pub nics: Vec<Nic>,
-    /// What is worth a line at the file's head.
+    /// Remarks for the file's head, a line each.
     pub remarks: Vec<String>,
 }
 
-/// What one GPU gets of the NICs, bits a second.
+/// One GPU's share of the NICs.
 struct Share {
     bits: u64,
     nics: u32,
     ports: u32,
-    /// One port's rate.
+    /// The rate of one port in bits per second.
     port_bits: u64,
     divided: bool,
 }
@@ -109,7 +109,7 @@ impl GpuNode {
         }
     }
 
-    /// All GPUs behind one switch: NVSwitches, or PCIe where there are no links.
+    /// Describes GPUs behind one switch: NVSwitches, or PCIe if there are no NVLinks.
     fn switched(mut self, what: &str, file: &File<'_>, links: u32) -> String {
         let (gpus, shares) = (self.gpus.len(), self.shares());
         if gpus > 1 && !shares.is_empty() {
@@ -169,7 +169,7 @@ impl GpuNode {
         text.finish()
     }
 
-    /// GPUs that are wired to one another.
+    /// Describes GPUs that are wired to one another.
     fn wired(mut self, what: &str, file: &File<'_>) -> String {
         let gpus = self.gpus.len();
         if !self.nics.is_empty() {
@@ -205,7 +205,7 @@ impl GpuNode {
         text.finish()
     }
 
-    /// The number of each GPU's group, which NVLinks hold together.
+    /// Returns the number of each GPU's group. GPUs that NVLinks connect form a group.
     fn groups(&self) -> Vec<usize> {
         let mut group: Vec<usize> = (0..self.gpus.len()).collect();
         for &(a, b) in self.peers.keys() {
@@ -260,7 +260,7 @@ impl GpuNode {
         text.word("gap", "5ns", From::Guess("200 million messages a second"));
     }
 
-    /// What each GPU has of the NICs; nothing if there are none.
+    /// Returns each GPU's share of the NICs; an empty list if there are no NICs.
     fn shares(&mut self) -> Vec<Share> {
         if self.nics.is_empty() {
             return Vec::new();
@@ -281,7 +281,7 @@ impl GpuNode {
         let mut users = vec![0u64; self.nics.len()];
         nearest.iter().flatten().for_each(|&nic| users[nic] += 1);
         let share = |near: &Vec<usize>| {
-            // All of these NICs are equally fast, so what a GPU has is a multiple or a fraction of one's rate.
+            // All near NICs are equally fast, so a GPU's share is a multiple or a fraction of one NIC's rate.
             let bits = near.iter().map(|&nic| bits_of(nic) / users[nic].max(1)).sum();
             let ports: u32 = near.iter().map(|&nic| self.nics[nic].ports).sum();
             let port_bits =
@@ -289,7 +289,7 @@ impl GpuNode {
             let port_bits = port_bits.unwrap_or(0);
             let nics = near.len() as u32;
             if nics > 1 && near.iter().all(|&nic| users[nic] == u64::from(nics)) {
-                // As many GPUs as NICs, all equally far from each other: one each.
+                // There are as many NICs as GPUs, all equally distant: each GPU gets one.
                 return Share { bits, nics: 1, ports: ports / nics, port_bits, divided: false };
             }
             Share { bits, nics, ports, port_bits, divided: near.iter().any(|&nic| users[nic] > 1) }
@@ -305,7 +305,7 @@ impl GpuNode {
         shares
     }
 
-    /// The rate of the NICs that are usual beside such GPUs, bits a second: by the GPUs' generation, or by their PCIe.
+    /// Returns the usual rate of NICs beside GPUs of this generation, or of this PCIe rate, in bits per second.
     fn usual_nic(&self) -> u64 {
         let links = self.gpus.iter().map(|gpu| gpu.switched).max().unwrap_or(0);
         let pcie = self.gpus.iter().filter_map(|gpu| gpu.pcie.as_ref()).map(|(rate, _)| *rate).max();
@@ -317,7 +317,7 @@ impl GpuNode {
     }
 }
 
-/// All of an NVLink class but its rate.
+/// Writes all keys of an NVLink class except its rate.
 fn nvlink_rest(text: &mut Text, like: Generation, latency: &str, why: &str) {
     let counted = units::ratio(like.eff).map_or(like.rate, |eff| eff.of(like.rate));
     text.bare(
@@ -329,19 +329,19 @@ fn nvlink_rest(text: &mut Text, like: Generation, latency: &str, why: &str) {
     text.word("mtu", "256B", From::Guess("the largest payload of an NVLink packet"));
 }
 
-/// The part that libraries reach of a NIC: published for 400 Gb/s and for 200.
+/// Returns the fraction of a NIC's rate that libraries reach; it is published for 400 Gb/s and for 200 Gb/s.
 fn nic_eff(share: &Share) -> &'static str {
     if share.port_bits >= 400_000_000_000 { "0.97" } else { "0.94" }
 }
 
-/// Foreign names for a remark, as many as fit.
+/// Joins names from the file for a remark, as many as fit in a line.
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown: Vec<String> = names.iter().take(16).map(|name| plain(name)).collect();
     shown.join(", ") + if names.len() > shown.len() { " and more" } else { "" }
 }
 
-/// A rate times an efficiency.
+/// Formats a rate times an efficiency.
 fn effective(rate: u64, eff: &str) -> String {
     units::print_bandwidth(units::ratio(eff).map_or(rate, |eff| eff.of(rate)))
 }

@@ -1,4 +1,4 @@
-//! The text of `ibstatus`: a paragraph a port.
+//! The text of `ibstatus`: one paragraph per port.
 //!
 //! ```text
 //!     Infiniband device 'mlx5_0' port 1 status:
@@ -13,11 +13,11 @@ use super::{File, MOST_DEVICES};
 /// The ports of a device that are active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// Bits a second of all of them in one direction.
+    /// The sum of the active ports' rates in one direction, in bits per second.
     pub bits: u64,
-    /// How many.
+    /// The number of active ports.
     pub active: u32,
-    /// Of so many.
+    /// The number of all ports of the device.
     pub all: u32,
 }
 

@@ -9,8 +9,8 @@
 //!           <nic><net name="mlx5_0" speed="200000" port="1"/><net .../></nic></pci></pci></cpu></system>
 //! ```
 //!
-//! Speeds of nets are Mb/s. A NVLink's target is a GPU's bus id or, with class 0x0680, a switch. Links of PCIe are
-//! believed from 8 GT/s on and where they have a width: the slower ones are what idle and virtual devices report.
+//! Speeds of nets are in Mb/s. An NVLink's target is a GPU's bus id or, with class 0x0680, a switch. The rate of a PCIe link is
+//! used only if it is at least 8 GT/s and has a width: idle and virtual devices report slower ones.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ const MOST_NODES: u32 = 1 << 16;
 const MOST_NESTED: usize = 64;
 const SWITCH: &str = "0x0680";
 
-/// What an element lies in, from the outermost: bridges and the CPU, as byte offsets.
+/// The ancestors of an element, outermost first: the CPU and the bridges, as byte offsets in the text.
 type Path = Vec<usize>;
 
 struct GpuElement<'a> {
     node: Node<'a, 'a>,
     path: Path,
     bus: String,
-    /// Of the `<pci>`; `None`: not believed, or not there.
+    /// The link of the `<pci>` element; `None` if there is none or its rate is not credible.
     link: Option<(u64, String)>,
     order: u64,
 }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         self.file.at(self.skipped + self.document.text_pos_at(node.range().start).row as usize, what)
     }
 
-    /// Take an element in; true: look at its children too.
+    /// Reads an element. Returns true if its children must be read, too.
     fn element(&mut self, node: Node<'a, 'a>, path: &Path) -> Result<bool, String> {
         match node.tag_name().name() {
             "system" | "cpu" => Ok(true),
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         if !gpus.is_empty() || !nics.is_empty() {
             return Ok(false);
         }
-        // Files that clouds ship name the devices and leave it to NCCL to find out more.
+        // Files from cloud providers only name the devices; NCCL finds out the rest itself.
         if class.starts_with("0x03") {
             self.gpu(node, path, Some(node))?;
         } else if class.starts_with("0x02") {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         let mut node = GpuNode::default();
         let buses: BTreeMap<&str, usize> =
             self.gpus.iter().enumerate().map(|(index, gpu)| (gpu.bus.as_str(), index)).collect();
-        // Each direction as its GPU tells it.
+        // Each GPU reports its own direction of a link.
         let mut told: BTreeMap<(usize, usize), u32> = BTreeMap::new();
         let mut elsewhere = 0;
         for (index, gpu) in self.gpus.iter().enumerate() {
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes a second of a device's PCIe link and how that is written, unless it is slow enough to be a lie.
+/// Returns the bytes per second of a device's PCIe link and the file's words for it, unless the rate is too low to be credible.
 fn believable_link(pci: Node) -> Option<(u64, String)> {
     let speed: f64 = pci.attribute("link_speed")?.split_whitespace().next()?.parse().ok()?;
     let width: u32 = pci.attribute("link_width")?.trim().parse().ok()?;
@@ -265,7 +265,7 @@ fn believable_link(pci: Node) -> Option<(u64, String)> {
     Some((megabytes * 1_000_000, format!("{speed} GT/s, {width} lanes, after encoding")))
 }
 
-/// How far apart two devices are by what they both lie in.
+/// Returns the distance of two devices, from their common ancestors.
 fn distance(a: &Path, b: &Path) -> Distance {
     let shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     match shared {

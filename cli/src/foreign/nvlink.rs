@@ -1,9 +1,9 @@
-//! What a generation of NVLink carries, which no topology file says.
+//! The rates of the generations of NVLink, which topology files do not contain.
 
-/// One link in one direction.
+/// A generation of NVLink; its numbers are of one link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// Compute capability, ten times: H100 is 90.
+    /// Ten times the compute capability: 90 for H100.
     pub sm: u32,
     /// Line rate, bytes a second.
     pub rate: u64,
@@ -23,7 +23,7 @@ pub const GENERATIONS: [Generation; 6] = [
     Generation { sm: 100, rate: 50_000_000_000, eff: "0.802", links: 18 },
 ];
 
-/// The generation of a GPU, by what is known of it, and why that one.
+/// Returns a GPU's generation, as far as its capability and links tell, and the reason for the choice.
 pub fn generation(sm: Option<u32>, links: u32) -> (Generation, String) {
     let [first, v100, a100, _, h100, _] = GENERATIONS;
     let Some(sm) = sm else {

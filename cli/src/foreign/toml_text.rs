@@ -13,12 +13,12 @@ pub struct Text(String);
 pub enum From<'a> {
     /// The file that is imported; nothing or a remark.
     File(&'a str),
-    /// Published figures or habit: what is the reason.
+    /// A guess from published figures or usual values, and the reason for it.
     Guess(&'a str),
 }
 
 impl Text {
-    /// A file's head: what it was read from, remarks of a line each, and the machine's name.
+    /// Begins a file with its head: the source, the remarks with a line each, and the machine's name.
     pub fn new(what: &str, file: &str, remarks: &[String]) -> Text {
         let mut text =
             format!("# Imported from {what}, {}. What that does not hold is marked guessed.\n", plain(file));

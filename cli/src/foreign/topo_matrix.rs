@@ -9,8 +9,9 @@
 //!       NIC0: mlx5_0
 //! ```
 //!
-//! NV18 is a bonded set of 18 links, and does not tell a switch from wires. All pairs alike with more links than wires
-//! could be are behind switches; GPUs that have at most 18 in all are taken as wired to each other.
+//! NV18 is a bonded set of 18 links; the text does not tell whether they lead to a switch or to the other GPU. If all pairs have
+//! equally many links, and more than a GPU has for direct wires, the GPUs are behind switches. GPUs with at most 18 links in all
+//! are taken to be wired to each other.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use super::gpu_node::{Distance, Gpu, GpuNode, Nic};
 use super::toml_text::plain;
 use super::{File, MOST_DEVICES, ibstatus};
 
-/// Links of the GPU that has the most.
+/// The most links that any GPU has.
 const MOST_WIRES: u32 = 18;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,11 @@ enum Cell {
     Way(Distance),
 }
 
-/// What the text holds.
+/// The contents of the text.
 struct Matrix {
     names: Vec<String>,
     cells: Vec<Vec<Cell>>,
-    /// NIC0 to mlx5_0.
+    /// Maps a name like NIC0 to a device like mlx5_0.
     legend: BTreeMap<String, String>,
 }
 

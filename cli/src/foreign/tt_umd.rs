@@ -124,7 +124,7 @@ fn ends(file: &File<'_>, connection: &Node) -> Result<(End, End), String> {
     }
 }
 
-/// The architecture of all chips, in lower case; of nothing, nothing.
+/// Returns the architecture of all chips, in lower case; empty if the descriptor names none.
 fn arch(file: &File<'_>, root: &Node) -> Result<String, String> {
     let pairs = root.get("arch").and_then(Node::map).unwrap_or_default();
     let mut first: Option<String> = None;

@@ -1,15 +1,15 @@
 //! A YAML document as a tree whose nodes know their lines.
 //!
-//! The events are saphyr's; the tree is built here, without recursion, so that nesting and the number of nodes have a
-//! limit. Aliases are refused: no descriptor has one, and they are what makes a small file large.
+//! The crate saphyr parses the text into events. The tree is built here, without recursion, so that nesting and the number of
+//! nodes have limits. Aliases are refused: no descriptor has one, and with them a small file can become a huge tree.
 
 use saphyr_parser::{Event, Parser};
 
 use super::File;
 
-/// Far above what descriptors have, which is six.
+/// The deepest nesting that is read. Descriptors have six levels.
 const MOST_NESTED: usize = 32;
-/// A descriptor of 512 chips has 60 thousand.
+/// The most nodes that are read. A descriptor of 512 chips has 60 thousand.
 const MOST_NODES: usize = 1 << 18;
 
 /// A node and its line.

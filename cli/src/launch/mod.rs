@@ -1,4 +1,4 @@
-//! The launcher: N processes, one fate.
+//! The launcher: starts N processes, which end together.
 //!
 //! ```text
 //!     spawn 0..N ──► watch ──────────────────────────────► all gone: exit code
@@ -30,10 +30,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub use output::{Line, Stream};
 use ranks::{End, Ranks, SpawnError};
 
-/// A limit against slips of the keyboard.
+/// The most ranks; the limit protects from typing errors.
 pub const MOST_RANKS: i64 = 1024;
 
-/// Between asking ranks to end and making them.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The time that ranks have after Ctrl-C to end by themselves: to write a checkpoint, say.
@@ -42,7 +42,7 @@ const TIME_TO_END: Duration = Duration::from_secs(10);
 /// The exit code of a program that Ctrl-C ended: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// What happens to these is the launcher's business; all but the first are passed on to the ranks.
+/// The signals that the launcher handles. All but the first are passed on to the ranks.
 const WATCHED: [Signal; 7] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
@@ -77,7 +77,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Says what went wrong.
+    /// Prints the sentence about a failure, and returns the exit code.
     pub fn report(&self, speaker: &str) -> ExitCode {
         if let Some(sentence) = &self.sentence {
             eprintln!("{speaker}: {sentence}");
@@ -115,7 +115,7 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
     };
     let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
     let mut verdict: Option<Outcome> = None;
-    // After the verdict: when SIGKILL follows SIGTERM.
+    // Set once the ranks were told to end: the time at which SIGKILL follows SIGTERM.
     let mut last_call: Option<Instant> = None;
     let mut ctrl_c = CtrlC::default();
     while ranks.any_alive() {
@@ -129,7 +129,7 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
             let number = info.ssi_signo as i32;
             if number == Signal::SIGINT as i32 {
                 ctrl_c.again(Instant::now());
-                // From the second on they get a SIGTERM below, and then a SIGKILL.
+                // From the second Ctrl-C on, the ranks get a SIGTERM below, and then a SIGKILL.
                 if ctrl_c.count > 1 {
                     last_call = last_call.map(|_| Instant::now());
                     continue;
@@ -203,7 +203,7 @@ impl CtrlC {
         self.until.get_or_insert(now + TIME_TO_END);
     }
 
-    /// Shall the ranks be ended now?
+    /// Tells whether the ranks must be ended now.
     fn is_impatient(&self, now: Instant) -> bool {
         self.count > 1 || self.until.is_some_and(|until| until <= now)
     }

@@ -1,11 +1,11 @@
-//! What ranks write, put together to lines.
+//! The output of ranks, split into lines.
 
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-/// Which of the two.
+/// One of a rank's two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -17,18 +17,19 @@ pub enum Stream {
 /// One line that a rank wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Who.
+    /// The rank that wrote it.
     pub rank: u32,
-    /// Where.
+    /// The stream that it was written to.
     pub stream: Stream,
-    /// What, without the end of line.
+    /// The text without the end of line.
     pub text: &'a [u8],
 }
 
-/// Longer ones are passed on in pieces, so that a rank that never ends a line costs no memory.
+/// The longest line that is passed on as a whole. Longer ones are passed on in pieces, so that a rank that never ends a line
+/// uses no more memory.
 const LONGEST: usize = 64 * 1024;
 
-/// What Linux gives a pipe, and the most that can be left in one when its writers are gone.
+/// The capacity of a pipe on Linux: the most that can be left in one when its writers are gone.
 const PIPE_CAPACITY: usize = 64 * 1024;
 
 /// The reading end of one rank's stream.
@@ -36,30 +37,30 @@ pub struct Pipe {
     rank: u32,
     stream: Stream,
     file: Option<std::fs::File>,
-    /// What came after the last end of line.
+    /// The text after the last end of line.
     rest: Vec<u8>,
 }
 
 impl Pipe {
-    /// Reading from here on does not block.
+    /// Takes a rank's stream and makes it non-blocking.
     pub fn new(rank: u32, stream: Stream, fd: OwnedFd) -> Pipe {
         // On a pipe of our own this cannot fail.
         let _ = fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
         Pipe { rank, stream, file: Some(fd.into()), rest: Vec::new() }
     }
 
-    /// Somebody may still write.
+    /// Tells whether a process can still write to it.
     pub fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// For poll.
+    /// Returns the descriptor for poll(2).
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_ref().expect("closed pipes are dropped").as_fd()
     }
 
-    /// Hands on the lines that are there, up to what a pipe can hold: a rank that never pauses must not keep the
-    /// launcher from its other business.
+    /// Hands on the lines that have arrived, at most one pipe's capacity, so that a rank that writes without a pause does not keep
+    /// the launcher from its other work.
     pub fn forward(&mut self, lines: &mut Option<&mut dyn FnMut(Line)>) {
         let mut buffer = [0; 16 * 1024];
         for _ in 0..PIPE_CAPACITY / buffer.len() {
@@ -74,7 +75,7 @@ impl Pipe {
         }
     }
 
-    /// Hands on what has no end of line, and closes.
+    /// Hands on the rest that has no end of line, and closes the pipe.
     pub fn finish(&mut self, lines: &mut Option<&mut dyn FnMut(Line)>) {
         self.file = None;
         if !self.rest.is_empty() {

@@ -20,9 +20,9 @@ pub struct Ranks {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It returned this.
+    /// It returned this exit code.
     Exit(u8),
-    /// A signal ended it.
+    /// This signal ended it.
     Signal(i32),
 }
 
@@ -30,12 +30,12 @@ pub enum End {
 pub struct SpawnError {
     /// 127: no such program; 126: not one that can be executed; 1: anything else.
     pub code: u8,
-    /// The same in words.
+    /// The sentence for the user.
     pub sentence: String,
 }
 
 impl End {
-    /// As a shell would return it.
+    /// Returns the exit code that a shell would report.
     pub fn code(self) -> u8 {
         match self {
             End::Exit(code) => code,
@@ -99,12 +99,12 @@ impl Ranks {
         Ok((ranks, pipes))
     }
 
-    /// Is there a rank that has not been reaped?
+    /// Tells whether there is a rank that has not been reaped.
     pub fn any_alive(&self) -> bool {
         self.children.iter().any(Option::is_some)
     }
 
-    /// How many there are.
+    /// Returns the number of ranks that have not been reaped.
     pub fn alive(&self) -> usize {
         self.children.iter().flatten().count()
     }
@@ -112,12 +112,12 @@ impl Ranks {
     /// Sends a signal to every rank that has not been reaped: its PID is still its own.
     pub fn signal(&self, signal: Signal) {
         for child in self.children.iter().flatten() {
-            // It may be a zombie by now; there is nobody else whom the signal could reach.
+            // The process may be a zombie by now. Its PID is not reused before it is reaped, so no other process gets the signal.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
     }
 
-    /// The ranks that ended since the last time: rank, PID, how.
+    /// Reaps the ranks that have ended since the last call. Returns the rank, the PID and the end of each.
     pub fn reap(&mut self) -> Vec<(u32, u32, End)> {
         let mut ended = Vec::new();
         for (rank, slot) in self.children.iter_mut().enumerate() {
@@ -161,7 +161,7 @@ fn command(job: &Job, id: &str, rank: u32, piped: bool) -> Command {
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-            // The launcher may have died before the kernel knew our wish.
+            // The launcher may have died before the prctl above took effect.
             if Pid::parent() != launcher {
                 return Err(std::io::ErrorKind::BrokenPipe.into());
             }
@@ -180,7 +180,7 @@ fn job_id() -> std::io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Kills what the ranks had started and left to us.
+/// Kills the processes that the ranks had started and left behind.
 pub fn end_orphans() {
     // BOUND: each round reaps at least one process or ends; a killed process cannot start others.
     loop {

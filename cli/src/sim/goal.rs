@@ -1,4 +1,4 @@
-//! A call as a GOAL schedule, so that LogGOPSim can be asked the same question.
+//! Writes a call as a GOAL schedule, so that LogGOPSim can simulate the same call.
 //!
 //! ```text
 //!     step 4 of rank 1: fold own, from 0; pass on to 2         rank 1 {
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! - The tag is the message's number among those from its sender to its receiver: the order by which plans match.
-//! - A send requires what its step takes, and the slice before it. Folding and copying take no time, as on the fabric.
-//! - Lanes are not said: the schedule's `nic` is a resource of LogGOPSim's model, where Penny's lanes are ways.
+//! - A send requires the receives of its step, and the slice before it. Folding and copying take no time, as on the fabric.
+//! - Lanes are left out: `nic` in a schedule is a resource of LogGOPSim's model, while a lane of Penny is a path.
 //!
 //! The form: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); LogGOPSim's `txt2bin`.
 
@@ -83,7 +83,7 @@ fn write_step(
     Ok(())
 }
 
-/// Bytes of a step's chunk: the last parts of a block are shorter, or empty.
+/// Returns the bytes of a step's chunk. The last parts of a block may be shorter, or empty.
 fn chunk_bytes(call: &PricedCall<'_>, parts: u32, step: &Step) -> u64 {
     let part = call.count.div_ceil(u64::from(parts.max(1)));
     let begin = (part * u64::from(step.chunk.part)).min(call.count);

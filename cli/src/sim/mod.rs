@@ -1,4 +1,4 @@
-//! `penny sim`: what a collective would take on a declared machine, without processes and without data.
+//! `penny sim`: computes the time of a collective on a declared machine, without processes and without data.
 
 mod goal;
 mod table;
@@ -101,8 +101,8 @@ impl Programs {
         self.cycles.as_ref().map_or(count, within)
     }
 
-    /// The price by the quickest way that is exact, and which that was. Faults and ports that serve in turns are the
-    /// general engine's.
+    /// Prices the call with the fastest exact method, and returns which one was used. Faults and ports that serve in turns need
+    /// the general engine.
     fn price(&self, network: &Network, places: &[u32], cut: Cut) -> Result<(Summary, Used), String> {
         let entry_ps = &vec![0; places.len()];
         let Cut { count, size, slice_bytes } = cut;
@@ -120,7 +120,7 @@ impl Programs {
     }
 }
 
-/// Elements a block, the bytes of each, and the bytes of a slice.
+/// The elements of a block, the bytes of an element, and the bytes of a slice.
 #[derive(Clone, Copy)]
 struct Cut {
     count: u64,

@@ -32,7 +32,7 @@ pub struct Row {
     ports: Vec<PortRow>,
 }
 
-/// What passed one port.
+/// The traffic of one port.
 #[derive(Serialize)]
 struct PortRow {
     port: String,
@@ -43,7 +43,7 @@ struct PortRow {
 }
 
 impl Row {
-    /// What one price says.
+    /// Makes a row from a price.
     #[expect(clippy::too_many_arguments, reason = "a row is made of what the caller has at hand, once")]
     pub fn new(
         args: &Args,
@@ -78,7 +78,7 @@ impl Row {
         }
     }
 
-    /// Where it is in a plot.
+    /// Returns the row's point in a plot.
     pub fn point(&self) -> Point {
         Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
     }

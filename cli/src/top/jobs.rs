@@ -39,18 +39,18 @@ pub struct Job {
 }
 
 impl Jobs {
-    /// Those of this user; with `pid`, only the one to which that process belongs.
+    /// Looks for the jobs of this user; with `pid`, only for the one to which that process belongs.
     pub fn new(pid: Option<u32>) -> Jobs {
         Jobs { pid, known: BTreeMap::new(), shown: Vec::new() }
     }
 
-    /// Look for jobs, and at them.
+    /// Updates the list of jobs, and takes a snapshot of each.
     pub fn look(&mut self) {
         let mut holders: BTreeMap<File, Vec<(u32, PathBuf)>> = BTreeMap::new();
         for (pid, descriptor, file) in open_files() {
             holders.entry(file).or_default().push((pid, descriptor));
         }
-        // What nobody holds any more is gone, and its number may come back as another file.
+        // A file that no process has open is gone, and its inode number may come back as another file's.
         self.known.retain(|file, _| holders.contains_key(file));
         self.shown.clear();
         for (file, holders) in holders {
@@ -92,7 +92,7 @@ impl Job {
         self.before = (!first).then_some(before);
     }
 
-    /// What is to be told; with `all`, of ports that carried nothing too.
+    /// Returns the report; with `all`, it includes ports that carried nothing.
     pub fn report(&self, all: bool) -> Report {
         Report::new(&self.pids, self.network.as_ref(), &self.now, self.before.as_ref(), all)
     }
@@ -126,16 +126,16 @@ fn is_unnamed(link: &Path) -> bool {
     text.ends_with(" (deleted)") && ["/dev/shm/", "/memfd:penny"].iter().any(|place| text.starts_with(place))
 }
 
-/// A process's number where it lives: in a container that is another one than here.
+/// Returns a process's PID in its own namespace: in a container it differs from the PID here.
 fn innermost(pid: u32) -> u32 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     numbers.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).unwrap_or(pid)
 }
 
-/// Is a process another one, or was it started by it, by whatever number of steps?
+/// Tells whether process `pid` is `from` or one of its descendants.
 fn descends(mut pid: u32, from: u32) -> bool {
-    // BOUND: no process has so many forebears, and a number that is used anew must not make a circle.
+    // BOUND: no process has 64 ancestors; a PID that is used again must not make a circle.
     for _ in 0..64 {
         if pid == from {
             return true;

@@ -1,10 +1,10 @@
-//! `penny top`: what passes the ports of declared machines on which jobs of this user stand.
+//! `penny top`: shows the traffic on the ports of declared machines on which jobs of this user run.
 //!
 //! ```text
 //!     /proc/*/fd --> boards of running jobs (jobs) --> what passed since when (report) --> text, JSON, screen
 //! ```
 //!
-//! Looking costs the ranks nothing: their board is read as it lies in shared memory.
+//! The ranks do no work for it: their counters are read from shared memory.
 
 mod jobs;
 mod report;

@@ -1,4 +1,4 @@
-//! What is to be told of a job: JSON as it is, text and screen from it.
+//! The report of a job. It is printed as JSON, and text and screen are made from it.
 
 use penny::internals::fabric::live::Snapshot;
 use penny::internals::fabric::{PortCounters, PortState};
@@ -10,11 +10,11 @@ use serde::Serialize;
 pub struct Report {
     /// The machine as it was declared.
     pub machine: String,
-    /// Sixteen digits that differ where machines differ.
+    /// Sixteen digits that identify the machine.
     pub hash: String,
     /// The ranks' processes.
     pub pids: Vec<u32>,
-    /// How many ranks there are; so many of them have come, so many have left.
+    /// The number of ranks, of those that have joined, and of those that have left.
     pub ranks: usize,
     pub joined: usize,
     pub left: usize,
@@ -25,11 +25,11 @@ pub struct Report {
     pub calls: u64,
     /// Entries that came too late to be served exactly.
     pub late: u64,
-    /// Calls are under way that are not in the counters yet.
+    /// Whether calls are in progress that are not in the counters yet.
     pub under_way: bool,
-    /// Why no call can end any more.
+    /// The reason for which no call can end any more.
     pub deadlock: Option<String>,
-    /// By how much the latest clock has moved on since the last look.
+    /// The progress of the latest clock since the last look.
     pub since_last_ps: Option<u64>,
     /// NICs, by node.
     pub nodes: Vec<Node>,
@@ -46,11 +46,11 @@ pub struct Node {
     pub nics: usize,
     pub transmitting: usize,
     pub receiving: usize,
-    /// Those that do neither.
+    /// The NICs that neither transmit nor receive.
     pub idle: Vec<String>,
 }
 
-/// What passed a port.
+/// The traffic of a port.
 #[derive(Clone, Debug, Serialize)]
 pub struct Port {
     pub name: String,
@@ -68,7 +68,7 @@ pub struct Port {
     pub recent: Option<Recent>,
 }
 
-/// What passed it since the last look.
+/// The traffic of a port since the last look.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Recent {
     pub bytes: u64,

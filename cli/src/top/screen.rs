@@ -21,17 +21,17 @@ use super::jobs::Jobs;
 use super::report::Report;
 use super::text;
 
-/// At least so often the screen sees that it was told to end.
+/// The longest time until the screen notices that it was told to end.
 const NAP: Duration = Duration::from_millis(100);
 
-/// What the keys have chosen.
+/// The view that the user has chosen by keys.
 struct View {
     all: bool,
     job: usize,
     scroll: usize,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Quit,
@@ -105,7 +105,7 @@ fn watch(mut jobs: Jobs, mut view: View, interval: Duration, signals: &SignalFd)
     }
 }
 
-/// What is to be seen.
+/// The lines to show.
 struct Shown {
     head: Vec<String>,
     columns: String,

@@ -13,13 +13,13 @@ const NODES: usize = 16;
 /// Idle NICs of a node that are named.
 const IDLE: usize = 16;
 
-/// All of it.
+/// Returns the whole report.
 pub fn whole(report: &Report) -> String {
     let table = std::iter::once(columns(report)).chain(rows(report));
     head(report).into_iter().chain(table).map(|line| line + "\n").collect()
 }
 
-/// What holds for the job.
+/// Returns the lines about the job.
 pub fn head(report: &Report) -> Vec<String> {
     let mut first = format!("{}  {}", report.machine, ranks(report));
     first += &format!("  clocks {} to {}", time(report.least_clock_ps), time(report.most_clock_ps));

@@ -38,7 +38,7 @@ fn is_found(plant: &str, told: &str) {
     is_found_within("40", plant, told);
 }
 
-/// The same with so many programs.
+/// The same with `programs` programs.
 fn is_found_within(programs: &str, plant: &str, told: &str) {
     let (good, said) = fuzz(&["--seed", "1", "--ranks", "2,3", "--plant", plant, "--programs", programs]);
     assert!(!good, "{plant} was not found: {said}");

@@ -24,7 +24,8 @@ fn holds_after(shell: &str, name: &str, on: usize, env: &[(&str, &str)]) {
 
 /// Programs that use every kind of shared memory: collectives, the heap, registered buffers, the symmetric heap,
 /// windows, mailboxes.
-const EVERYTHING: [&str; 6] = ["collectives", "memory", "shmem", "window", "mailbox", "point_to_point"];
+const EVERYTHING: [&str; 7] =
+    ["collectives", "reductions", "memory", "shmem", "window", "mailbox", "point_to_point"];
 
 #[test]
 fn everything_works_on_sealed_memfds() {

@@ -93,6 +93,11 @@ fn ranks_meet_and_part() {
 }
 
 #[test]
+fn communicators_are_made_from_others() {
+    holds("children", &[1, 2, 4]);
+}
+
+#[test]
 fn a_handle_of_one_kind_is_refused_as_any_other() {
     holds("handles", &[1, 2]);
 }
@@ -105,6 +110,16 @@ fn memory_is_shared_and_given_back() {
 #[test]
 fn collectives_do_what_they_say() {
     holds("collectives", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn collectives_refuse_wrong_arguments() {
+    holds("collective_arguments", &[1, 2, 3, 4]);
+}
+
+#[test]
+fn every_type_is_reduced_by_its_operations() {
+    holds("reductions", &[1, 2, 3, 4]);
 }
 
 #[test]

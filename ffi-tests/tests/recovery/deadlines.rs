@@ -44,7 +44,7 @@ fn a_rank_that_never_calls_is_named_at_the_deadline() {
         rank.did("join");
         rank.did("call all_reduce 9");
         let said = rank.failed();
-        // Whoever notices second may be told that the first gave up.
+        // The rank that notices second may be told that the first one gave up.
         let told = said.code == TIMEOUT && said.sentence.contains(&named);
         let others = said.code == REMOTE && said.sentence.contains("gave up after an error in its call #2");
         assert!(told || others, "{} {}", said.code, said.sentence);

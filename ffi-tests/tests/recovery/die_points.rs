@@ -58,7 +58,7 @@ struct Scene {
     victim: Option<u32>,
     /// The point is passed once in a process's life.
     once: bool,
-    /// The first passage at which it dies: in the first join nobody can know of who has not come to it.
+    /// The first passage at which it dies: in the first join no rank knows of a rank that has not come to it.
     from: u32,
 }
 
@@ -66,7 +66,7 @@ const PLAIN: Scene =
     Scene { what: "all_reduce", count: 16, env: &[], heap: false, victim: None, once: false, from: 1 };
 const ON_MACHINE: Scene = Scene { env: &[MACHINE], ..PLAIN };
 
-/// How ranks come to a point: in each of these ways.
+/// The ways in which ranks come to a point; each is tried.
 fn scenes(point: &str) -> Vec<Scene> {
     let of = |what, count| Scene { what, count, ..PLAIN };
     // The first passage is that of the first join, after which the survivors meet where an id leads, and the dead is only

@@ -116,7 +116,7 @@ fn going(what: &str, count: usize, seconds: &'static str, aborts: Option<u32>) -
 fn stop(ranks: &[Rank], victim: u32) -> bool {
     let board = board(ranks[0].pid());
     let runs_engine = || board.header().runner.load(Ordering::Acquire) == victim + 1;
-    // BOUND: so many looks.
+    // BOUND: 200 000 looks.
     for _ in 0..200_000 {
         if runs_engine() {
             break;

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// No wait for a rank is longer. Not a measurement: whoever has said nothing for so long hangs.
+/// The longest wait for a rank. No measurement comes near it: a rank that says nothing for this long hangs.
 const GUARD: Duration = Duration::from_secs(60);
 
 /// One rank; killed if the test drops it.
@@ -238,7 +238,7 @@ pub fn now_ns() -> u64 {
     (time.tv_sec() * 1_000_000_000 + time.tv_nsec()) as u64
 }
 
-/// Held by whoever measures or needs both cores: tests run side by side otherwise.
+/// Held by tests that measure or need both cores; other tests run side by side.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(|e| e.into_inner())

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Result(IntEnum):
-    """What a call of the C interface returns."""
+    """The result of a call of the C interface."""
 
     SUCCESS = 0
     UNHANDLED_DEVICE_ERROR = 1
@@ -89,14 +89,14 @@ class GroupKind(IntEnum):
 
 
 class SignalOp(IntEnum):
-    """What is done to a signal."""
+    """The operation on a signal."""
 
     SET = 9
     ADD = 10
 
 
 class Cmp(IntEnum):
-    """How what is waited for is to compare with a value."""
+    """The comparison of a wait: the awaited element on the left, the given value on the right."""
 
     EQ = 0
     NE = 1
@@ -114,7 +114,7 @@ class SemaphoreKind(IntEnum):
 
 
 class DeviceKind(IntEnum):
-    """How a device names a rank: by coordinates where a mesh is declared, else by number; or as it says."""
+    """The way in which a device names a rank: by coordinates if a mesh is declared, else by number; or explicitly."""
 
     DEFAULT = 0
     LOGICAL = 1
@@ -122,7 +122,7 @@ class DeviceKind(IntEnum):
 
 
 class ScalarResidence(IntEnum):
-    """Where the number of a scaled sum is."""
+    """The place of the number of a scaled sum."""
 
     SCALAR_DEVICE = 0
     SCALAR_HOST_IMMEDIATE = 1

@@ -1,4 +1,4 @@
-"""What each function of include/penny.h takes. A test holds this table against the header."""
+"""The parameters of each function of include/penny.h. A test compares this table with the header."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ RESULTS: dict[str, tuple[type, ...]] = {
     **STREAMS,
 }
 
-# Functions that wait for nobody and are over before another thread could have run: they keep the
+# Functions that never wait and are over before another thread could have run: they keep the
 # interpreter's lock, which costs less than giving it up and asking for it again. All others give it up.
 QUICK = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Where an argument's elements lie: buffer protocol, numpy arrays, torch tensors, DLPack tensors.
+"""Finds the memory of an argument's elements: buffer protocol, numpy arrays, torch tensors, DLPack tensors.
 
 What is looked up for a type of object once is remembered, so that a call costs little more than reading the
 address.
@@ -54,12 +54,12 @@ class Buffer:
 
 
 def resolve(owner: Any) -> Resolved:
-    """Where the elements lie. Raises a sentence about what stands in the way."""
+    """Returns the memory of the elements. The error says why there is none that can be used."""
     return (RESOLVERS.get(type(owner)) or _resolver_for(owner))(owner)
 
 
 def _resolver_for(owner: Any) -> Resolver:
-    """How to look at objects of this type, remembered for the next."""
+    """Returns the reader for objects of this type, and remembers it."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     resolver: Resolver
     if numpy is not None and isinstance(owner, numpy.ndarray):

@@ -23,7 +23,7 @@ _all_reduce = lib.pennyAllReduce
 
 
 class Collectives:
-    """What a communicator can do with data.
+    """A communicator's collectives and transfers.
 
     Its number among the ranks and theirs are set by `Communicator`.
     """
@@ -172,7 +172,7 @@ class Collectives:
         dtype: Any = None,
         stream: Stream | None = None,
     ) -> Any:
-        """As `reduce_scatter`, of any length: a rank gets ceil(length / ranks) elements, at the end zeros."""
+        """As `reduce_scatter`, for any length: a rank gets ceil(length / ranks) elements; the last ones are zeros."""
         source, _, element, n = prepare(self, "reduce_scatter_padded", send, None, dtype, None, 1, 0)
         block = -(-n // self._size)
         _, target, _, _ = prepare(self, "reduce_scatter_padded", None, recv, dtype, block, 0, 1)
@@ -252,7 +252,7 @@ class Collectives:
         count: int | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Sends from each rank r to rank perm[r], or to nobody where that is -1.
+        """Sends from each rank r to rank perm[r], or nowhere if that is -1.
 
         Who is sent nothing gets zeros.
         """

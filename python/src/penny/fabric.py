@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Port:
-    """What passed one port of the machine, for all ranks."""
+    """The traffic of one port of the machine, for all ranks."""
 
     name: str
     bytes: int
@@ -62,7 +62,7 @@ class Fabric:
         return time.value
 
     def advance(self, nanoseconds: int) -> None:
-        """Declares that this rank computes for so long: its clock moves on."""
+        """Declares that this rank computes for `nanoseconds`: advances its clock."""
         check(lib.pennyFabricAdvance(self._comm, word("nanoseconds", nanoseconds)), self._comm)
 
     def advance_to(self, picoseconds: int) -> None:
@@ -70,7 +70,7 @@ class Fabric:
         check(lib.pennyFabricAdvanceTo(self._comm, word("picoseconds", picoseconds)), self._comm)
 
     def account(self) -> Account:
-        """What machine is declared, and how its time stands."""
+        """The declared machine, and this rank's time on it."""
         info = FabricInfo()
         check(lib.pennyFabricInfo(self._comm, info), self._comm)
         return Account(
@@ -89,7 +89,7 @@ class Fabric:
         )
 
     def counters(self) -> list[Port]:
-        """What passed each port, as of the last moment at which nothing was under way."""
+        """The traffic of each port, as of the last moment at which no call was in progress."""
         count = ctypes.c_size_t()
         check(lib.pennyFabricCounters(self._comm, None, count), self._comm)
         ports = (FabricPort * count.value)()

@@ -104,10 +104,10 @@ class simulate(group):
 
     @property
     def picoseconds(self) -> int:
-        """What the calls would take together."""
+        """The time that the calls would take together."""
         return int(self._info.estimatedPs)
 
     @property
     def seconds(self) -> float:
-        """The same in seconds."""
+        """The time in seconds."""
         return self.picoseconds * 1e-12

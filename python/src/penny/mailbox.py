@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Idle(IntEnum):
-    """How `Mailbox.idle` ends: a message is here; everybody is idle; and all have voted for it besides."""
+    """The results of `Mailbox.idle`: a message is here; all threads are idle; all are idle and have voted to end."""
 
     MESSAGE = 0
     ALL_IDLE = 1
@@ -124,7 +124,7 @@ class Mailbox(ClosedByAll):
         self._check(lib.pennyMailboxMulticast(self._handle, number("rank", rank), *_masks(to), slot))
 
     def try_send(self, data: Any, rank: int, to: int | Iterable[int] = 0, *, thread: int = 0) -> bool:
-        """The same, but does nothing, and gives False, where it would wait."""
+        """The same without waiting: where it would wait, it does nothing and returns False."""
         slot = self._write("try_send", data, thread)
         sent = ctypes.c_int()
         self._check(lib.pennyMailboxTryMulticast(self._handle, number("rank", rank), *_masks(to), slot, sent))

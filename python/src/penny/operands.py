@@ -1,4 +1,4 @@
-"""What a call needs of its buffers: one element type, lengths that fit, outputs that may be written.
+"""Checks of a call's buffers: one element type, lengths that fit, writable outputs.
 
 Checked before the library is called, so that a mistake is told in the words of the Python call and nothing is
 touched.
@@ -46,7 +46,7 @@ def prepare(
     send_blocks: int,
     recv_blocks: int,
 ) -> tuple[Resolved, Resolved, int, int]:
-    """Both buffers, the element type and a block's elements, of a call that moves so many blocks each way.
+    """Returns both buffers, the element type and a block's elements, for a call that moves these numbers of blocks.
 
     Zero blocks: the buffer means nothing on this rank and is not looked at. `where` is the communicator, for
     sentences.

@@ -68,7 +68,7 @@ class Semaphore(ClosedByAll):
     def signal(self, device: DeviceId, increment: int = 1, *, index: int = 0) -> None:
         """Adds to a rank's semaphore.
 
-        What this thread has put or copied before is visible to whoever waits for it.
+        This thread's earlier puts and copies are visible to a rank that waits for it.
         """
         which, increment = number("index", index), word("increment", increment)
         check(lib.pennySemaphoreSignal(self, which, increment, _device(device)), self._comm)

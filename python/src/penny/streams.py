@@ -61,7 +61,7 @@ class Stream:
         return True
 
     def wait_event(self, event: Event) -> None:
-        """What is queued here from now on waits until the event has happened."""
+        """Makes all work that is queued here from now on wait until the event has happened."""
         check(lib.pennyStreamWaitEvent(self, event))
         self.retain(event.position)
 
@@ -110,7 +110,7 @@ class Stream:
 
 
 class Position:
-    """How far a stream had been filled when an event was recorded."""
+    """A point in a stream: all work that was queued before the event was recorded."""
 
     __slots__ = ("issued", "stream")
 

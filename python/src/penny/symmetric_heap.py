@@ -64,7 +64,7 @@ class SymmetricHeap(ClosedByAll):
         check(lib.pennyShmemSyncAll(self._handle), self._handle)
 
     def fence(self) -> None:
-        """What this thread has put to a rank so far comes before what it puts there from now on."""
+        """Orders this thread's earlier puts to each rank before its later puts there."""
         check(lib.pennyShmemFence(self._handle), self._handle)
 
     def quiet(self) -> None:
@@ -72,7 +72,7 @@ class SymmetricHeap(ClosedByAll):
         check(lib.pennyShmemQuiet(self._handle), self._handle)
 
     def account(self) -> HeapAccount:
-        """What is used and what is free."""
+        """The used and the free memory, and other counters of the heap."""
         stats = ShmemStats()
         check(lib.pennyShmemStats(self._handle, stats), self._handle)
         return HeapAccount(*(getattr(stats, name) for name, *_ in ShmemStats._fields_[3:]))
@@ -149,7 +149,7 @@ class SymmetricArray:
         index: int = 0,
         signal_index: int = 0,
     ) -> None:
-        """`put`, and then a signal at the same rank: whoever sees the signal sees the data.
+        """`put`, and then a signal at the same rank: a rank that sees the signal sees the data.
 
         signal: an array of uint64; its element `signal_index` is set to the value, or the value is added to
         it.

@@ -21,7 +21,7 @@ from .streams import Stream
 
 
 class VectorCollectives(Collectives):
-    """What a communicator can do with blocks of any lengths."""
+    """A communicator's collectives over blocks of different lengths."""
 
     def _counts(self, call: str, name: str, counts: Sequence[int]) -> tuple[int, Any]:
         """The sum of the counts, and the counts for C."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Signals:
-    """Signals of one rank to be waited for: so many, which of its 64, in which of the 8 contexts."""
+    """Signals to wait for: `count` signals of rank `peer`, with index 0 to 63, in one of 8 contexts."""
 
     peer: int
     count: int = 1

@@ -47,7 +47,7 @@ def run_case(
     jobs: dict[int, CaseJob],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[], None]:
-    """Runs the case on so many ranks, in the job of all chosen cases for that number."""
+    """Runs the case on `ranks` ranks, in the job of all chosen cases for that number."""
 
     def run() -> None:
         if ranks not in jobs:

@@ -56,7 +56,7 @@ def the_sender_of_each_message_is_told_and_its_messages_keep_their_order(job: Jo
 
 @CASES.on(4)
 def of_senders_that_all_wait_none_is_passed_over(job: Job) -> None:
-    """Each has several messages there, so whoever is asked first each time would be served alone."""
+    """Each sender has several messages waiting: if the same one were always asked first, only that one would be served."""
     if BACKEND == "gloo":
         raise Skip("gloo promises no order among senders")
     rounds = 3
@@ -104,42 +104,37 @@ def tags_are_kept_apart(job: Job) -> None:
     dist.barrier(group=job.tested)
 
 
-@CASES
-def a_receive_from_a_named_rank_stands_behind_one_from_any_that_was_called_before(job: Job) -> None:
-    """Both could take the first message; the one that was called first does. Waited for in the other order."""
+def receives_are_served_in_the_order_of_calls(job: Job, tag: int, sources: list[int | None]) -> None:
+    """Rank 0 calls a receive for each source, and waits for the receives in the opposite order. Rank 1 sends the messages."""
     if BACKEND == "gloo":
         raise Skip("gloo matches in an order of its own")
+    posted = f"receives posted: {tag}"
     if job.rank == 0:
-        anyone, named = torch.empty(3, dtype=torch.int64), torch.empty(3, dtype=torch.int64)
-        works = [dist.irecv(anyone, group=job.tested, tag=1), dist.irecv(named, 1, group=job.tested, tag=1)]
-        job.store.set("behind: posted", "yes")
+        tensors = [torch.empty(3, dtype=torch.int64) for _ in sources]
+        works = [
+            dist.irecv(tensor, source, group=job.tested, tag=tag)
+            for tensor, source in zip(tensors, sources, strict=True)
+        ]
+        job.store.set(posted, "yes")
         for work in reversed(works):
             work.wait()
-        assert [work._source_rank() for work in works] == [1, 1]
-        assert_same(anyone, message(1, 0), "what came to the receive from any source")
-        assert_same(named, message(1, 1), "what came to the receive from rank 1")
+        for number, source in enumerate(sources):
+            assert works[number]._source_rank() == 1
+            assert_same(tensors[number], message(1, number), f"what came to the receive from {source}")
     if job.rank == 1:
-        job.store.wait(["behind: posted"], PATIENCE)
-        for number in range(2):
-            dist.send(message(1, number), 0, group=job.tested, tag=1)
+        job.store.wait([posted], PATIENCE)
+        for number in range(len(sources)):
+            dist.send(message(1, number), 0, group=job.tested, tag=tag)
+
+
+@CASES
+def a_receive_from_a_named_rank_stands_behind_one_from_any_that_was_called_before(job: Job) -> None:
+    receives_are_served_in_the_order_of_calls(job, 1, [None, 1])
 
 
 @CASES
 def a_receive_from_any_stands_behind_one_from_a_named_rank_that_was_called_before(job: Job) -> None:
-    if BACKEND == "gloo":
-        raise Skip("gloo matches in an order of its own")
-    if job.rank == 0:
-        named, anyone = torch.empty(3, dtype=torch.int64), torch.empty(3, dtype=torch.int64)
-        works = [dist.irecv(named, 1, group=job.tested, tag=2), dist.irecv(anyone, group=job.tested, tag=2)]
-        job.store.set("before: posted", "yes")
-        for work in reversed(works):
-            work.wait()
-        assert_same(named, message(1, 0), "what came to the receive from rank 1")
-        assert_same(anyone, message(1, 1), "what came to the receive from any source")
-    if job.rank == 1:
-        job.store.wait(["before: posted"], PATIENCE)
-        for number in range(2):
-            dist.send(message(1, number), 0, group=job.tested, tag=2)
+    receives_are_served_in_the_order_of_calls(job, 2, [1, None])
 
 
 @CASES
@@ -243,7 +238,7 @@ def nobody_sends(job: Job) -> None:
 
 @CASES
 def the_others_have_left(job: Job) -> None:
-    """What was sent before is received; then nobody is left, which is said at once."""
+    """The messages that were sent before are received. Then no sender is left, and the error comes at once."""
     if BACKEND == "gloo":
         raise Skip("gloo has words of its own")
     group = dist.new_group(backend=BACKEND, timeout=10 * PATIENCE)

@@ -137,7 +137,7 @@ def monitored_barriers_return(job: Job) -> None:
 
 @CASES
 def a_barrier_holds_back_until_all_have_come(job: Job) -> None:
-    """Nobody leaves before the last rank, which says so in the store just before it comes, has come."""
+    """No rank leaves before the last one has come, which writes this to the store just before."""
     for number in range(2 * job.size):
         late = number % job.size
         if job.rank == late:

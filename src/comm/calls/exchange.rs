@@ -32,7 +32,7 @@ pub(in crate::comm) struct Exchange<'a> {
     /// The call as the program made it.
     checked: Checked<'a>,
     recipe: Recipe,
-    /// What peers are offered, and the views that the call uses for its buffers.
+    /// The offer to the peers, and the views of the buffers that the call uses.
     offer: Offer,
     input: Payload<'a>,
     output: Payload<'a>,

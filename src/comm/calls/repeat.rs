@@ -28,10 +28,10 @@ impl Pattern {
     }
 }
 
-/// How a call is made, whatever its buffers.
+/// The settings of a call that do not depend on its buffers.
 #[derive(Clone, Copy)]
 pub(in crate::comm) struct Recipe {
-    /// What the arrival says (see [`Scope`](crate::transport::Scope)).
+    /// The words of the arrival (see [`Scope`](crate::transport::Scope)).
     pub mine: [u64; 2],
     /// The algorithm that was chosen.
     pub algorithm: usize,
@@ -43,7 +43,7 @@ pub(in crate::comm) struct Recipe {
     pub fold: Option<Fold>,
 }
 
-/// What was made of the last call.
+/// The prepared form of the last call, for a repetition of it.
 pub(in crate::comm) struct Repeat {
     pattern: Pattern,
     pub recipe: Recipe,

@@ -46,7 +46,7 @@ struct Operation {
     factor: Factor,
 }
 
-/// Those of this process, by number.
+/// The operations that this process has made, by number.
 static OPERATIONS: Mutex<(i32, BTreeMap<i32, Operation>)> = Mutex::new((0, BTreeMap::new()));
 
 /// Numbers above this are of operations that programs have made, as in NCCL.

@@ -31,7 +31,7 @@ pub(super) fn attach(
         all_there,
         || {
             let well = watch().and_then(|()| t.watch_ranks(others()));
-            // Whoever has seen that all are there may leave at once.
+            // A rank that has seen all the others may leave at once.
             if all_there() {
                 return Ok(());
             }

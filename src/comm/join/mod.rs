@@ -307,7 +307,8 @@ pub(super) fn abort(handle: CommHandle) -> Result<()> {
 fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
     let mut communicator = registry::remove(handle)?;
     if communicator.is_held {
-        // Calls that are polled are under way, and nobody is inside them to tell the others that their buffers are the program's again.
+        // Polled calls may be in progress. No thread is inside them that could tell the others that the buffers are the program's
+        // again.
         let aborted = communicator.transport.check_abort().err();
         communicator.end_with(
             &aborted.unwrap_or_else(|| Error::internal("a communicator was removed during a call")),

@@ -52,7 +52,7 @@ impl Grouping {
 pub(in crate::comm) struct SplitArgs {
     /// The colour: ranks of one colour form a communicator; `None`: this rank joins none.
     colour: Option<i32>,
-    /// They are ordered by it, then by their rank in the parent.
+    /// The members are ordered by this key, then by their rank in the parent.
     key: i32,
     /// Kind and size of groups, whose colours are computed; the same on all ranks.
     group: Option<(Grouping, u32)>,
@@ -231,7 +231,7 @@ impl CommCore {
         let entrance =
             ChildEntrance { handle, rank, members: &members, config: &config, settings, placement };
         let joined = entrance.join(self, place, &watch).map(registry::fill);
-        // The parent knows who is dead or stopped; whom the child misses is only what came of it.
+        // The parent knows which ranks are dead or stopped; that the child misses ranks is only the consequence.
         let held_up = |e: Error| e.with_message(format!("{}{}", e.message, parent.held_up_elsewhere(&[])));
         // A rank that cannot join says so through the parent, or the others would wait for it.
         joined.map_err(|e| watch().err().unwrap_or_else(|| held_up(e))).inspect_err(|e| self.break_with(e))

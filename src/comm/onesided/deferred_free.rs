@@ -26,7 +26,7 @@ enum Held {
     Twin { _twin: Arc<Twin> },
 }
 
-/// Given up, but within reach of somebody.
+/// Memory that was given up but that another rank may still access.
 static KEPT: Mutex<Vec<DeferredFree>> = Mutex::new(Vec::new());
 
 impl DeferredFree {
@@ -64,7 +64,7 @@ impl DeferredFree {
     }
 }
 
-/// Free what nobody reaches any more.
+/// Frees the memory that no rank can access any more.
 pub(in crate::comm) fn sweep() {
     let mut kept = KEPT.lock();
     for deferred in std::mem::take(&mut *kept) {

@@ -1,6 +1,6 @@
 //! The buffers that a communicator's calls find registered.
 //!
-//! A registration belongs to one communicator and serves its calls only: nobody else's can be at work on the buffer
+//! A registration belongs to one communicator and serves its calls only: no other communicator's can be at work on the buffer
 //! when it ends. Pages are shared by the process's registrations (see `memory::registered`), so they move once.
 
 use super::deferred_free::DeferredFree;
@@ -16,7 +16,8 @@ use crate::types::Rank;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Below this many bytes a call copies its data, registered or not: that costs less than the edges do.
+/// Below this many bytes a call copies its data even from a registered buffer: the copy costs less than the handling of the
+/// buffer's edges.
 const WORTH: usize = 16 << 10;
 
 /// From this many bytes on, a call asks the kernel whether the buffer still has its pages; below, the question would
@@ -68,7 +69,7 @@ impl Registrations {
         [self.reach(input, true), self.reach(output, false)]
     }
 
-    /// Both parts of a range, of which peers find all or nothing.
+    /// Returns for both parts of a range where peers find them. Peers find either all of the range or nothing.
     fn reach_parts<'a>(
         &self,
         both: Payload<'a>,
@@ -171,7 +172,7 @@ impl Registrations {
     }
 }
 
-/// Have a buffer's edges in its twin.
+/// Copies a buffer's edges to its twin.
 fn fill(edges: [(Payload<'_>, Payload<'_>); 2]) {
     edges.into_iter().for_each(|(own, twin)| kernels::copy(twin, own, false));
     die_point!(162 "registered_filled");

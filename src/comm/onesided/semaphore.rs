@@ -48,7 +48,7 @@ struct Held {
     deferred: Mutex<Option<DeferredFree>>,
 }
 
-/// What a rank proposes: a call, two numbers, a name; and where this rank's memory for it begins, of so many bytes.
+/// A rank's proposal: a call with two numbers and a name, and the rank's memory for it: `bytes` bytes from `begin` on.
 struct SemaphoreCall<'a> {
     ask: Ask,
     numbers: [u64; 2],
@@ -117,7 +117,7 @@ impl Proposal for SemaphoreCall<'_> {
 }
 
 impl CommCore {
-    /// So many zeroed bytes on every rank, in agreement on what they are for.
+    /// Allocates `bytes` zeroed bytes on every rank, after all ranks have agreed on the call.
     fn lines(
         &mut self,
         ask: Ask,
@@ -131,7 +131,7 @@ impl CommCore {
         if let Some(view) = offset.and_then(|offset| own.view(offset, bytes)) {
             kernels::zero(view);
         }
-        // Nobody uses it before all have come here, and so have zeroed it.
+        // No rank uses it before all ranks have come here and so have zeroed it.
         let word = SemaphoreCall::EQUAL;
         self.range_of_all(base, bytes, word, |begin| SemaphoreCall { ask, numbers, name, begin, bytes })?
     }
@@ -201,7 +201,7 @@ impl CommCore {
             ));
         }
         self.agree(&SemaphoreCall::new(Ask::Destroy, [id, 0], held.semaphores.name()), Ok(()))?;
-        // All have come: nobody signals any more.
+        // All ranks have come, so none signals any more.
         TABLE.remove(handle);
         let left = held.semaphores.retire();
         let deferred = held.deferred.lock().take();

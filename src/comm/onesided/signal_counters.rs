@@ -13,7 +13,7 @@ pub(in crate::comm) struct SignalPlace {
     pub index: usize,
 }
 
-/// What a rank remembers of the counters that it shares with each of its peers.
+/// A rank's own record of the counters that it shares with each of its peers.
 pub(in crate::comm) struct SignalCounters {
     peers: Vec<Peer>,
 }
@@ -27,7 +27,7 @@ struct Peer {
 }
 
 impl SignalCounters {
-    /// For a communicator of so many ranks.
+    /// Makes the counters for a communicator of `nranks` ranks.
     pub fn new(nranks: u32) -> SignalCounters {
         SignalCounters { peers: vec![Peer::default(); nranks as usize] }
     }

@@ -268,7 +268,7 @@ impl CommCore {
             *there += pending[*there..].iter().take_while(|p| p.is_there(t)).count();
             *there == pending.len()
         };
-        // Who has given its signals may be gone; so their lives come first, then their signals.
+        // A rank may end after it has given its signals, so whether it lives is read first, and its signals after that.
         let watch = || {
             t.check_abort()?;
             t.check_alarm()?;

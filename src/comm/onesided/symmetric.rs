@@ -31,7 +31,7 @@ use std::sync::Arc;
 const FIRST_BYTES: usize = 64 << 20;
 /// Addresses of all ranks agree up to a page.
 const MOST_ALIGN: usize = 4096;
-/// What a rank proposes: a call and its arguments. Where a new segment begins in the rank's heap need not be equal.
+/// A rank's proposal: a call and its arguments. The place of a new segment in the rank's heap may differ between ranks.
 struct HeapCall {
     ask: Ask,
     args: [u64; 2],
@@ -133,7 +133,7 @@ impl CommCore {
         let left = self.semaphores_left();
         let mut deferred = self.semaphores_close();
         deferred.extend(symmetric.segments.iter_mut().filter_map(|s| s.deferred.take()));
-        // Nobody writes to it any more once all have come here.
+        // No rank writes to it any more once all have come here.
         match self.same(Ask::Finalize, [1, 0], Ok(())) {
             Ok(()) => deferred.into_iter().try_for_each(DeferredFree::free).and(left),
             Err(e) => {

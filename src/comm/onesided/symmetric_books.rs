@@ -10,7 +10,7 @@ use crate::onesided::SymmetricMemory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Pages are reserved in steps of so many bytes.
+/// The bytes by which the reserved pages grow.
 const PAGES: usize = 256 << 10;
 /// In the arena, segment k begins at `k << SEGMENT_SHIFT`: no two are neighbours.
 pub(super) const SEGMENT_SHIFT: u32 = 44;
@@ -51,7 +51,7 @@ impl Symmetric {
         }
     }
 
-    /// How to reach it.
+    /// Returns the symmetric memory, for access to it.
     pub fn symmetric(&self) -> &SymmetricMemory {
         &self.symmetric
     }

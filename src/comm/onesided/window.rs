@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// All bits of the flags that a window may be registered with.
 const FLAGS: i32 = 3;
 
-/// What a rank proposes: a call, the flags or the window's number, and where this rank's part begins and its size.
+/// A rank's proposal: a call, the flags or the window's number, and the place and the size of this rank's part.
 struct WindowCall {
     ask: Ask,
     key: u64,
@@ -63,7 +63,7 @@ impl Proposal for WindowCall {
     }
 }
 
-/// Where in this process's heap peers reach a range of its memory.
+/// Returns the offset in this process's heap at which peers access a range of its memory.
 fn reached(buff: Address<'static>, size: usize) -> Result<u64> {
     if size == 0 {
         return Ok(0);
@@ -109,7 +109,7 @@ impl CommCore {
 
     fn window_deregister(&mut self, window: WindowHandle) -> Result<()> {
         let number = with(self.handle(), window, "win", |window| Ok(window.number));
-        // Whoever has heard of all knows that none of them writes any more.
+        // A rank that has heard of all ranks knows that none of them writes any more.
         let key = number.as_ref().map_or(0, |&number| number);
         self.agree(&WindowCall::new(Ask::Deregister, key), number)?;
         self.windows.open.retain(|&open| open != window);

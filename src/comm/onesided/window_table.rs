@@ -56,7 +56,7 @@ impl Window {
         }
     }
 
-    /// An error if so much does not lie in a rank's window.
+    /// Checks that `bytes` bytes at `offset` lie in the window of `rank`.
     pub fn holds(&self, rank: Rank, offset: usize, bytes: usize) -> Result<()> {
         let size = self.sizes[rank as usize];
         if (offset as u64).checked_add(bytes as u64).is_some_and(|end| end <= size) {

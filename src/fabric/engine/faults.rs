@@ -22,10 +22,10 @@ pub struct Faults {
     ports: HashMap<PortId, Troubles>,
 }
 
-/// What happens to one port.
+/// The faults of one port.
 struct Troubles {
     name: String,
-    /// It serves nothing, or at a part of its rate: from, until, parts of it over how many. In order, none overlap.
+    /// The times in which the port serves nothing, or at a fraction of its rate. They are sorted and do not overlap.
     windows: Vec<Window>,
     damage: Vec<(u64, u64, Crc)>,
 }
@@ -39,24 +39,24 @@ struct Window {
     under: u64,
 }
 
-/// What became of a message at a port.
+/// The result of serving a message at a port.
 pub struct Served {
-    /// It was sent first at this time,
+    /// The time at which it was first sent.
     pub first_ps: u64,
-    /// and last from here
+    /// The start of its last transmission.
     pub start_ps: u64,
-    /// until here.
+    /// The end of its last transmission.
     pub end_ps: u64,
-    /// Its head is at the next port, where that takes it before its end.
+    /// The time at which its head is at the next port, for ports that take a message before its end has come.
     pub head_ps: u64,
-    /// The port was taken.
+    /// The time for which the port was occupied.
     pub busy_ps: u64,
     pub errors: u64,
     pub resends: u64,
 }
 
 impl Served {
-    /// By a port without faults.
+    /// Returns what becomes of a message at a port without faults.
     #[inline]
     pub fn sound(start_ps: u64, tail_ps: u64, cost: MessageCost) -> Served {
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(tail_ps);
@@ -67,7 +67,7 @@ impl Served {
 }
 
 impl Faults {
-    /// Those that a network declares.
+    /// Returns the faults that a network declares.
     pub fn of(network: &Network) -> Faults {
         let mut ports: HashMap<PortId, Troubles> = HashMap::new();
         for fault in &network.faults {
@@ -92,7 +92,7 @@ impl Faults {
         Faults { ports }
     }
 
-    /// How long a port was down before a time.
+    /// Returns for how long a port was down before `before_ps`.
     pub fn down_ps(&self, port: PortId, before_ps: u64) -> u64 {
         let Some(troubles) = self.ports.get(&port) else { return 0 };
         let down = troubles.windows.iter().filter(|w| w.over == 0 && w.from_ps < before_ps);
@@ -147,7 +147,7 @@ impl Faults {
 }
 
 impl Troubles {
-    /// When it is up, from a time on.
+    /// Returns the first time from `at_ps` on at which the port is up.
     fn up_from(&self, at_ps: u64) -> u64 {
         let down = self.windows.iter().filter(|w| w.over == 0);
         // In order, so that one may end where the next begins.
@@ -159,7 +159,7 @@ impl Troubles {
         self.windows.iter().find(|w| w.over == 0 && start_ps < w.from_ps && w.from_ps < end_ps)
     }
 
-    /// When so much time's worth of bytes, at the full rate, is sent that begins at a time, were it never down.
+    /// Returns the end of a transmission that begins at `begin_ps` and takes `left_ps` at the full rate, if the port is never down.
     fn sent(&self, begin_ps: u64, mut left_ps: u64) -> u64 {
         let mut at_ps = begin_ps;
         for window in self.windows.iter().filter(|w| w.over > 0 && w.until_ps > begin_ps) {
@@ -180,7 +180,7 @@ impl Troubles {
         at_ps.saturating_add(left_ps)
     }
 
-    /// Is a message damaged that was damaged so often before, and by which fault?
+    /// Returns the fault that damages a message, if one does. `before`: how often the message was damaged before.
     fn damages(&self, port: PortId, number: u64, before: u64, at_ps: u64) -> Option<Crc> {
         let now = self.damage.iter().filter(|(from_ps, until_ps, _)| (*from_ps..*until_ps).contains(&at_ps));
         now.map(|(_, _, crc)| *crc)
@@ -188,7 +188,7 @@ impl Troubles {
     }
 }
 
-/// So many parts of it, rounded down.
+/// Returns `amount * over / under`, rounded down.
 fn scaled(amount: u64, over: u64, under: u64) -> u64 {
     u64::try_from(u128::from(amount) * u128::from(over) / u128::from(under)).unwrap_or(u64::MAX)
 }

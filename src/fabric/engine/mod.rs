@@ -41,7 +41,7 @@ pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Resu
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
-/// The same, and every message's stay at every port goes to `sink`, in the order in which heads reach ports.
+/// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
 pub fn price_traced(
     network: &Network,
     call: &PricedCall<'_>,
@@ -56,9 +56,9 @@ pub struct Engine {
     queue: Queue,
     ports: Vec<PortQueue>,
     faults: Faults,
-    /// By port, where ports serve connections in turns.
+    /// The connections that wait at each port, on machines whose ports serve them in turns.
     turns: Vec<Turns>,
-    /// By number, from `front` on. Those that are finished leave when they are at the front.
+    /// The calls by number, from `front` on. Finished calls are removed once they are at the front.
     calls: VecDeque<Option<Box<Running>>>,
     /// The number of the first of `calls`. Numbers begin at 0 whenever nothing is under way: events have 32 bits.
     front: u32,
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// How the ports are left.
+    /// Returns the final state of each port.
     pub fn ports(&self) -> impl Iterator<Item = PortState> {
         (0..).zip(&self.ports).map(|(id, port)| {
             let mut state = port.state();
@@ -98,7 +98,7 @@ impl Engine {
         })
     }
 
-    /// Is no call under way?
+    /// Tells whether no call is in progress.
     pub fn is_idle(&self) -> bool {
         self.unfinished == 0
     }
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// Who waits for whom, if nothing is under way and yet not every call is finished.
+    /// Returns an error that says which rank waits for which, if nothing is in flight and yet some call is not finished.
     pub fn deadlock(&self) -> Option<Error> {
         if self.unfinished == 0 || !self.queue.is_empty() {
             return None;

@@ -16,20 +16,20 @@ pub struct PortQueue {
 #[derive(Default)]
 pub struct Backlog(VecDeque<u64>);
 
-/// What a message of one size costs at ports of one class.
+/// The costs of a message of one size at ports of one class.
 #[derive(Clone, Copy)]
 pub struct MessageCost {
-    /// The port is taken.
+    /// The time for which the port is occupied.
     pub hold_ps: u64,
-    /// From the start until the head is at the next port.
+    /// The time from the start until the head is at the next port.
     pub lead_ps: u64,
     pub latency_ps: u64,
-    /// Of the time that the port is taken, this is not for bytes.
+    /// The part of `hold_ps` in which no bytes are sent.
     pub gap_ps: u64,
 }
 
 impl MessageCost {
-    /// Of a message of so many bytes.
+    /// Returns the costs of a message of `bytes` bytes.
     pub fn of(class: &Class, bytes: u64) -> MessageCost {
         MessageCost {
             hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
@@ -41,22 +41,22 @@ impl MessageCost {
 }
 
 impl PortQueue {
-    /// As it was left.
+    /// Makes a queue that continues from `state`.
     pub fn new(state: PortState) -> PortQueue {
         PortQueue { free_ps: state.free_ps, counters: state.counters, waiting: Backlog::default() }
     }
 
-    /// As it is left.
+    /// Returns the state in which the queue leaves the port.
     pub fn state(&self) -> PortState {
         PortState { free_ps: self.free_ps, counters: self.counters }
     }
 
-    /// Nobody waits, at any time that is to come.
+    /// Forgets the messages that waited: from now on none waits.
     pub fn forget_waiting(&mut self) {
         self.waiting = Backlog::default();
     }
 
-    /// A message came at `now_ps`, is served from then on, and takes so much of the port's time.
+    /// Counts a message that came at `now_ps`, is served from `start_ps` on, and occupies the port for `busy_ps`.
     #[inline]
     pub fn count(&mut self, now_ps: u64, start_ps: u64, busy_ps: u64, bytes: u64) {
         let counters = &mut self.counters;
@@ -80,12 +80,12 @@ impl Backlog {
         self.0.push_back(start_ps);
     }
 
-    /// How many waited at once, at most.
+    /// Returns the largest number of messages that waited at once.
     pub fn most(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// When those start that still wait.
+    /// Returns the start times of the messages that still wait.
     pub fn starts(&self, now_ps: u64) -> impl Iterator<Item = u64> + Clone {
         self.0.iter().copied().filter(move |&start| start > now_ps)
     }

@@ -26,7 +26,7 @@ pub struct ProgramStep {
     pub last_size: u32,
     /// The slice to be handed on next.
     pub next: u32,
-    /// What that slice still needs: arrivals, and the rank's entry.
+    /// The number of things that the slice still needs: arrivals, and the rank's entry.
     pub missing: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct ArrivingOperand {
     pub arrived: u32,
 }
 
-/// What a step sends to one reader.
+/// The message that a step sends to one reader.
 pub struct Send {
     pub connection: u32,
     /// The operand that it becomes.
@@ -47,7 +47,7 @@ pub struct Send {
 
 /// The way from one rank to another on a lane.
 pub struct Connection {
-    /// It passes `hops[first_hop..][..hops]`.
+    /// The message passes `hops[first_hop..][..hops]`.
     pub first_hop: u32,
     pub hops: u32,
     pub post_ps: u64,
@@ -59,7 +59,7 @@ pub struct Connection {
 pub struct Hop {
     pub port: PortId,
     pub class: u32,
-    /// What follows begins when the whole message has come through: a store-and-forward port, or the arrival.
+    /// Whether the next step begins only when the whole message has come through: at a store-and-forward port, or at the end.
     pub whole: bool,
     /// The port has declared faults.
     pub faulty: bool,
@@ -67,7 +67,7 @@ pub struct Hop {
 
 /// All ranks' programs.
 pub struct Program {
-    /// By rank, then lane, then place in the program: the order of ties.
+    /// The steps, sorted by rank, then lane, then place in the program: the order in which ties are decided.
     pub steps: Vec<ProgramStep>,
     /// Rank r's steps are `steps[ranks[r]..ranks[r + 1]]`.
     pub ranks: Vec<u32>,

@@ -18,13 +18,13 @@ use std::collections::BinaryHeap;
 /// Something that happens to `who` at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedEvent {
-    /// When.
+    /// The time of the event.
     pub at_ps: u64,
-    /// Which call goes first among those at the same time; with [`HEAD`] for heads at ports.
+    /// The call, which decides between events of the same time; with [`HEAD`] for heads at ports.
     pub call: u32,
-    /// Who goes first within the call.
+    /// The order of events of the same time within the call.
     pub order: u64,
-    /// To whom; decides the rest.
+    /// The receiver of the event, which decides between events of the same order.
     pub who: u32,
 }
 
@@ -33,7 +33,7 @@ pub struct TimedEvent {
 pub const HEAD: u32 = 1 << 31;
 
 impl TimedEvent {
-    /// What decides between equal times: call, order, who, as one number.
+    /// Returns the key that decides between equal times: call, order, who, as one number.
     #[inline]
     fn rank(&self) -> u128 {
         u128::from(self.call) << 96 | u128::from(self.order) << 32 | u128::from(self.who)
@@ -60,7 +60,7 @@ pub struct Queue {
     present: Vec<TimedEvent>,
     /// Nothing of `present` and `added` is after this: call, order, who.
     last: u128,
-    /// Of the present time as well, pushed during it, and to be somewhere among `present`.
+    /// Events of the present time that were pushed during it; they belong somewhere among `present`.
     added: BinaryHeap<Reverse<TimedEvent>>,
     /// Pushed during the present time as well, and after `last`; in any order.
     after: Vec<TimedEvent>,
@@ -94,12 +94,12 @@ impl Queue {
         self.now_ps
     }
 
-    /// Is nothing to come?
+    /// Tells whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.is_past() && self.filled == 0
     }
 
-    /// Is nothing left of the present time?
+    /// Tells whether no event of the present time is left.
     #[inline]
     fn is_past(&self) -> bool {
         self.present.is_empty() && self.added.is_empty() && self.after.is_empty()
@@ -162,7 +162,7 @@ impl Queue {
         }
     }
 
-    /// The event of the present time that comes so many after the next, unless others are pushed before it.
+    /// Returns the event of the present time that comes `count` events after the next one, unless others are pushed before it.
     #[inline]
     pub fn ahead(&self, count: usize) -> Option<&TimedEvent> {
         self.present.get(self.present.len().wrapping_sub(count + 1))

@@ -6,8 +6,8 @@
 //!                    +-- waits for credits                          +-- returns a credit
 //! ```
 //!
-//! A rank has so many things to do, counted when the call is admitted: to enter, to get each message through its first
-//! port, and to take each that is for it. With the last of them it is finished, and known to be so.
+//! When a call is admitted, the tasks of each rank are counted: to enter, to get each message through its first port, and to
+//! take each message for it. A rank has finished when its count is zero.
 
 pub mod fair;
 
@@ -30,7 +30,7 @@ pub const NONE: u32 = u32::MAX;
 /// A message under way, or a place for one.
 #[derive(Clone, Copy)]
 struct Message {
-    /// By whom ties are decided: step, slice, reader.
+    /// The key that decides ties: step, slice, reader.
     order: u64,
     /// Before this time its last byte cannot have left the port that it is at.
     tail_ps: u64,
@@ -44,7 +44,7 @@ struct Message {
     next: u32,
 }
 
-/// What a connection has under way.
+/// The messages in flight on a connection.
 #[derive(Clone, Copy)]
 struct Flow {
     under_way: u32,
@@ -53,19 +53,19 @@ struct Flow {
     last: u32,
 }
 
-/// How far a rank is.
+/// The progress of a rank.
 struct Member {
     exit_ps: u64,
     /// Things that it has to do.
     left: u64,
 }
 
-/// What all calls share.
+/// The state that all calls share.
 pub struct RunContext<'a, S> {
     pub queue: &'a mut Queue,
     pub ports: &'a mut [PortQueue],
     pub faults: &'a Faults,
-    /// By port; empty where ports serve whoever comes first.
+    /// The connections that wait at each port; empty on machines whose ports serve messages in the order of arrival.
     pub turns: &'a mut [Turns],
     pub sink: &'a mut S,
 }
@@ -74,11 +74,11 @@ pub struct RunContext<'a, S> {
 pub struct Running {
     /// Among those under way; the lowest was admitted first.
     number: u32,
-    /// As the caller knows it.
+    /// The caller's number for it.
     id: u64,
     program: Program,
     places: Vec<Rank>,
-    /// By class, then size.
+    /// The costs by class, then size.
     costs: Vec<MessageCost>,
     flows: Vec<Flow>,
     messages: Vec<Message>,
@@ -92,7 +92,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Of which nothing has happened. Entries are earlier than `u64::MAX`.
+    /// Makes a call in which nothing has happened yet. Entries are earlier than `u64::MAX`.
     pub fn new(
         network: &Network,
         call: &PricedCall<'_>,
@@ -141,7 +141,7 @@ impl Running {
         }
     }
 
-    /// As the caller knows it.
+    /// Returns the caller's number for it.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -151,7 +151,7 @@ impl Running {
         self.unfinished
     }
 
-    /// When a rank that is finished is done.
+    /// Returns the end time of a rank that has finished.
     pub fn exit_ps(&self, rank: Rank) -> u64 {
         self.members[rank as usize].exit_ps
     }
@@ -340,7 +340,7 @@ impl Running {
         Ok(self.messages.len() as u32 - 1)
     }
 
-    /// Two ranks that wait, and for whom.
+    /// Two ranks that wait, and the ranks that they wait for.
     pub fn waits(&self) -> Vec<(Rank, Rank)> {
         let mut waits: Vec<(Rank, Rank)> = Vec::new();
         for (id, step) in (0..).zip(&self.program.steps) {

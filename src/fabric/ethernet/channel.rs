@@ -15,7 +15,7 @@ use super::fault::ProtocolFault;
 use super::parameters::Parameters;
 use crate::error::Error;
 
-/// How a payload and the word that announces it travel.
+/// The way in which a payload and the word that announces it travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignalMode {
     /// In one command, the word last.
@@ -24,7 +24,7 @@ pub enum SignalMode {
     Separate,
 }
 
-/// What ends a channel.
+/// The condition that ends a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Termination {
     /// Both ends know the number of messages.
@@ -80,7 +80,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// What a channel does at an end, in the guide's words.
+/// The state of a channel at one end, in the guide's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Sender: a buffer is free for the worker. Receiver: the worker has not yet read a payload.
@@ -115,9 +115,9 @@ pub(super) struct Sender {
 /// The receiver's end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Receiver {
-    /// By buffer: the message that it holds.
+    /// For each buffer, the message that it holds.
     pub contents: Vec<Option<u64>>,
-    /// By buffer: `bytes_sent` says that a payload is there.
+    /// For each buffer, whether `bytes_sent` says that a payload is there.
     pub bytes_sent: Vec<bool>,
     /// Seen, and the worker was told.
     pub taken: u64,

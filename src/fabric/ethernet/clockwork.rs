@@ -32,9 +32,9 @@ pub struct At {
 /// A receiver saw a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Where.
+    /// The place of the event.
     pub at: At,
-    /// When.
+    /// The time of the event.
     pub at_ps: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct Clockwork<'a> {
     parameters: &'a Parameters,
     links: Vec<Timed>,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
-    /// How many were ever due: decides between those of one time.
+    /// The number of events that were ever due. It decides between events of the same time.
     made: u64,
     now_ps: u64,
     taken: Vec<Taken>,
@@ -51,9 +51,9 @@ pub struct Clockwork<'a> {
 
 struct Timed {
     link: EthernetLink,
-    /// By channel: payloads that its worker has.
+    /// For each channel, the payloads that its worker has.
     offered: Vec<u64>,
-    /// By channel: who gets its payloads, and after which time.
+    /// For each channel, the receiver of its payloads, and the delay.
     relays: Vec<Option<(At, u64)>>,
     core_busy: [bool; 2],
     wire_busy: [bool; 2],
@@ -63,7 +63,7 @@ struct Timed {
     next_queue: [usize; 2],
     /// The link is down before this time.
     up_ps: u64,
-    /// Of the wire's packets; those of an earlier one were lost.
+    /// The generation of the wire's packets; packets of an earlier generation were lost.
     generation: u32,
 }
 
@@ -100,7 +100,7 @@ enum Due {
     },
 }
 
-/// What takes a core time.
+/// An action that takes a core's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     Greet,
@@ -189,7 +189,7 @@ impl<'a> Clockwork<'a> {
         self.due(at_ps, Due::Down { link, until_ps: at_ps.saturating_add(for_ps) });
     }
 
-    /// What was seen, and when, in order.
+    /// Returns the events that were seen, and their times, in order.
     pub fn taken(&self) -> &[Taken] {
         &self.taken
     }
@@ -199,7 +199,7 @@ impl<'a> Clockwork<'a> {
         self.now_ps
     }
 
-    /// Both programs of every link have ended, and nothing is left on any wire.
+    /// Tells whether both programs of every link have ended and nothing is left on any wire.
     pub fn is_finished(&self) -> bool {
         self.links.iter().all(|timed| timed.link.is_finished() && timed.link.is_empty())
     }
@@ -279,7 +279,7 @@ impl<'a> Clockwork<'a> {
         self.advance(link)
     }
 
-    /// Whoever is free on a link takes what there is to do.
+    /// Lets every part of a link that is free take the next task.
     fn advance(&mut self, link: usize) -> std::result::Result<(), ProtocolFault> {
         let now_ps = self.now_ps;
         let parameters = self.parameters;
@@ -327,7 +327,7 @@ impl Timed {
         Ok(())
     }
 
-    /// What a core does next: what it has begun, then channel after channel.
+    /// Returns the next action of a core: first what it has begun, then channel after channel.
     fn next_act(&mut self, side: Side) -> Option<Act> {
         if self.core_busy[side as usize] {
             return None;

@@ -24,7 +24,7 @@ impl Side {
     }
 }
 
-/// What a command carries.
+/// The contents of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CommandKind {
     Greeting,
@@ -41,7 +41,7 @@ pub(super) struct Command {
     pub word: CommandKind,
     pub channel: u32,
     pub message: u64,
-    /// Not yet on the wire.
+    /// The bytes that are not yet on the wire.
     pub bytes: u64,
 }
 
@@ -99,7 +99,7 @@ impl LinkEnd {
         }
     }
 
-    /// What was lost goes first, on behalf of queue 0.
+    /// Tells whether a queue can transmit. Lost packets go first, as those of queue 0.
     pub fn can_transmit(&self, queue: usize) -> bool {
         if self.again.is_empty() { !self.queues[queue].is_empty() } else { queue == 0 }
     }
@@ -120,7 +120,7 @@ impl LinkEnd {
         self.wire.push_back(packet);
     }
 
-    /// What is on the wire is lost, and will be sent again in its order.
+    /// Loses the packets on the wire. They will be sent again, in order.
     pub fn lose(&mut self) {
         while let Some(packet) = self.wire.pop_back() {
             self.again.push_front(packet);

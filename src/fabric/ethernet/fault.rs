@@ -22,7 +22,7 @@ pub enum ProtocolFault {
     },
     /// An acknowledgement of a message that was acknowledged already, or not sent.
     AckOfNothing {
-        /// Of this channel.
+        /// The channel.
         channel: u32,
     },
     /// A buffer is free whose payload was not acknowledged.

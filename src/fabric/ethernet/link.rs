@@ -19,7 +19,7 @@ use super::fault::ProtocolFault;
 use super::parameters::Parameters;
 use crate::error::Result;
 
-/// What can happen next.
+/// An event that can happen next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkEvent {
     /// The core's program begins.
@@ -108,7 +108,7 @@ impl EthernetLink {
         })
     }
 
-    /// Both programs have ended.
+    /// Tells whether both programs have ended.
     pub fn is_finished(&self) -> bool {
         self.ends.iter().all(|end| end.phase == Phase::Finished)
     }
@@ -118,7 +118,7 @@ impl EthernetLink {
         self.ends.iter().all(LinkEnd::is_empty)
     }
 
-    /// What a channel does at its sender and at its receiver.
+    /// Returns the state of a channel at its sender and at its receiver.
     #[cfg(test)]
     pub fn states(&self, channel: u32) -> (State, State) {
         let channel = &self.channels[channel as usize];
@@ -159,7 +159,7 @@ impl EthernetLink {
         SIDES.into_iter().flat_map(of_side).chain(channels).filter(|&event| self.can(event)).collect()
     }
 
-    /// May this happen now?
+    /// Tells whether an event can happen now.
     pub fn can(&self, event: LinkEvent) -> bool {
         let channel = |id: u32| &self.channels[id as usize];
         let sender = |id: u32| channel(id).setup.sender;

@@ -36,7 +36,7 @@ pub fn round_trip_ps(parameters: &Parameters, bytes: u64, signal: SignalMode) ->
     answered(parameters, bytes, signal).map(|[_, back]| back)
 }
 
-/// When a payload is there, and when the answer is back.
+/// Returns the time at which a payload has arrived, and the time at which the answer is back.
 fn answered(parameters: &Parameters, bytes: u64, signal: SignalMode) -> Result<[u64; 2]> {
     let setups = [Side::Near, Side::Far].map(|sender| Setup { sender, messages: 1, bytes, buffers: 1 });
     let mut works = Clockwork::new(parameters);

@@ -19,7 +19,7 @@
 //! - [`measure`] is the benchmarks: latency, ring, utilisation.
 //!
 //! Terms and figures are those of Tenstorrent's CCL developer guide. Workers take no time: as in its benchmarks,
-//! payloads are there, and nobody computes.
+//! payloads are there, and no time is spent on computation.
 
 pub mod channel;
 pub mod clockwork;

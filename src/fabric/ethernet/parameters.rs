@@ -5,7 +5,7 @@ use crate::topology::{Class, units};
 use std::fmt::Display;
 use toml::de::DeTable;
 
-/// Of a Wormhole chip, each with its source.
+/// The parameters of a Wormhole chip, each with its source.
 const WORMHOLE: &str = include_str!("wormhole.toml");
 
 /// Keys of a file of parameters.
@@ -38,7 +38,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Of a Wormhole chip with this wire.
+    /// Returns the parameters of a Wormhole chip with this wire.
     pub fn wormhole(wire: Class) -> Parameters {
         Parameters::read("wormhole.toml", WORMHOLE, wire).expect("the file is part of the library")
     }
@@ -64,7 +64,7 @@ impl Parameters {
         }
     }
 
-    /// How many channels have room in one direction, if each buffers one payload of so many bytes and its signal.
+    /// Returns how many channels fit in one direction, if each buffers one payload of `bytes` bytes and its signal.
     pub fn room_for(&self, bytes: u64) -> u32 {
         let fit = self.buffer_bytes / bytes.saturating_add(self.align);
         u32::try_from(fit).map_or(self.channels, |fit| fit.min(self.channels))

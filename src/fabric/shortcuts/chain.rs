@@ -11,10 +11,10 @@
 
 use super::links::{LinkHop, Links};
 
-/// What a message of one size does to a way, from its start at the first port.
+/// The passage of a message of one size along a way, from its start at the first port.
 #[derive(Clone)]
 pub struct Passage {
-    /// By port: the head's coming and the port's release.
+    /// For each port, the times at which the head arrives and the port is released.
     pub stays: Vec<(u64, u64)>,
     /// The arrival.
     pub through_ps: u64,

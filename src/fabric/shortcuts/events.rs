@@ -26,20 +26,20 @@ const HEAD: u64 = 1 << 63;
 /// No message.
 const NONE: u32 = u32::MAX;
 
-/// What a message must know of a port on its link's way: at `link << shift | passed`, so that it is found without the
+/// The data that a message needs of a port on its link's way. It is at `link << shift | passed`, so that it is found without the
 /// link.
 #[derive(Clone, Copy, Default)]
 struct Stop {
     port: u32,
-    /// Where the costs of its class begin.
+    /// The index of the first cost of its class.
     costs: u32,
-    /// Who sends.
+    /// The rank that sends.
     rank: u32,
     whole: bool,
     last: bool,
 }
 
-/// What a link has under way, and what must be known to send over it.
+/// The messages in flight on a link, and the data that are needed to send over it.
 struct Track {
     /// The order of its first message.
     order: u64,
@@ -49,12 +49,12 @@ struct Track {
     /// The messages that wait for credits.
     first: u32,
     last: u32,
-    /// Where its messages go on, and who sends there.
+    /// The link on which its messages go on, and the rank that sends there.
     next: u32,
     next_rank: u32,
 }
 
-/// When the last head came to a port, and of which copy's message.
+/// The time at which the last head came to a port, and the copy whose message that was.
 pub struct HeadArrival {
     pub at_ps: u64,
     pub which: u32,
@@ -64,17 +64,17 @@ pub struct LinkEngine<'a> {
     pub links: &'a Links,
     queue: Queue,
     pub ports: Vec<PortGroup>,
-    /// By port, where few ranks stand for all.
+    /// The arrivals of heads by port, if a few ranks stand for all.
     pub heads: Vec<HeadArrival>,
     tracks: Vec<Track>,
     stops: Vec<Stop>,
     shift: u32,
-    /// By link the first that it has under way, so that those that act at one moment lie together; then all others.
+    /// First the first message in flight of each link, so that messages that act at the same moment lie together; then all others.
     pub messages: Vec<LinkMessage>,
-    /// Of the others.
+    /// The first vacant place among the other messages.
     vacant: u32,
     entered: Vec<bool>,
-    /// By link: what arrived before its rank entered.
+    /// For each link, the messages that arrived before its rank entered.
     early: BTreeMap<u32, Vec<LinkMessage>>,
     exit_ps: Vec<u64>,
     pub events: u64,
@@ -354,7 +354,7 @@ impl<'a> LinkEngine<'a> {
         (0..).zip(&self.messages).filter(|(_, message)| message.at_ps != VACANT)
     }
 
-    /// Everything that is under way moves on by so many rounds and so much time.
+    /// Moves everything that is in flight on by `rounds` rounds and `ps` picoseconds.
     pub fn shift(&mut self, rounds: u32, ps: u64) -> Result<()> {
         let mut queue = Queue::new();
         let live: Vec<u32> = self.under_way().map(|(who, _)| who).collect();

@@ -24,7 +24,7 @@ pub struct SymmetryFold {
     pub ranks: u32,
     /// Ranks r and r + `period` are alike but for entries and chunks.
     pub period: u32,
-    /// By port of the network: its class, or [`UNUSED`].
+    /// For each port of the network, its class, or [`UNUSED`].
     pub port_class: Vec<u32>,
     pub ports: u32,
 }

@@ -25,7 +25,7 @@ pub struct Ways {
     ports: Vec<PortId>,
 }
 
-/// What a message of one size costs at ports of one class.
+/// The costs of a message of one size at ports of one class.
 #[derive(Clone, Copy)]
 pub struct HopCost {
     /// The port is taken.
@@ -52,14 +52,14 @@ pub struct LinkHop {
     /// Which of them.
     pub which: PortId,
     pub class: u32,
-    /// What follows begins when the whole message has come through.
+    /// Whether the next hop begins only when the whole message has come through.
     pub whole: bool,
 }
 
 pub struct LaneLink {
     pub rank: Rank,
     pub lane: u32,
-    /// Where its messages go on.
+    /// The link on which its messages go on.
     pub next: u32,
     pub first_hop: u32,
     pub hops: u32,
@@ -75,18 +75,18 @@ pub struct Links {
     /// At [`Links::at`].
     pub links: Vec<LaneLink>,
     pub lanes: u32,
-    /// Ranks so far apart are alike but for entries and chunks.
+    /// Ranks at this distance from each other differ only in their entries and chunks.
     pub period: u32,
     pub hops: Vec<LinkHop>,
     pub ranks: u32,
-    /// For each rank that is simulated there are so many alike.
+    /// The number of ranks for which each simulated rank stands.
     pub copies: u32,
     pub ports: u32,
     /// Messages a link, each a chunk.
     pub rounds: u32,
     pub chunks: Vec<Slices>,
     pub sizes: Vec<u64>,
-    /// By class, then size.
+    /// The costs by class, then size.
     pub costs: Vec<HopCost>,
     /// The least latency of a port that is used.
     pub least_latency_ps: u64,
@@ -190,7 +190,7 @@ impl Links {
         }
     }
 
-    /// The index of a chunk of so many bytes; there are few.
+    /// Returns the index of a chunk of `bytes` bytes. There are only a few different sizes.
     fn chunk(&mut self, bytes: u64, slice_bytes: u64) -> Result<u32> {
         let slice = if slice_bytes == 0 { u64::MAX } else { slice_bytes };
         let slices = bytes.div_ceil(slice).max(1);

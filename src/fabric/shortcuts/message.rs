@@ -4,7 +4,7 @@
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 pub struct LinkMessage {
-    /// When it is at its next port or arrives; [`WAITS`] for a credit, or [`VACANT`].
+    /// The time at which it is at its next port or arrives; [`WAITS`] for a credit, or [`VACANT`].
     pub at_ps: u64,
     /// Before this time its last byte cannot have left the port that it is at. Of one that waits or is vacant: the
     /// next of its kind.

@@ -42,7 +42,7 @@ use period::PeriodFinder;
 pub struct Ask<'a> {
     /// All ranks' programs.
     pub cycles: &'a Cycles,
-    /// Where in the network each rank stands.
+    /// The place of each rank in the network.
     pub places: &'a [Rank],
     /// Elements a block.
     pub count: u64,
@@ -50,7 +50,7 @@ pub struct Ask<'a> {
     pub size: u64,
     /// As in [`Call`](crate::fabric::PricedCall).
     pub slice_bytes: u64,
-    /// When each rank enters.
+    /// The time at which each rank enters.
     pub entry_ps: &'a [u64],
 }
 
@@ -59,7 +59,7 @@ const MOST_MESSAGES: u64 = 2_000_000_000;
 /// Links among which a period is looked for: with more, looking takes as long as following them.
 const MOST_WATCHED: usize = 1024;
 
-/// What follows from links: [`Summary`] of those that are simulated.
+/// The result for links: the [`Summary`] of those that are simulated.
 struct Priced {
     exit_ps: Vec<u64>,
     counters: Vec<PortCounters>,
@@ -97,7 +97,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     done.ok_or_else(|| Error::internal("events of all ranks were refused"))
 }
 
-/// By the sweep, or else by events. `None`: both are refused.
+/// Prices the links by the sweep, or else by events. `None`: neither can do it.
 fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Summary, Used)>> {
     let (mut means, mut priced) = (Means::Sweep, sweep::run(links, ask.entry_ps));
     if priced.is_none() {

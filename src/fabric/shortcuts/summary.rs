@@ -11,17 +11,17 @@ pub struct Summary {
     pub nranks: u32,
     /// Messages' moves and ranks' entries, of all ranks.
     pub events: u64,
-    /// When the ranks of each class are done; rank r is of class `r % exit_ps.len()`.
+    /// The end times of the ranks of each class; rank r is of class `r % exit_ps.len()`.
     exit_ps: Vec<u64>,
-    /// By port of the network: its class; past the end of `counters` for ports that nothing passed.
+    /// For each port of the network, its class; past the end of `counters` for ports that nothing passed.
     port_class: Vec<u32>,
     counters: Vec<PortCounters>,
 }
 
-/// Which way led to a price. All lead to the same one.
+/// The method by which a price was computed. All methods give the same price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
-    /// By what.
+    /// The method.
     pub means: Means,
     /// Ranks.
     pub nranks: u32,
@@ -31,7 +31,7 @@ pub struct Used {
     pub periods: u64,
 }
 
-/// What follows the messages.
+/// A method that follows the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
     /// The general engine, from lists of steps.
@@ -60,12 +60,12 @@ impl Summary {
         Summary { nranks, events, exit_ps, port_class, counters }
     }
 
-    /// When a rank is done.
+    /// Returns the end time of a rank.
     pub fn exit_ps(&self, rank: Rank) -> u64 {
         self.exit_ps[rank as usize % self.exit_ps.len()]
     }
 
-    /// When the last rank is done.
+    /// Returns the end time of the last rank.
     pub fn last_ps(&self) -> u64 {
         self.exit_ps.iter().copied().max().unwrap_or(0)
     }
@@ -75,7 +75,7 @@ impl Summary {
         self.exit_ps.len() as u32
     }
 
-    /// What passed a port of the network.
+    /// Returns the traffic of a port of the network.
     pub fn counters(&self, port: PortId) -> PortCounters {
         let class = self.port_class.get(port as usize);
         class.and_then(|&class| self.counters.get(class as usize)).copied().unwrap_or_default()

@@ -22,9 +22,9 @@ use std::ops::Range;
 /// A way, as far as costs are concerned: links that differ only in which ports they pass share one.
 struct Way {
     post_ps: u64,
-    /// Of each hop: where its costs begin, and is the message taken in whole?
+    /// For each hop, the index of its first cost, and whether the whole message must arrive before it is sent on.
     hops: Vec<(u32, bool)>,
-    /// By size, where nobody waits but at the first port.
+    /// The passage of each size, if messages wait at the first port only.
     passages: Option<Vec<Passage>>,
 }
 
@@ -40,18 +40,18 @@ struct Chain {
 struct Circle {
     /// Indices of links, in the order of the circle.
     links: Vec<u32>,
-    /// By position: the way, and the first of its slots.
+    /// For each position, the way and the first of its slots.
     ways: Vec<(u32, u32)>,
-    /// By chunk, which is at its own position in round 0.
+    /// The time of each chunk; in round 0 a chunk is at its own position.
     ready_ps: Vec<u64>,
     sizes: Vec<u32>,
-    /// By position: when its rank enters; empty if all enter at once.
+    /// For each position, the time at which its rank enters; empty if all enter at once.
     entry_ps: Vec<u64>,
-    /// Where all ways are chains, by position: when the first port is free.
+    /// For each position, the time at which the first port is free, if all ways are chains.
     free_ps: Vec<u64>,
 }
 
-/// What is known of a port.
+/// The known state of a port.
 #[derive(Default)]
 struct Port {
     counters: PortCounters,
@@ -73,8 +73,8 @@ struct Sweep<'a> {
     exit_ps: Vec<u64>,
 }
 
-/// Rounds of chains that are run at once: what is done once for a position is spread over so many messages, and these
-/// stay in the nearest cache.
+/// The rounds of chains that are run at once. Work that is done once for a position then serves many messages, which still fit in
+/// the nearest cache.
 const ROUNDS: usize = 64;
 
 /// Prices the links. `None`: refused, see the module's head.
@@ -179,7 +179,7 @@ impl<'a> Sweep<'a> {
         Some(Priced { exit_ps: self.exit_ps, counters, events, periods: 0 })
     }
 
-    /// By way, then size, if all ways are chains of ports of their own and all ranks enter at once.
+    /// Returns the chains by way, then size, if all ways are chains of separate ports and all ranks enter at once.
     fn chains(&self) -> Option<Vec<Chain>> {
         let late = self.exit_ps.iter().any(|&e| e != self.exit_ps[0]);
         if self.any_shared || late {
@@ -333,7 +333,7 @@ impl<'a> Sweep<'a> {
     fn count(&mut self, circle: &Circle) {
         let (n, rounds) = (circle.links.len(), self.links.rounds as usize);
         for size in 0..self.links.sizes.len() as u32 {
-            // Chunks of this size among the first so many.
+            // For each q, the number of chunks of this size among the first q.
             let mut before = vec![0u64; n + 1];
             for (q, &s) in circle.sizes.iter().enumerate() {
                 before[q + 1] = before[q] + u64::from(s == size);

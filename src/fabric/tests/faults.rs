@@ -22,7 +22,7 @@ fn fault(kind: &str, rest: &str) -> Network {
     faulty(&format!("[[fault]]\nlink = \"g0.tx\"\nkind = \"{kind}\"\n{rest}"))
 }
 
-/// Messages of so many bytes from place 0 to place 1, and what they say at ports.
+/// Sends `messages` messages of `bytes` bytes from place 0 to place 1. Returns the times and the stays at ports.
 fn sent(network: &Network, messages: u32, bytes: u64) -> (CallTimes, Vec<Span>) {
     let mut plans = vec![Plan::new(messages); 2];
     for part in 0..messages {
@@ -48,7 +48,7 @@ fn a_message_that_is_cut_off_is_sent_again_when_the_port_is_back() {
     let stays: Vec<_> =
         spans.iter().filter(|s| s.port == 0).map(|s| (s.start_ps, s.end_ps, s.bytes)).collect();
     assert_eq!(stays, [(0, 20_500, 20), (20_500, 30_000, 0), (55_000, 75_500, 20)]);
-    // Whoever comes while it is down waits.
+    // A message that comes while the port is down waits.
     let network = fault("down", "at = \"0s\"\nfor = \"20ns\"\nretrain = \"5ns\"");
     let tx = sent(&network, 2, 20).0.counters[0];
     assert_eq!((tx.resends, tx.queue_high, tx.down_ps, tx.busy_ps), (0, 2, 25_000, 41_000));

@@ -38,7 +38,7 @@ pub struct pennyShmemStats_t {
     pub frees: u64,
     /// Segments.
     pub segments: u64,
-    /// 1 - largestFree / free: the share of the free memory that one allocation cannot have. 0 where nothing is free.
+    /// 1 - largestFree / free: the part of the free memory that a single allocation cannot get. 0 if nothing is free.
     pub fragmentation: c_double,
 }
 

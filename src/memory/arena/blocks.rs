@@ -1,4 +1,4 @@
-//! Records of blocks: who lies beside whom, and the free ones in lists by class.
+//! Records of blocks: the neighbours of each block, and the free blocks in lists by class.
 //!
 //! ```text
 //!     memory     | live 3 | free 0 |      live 5      | free 2 ...      |      records 3 <-> 0 <-> 5 <-> 2
@@ -34,7 +34,7 @@ impl BlockRecord {
         self.offset + self.bytes
     }
 
-    /// Where `bytes` bytes so aligned begin in this block, if they fit.
+    /// Returns the offset of `bytes` bytes with alignment `align` in this block, if they fit.
     fn place(&self, bytes: u64, align: u64) -> Option<u64> {
         let start = self.offset.checked_next_multiple_of(align)?;
         (start <= self.end() && bytes <= self.end() - start).then_some(start)
@@ -235,7 +235,7 @@ impl Blocks {
 
 #[cfg(test)]
 impl Blocks {
-    /// How many records there are, spare ones included.
+    /// Returns the number of records, spare ones included.
     pub fn kept(&self) -> usize {
         self.records.len()
     }

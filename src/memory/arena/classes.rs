@@ -17,7 +17,7 @@ const WIDTH_BITS: u32 = 5;
 const WIDTH: usize = 1 << WIDTH_BITS;
 /// Enough for 2^58 grains, which is every `u64`, and a gap before it for the largest alignment.
 const LEVELS: usize = 55;
-/// How many classes there are.
+/// The number of classes.
 pub const CLASSES: usize = LEVELS * WIDTH;
 
 /// The class of a block of `bytes`.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What it knows of a block stands beside the memory, so it serves memory that is not there yet or that belongs to
-//! others, and nobody can spoil it by writing past an end. It looks at nothing but its own calls: arenas that are told
+//! others, and no write past a block's end can damage it. It depends only on its own calls: arenas that are told
 //! the same in the same order give the same offsets, in every process and on every machine.
 //!
 //! A request is served from the smallest class whose blocks all have the size, by a look at two bitmaps, or by the block
@@ -63,7 +63,7 @@ pub struct Exhausted {
 /// The reason for which an offset cannot be freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It lies within this live block and not at its beginning.
+    /// The address lies within this live block and not at its beginning.
     Inside(Range<u64>),
     /// Nothing is live there any more: blocks of the segment have reached beyond it before.
     Freed,

@@ -24,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For `nranks` ranks with `staging` bytes of staging each (rounded up to pages).
+    /// Computes the layout for `nranks` ranks with `staging` bytes of staging each, rounded up to pages.
     pub fn new(nranks: u32, staging: usize) -> Layout {
         let n = nranks as usize;
         let staging = staging.max(4096).next_multiple_of(4096);

@@ -17,7 +17,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Private lines, which nobody else sees: those of ranks that do not share the control segment, as a link tells of them.
+    /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
     /// Rings and signals have no place in them.
     pub fn private(layout: Layout) -> Result<Lines> {
         Ok(Lines { segment: Segment::private(layout.reserved())?, layout })
@@ -30,7 +30,7 @@ impl Lines {
         assert!(index < limit, "a rank outside of its communicator");
         &self.segment.structs::<T>(base + index * size_of::<T>(), 1)[0]
     }
-    /// What all ranks look at.
+    /// Returns the words that all ranks look at.
     #[inline]
     pub fn header(&self) -> &Header {
         self.nth(0, 0, 1)
@@ -99,7 +99,7 @@ impl Lines {
     pub fn staging_bytes(&self) -> usize {
         self.layout.staging
     }
-    /// What `to` tells `from` about the ring from one to the other.
+    /// Returns the words of `to` for `from` about the ring between them.
     #[inline]
     pub fn pair(&self, from: u32, to: u32) -> &Pair {
         let n = self.layout.nranks;

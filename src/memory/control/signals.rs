@@ -52,7 +52,7 @@ impl Control {
 }
 
 impl Lines {
-    /// How many signals a rank has given another so far.
+    /// Returns the counter of the signals that a rank has given another.
     #[inline]
     pub fn signal(&self, from: u32, to: u32, context: usize, index: usize) -> &AtomicU64 {
         let page = &self.segment.structs::<Page>(self.layout.signals(from, to), 1)[0];

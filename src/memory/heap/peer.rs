@@ -28,7 +28,7 @@ const LEAST: usize = 64 << 10;
 /// A heap, mapped here.
 pub struct PeerHeap {
     first: Segment,
-    /// As announced; the file has so many.
+    /// The size that the peer announced, which is that of its file.
     bytes: usize,
     more: [OnceLock<Segment>; MORE],
     growing: Mutex<()>,

@@ -1,4 +1,4 @@
-//! A lock in shared memory that comes to everybody in turn, and past whoever has gone away.
+//! A fair lock in shared memory, which skips threads that have gone away.
 //!
 //! ```text
 //!     number     3       4       5       6       7            each who comes draws the next one, if its place is free

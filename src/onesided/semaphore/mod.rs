@@ -4,7 +4,7 @@
 //!     rank 0                              rank 1, whose memory it is
 //!     signal(s, 2, rank 1)   -- + 2 -->   s: | value | last writer | by rank 0 | by rank 1 | ...
 //!                                         wait(s, 1)   until value >= 1, then - 1
-//!     report                 <---------   what its threads wait for, for whoever gives up (`waits.rs`)
+//!     report                 <---------   what its threads wait for, for ranks that give up (`waits.rs`)
 //! ```
 //!
 //! A semaphore of ordinary kind counts signals; one of a remote copy (`remote_copy.rs`) counts bytes, which no
@@ -295,14 +295,14 @@ impl Semaphores {
     pub fn read(&self, index: i32) -> Result<u64> {
         self.home.symmetric.usable()?;
         let index = self.at("index", index)?;
-        // ORDER: partner of `add`: whoever reads a value may use what was put before it came to be.
+        // ORDER: partner of `add`: a rank that reads a value sees the puts that came before that value was added.
         let line = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?;
         let value = line.value.load(Ordering::Acquire);
         self.seen(index)?;
         Ok(value)
     }
 
-    /// Waits until this rank's semaphore is at least so much, and takes it off.
+    /// Waits until this rank's semaphore is at least `value`, and subtracts `value`.
     pub fn wait(&self, index: i32, value: u64) -> Result<()> {
         self.home.symmetric.usable()?;
         reasonable("value", value)?;
@@ -310,7 +310,7 @@ impl Semaphores {
         self.take(index, value)
     }
 
-    /// Takes so much off if it is there.
+    /// Subtracts `value` if the semaphore is at least that. Returns whether it was.
     pub(super) fn try_wait(&self, index: i32, value: u64) -> Result<bool> {
         let index = self.at("index", index)?;
         let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
@@ -353,7 +353,7 @@ impl Semaphores {
 }
 
 impl Line<'_> {
-    /// Takes so much off, if it is there. Several threads may wait for one semaphore: no amount is taken twice.
+    /// Subtracts `value` if the semaphore is at least that. Several threads may wait for one semaphore; nothing is subtracted twice.
     fn take(&self, value: u64) -> bool {
         let mut there = self.value.load(Ordering::Relaxed);
         // BOUND: it is tried again only where another thread of this rank has taken or a rank has added.

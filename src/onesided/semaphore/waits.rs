@@ -1,6 +1,6 @@
 //! What the threads of each rank wait for, where the others can read it.
 //!
-//! A wait stands here only once it is slow, and stays when it has failed: whoever fails next can still tell what everybody
+//! A wait stands here only once it is slow, and stays when it has failed: a rank that fails later can still tell what every rank
 //! was waiting for. Nothing but reports reads it, so what is read may be a moment old.
 
 use super::super::region::Region;
@@ -72,7 +72,7 @@ impl Waits {
             return;
         };
         let after = if well { 0 } else { which.load(Ordering::Relaxed) | GAVE_UP };
-        // ORDER: whoever takes the place next comes after this thread; partner: the exchange in `post`.
+        // ORDER: the next thread that takes the place comes after this one; partner: the exchange in `post`.
         which.store(after, Ordering::Release);
     }
 

@@ -56,11 +56,11 @@ pub(super) fn run(case: &Case<'_>, matching: &Matching, depth: usize) -> Checked
 struct Wiring {
     /// The number of each rank's first step; steps are numbered through all ranks.
     first: Vec<usize>,
-    /// By step: the queues that its result goes to.
+    /// For each step, the queues that its result goes to.
     outgoing: Vec<Vec<usize>>,
-    /// By step: the queues that its arrivals come from, and the steps that sent them.
+    /// For each step, the queues that its arrivals come from, and the steps that sent them.
     incoming: Vec<Vec<(usize, usize)>>,
-    /// How many queues there are.
+    /// The number of queues.
     queues: usize,
 }
 
@@ -111,7 +111,7 @@ struct Run<'a> {
     kind: Kind,
     depth: usize,
     slices: usize,
-    /// By rank: calls and slices done, steps done in the current one, arrivals taken by the current step.
+    /// For each rank: calls and slices done, steps done in the current slice, arrivals taken by the current step.
     at: Vec<(usize, usize, usize)>,
     /// By step and place.
     slots: Vec<Slot>,

@@ -1,4 +1,4 @@
-//! Who sends what to whom: the k-th send of p to r is the k-th arrival from p that r takes.
+//! Matches sends with arrivals: the k-th send of p to r is the k-th arrival from p that r takes.
 
 use super::{Case, Checked, fault};
 use crate::plan::Operand;

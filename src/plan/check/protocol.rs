@@ -19,21 +19,21 @@ use super::matching::Matching;
 use super::{Case, Checked, PlanFault, channels, fault, program};
 use crate::types::Rank;
 
-/// What a receiver takes for its message.
+/// The condition on which a receiver takes a message for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// The slot's word is at least the message's number.
     AtLeast,
-    /// It is exactly that.
+    /// The slot's word is exactly the message's number.
     Equal,
 }
 
-/// How a message gets from one rank to another.
+/// The protocol by which a message gets from one rank to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
     /// Places that a receiver has for each sender; messages take them in turn.
     pub slots: usize,
-    /// How the receiver waits.
+    /// The receiver's condition.
     pub wait: Wait,
     /// The sender waits until what is in the slot has been taken.
     pub credits: bool,

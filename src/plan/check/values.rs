@@ -15,7 +15,7 @@ use super::{Case, Checked, PlanFault, fault, program};
 use crate::plan::{Chunk, Operand, RankView};
 use crate::types::{Collective, Rank};
 
-/// What following the values through the programs has shown.
+/// The result of following the values through the programs.
 pub(super) struct Trace {
     /// For each rank and step, how many messages the longest chain has that ends in the step's result, its own send
     /// included.
@@ -150,7 +150,7 @@ struct State {
     view: RankView,
     /// Result and level of each step done.
     results: Vec<(Id, u32)>,
-    /// What each output chunk holds, and which step wrote it.
+    /// The value of each output chunk, and the step that wrote it.
     output: HashMap<Chunk, (Id, usize)>,
     /// Input places (block, part) that a call in place has overwritten by now, and in which step.
     overwritten: HashMap<(u32, u32), usize>,

@@ -1,4 +1,4 @@
-//! Who sends what to whom, in which order: found for programs that need not resemble each other, all of them.
+//! Finds all messages and their order for programs that need not resemble each other.
 //!
 //! The programs are asked for one after the other and not held: of each step a few bytes remain, of each message four.
 //! The steps are numbered through all ranks.
@@ -16,7 +16,7 @@ pub(super) struct Graph {
     arity: Vec<u16>,
     /// The steps that make them, in the order of the operands.
     makers: Vec<u32>,
-    /// What was found out about calls in place, where the programs are few and short.
+    /// The proofs about calls in place, if the programs are few and short enough for them.
     pub(super) proofs: Option<Proofs>,
 }
 
@@ -125,7 +125,7 @@ impl Graph {
             })
     }
 
-    /// What ties a rank to its peers.
+    /// Returns the ties of a rank to its peers.
     pub(super) fn ties(&self, rank: Rank) -> Ties {
         let own = self.steps.range(rank);
         let mut ties = Ties { makers: vec![Vec::new(); own.len()], readers: vec![Vec::new(); own.len()] };
@@ -151,7 +151,7 @@ impl Graph {
 }
 
 impl Messages {
-    /// Those of the next rank's program, whose first step has this number.
+    /// Adds the steps of the next rank's program, of which the first gets the number `first`.
     fn add(&mut self, plan: &Plan, first: u32, arity: &mut Vec<u16>, nranks: u32) -> Result<(), String> {
         for (id, step) in (first..).zip(&plan.steps) {
             for &to in &step.to {

@@ -1,4 +1,4 @@
-//! Links one rank's plan to those of its peers: who waits for which step of whom.
+//! Links one rank's plan to those of its peers: which step waits for which steps of other ranks.
 //!
 //! Plans are pure, so every rank can compute every other rank's program. A message therefore needs no address and no
 //! envelope: the receiver knows which step of the sender makes it, and the sender knows which step of each receiver
@@ -55,7 +55,7 @@ pub struct Linked {
     pub depth: u32,
     /// No rank stages anything if all buffers are shared.
     pub slotless: bool,
-    /// That holds even if the call is in place.
+    /// No rank stages anything if all buffers are shared, even if the call is in place.
     pub slotless_in_place: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct StepPlace {
 }
 
 impl StepPlace {
-    /// What the rank's program counter shows, counted from the call's start, when this step is done for `slice`.
+    /// Returns the value of the rank's program counter, counted from the call's start, when this step is done for `slice`.
     #[inline]
     pub fn done(&self, slice: u64) -> u64 {
         (slice + self.level as u64) * self.steps as u64 + self.position as u64 + 1
@@ -112,7 +112,7 @@ pub enum OperandSource {
     From {
         /// The step that makes it.
         place: StepPlace,
-        /// How it leaves that rank.
+        /// The ways in which the result may leave that rank.
         egress: Egress,
         /// Its slots there begin at `slot * depth`.
         slot: u32,
@@ -141,11 +141,11 @@ pub struct Reader {
 /// The ways in which a result may leave its rank other than by a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress {
-    /// It is the rank's untouched input: readers may take it from there.
+    /// The result is the rank's untouched input, and readers may take it from there.
     pub from_input: bool,
-    /// That holds even if the call is in place: nothing overwrites the input before all have read it.
+    /// `from_input` holds even if the call is in place: nothing overwrites the input before all readers have read it.
     pub from_input_in_place: bool,
-    /// It is kept in the rank's output: readers may take it from there.
+    /// The result is kept in the rank's output, and readers may take it from there.
     pub from_output: bool,
 }
 
@@ -154,7 +154,7 @@ pub struct Egress {
 pub struct Push {
     /// The reader does nothing but keep it.
     pub allowed: bool,
-    /// That holds even if the reader's call is in place: by then nobody needs the input that it overwrites.
+    /// This holds even if the reader's call is in place: by then no rank needs the input that is overwritten.
     pub in_place: bool,
 }
 
@@ -227,7 +227,7 @@ fn of_graph(view: &RankView, plan: &Plan, graph: &Graph) -> Linked {
     Linking { view, plan, steps, ties, proofs }.linked(graph.widest_gap())
 }
 
-/// What ties one rank's program to its peers, by step.
+/// The ties of one rank's program to its peers, by step.
 struct Ties {
     /// The steps that make the operands which come from peers, in their order.
     makers: Vec<Vec<StepIndex>>,

@@ -1,7 +1,7 @@
 //! What calls in place may do without a slot, proved by what is over when: for programs that are few and short.
 //!
 //! In place, an input's memory is an output's too. A reader may take an input where it lies, and a sender may store a result
-//! in a reader's output, if nobody needs the input that is overwritten by then.
+//! in a reader's output, if no rank needs the overwritten input any more by then.
 
 use super::steps::{StepIndex, Steps};
 use crate::plan::{Chunk, Operand, Plan, RankView};
@@ -15,16 +15,16 @@ const RANKS_AT_MOST: usize = 64;
 /// All programs, and when what is over.
 pub(super) struct Proofs {
     plans: Vec<Plan>,
-    /// By step and rank: the steps of that rank that are over when the step runs.
+    /// For each step and rank, how many steps of that rank are over when the step runs.
     clocks: Vec<u32>,
-    /// By step: the steps that take its result.
+    /// For each step, the steps that take its result.
     readers: Vec<Vec<StepIndex>>,
     /// The number of each rank's first step.
     first: Vec<usize>,
 }
 
 impl Proofs {
-    /// Are so many steps few enough? `most` is [`MOST`], but in tests.
+    /// Tells whether `steps` steps are few enough for proofs. `most` is [`MOST`], except in tests.
     pub(super) fn fit(steps: usize, nranks: u32, most: usize) -> bool {
         steps <= most && steps * nranks as usize <= most * RANKS_AT_MOST
     }

@@ -55,7 +55,7 @@ impl Steps {
         range.start as usize..range.end as usize
     }
 
-    /// Where a step stands in the columns.
+    /// Returns the index of a step in the columns.
     pub(super) fn id(&self, (rank, index): StepIndex) -> usize {
         self.range(rank).start + index as usize
     }
@@ -66,7 +66,7 @@ impl Steps {
         (rank as Rank, id - self.ranges[rank].start)
     }
 
-    /// Is the mark set?
+    /// Tells whether the mark is set.
     pub(super) fn is(&self, at: StepIndex, mark: u8) -> bool {
         self.marks[self.id(at)] & mark != 0
     }

@@ -129,7 +129,7 @@ impl HostProfile {
         &self.choices
     }
 
-    /// Returns the algorithm for a call of so many ranks, if there is a choice for it.
+    /// Returns the algorithm for a call of `nranks` ranks and `bytes` bytes, if there is a choice for it.
     pub fn algorithm(&self, nranks: u32, collective: Collective, bytes: u64) -> Option<usize> {
         let concerns = |c: &&ProfileChoice| {
             c.collective == collective && c.ranks.contains(&nranks) && c.sizes.contains(&bytes)

@@ -67,7 +67,7 @@ pub fn run(function: &ParallelFunction, rank: Rank, pieces: u32, piece: LentBody
     check(rank, &times, outside.into_inner().checked_sub(1).map(|index| index as u32 as i32))
 }
 
-/// What is wrong if the indices were begun so often, and a loop had the index `outside` besides.
+/// Checks a loop in which index i was begun `times[i]` times. `outside`: an index outside of the loop that was begun as well.
 fn check(rank: Rank, times: &[AtomicU32], outside: Option<i32>) -> Result<()> {
     let begun = |times: &AtomicU32| times.load(Ordering::Relaxed);
     let (n, ran) = (times.len(), times.iter().filter(|times| begun(times) > 0).count());

@@ -72,7 +72,7 @@ impl ParallelFor {
         }
     }
 
-    /// Returns how many pieces so many bytes are divided into.
+    /// Returns the number of pieces into which `bytes` bytes are divided.
     pub fn pieces(&self, bytes: usize) -> u32 {
         let most = match self.runner {
             Runner::Function(_) => self.threads,

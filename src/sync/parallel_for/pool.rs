@@ -29,7 +29,7 @@ struct Posted {
 }
 
 impl Pool {
-    /// Starts so many threads, or as many as the system allows.
+    /// Starts `threads` threads, or as many as the system allows.
     pub fn new(threads: u32) -> Pool {
         static MADE: AtomicU64 = AtomicU64::new(0);
         fork::watch();
@@ -80,7 +80,7 @@ impl Posted {
         let mut seen = 0;
         // BOUND: `end`.
         loop {
-            // BOUND: so many looks; then it sleeps.
+            // BOUND: `LOOKS` looks; then it sleeps.
             for _ in 0..LOOKS {
                 if self.count.get() > seen {
                     break;

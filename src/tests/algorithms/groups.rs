@@ -21,7 +21,7 @@ enum Kind {
     Orthogonal,
 }
 
-/// The groups of so many replicas, by the document's formulas: {0, .. k-1}, {k, .. 2k-1} ..; {0, m, 2m ..},
+/// Returns the groups of `replicas` replicas, by the document's formulas: {0, .. k-1}, {k, .. 2k-1} ..; {0, m, 2m ..},
 /// {1, m+1, ..} .. with m = N/k.
 fn groups(kind: Kind, replicas: u32, size: u32) -> Vec<Vec<Rank>> {
     let m = replicas / size;

@@ -1,4 +1,4 @@
-//! Ranks that disagree on the root: often nobody notices within the call, and still everybody is told.
+//! Ranks that disagree on the root: often no rank notices within the call, and yet all ranks are told.
 
 use super::*;
 use crate::algorithms;
@@ -10,7 +10,7 @@ use std::sync::Barrier;
 
 const ROOTED: [Collective; 4] =
     [Collective::Broadcast, Collective::Reduce, Collective::Gather, Collective::Scatter];
-/// Calls after which everybody has been told.
+/// The number of calls after which all ranks have been told.
 const SOON: usize = DEPTH + 1;
 
 fn shape(collective: Collective, count: usize, root: u32) -> Shape {
@@ -189,7 +189,7 @@ fn the_last_to_end_is_told_whatever_the_others_have_seen() {
                 memory.run(comm, &mine).unwrap();
                 let ended = comm::destroy(comm);
                 if me == 0 {
-                    // Nobody else has made the call yet, and nobody is waited for.
+                    // No other rank has made the call yet, and this one waits for none.
                     ended.unwrap();
                     gone.wait();
                     return;

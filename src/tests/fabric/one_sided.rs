@@ -27,7 +27,7 @@ pub(super) fn price(comm: CommHandle, send: bool, peer: Rank, bytes: usize) -> u
     comm::group_simulate_end().unwrap()
 }
 
-/// Symmetric memory of so many bytes, zeroed, in a heap that is made for it.
+/// Allocates `bytes` zeroed bytes of symmetric memory, in a heap that is made for them.
 fn memory(comm: CommHandle, bytes: usize) -> usize {
     comm::shmem_init(comm).unwrap();
     let memory = comm::shmem_alloc(comm, bytes, 64, true).unwrap();

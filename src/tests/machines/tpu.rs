@@ -40,7 +40,7 @@ fn a_v5e_pod_has_a_bisection_of_1_6_terabytes_a_second() {
         }
     }
     assert_eq!(cut, 1_600_000_000_000);
-    // And it carries so much: every chip sends to the one half way round, by both ways.
+    // Each chip sends to the one half way round, in both directions, so every link carries this much.
     let opposite = |rank: Rank| {
         let [x, y, z] = network.shape.coordinates(rank);
         vec![network.shape.rank([(x + 8) % 16, y, z]); 2]

@@ -29,7 +29,7 @@ fn the_deadline_of_being_idle_names_who_is_not() {
     assert_eq!(e.code, Code::Timeout);
     let told = "1 are, and not thread 0 of rank 0, thread 0 of rank 1, thread 1 of rank 1";
     assert!(e.message.contains(told), "{e}");
-    // Who gave up is not counted any more, and comes back as often as it likes.
+    // A thread that gave up is not counted any more, and may come back any number of times.
     std::thread::scope(|scope| {
         for i in 0..4 {
             let boxes = &town.ranks[i / 2];
@@ -46,7 +46,7 @@ fn the_deadline_of_being_idle_names_who_is_not() {
     });
 }
 
-/// Work that spreads: a message with n left makes messages with n - 1 left. All of it is done when everybody is told so.
+/// Work that spreads: a message with n left makes messages with n - 1 left. All of it is done when every thread is told so.
 fn spread(threads: &[u32], rounds: u64, depth: u64) {
     let town = Town::of(threads, 64, 64);
     let places: Vec<(usize, i32)> =

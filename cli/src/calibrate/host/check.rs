@@ -1,4 +1,4 @@
-//! `penny calibrate host --check`: `auto` with the profile against the built-in table, in turns.
+//! `penny calibrate host --check`: times `auto` with the profile against the built-in table, in turns.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,12 +13,12 @@ use super::compare::{HUGE, SIZES, collectives, of_table, quartiles};
 use super::timed::{self, TimedCall};
 use crate::answer;
 
-/// Ratios above are a failure: the profile does harm there.
+/// The largest ratio that passes; above it the profile does harm, and the check fails.
 const WORST: f64 = 1.05;
-/// Rounds of one launch; launches with and without the profile take turns.
+/// Rounds in one launch. Launches with and without the profile take turns.
 const ROUNDS_A_LAUNCH: u32 = 3;
 
-/// Times and prints.
+/// Times the calls, prints the ratios, and fails if one is above [`WORST`].
 pub fn main(ranks: &[u32], rounds: u32, all: bool) -> Result<ExitCode, String> {
     let (path, profile) = match find_host_profile() {
         HostProfileFound::Good(path, profile) => (path, profile),
@@ -73,7 +73,7 @@ fn row(fields: &[String; 8]) -> String {
     )
 }
 
-/// The table's algorithm for a call, and auto's.
+/// Returns the names of the table's algorithm and of auto's for a call.
 fn both(profile: &HostProfile, nranks: u32, call: &TimedCall) -> (&'static str, &'static str) {
     let collective = Collective::from_name(&call.collective).unwrap_or(Collective::Barrier);
     let table = of_table(&RankView::flat(collective, 0, nranks, 0), call.bytes);
@@ -81,7 +81,7 @@ fn both(profile: &HostProfile, nranks: u32, call: &TimedCall) -> (&'static str, 
     (algorithms::ALL[table].name, algorithms::ALL[auto].name)
 }
 
-/// The calls to be timed: those for which the two differ, or all. Each size, and one near the next.
+/// Returns the calls to time: those for which the two algorithms differ, or all. Each size is timed, and one near the next.
 fn calls(profile: &HostProfile, nranks: u32, all: bool) -> Vec<TimedCall> {
     let mut calls = Vec::new();
     for collective in collectives() {
@@ -102,7 +102,7 @@ fn calls(profile: &HostProfile, nranks: u32, all: bool) -> Vec<TimedCall> {
     calls
 }
 
-/// The ratios of auto's time to the table's: median and upper quartile.
+/// Returns the median and the upper quartile of the ratios of auto's time to the table's, call by call.
 fn compare(nranks: u32, calls: &[TimedCall], rounds: u32, profile: &Path) -> Result<Vec<[f64; 2]>, String> {
     let path = profile.to_str().ok_or("the profile's path is not UTF-8; name it by PENNY_HOST_PROFILE")?;
     let mut times: [Vec<Vec<f64>>; 2] = [vec![Vec::new(); calls.len()], vec![Vec::new(); calls.len()]];

@@ -1,4 +1,4 @@
-//! Which algorithms beat the built-in table on this host, as far as that is certain.
+//! Chooses the algorithms that beat the built-in table on this host beyond doubt.
 //!
 //! ```text
 //!     every number of ranks, collective, size      price all algorithms; those near the cheapest are candidates
@@ -7,7 +7,7 @@
 //!     all else                                     the table
 //! ```
 //!
-//! A size stands for those up to the next one, so a candidate must win at a size and may not lose at the next.
+//! A size stands for all sizes up to the next one, so a candidate must win at a size and must not lose at the next.
 
 use std::ops::RangeInclusive;
 
@@ -17,15 +17,16 @@ use penny::sim::plan::RankView;
 
 use super::compare::{Against, Comparison, HUGE, Place, SIZES, collectives, of_table};
 
-/// A measured candidate is this much faster than the table, or the table stays.
+/// The least gain of a measured candidate: it replaces the table's algorithm only if it is faster by this part.
 const MARGIN: f64 = 0.07;
-/// One that only has a price is at least this much faster.
+/// The least gain of a candidate that was priced and not measured.
 const PRICED_MARGIN: f64 = 0.25;
-/// It is no slower than that where it need not win.
+/// The greatest loss of a candidate in shared buffers, where it need not win, by the upper quartile. At the next size it is
+/// twice this.
 const LOSS: f64 = 0.02;
 
 impl Comparison {
-    /// Returns the algorithm that replaces the table's from a size up to the next, if one does.
+    /// Returns the algorithm that replaces the table's from this size up to the next, if there is one.
     fn winner(&self, (nranks, collective, size): Place, measured: bool, error: f64) -> Option<usize> {
         let margin = PRICED_MARGIN.max(1.0 - (-2.0 * error).exp());
         let at = |size: usize, algorithm: usize| self.known.get(&((nranks, collective, size), algorithm));
@@ -40,7 +41,7 @@ impl Comparison {
                     let wins = private[0] <= 1.0 - MARGIN && private[1] < 1.0 && shared[1] <= 1.0 + LOSS;
                     let stays = |ratios: Option<[f64; 2]>, priced: f64| match ratios {
                         Some([median, most]) => median <= 1.0 && most <= 1.0 + 2.0 * LOSS,
-                        // Nothing is measured beyond the last size.
+                        // Sizes beyond the last one are priced and not measured.
                         None => size + 1 == SIZES.len() && priced <= 1.0 - MARGIN,
                     };
                     let lasts =
@@ -60,8 +61,9 @@ impl Comparison {
         best.map(|(_, algorithm)| algorithm)
     }
 
-    /// Returns the choices that differ from the table's. Those of a number of ranks hold for smaller ones, down to the next
-    /// that was looked at, if prices agree there. `error`: that of prices before the choices were confirmed.
+    /// Returns the choices that differ from the table's. A choice for a number of ranks also holds for fewer ranks, down to the
+    /// next number that was priced or measured, as far as the prices agree. `error` is the error of the prices before the
+    /// choices were confirmed.
     pub fn profile(
         &self,
         error: f64,
@@ -93,7 +95,7 @@ impl Comparison {
     }
 }
 
-/// Adds a choice, to the one before it where that ends where this begins.
+/// Adds a choice. If it continues the one before it, the two become one.
 fn add(
     choices: &mut Vec<ProfileChoice>,
     ranks: RangeInclusive<u32>,

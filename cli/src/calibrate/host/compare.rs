@@ -1,6 +1,6 @@
 //! All algorithms against the built-in table: their prices, and the times of those that may win.
 //!
-//! What a call takes is kept as a part of what it takes with the table's algorithm, so that numbers of different moments compare.
+//! A call's time is kept as a ratio to its time with the table's algorithm, so that measurements of different moments compare.
 
 use std::collections::HashMap;
 
@@ -14,48 +14,49 @@ use super::price::{HostModel, LinkedPrograms};
 use super::probe::median;
 use super::timed::{Rounds, TimedCall};
 
-/// The sizes of vectors that are looked at.
+/// The vector sizes that are priced and measured, in bytes.
 pub const SIZES: [u64; 8] = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// Beyond the last size the prices at this one count.
+/// The size whose prices stand for all vectors above the last of [`SIZES`].
 pub const HUGE: u64 = 64 << 20;
-/// Candidates cost at most so much more than the cheapest, and there are at most so many.
+/// An algorithm is a candidate if its price is at most this multiple of the lowest price.
 const NEAR: f64 = 1.5;
+/// The largest number of candidates for a call.
 const CANDIDATES: usize = 3;
 
-/// The collectives that have a choice.
+/// Returns the collectives for which there are several algorithms.
 pub fn collectives() -> impl Iterator<Item = Collective> {
     Collective::ALL.iter().copied().filter(|&c| c != Collective::Barrier)
 }
 
-/// The algorithm that the table takes for a call, by its index.
+/// Returns the index of the algorithm that the table takes for a call.
 pub fn of_table(view: &RankView, bytes: u64) -> usize {
     Selection::default().choose(view, bytes).map_or(0, |(algorithm, _)| algorithm)
 }
 
-/// A call: its ranks, its collective, and its size by its place in [`SIZES`].
+/// A call: the number of ranks, the collective, and the index of the size in [`SIZES`].
 pub type Place = (u32, Collective, usize);
 
-/// What is known of a call with a candidate, as parts of the table's time.
+/// What is known of a call with a candidate, as ratios to its time with the table's algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Against {
-    /// By price.
+    /// The ratio of the prices.
     pub priced: f64,
-    /// Measured in private buffers: the median, and what three quarters of the rounds stayed below.
+    /// Measured in private buffers: the median and the upper quartile of the rounds' ratios.
     pub private: Option<[f64; 2]>,
-    /// The same where all ranks reach the buffers.
+    /// The same in buffers that all ranks reach.
     pub shared: Option<[f64; 2]>,
 }
 
-/// All that is known of calls, by candidate.
+/// What is known of each call with each of its candidates.
 #[derive(Default)]
 pub struct Comparison {
     pub known: HashMap<(Place, usize), Against>,
-    /// Priced or measured numbers of ranks, and whether measured.
+    /// The numbers of ranks that were priced, and whether they are measured, too.
     pub ranks: Vec<(u32, bool)>,
 }
 
 impl Comparison {
-    /// Prices all algorithms for so many ranks, and keeps those that may win.
+    /// Prices all algorithms for `nranks` ranks, and keeps those that may be faster than the table's.
     pub fn price(&mut self, model: &HostModel, nranks: u32, measured: bool) -> Result<(), String> {
         self.ranks.push((nranks, measured));
         for collective in collectives() {
@@ -78,7 +79,7 @@ impl Comparison {
                 ratios.push(prices.iter().map(|(a, price)| (*a, price / of_table)).collect());
             }
             for (size, ratios) in ratios.into_iter().enumerate() {
-                // What wins at a size may not lose at the next.
+                // A candidate that wins at a size must not lose at the next one, so it is measured there, too.
                 let may_win =
                     |a: &usize| near[size.saturating_sub(1)..=size].iter().flatten().any(|n| n == a);
                 for (algorithm, priced) in ratios.into_iter().filter(|(a, _)| may_win(a)) {
@@ -90,7 +91,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Returns the calls to be timed with so many ranks: the table first, then the candidates.
+    /// Returns the calls to time with `nranks` ranks, each with the table's algorithm first and then the candidates.
     pub fn calls(&self, nranks: u32) -> Vec<TimedCall> {
         let mut calls = Vec::new();
         for collective in collectives() {
@@ -107,7 +108,7 @@ impl Comparison {
         calls
     }
 
-    /// Takes the times of such calls.
+    /// Records the times of calls that [`calls`](Self::calls) returned.
     pub fn measured(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
         for (call, rounds) in calls.iter().zip(times) {
             let Some(collective) = Collective::from_name(&call.collective) else { continue };
@@ -122,13 +123,14 @@ impl Comparison {
         }
     }
 
-    /// Returns the calls by which so many ranks confirm a profile's choices: of many candidates a few win by chance.
+    /// Returns the calls to time again with `nranks` ranks, to confirm the choices of `profile`. Among many candidates a few
+    /// win by chance.
     pub fn confirming(&self, nranks: u32, profile: &HostProfile) -> Vec<TimedCall> {
         let mut calls: Vec<TimedCall> = Vec::new();
         for choice in profile.choices().iter().filter(|choice| choice.ranks.contains(&nranks)) {
             let concerned = (0..SIZES.len()).filter(|&size| {
                 let starts = |size: usize| choice.sizes.contains(&SIZES[size]);
-                // The next size, too, where the choice may not lose.
+                // The next size as well: the choice must not lose there.
                 starts(size) || size.checked_sub(1).is_some_and(starts)
             });
             for size in concerned {
@@ -148,8 +150,8 @@ impl Comparison {
         calls
     }
 
-    /// Takes the times of such calls of so many ranks. Candidates that were not timed again do not count any more, and the others
-    /// count by the worse of their ratios.
+    /// Records the times of calls that [`confirming`](Self::confirming) returned. A candidate that was not timed again loses its
+    /// measurement; for the others the worse of the two ratios counts.
     pub fn confirmed(&mut self, nranks: u32, calls: &[TimedCall], times: &[Rounds]) {
         let first: HashMap<(Place, usize), Against> = self.known.clone();
         for ((place, _), against) in &mut self.known {
@@ -181,7 +183,7 @@ impl Comparison {
         all
     }
 
-    /// Returns by how much prices are wrong: the root of the mean square of the logarithms of priced over measured ratios.
+    /// Returns the error of the prices: the root mean square of ln(priced ratio / measured ratio).
     pub fn error(&self) -> f64 {
         let wrong = |against: &Against| Some((against.priced / against.private?[0]).ln());
         let squares: Vec<f64> =
@@ -190,12 +192,12 @@ impl Comparison {
     }
 }
 
-/// The place of an algorithm in the table.
+/// Returns the index of an algorithm in [`algorithms::ALL`].
 pub fn index(algorithm: &Algorithm) -> usize {
     algorithms::ALL.iter().position(|known| known.name == algorithm.name).unwrap_or(0)
 }
 
-/// The median and the upper quartile of a round's time over another's.
+/// Returns the median and the upper quartile of the ratios of `times` to `table`, round by round.
 pub fn quartiles(times: &[f64], table: &[f64]) -> [f64; 2] {
     let mut ratios: Vec<f64> = times.iter().zip(table).map(|(time, table)| time / table.max(1.0)).collect();
     ratios.sort_by(f64::total_cmp);

@@ -6,7 +6,7 @@
 //!     /sys/devices/system/node/nodeN/cpulist
 //! ```
 //!
-//! What the kernel does not tell makes all cores of one kind: one node, one cache.
+//! If the kernel does not report one of these, all cores are taken to be alike: one node, one cache.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// The distance of two processors, the nearest first.
+/// The distance of two processors; the nearest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distance {
     /// One core runs both as threads.
@@ -23,7 +23,7 @@ pub enum Distance {
     Cache,
     /// Their cores share the memory of a NUMA node.
     Node,
-    /// None of these.
+    /// They share neither core, cache nor NUMA node.
     Far,
 }
 
@@ -38,11 +38,11 @@ impl fmt::Display for Distance {
     }
 }
 
-/// A processor: what the kernel numbers, a core or a thread of one.
+/// A processor in the kernel's sense: a core, or one of a core's hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Processor {
     number: usize,
-    /// The first processor of its core, of those with its cache, of its node.
+    /// The first processor of the same core; of the same cache; of the same node.
     core: usize,
     cache: usize,
     node: usize,
@@ -57,7 +57,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Reads what the kernel tells.
+    /// Reads the topology that the kernel reports.
     pub fn read() -> Result<Cores, String> {
         let mine =
             sched_getaffinity(Pid::from_raw(0)).map_err(|e| format!("cannot ask for the cores: {e}"))?;
@@ -65,7 +65,7 @@ impl Cores {
         Ok(Cores::below(Path::new("/sys/devices/system"), usable.collect()))
     }
 
-    /// Reads about these processors below a folder.
+    /// Reads the topology of the processors `usable` from the folder `root`.
     fn below(root: &Path, usable: Vec<usize>) -> Cores {
         let text = |path: String| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         let first = |path: String| numbers(&text(path)).first().copied();
@@ -86,7 +86,7 @@ impl Cores {
             node: nodes.iter().position(|node| node.contains(&number)).unwrap_or(0),
         };
         let mut processors: Vec<Processor> = usable.iter().map(processor).collect();
-        // Launchers fill nodes one after the other, and cores before their second threads.
+        // In the order of launchers: node after node, and all cores of a node before their second threads.
         let is_second = |p: &Processor| p.core != p.number;
         processors.sort_by_key(|p| (is_second(p), p.node, p.cache, p.number));
         let size = usable.first().and_then(|&cpu| Some(text(last_cache(cpu)? + "/size")));
@@ -152,7 +152,7 @@ impl Cores {
             .map_err(|e| format!("cannot run on processor {number}: {e}"))
     }
 
-    /// Makes a host of nodes of so many cores, each node with one cache.
+    /// Makes a host of `nodes` nodes with `each` cores, which share a cache.
     #[cfg(test)]
     pub fn imagined(nodes: usize, each: usize) -> Cores {
         let processor =

@@ -1,12 +1,12 @@
-//! `penny calibrate host`: measures this host, prices the algorithms on it, and writes the host profile by which `auto` chooses.
+//! `penny calibrate host`: measures this host, prices the algorithms on it, and writes the host profile that `auto` chooses by.
 //!
 //! ```text
 //!     cores      how far apart the cores are                    /sys
 //!     probe      hand-offs, rates, the change of ranks          threads, about a second
 //!     price      the time of each algorithm's plans             none: a walk through the plans
 //!     compare    each algorithm against the built-in table
-//!     timed      the cheapest of them against the table         real ranks, in turns
-//!     choose     what is certainly better than the table        -> the profile
+//!     timed      times of the cheapest, and of the table's      real ranks, in turns
+//!     choose     the algorithms that beat the table             -> the profile
 //! ```
 
 mod check;
@@ -68,12 +68,12 @@ pub struct Args {
     all: bool,
 }
 
-/// Beyond so many ranks nothing is measured or priced.
+/// The largest number of ranks that is measured or priced.
 const MOST_RANKS: u32 = 128;
 
-/// Measures and writes, or checks.
+/// Measures the host and writes its profile, or checks the profile that exists.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    // They would decide for the ranks that are measured.
+    // Each of these variables would choose the algorithm of the ranks that are measured.
     for variable in ["PENNY_ALGO", "PENNY_OPTIONS", "PENNY_REPRODUCIBLE", "PENNY_FABRIC"] {
         if std::env::var_os(variable).is_some_and(|value| !value.is_empty()) {
             return Err(format!("{variable} is set and would decide for the measured ranks; unset it"));
@@ -111,7 +111,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     answer::print(&text)
 }
 
-/// Numbers of ranks to measure, in order.
+/// Returns the numbers of ranks to measure, sorted.
 fn measured_ranks(asked: &[u32], cores: u32) -> Vec<u32> {
     let mut ranks = match asked.is_empty() {
         false => asked.to_vec(),
@@ -122,24 +122,24 @@ fn measured_ranks(asked: &[u32], cores: u32) -> Vec<u32> {
     ranks
 }
 
-/// The time that two ranks take to meet, without the hand-off.
+/// Measures a barrier of two ranks and returns its time less one hand-off, in nanoseconds.
 fn call_ns(numbers: &HostNumbers, rounds: u32) -> Result<f64, String> {
     let collective = Collective::Barrier.name().to_owned();
     let barrier = TimedCall { collective, bytes: 0, shared: false, algorithms: vec![None] };
     let times = timed::times(2, &[barrier], rounds, "none")?;
     let meeting = times.into_iter().flatten().map(probe::median).next().unwrap_or(0.0);
     let line_ns = numbers.links.first().map_or(0.0, |(_, link)| link.line_ns);
-    // A rank that has to wait for its core says nothing of a call.
+    // The upper bound excludes a rank that waited for its core: that time is not the call's.
     Ok((meeting - line_ns).clamp(20.0, 2000.0))
 }
 
-/// Times calls with ranks that have no profile.
+/// Times calls on ranks that have no host profile.
 fn time(nranks: u32, calls: &[TimedCall], rounds: u32) -> Result<Vec<Rounds>, String> {
     let parts = calls.chunks(timed::CALLS_A_LAUNCH).map(|part| timed::times(nranks, part, rounds, "none"));
     Ok(parts.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// Prices all numbers of ranks, and measures these.
+/// Prices the algorithms for all numbers of ranks, and measures them for the numbers in `measured`.
 fn compare(model: &HostModel, measured: &[u32], rounds: u32, until: Instant) -> Result<Comparison, String> {
     let mut comparison = Comparison::default();
     for &nranks in measured {
@@ -167,7 +167,7 @@ fn compare(model: &HostModel, measured: &[u32], rounds: u32, until: Instant) -> 
 }
 
 impl HostModel {
-    /// Is this algorithm cheaper than the table's?
+    /// Tells whether the price of `algorithm` is lower than that of the table's.
     fn prefers(&self, nranks: u32, collective: Collective, bytes: u64, algorithm: usize) -> bool {
         let view = RankView::flat(collective, 0, nranks, 0);
         let price = |index: usize| {
@@ -184,7 +184,7 @@ impl HostModel {
     }
 }
 
-/// The text of the profile.
+/// Returns the text of the profile's file.
 fn file(model: &HostModel, profile: &HostProfile, ranks: &[u32], error: f64) -> String {
     let host = this_host();
     let HostNumbers { links, switch_ns, copy, fold, call_ns } = &model.numbers;
@@ -212,7 +212,7 @@ fn file(model: &HostModel, profile: &HostProfile, ranks: &[u32], error: f64) -> 
     text + &format!("call_ns = {call_ns:.1}\nswitch_ns = {switch_ns:.1}\nnodes = {}\n", model.cores.nodes())
 }
 
-/// Writes a file whole or not at all: readers find the old one or the new one.
+/// Replaces a file atomically: a reader finds either the old text or the new one.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

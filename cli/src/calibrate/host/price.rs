@@ -1,14 +1,15 @@
-//! The price of a plan on this host: what ranks do one after the other, on the cores that they have.
+//! The price of a plan on this host: a simulation of its ranks, step by step, on the cores that there are.
 //!
 //! ```text
-//!     rank 0, core 0    copy ->slot   | fold <-slot 1 ...        a step begins when its core is free, its operands are made
-//!     rank 1, core 1      copy ->slot | fold <-slot 0 ...        and a line has come over; it takes bytes / rate
+//!     rank 0, core 0    copy ->slot   | fold <-slot 1 ...        a step begins when its core is free, its operands are complete
+//!     rank 1, core 1      copy ->slot | fold <-slot 0 ...        and a cache line has arrived; it takes bytes / rate
 //!     rank 2, core 0                  copy ->slot ...            more ranks than cores: they take turns
 //! ```
 //!
-//! The programs are those that ranks run, linked and cut into slices as they cut them. Where a small message needs no program,
-//! it is priced as that one exchange. The engine of declared machines prices messages on wires; on a host there are none: a rank
-//! that sends to many copies once, and whoever reads takes the time for it.
+//! The programs are linked and cut into slices exactly as the library does it. A small call that the library makes by one direct
+//! exchange, without a program, is priced as such an exchange. The engine of declared machines is of no use here: it prices
+//! messages on wires, and a host has none. A rank that sends to several peers copies its data once, and each peer spends the time
+//! to read it.
 
 use penny::Collective;
 use penny::internals::exec::direct;
@@ -22,18 +23,18 @@ use super::probe::{HandOff, HostNumbers, Rates};
 
 /// The largest slot of a rank's staging memory, as the executor has it.
 const SLOT_LIMIT: u64 = 128 << 10;
-/// Slices that are followed one by one; what comes after goes on at their pace.
+/// The number of slices that are simulated one by one. For the slices after them the same pace is assumed.
 const SLICES: u64 = 12;
-/// Bytes that come over at once, however few are read.
+/// The bytes of a cache line: the least that is transferred between cores.
 const LINE: f64 = 64.0;
-/// The share of a call that each step takes by itself.
+/// The fixed cost of a step, as a part of `call_ns`.
 const STEP_OF_CALL: f64 = 0.1;
 
-/// A host as plans are priced on it.
+/// The model of a host on which plans are priced.
 pub struct HostModel {
-    /// Its processors.
+    /// The host's processors.
     pub cores: Cores,
-    /// What was measured on it.
+    /// The rates and latencies that were measured on the host.
     pub numbers: HostNumbers,
 }
 
@@ -53,7 +54,7 @@ impl LinkedPrograms {
     }
 }
 
-/// Bytes of a block of a collective whose whole vector has so many.
+/// Returns the bytes of a block of a collective whose whole vector has `bytes` bytes.
 pub fn block_bytes(collective: Collective, nranks: u32, bytes: u64) -> u64 {
     match collective {
         Collective::AllReduce | Collective::Reduce | Collective::Broadcast => bytes,
@@ -62,7 +63,7 @@ pub fn block_bytes(collective: Collective, nranks: u32, bytes: u64) -> u64 {
 }
 
 impl HostModel {
-    /// Returns the nanoseconds until the last rank is done.
+    /// Returns the nanoseconds until the last rank has finished a call of `bytes` bytes.
     pub fn price(&self, of: &LinkedPrograms, bytes: u64) -> Result<f64, String> {
         let LinkedPrograms { view, algorithm, programs } = of;
         let block = block_bytes(view.collective, view.nranks, bytes);
@@ -87,12 +88,12 @@ impl HostModel {
         rank as usize % self.cores.len()
     }
 
-    /// What is between two ranks.
+    /// Returns the latency and the rate between two ranks.
     fn link(&self, one: u32, other: u32) -> HandOff {
         let (one, other) = (self.core_of(one), self.core_of(other));
         let distance = if one == other { Distance::Core } else { self.cores.distance(one, other) };
         let links = &self.numbers.links;
-        // On one core the other's data is in the cache.
+        // Ranks on the same core find each other's data in its cache.
         let own = HandOff { line_ns: 0.0, rate: self.numbers.copy.cache };
         match links.iter().find(|(known, _)| *known == distance) {
             _ if one == other => own,
@@ -101,15 +102,15 @@ impl HostModel {
         }
     }
 
-    /// A rate for vectors of so many bytes on each rank.
+    /// Returns the rate at which ranks read vectors of `bytes` bytes each: from the caches if all vectors fit, else from memory.
     fn rate(&self, rates: Rates, nranks: u32, bytes: u64) -> f64 {
-        // Input, output and staging of all ranks.
+        // The vectors are the input, the output and the staging of each rank.
         let all = 3 * bytes * u64::from(nranks);
         let caches = self.cores.cache_bytes() * self.cores.nodes() as u64;
         if all > caches { rates.memory } else { rates.cache }
     }
 
-    /// One exchange, without a program: each rank writes its input, and reads what it needs from the others.
+    /// Returns the time of a direct exchange: each rank writes its input, then reads what it needs from the others.
     fn direct(&self, view: &RankView, block: u64) -> f64 {
         let HostNumbers { call_ns, switch_ns, copy, fold, .. } = &self.numbers;
         let (n, collective) = (view.nranks, view.collective);
@@ -141,16 +142,16 @@ impl HostModel {
     }
 }
 
-/// Ranks that go through their programs.
+/// A simulation of ranks that run their programs.
 struct Walk<'a> {
     model: &'a HostModel,
     of: &'a LinkedPrograms,
     bytes: u64,
     slice: f64,
     slices: u64,
-    /// By rank: when each step of each wave was done.
+    /// For each rank, the end times of its steps, wave by wave.
     done_ns: Vec<Vec<f64>>,
-    /// By core: when it is free, and whose it was last.
+    /// For each core, the time at which it is free, and the rank that ran on it last.
     free: Vec<(f64, u32)>,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Walk<'a> {
         Walk { model, of, bytes, slice, slices, done_ns, free }
     }
 
-    /// Lets each rank run until it has to wait, in turn, as ranks on one core do.
+    /// Runs the ranks in turn, each until it has to wait, as ranks on one core do. Returns the end time of the last rank.
     fn run(mut self) -> Result<f64, String> {
         let ranks = self.of.view.nranks;
         let mut enter: Vec<f64> = Vec::new();
@@ -169,7 +170,7 @@ impl<'a> Walk<'a> {
             let at = self.take(rank, 0.0, self.model.numbers.call_ns);
             enter.push(at);
         }
-        // All ranks have arrived before any uses what the others offer.
+        // No rank reads from another before that one has entered the call.
         let mut clocks = enter.clone();
         loop {
             let mut moved = false;
@@ -193,7 +194,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Works on a rank's core from a time on. Returns the time after it.
+    /// Occupies the core of `rank` for `cost` nanoseconds, not before `begin`. Returns the end time.
     fn take(&mut self, rank: u32, begin: f64, cost: f64) -> f64 {
         let core = self.model.core_of(rank);
         let (free, last) = self.free[core];
@@ -203,7 +204,7 @@ impl<'a> Walk<'a> {
         end
     }
 
-    /// The next step of a rank, and its wave; steps of a wave that have no slice in it take no time.
+    /// Returns the next step of a rank and its wave. Steps that have no slice in a wave are skipped and take no time.
     fn next(&mut self, rank: u32) -> Option<(u64, &'a LinkedStep)> {
         let program = &self.of.programs[rank as usize];
         let steps = program.steps.len();
@@ -223,7 +224,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// When all is there that a step waits for; `None`: that is not known yet.
+    /// Returns the time at which everything that a step waits for is ready; `None` while that is unknown.
     fn ready(&self, rank: u32, wave: u64, step: &LinkedStep, enter: &[f64]) -> Option<f64> {
         let slice = wave - u64::from(step.level);
         let mut ready = 0f64;
@@ -246,7 +247,7 @@ impl<'a> Walk<'a> {
         self.done_ns[place.rank as usize].get(at as usize).copied()
     }
 
-    /// The nanoseconds of a step: its operands are read, folded, and written to each place.
+    /// Returns the nanoseconds of a step: reading its operands, folding them, and writing the result to each place.
     fn cost(&self, rank: u32, step: &LinkedStep) -> f64 {
         let numbers = &self.model.numbers;
         let rate = |rates| self.model.rate(rates, self.of.view.nranks, self.bytes);
@@ -272,7 +273,7 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
 
-    /// A host of nodes of so many cores, with numbers of its kind.
+    /// Returns a host of `nodes` nodes with `each` cores, and plausible numbers.
     fn host(nodes: usize, each: usize) -> HostModel {
         let link = |line_ns, rate| HandOff { line_ns, rate };
         let numbers = HostNumbers {

@@ -1,4 +1,4 @@
-//! Measures what the model of a host is made of: hand-offs, rates, the change of ranks on one core.
+//! Measures the numbers of the host's model: hand-offs, rates, and the switch between two ranks on one core.
 //!
 //! Threads that are bound to processors stand for ranks. Each number is the median of several rounds.
 
@@ -12,48 +12,48 @@ use penny::internals::types::{DataType, RedOp};
 
 use super::cores::{Cores, Distance};
 
-/// Nanoseconds and bytes a nanosecond of a host.
+/// The measured numbers of a host, in nanoseconds and bytes per nanosecond.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostNumbers {
-    /// By distance: a line from one processor to the other, and bytes that the other has written.
+    /// For each distance, the hand-off between two processors.
     pub links: Vec<(Distance, HandOff)>,
-    /// One rank after another on one processor.
+    /// The nanoseconds to switch between two ranks on one processor.
     pub switch_ns: f64,
-    /// A copy within the cache, and one from memory while all processors copy.
+    /// The rates of a copy.
     pub copy: Rates,
-    /// A fold of two vectors.
+    /// The rates of a fold of two vectors.
     pub fold: Rates,
-    /// A call: two ranks that meet, without the hand-off.
+    /// The nanoseconds of a barrier of two ranks, less the hand-off.
     pub call_ns: f64,
 }
 
 /// The exchange between two processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HandOff {
-    /// Nanoseconds until one sees what the other has stored.
+    /// The nanoseconds from a store on one processor until the other sees it.
     pub line_ns: f64,
-    /// Bytes a nanosecond of a copy from the other's cache.
+    /// The bytes per nanosecond of a copy from the other's cache.
     pub rate: f64,
 }
 
-/// Bytes a nanosecond.
+/// Rates in bytes per nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// From and to a core's own cache.
+    /// Within a core's own cache.
     pub cache: f64,
-    /// From and to memory, of each core while all work.
+    /// In memory, for each core while all cores work.
     pub memory: f64,
 }
 
 const ROUNDS: usize = 7;
-/// Exchanges of a round.
+/// Exchanges in a round.
 const EXCHANGES: u64 = 500;
-/// Polls after which something else needs the processor of the other.
+/// Polls before a thread yields: by then it is likely that another program runs on the other thread's processor.
 const SPINS: u32 = 10_000;
-/// Bytes that stay in a core's own cache.
+/// The bytes of a vector that fits in a core's own cache.
 const SMALL: usize = 64 << 10;
 
-/// Measures all but [`HostNumbers::call_ns`], which takes ranks.
+/// Measures all numbers except [`HostNumbers::call_ns`], which needs ranks.
 pub fn measure(cores: &Cores) -> Result<HostNumbers, String> {
     let mut links = Vec::new();
     for (distance, pair) in cores.pairs() {
@@ -75,14 +75,14 @@ pub fn measure(cores: &Cores) -> Result<HostNumbers, String> {
     })
 }
 
-/// The median, of no number 0.
+/// Returns the median; 0 if there are no numbers.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The nanoseconds from a store on one processor until a thread on the other has seen it.
-/// `spins`: polls before the processor is given up.
+/// Measures the nanoseconds from a store on one processor until a thread on the other sees it. A thread that waits yields
+/// after `spins` polls.
 fn ping_pong(cores: &Cores, [one, other]: [usize; 2], spins: u32) -> Result<f64, String> {
     let (ball, start) = (AtomicU64::new(0), Barrier::new(2));
     // Ends after EXCHANGES * ROUNDS turns of each.
@@ -120,7 +120,7 @@ fn ping_pong(cores: &Cores, [one, other]: [usize; 2], spins: u32) -> Result<f64,
     })
 }
 
-/// The bytes a nanosecond at which a processor copies what another has just written.
+/// Measures the bytes per nanosecond at which `reader` copies what `writer` has just written.
 fn pull(cores: &Cores, [writer, reader]: [usize; 2]) -> Result<f64, String> {
     let (mut theirs, mut mine) = (vec![1u64; SMALL / 8], vec![1u64; SMALL / 8]);
     let (theirs, mine) = (Payload::from(&mut theirs[..]), Payload::from(&mut mine[..]));
@@ -160,7 +160,7 @@ enum Work {
     Fold,
 }
 
-/// The bytes a nanosecond of each of these processors while all work on vectors of so many bytes.
+/// Measures the bytes per nanosecond of each processor in `on` while all of them work on vectors of `bytes` bytes.
 fn rate(cores: &Cores, on: &[usize], bytes: usize, work: Work) -> Result<f64, String> {
     let fold = Fold::new(DataType::Float32, RedOp::Sum, 2).ok_or("a sum of float32 does not exist")?;
     let start = Barrier::new(on.len());

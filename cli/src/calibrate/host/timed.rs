@@ -1,4 +1,4 @@
-//! Times algorithms over real ranks, in turns: a slower moment of the machine is one for all of them.
+//! Times algorithms on real ranks. The algorithms take turns, so that a slow moment of the machine affects all of them alike.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -20,13 +20,13 @@ pub struct TimedCall {
     pub collective: String,
     /// Bytes of the whole vector.
     pub bytes: u64,
-    /// In memory that the other ranks reach.
+    /// Whether the buffers are in memory that the other ranks reach.
     pub shared: bool,
-    /// The algorithms' names; `None`: what `auto` takes.
+    /// The names of the algorithms; `None` stands for `auto`.
     pub algorithms: Vec<Option<String>>,
 }
 
-/// The nanoseconds of a call of the slowest rank, by algorithm and round.
+/// The nanoseconds that the slowest rank takes for a call, by algorithm and round.
 pub type Rounds = Vec<Vec<f64>>;
 
 /// The arguments of one rank.
@@ -34,19 +34,20 @@ pub type Rounds = Vec<Vec<f64>>;
 pub struct WorkerArgs {
     /// `TimedCall`s as JSON
     calls: String,
-    /// Rounds
+    /// Number of rounds
     rounds: u32,
 }
 
-/// Calls that one launch times: it has a limit of time and of arguments.
+/// The most calls that one launch times; a launch has a time limit, and its arguments have a length limit.
 pub const CALLS_A_LAUNCH: usize = 8;
-/// Calls of a round take about so long.
+/// The nanoseconds that the calls of a round shall take together.
 const ROUND: f64 = 300_000.0;
+/// The most calls in a round.
 const MOST_CALLS: f64 = 100.0;
-/// The ranks of one launch are ended after that.
+/// The time limit of a launch, after which its ranks are killed.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Starts ranks, which time all calls. `profile`: their `PENNY_HOST_PROFILE`.
+/// Starts `ranks` ranks, which time all calls, with `PENNY_HOST_PROFILE` set to `profile`. Returns the times call by call.
 pub fn times(ranks: u32, calls: &[TimedCall], rounds: u32, profile: &str) -> Result<Vec<Rounds>, String> {
     let json = serde_json::to_string(calls).map_err(|e| e.to_string())?;
     let job = Job {
@@ -71,7 +72,7 @@ pub fn times(ranks: u32, calls: &[TimedCall], rounds: u32, profile: &str) -> Res
     Ok(times)
 }
 
-/// Runs one rank.
+/// Runs as one of the ranks that [`times`] starts.
 pub fn worker(args: &WorkerArgs) -> ExitCode {
     let calls = serde_json::from_str::<Vec<TimedCall>>(&args.calls).map_err(|e| e.to_string());
     match calls.and_then(|calls| measure(&calls, args.rounds)) {
@@ -100,12 +101,12 @@ fn measure(calls: &[TimedCall], rounds: u32) -> Result<(), String> {
             println!("{}", serde_json::to_string(&times).map_err(|e| e.to_string())?);
         }
     }
-    // In the same order on all ranks.
+    // All ranks must destroy them in the same order.
     known.into_iter().try_for_each(|(_, comm)| comm.destroy()).map_err(|e| e.message.clone())?;
     world.destroy().map_err(|e| e.message.clone())
 }
 
-/// A communicator of the same ranks with an algorithm of its own.
+/// Makes a communicator of the ranks of `world` that uses `algorithm`; `None` stands for `auto`.
 fn another(world: &Communicator, algorithm: Option<&str>) -> penny::Result<Communicator> {
     let mut id = if world.rank() == 0 { UniqueId::new()? } else { UniqueId([0; 128]) };
     world.broadcast(&mut id.0, 0)?;
@@ -165,7 +166,7 @@ fn timed(
     let mut measure = || -> penny::Result<Rounds> {
         let mut calls = Vec::new();
         for comm in comms {
-            // The first links the program and touches the memory.
+            // The first call links the program and touches the memory, so its time does not count.
             round(comm, 1)?;
             calls.push((ROUND / round(comm, 2)?.max(1.0)).clamp(1.0, MOST_CALLS) as u32);
         }
@@ -180,7 +181,7 @@ fn timed(
     measure().map_err(|e| e.message.clone())
 }
 
-/// Makes the call. The root is rank 0.
+/// Calls the collective, with rank 0 as the root.
 fn make(comm: &Communicator, collective: Collective, send: &[f32], recv: &mut [f32]) -> penny::Result<()> {
     match collective {
         Collective::AllReduce => comm.all_reduce(send, recv, Op::Sum),

@@ -52,7 +52,7 @@ impl Canvas {
         }
     }
 
-    /// What is drawn reaches at least so far.
+    /// Extends the drawing so that it includes a point.
     fn reach(&mut self, (x, y): Point) {
         self.size = (self.size.0.max(x), self.size.1.max(y));
     }
@@ -84,7 +84,7 @@ impl Canvas {
         self.reach(to);
     }
 
-    /// What belongs together without a link that is modelled.
+    /// Draws a connection between things that belong together but have no modelled link.
     pub fn tie(&mut self, from: Point, to: Point) {
         let data =
             format!("M{} {} L{} {}", round(from.0), round(from.1 + HEAD), round(to.0), round(to.1 + HEAD));
@@ -128,7 +128,7 @@ impl Canvas {
         }
     }
 
-    /// A word on white, around a point: what a link is.
+    /// Draws a link's label, a word on white around a point.
     pub fn label(&mut self, at: Point, word: &str, class: u32) {
         let at = (at.0, at.1 + HEAD);
         let width = 5.0 * word.chars().count() as f64 + 3.0;

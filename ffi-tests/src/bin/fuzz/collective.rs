@@ -330,7 +330,7 @@ impl Collective {
         Ok(())
     }
 
-    /// The buffers are the caller's again: nobody writes there until all have left the refused call, which a barrier tells.
+    /// The buffers are the caller's again. No rank writes to them until all have left the refused call, which a barrier ensures.
     pub fn is_left_alone(&mut self, actor: &mut Actor<'_>) -> Outcome {
         let (call, comm) = (self.call.clone(), self.place.comm);
         let input = self.send.as_mut().map(|send| send.bytes().to_vec());

@@ -191,7 +191,7 @@ impl Program {
         }
     }
 
-    /// Step number `i` of such ranks.
+    /// Returns step number `i` of ranks that repeat steps of one kind.
     pub fn another(&self, kind: Kind, i: u32) -> Step {
         let mut random = Random::of(&[self.seed, u64::from(i), 13]);
         let mut step = self.of_kind(kind, &mut random, 1, &mut (i * 1000 + 1));

@@ -55,7 +55,7 @@ pub const KINDS: [(&str, Kind, Option<What>); 27] = [
 ];
 
 fn say(line: &str) {
-    // The test may have gone; then nobody is left to tell.
+    // The test may have ended; then there is no reader.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
@@ -109,7 +109,7 @@ pub fn victim(library: &Path, what: &str, seed: u64, ranks: usize, rank: usize, 
     if let Err(failure) = call!(actor, pennyBarrier(comm, NULL)) {
         complain(&actor, &failure);
     }
-    // Each of these the others must not take for the cause.
+    // The other ranks must not take any of these for the cause.
     match (rank as u64 + seed) % 3 {
         0 => std::process::abort(),
         1 => drop(call!(actor, pennyCommDestroy(comm))),

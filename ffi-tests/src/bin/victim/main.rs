@@ -11,10 +11,10 @@
 //!                             (the same in one of every second rank), `init` (the same in one of all, made by an id),
 //!                             `mailbox` (a message to the next rank, one from the rank before), `semaphore` (a signal to
 //!                             the next rank, a wait for the one before), `mixed` (one of these after the other), or one
-//!                             of the seldom ones of `rare.rs`
-//!     loop WHAT COUNT         the same until it fails | repeat N WHAT COUNT: or has been done so often
+//!                             of the rare ones of `rare.rs`
+//!     loop WHAT COUNT         the same until it fails | repeat N WHAT COUNT: or until it was done N times
 //!     sleep MS                sleep | hold: stay until standard input ends
-//!     abort-after MS          a thread aborts the communicator after so long
+//!     abort-after MS          a thread aborts the communicator after MS milliseconds
 //!     destroy | abort         free the communicator | abort it
 //!     divide                  make a communicator of ranks 0 and 1, one of 2 and 3, and so on
 //!     duplicate               make a communicator of all ranks
@@ -79,7 +79,7 @@ fn now_ns() -> i64 {
 }
 
 fn say(line: &str) {
-    // The test may have gone; then nobody is left to tell.
+    // The test may have ended; then there is no reader.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

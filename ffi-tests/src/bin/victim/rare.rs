@@ -16,7 +16,7 @@ fn forgiven(ended: Result<()>) -> Result<()> {
 }
 
 impl Part {
-    /// One of these calls; `None`: it is none of them.
+    /// Makes the call `what`; `None` if it is not one of these.
     pub fn rare(&mut self, what: &str, count: usize) -> Option<Result<()>> {
         self.entered = now_ns();
         Some(match what {

@@ -82,7 +82,7 @@ def storage(nbytes: int) -> torch.UntypedStorage | None:
     head.deleter = _free
     flat = torch.utils.dlpack.from_dlpack(_new_capsule(block, b"dltensor", None))
     memory = flat.untyped_storage()
-    # The Python object lives as long as the storage, so whoever asks a tensor for its storage finds this class.
+    # The Python object lives as long as the storage, so a program that asks a tensor for its storage finds this class.
     memory.__class__ = SharedStorage
     return memory
 

@@ -1,4 +1,4 @@
-"""Receives from any source: each takes the next message that comes under its tag, whoever sends it.
+"""Receives from any source: each takes the next message that comes under its tag, from any rank.
 
 The senders of a rank have channels of their own, so a receive from any source asks each in turn whether a message waits there,
 and begins with the one behind the sender that was served last: no sender is passed over twice. Receives are served in the order

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a collective, said before any other rank is involved."""
+"""Checks of the arguments of a collective, made before any other rank is involved."""
 
 from __future__ import annotations
 

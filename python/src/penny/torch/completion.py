@@ -1,4 +1,4 @@
-"""Whether something that does not block its caller is over, and how it ended."""
+"""The completion of operations that do not block their caller: whether one is over, and how it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORTEST_NAP, _LONGEST_NAP = 0.00002, 0.001
 
 
 class Completion:
-    """What a work asks whether it is over."""
+    """An operation that a work can ask whether it is over."""
 
     error: Exception | None = None
     # The rank that a receive is from.
@@ -32,7 +32,7 @@ class Completion:
         raise NotImplementedError
 
     def wait_for(self, seconds: float) -> bool:
-        """Waits until it is over, at most for so long; False if it is not."""
+        """Waits until it is over, for at most `seconds`. Returns False if it is not over then."""
         deadline = time.monotonic() + seconds
         nap = _SHORTEST_NAP
         while not self.done():
@@ -119,7 +119,7 @@ class Flag(Completion):
         return self._done.wait(seconds)
 
     def end(self, error: Exception | None = None) -> None:
-        """It is over; called once."""
+        """Marks it as over. Called once."""
         self.error = error
         self._done.set()
 

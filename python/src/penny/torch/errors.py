@@ -1,4 +1,4 @@
-"""What goes wrong, as torch's exceptions: Penny's sentence under a class that is also `DistBackendError` or `ValueError`."""
+"""Failures as torch's exceptions: Penny's sentence under a class that is also `DistBackendError` or `ValueError`."""
 
 from __future__ import annotations
 

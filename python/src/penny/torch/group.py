@@ -1,4 +1,4 @@
-"""What every operation of a process group goes through: its communicator, its stream, and who may use them when."""
+"""The common base of a process group's operations: its communicator, its stream, and the locks for both."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class Group(Backend):
         return True
 
     def comm_split_count(self) -> int:
-        """How many groups were split off so far."""
+        """The number of groups that were split off so far."""
         return self._splits
 
     def split(self, store: Any, ranks: Sequence[int], opts: Any) -> Self | None:
@@ -278,7 +278,7 @@ class Group(Backend):
             self._stream.close()
 
     def _end(self) -> int:
-        """From here on the group refuses calls. Returns its communicator, if it had not been ended before."""
+        """Makes the group refuse calls from now on. Returns its communicator, unless the group had ended before."""
         _groups.discard(self)
         members.pop(self._comm, None)
         comm, self._comm = self._comm, 0

@@ -29,7 +29,7 @@ def heap(smallest: int = SMALLEST) -> Iterator[None]:
     """While it lasts, what torch makes in memory of the CPU lies in shareable memory, from `smallest` bytes on.
 
     That holds for this thread and for what torch does on its behalf: factory functions, module.to_empty, the buckets of
-    DistributedDataParallel, products of matrices, copies. Memory that nobody has any more is used again, and given back at
+    DistributedDataParallel, products of matrices, copies. Memory that is not used any more is used again, and given back at
     the end. It is not given back by resizing a storage to 0, as FSDP does with the parameters that it has gathered: let
     FSDP ask the process group for its buffers (set_allocate_memory_from_process_group_for_comm) where memory is short."""
     with _HeapMode(smallest):
@@ -66,7 +66,7 @@ _INTO = {
 
 
 class _Pool:
-    """Storages of one heap, which are used again once nobody else has them: making shareable memory is slow.
+    """Storages of one heap, which are used again once nothing else refers to them: making shareable memory is slow.
 
     A program that trains makes the same sizes in each step, so a storage is used again for the very size it has."""
 
@@ -74,7 +74,7 @@ class _Pool:
         self._by_size: dict[int, deque[torch.UntypedStorage]] = {}
 
     def take(self, nbytes: int) -> torch.UntypedStorage | None:
-        """A storage of so many bytes, used or new; None where there is no more memory."""
+        """Returns a storage of `nbytes` bytes, used or new; None if there is no more memory."""
         storages = self._by_size.setdefault(nbytes, deque())
         for _ in range(min(len(storages), _LOOKS)):
             storages.rotate(-1)
@@ -88,7 +88,7 @@ class _Pool:
         return made
 
     def _give_back(self) -> int:
-        """Lets go of what nobody uses, and says how many storages that were."""
+        """Releases the storages that are not used, and returns their number."""
         before = sum(map(len, self._by_size.values()))
         for storages in self._by_size.values():
             for _ in range(len(storages)):
@@ -103,7 +103,7 @@ _LOOKS = 8
 
 
 def _is_unused(memory: torch.UntypedStorage) -> bool:
-    """Has nobody but the pool the storage, neither a tensor nor the program by its Python object?"""
+    """Tells whether only the pool refers to the storage: no tensor does, and no Python object of the program."""
     # Three hold the object: the pool, this function, and the function that counts.
     return torch._C._storage_Use_Count(memory._cdata) == 1 and sys.getrefcount(memory) <= 3
 
@@ -147,7 +147,7 @@ class _HeapMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return None if memory is None else torch.empty(0, dtype=dtype).set_(memory, 0, size, stride)
 
     def _moved(self, tensor: Tensor) -> Tensor:
-        """What another factory function has made (random numbers, ranges), in shareable memory."""
+        """Copies the tensor that another factory function has made (random numbers, ranges) to shareable memory."""
         made = self._make(tensor.shape, tensor.stride(), tensor.dtype)
         return tensor if made is None else made.copy_(tensor)
 
@@ -237,7 +237,7 @@ def _is_ordinary(tensor: Tensor) -> bool:
 
 
 def _stride_like(tensor: Tensor, memory_format: torch.memory_format | None) -> tuple[int, ...]:
-    """How the elements of a tensor like another lie."""
+    """The memory layout of a tensor that is made like another one."""
     if memory_format is torch.contiguous_format or tensor.is_contiguous():
         return contiguous(tensor.shape)
     # Where it matters which of several layouts torch chooses, torch itself is asked, on a device without memory.

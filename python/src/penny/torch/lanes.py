@@ -24,7 +24,7 @@ class Ticket(Flag):
 
 
 class Lane:
-    """Jobs that are done in order, by a thread of their own or by whoever waits for one of them, which is faster."""
+    """Jobs that run in order: on a thread of their own, or faster on a thread that waits for one of them."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,7 +52,7 @@ class Lane:
         return self._newest is None or self._newest.done()
 
     def help(self, ticket: Ticket) -> None:
-        """Does jobs in the calling thread until one of them is over, if nobody else is doing any."""
+        """Runs jobs on the calling thread until one of them is over, if no other thread is running any."""
         while not ticket.done() and self._working.acquire(blocking=False):
             try:
                 self._do_next()
@@ -86,7 +86,7 @@ class Lane:
     def _work(self) -> None:
         while not self._closed or self._jobs:
             self._arrived.acquire()
-            # Nobody waits for whoever is at work: he looks for what has come meanwhile when he is done.
+            # No thread waits for the one at work: when that one is done, it looks for jobs that have come meanwhile.
             while self._jobs and self._working.acquire(blocking=False):
                 try:
                     self._do_next()
@@ -103,7 +103,7 @@ class Lane:
         except Exception as failure:  # noqa: BLE001, it is raised where the job is waited for
             error = failure
         except BaseException:
-            # A thread that helps was interrupted in the middle of the job, which nobody can finish.
+            # A thread that helps was interrupted in the middle of the job, which no other thread can finish.
             ticket.end(DistBackendError("the transfer was interrupted by a signal handler of the program"))
             raise
         ticket.end(error)

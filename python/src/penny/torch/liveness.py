@@ -1,4 +1,4 @@
-"""Whether the process of another rank lives, for who waits for it without being in a call of the library."""
+"""Tells whether another rank's process lives, for threads that wait for it outside of the library's calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_dead(process: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in the kernel's ticks; something else than a number where it is over."""
+    """The start time of a process in the kernel's ticks; text that is no number if the process is over."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -44,7 +44,7 @@ class Gathering:
                 missing.append(rank)
                 if not wait_all_ranks:
                     break
-        # Whoever is here has read the answer of the turn before.
+        # A rank that is here has read the answer of the turn before.
         self._store.delete_key(self._key(self._turn - 1, "answer"))
         if not missing:
             self._store.set(self._key(self._turn, "answer"), _ALL_HERE)

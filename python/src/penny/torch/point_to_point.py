@@ -42,7 +42,7 @@ class Closed(DistBackendError):
 
 
 class Channel:
-    """What one rank sends another under one tag, as one of the two sees it."""
+    """The messages from one rank to another under one tag, from the view of one of the two."""
 
     def __init__(self, channels: Channels, sender: int, receiver: int, tag: int) -> None:
         self._channels = channels
@@ -271,7 +271,7 @@ class Channels:
         return taken
 
     def offers(self) -> int:
-        """How many channels to this rank their senders have come to."""
+        """The number of channels to this rank that their senders have opened."""
         return int(self.store.add(f"offers/{self.rank}", 0))
 
     def meet_senders(self, tag: int) -> None:
@@ -318,7 +318,7 @@ class Channels:
 
 
 class Loopback:
-    """What a rank sends itself under one tag: the n-th send meets the n-th receive."""
+    """The messages of a rank to itself under one tag: the n-th send meets the n-th receive."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -226,7 +226,7 @@ def _given(opts: Any) -> tuple[Any, ...]:
 
 
 def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
-    """What torch calls to make the process group, or its part for the CPU."""
+    """Makes the process group, or its part for the CPU; torch calls this function."""
     timeout = opts.timeout if isinstance(opts.timeout, timedelta) else timedelta(seconds=opts.timeout)
     global_ranks = list(opts.global_ranks_in_group)
     if opts.split_from is not None:
@@ -241,7 +241,7 @@ def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
 
 
 def _is_alone(opts: Any) -> bool:
-    """Is Penny the group's only backend, and does nobody want to see each call on its way?"""
+    """Tells whether Penny is the group's only backend and nothing has to observe each call (dispatch modes, for example)."""
     if get_debug_level() == DebugLevel.DETAIL:
         return False
     # Torch has told the group which backend its barriers use: that of an accelerator, if the group has one.

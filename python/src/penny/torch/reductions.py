@@ -69,7 +69,7 @@ def reduction(operation: str, op: Any, dtype: torch.dtype) -> int:
 
 
 def factor(op: Any) -> Any:
-    """What PREMUL_SUM multiplies each rank's input with; None for all other reductions."""
+    """The factor with which PREMUL_SUM multiplies the rank's input; None for all other reductions."""
     if kind_of(op) != _KINDS.PREMUL_SUM:
         return None
     return op.factor if hasattr(op, "factor") else op.__getstate__()[1]

@@ -1,4 +1,4 @@
-"""How the ranks of a process group become a communicator: an id that rank 0 makes travels through torch's store."""
+"""Makes a communicator of the ranks of a process group: rank 0 makes an id and distributes it through torch's store."""
 
 from __future__ import annotations
 

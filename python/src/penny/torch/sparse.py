@@ -59,7 +59,7 @@ class SparseSums:
             )
 
     def header(self, tensor: Tensor) -> Tensor:
-        """What the other ranks have to know of a coalesced tensor; the number of its values comes first."""
+        """The description of a coalesced tensor for the other ranks; the number of its values comes first."""
         shape = [tensor.sparse_dim(), tensor.dim(), *tensor.shape]
         shape += [0] * (2 + _MOST_DIMENSIONS - len(shape))
         return torch.tensor([tensor._nnz(), _DTYPES.index(tensor.dtype), *shape])
@@ -92,7 +92,7 @@ class SparseSums:
         return self._lane.submit(job)
 
     def close(self, abort: bool) -> None:
-        """Ends the communicator; what is under way fails if `abort` or if nobody waits for it any more."""
+        """Ends the communicator. Operations in progress fail if `abort` is set or if no thread waits for them any more."""
         with self._lock:
             comm, busy = self._comm, not self._lane.is_idle()
         if comm and (abort or busy):

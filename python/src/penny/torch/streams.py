@@ -75,7 +75,7 @@ class Stream:
         return True
 
     def give_back(self, event: int) -> None:
-        """Takes an event that nobody looks at any more."""
+        """Takes an event that is not used any more."""
         if self._handle:
             self._unused_events.append(event)
         else:

@@ -44,7 +44,7 @@ class PennyWork(Work):
         return self._completion.done() and self._completion.error is None
 
     def exception(self) -> Exception | None:
-        """What went wrong, if it is over and did not succeed."""
+        """The exception of a work that has failed; None for any other."""
         return self._completion.error if self._completion.done() else None
 
     def wait(self, timeout: timedelta = _NO_TIMEOUT) -> bool:
@@ -86,14 +86,14 @@ class PennyWork(Work):
 
 
 class CompletedWork(Work):
-    """What a call that blocks gives back. It is over, so one serves all of them."""
+    """The work that a blocking call returns. It is always over, so one object serves all calls."""
 
     def is_completed(self) -> bool:
-        """It is."""
+        """Returns True: the work is over."""
         return True
 
     def is_success(self) -> bool:
-        """It is; a call that fails raises."""
+        """Returns True: a call that fails raises instead."""
         return True
 
     def exception(self) -> None:

@@ -81,7 +81,7 @@ pub struct Vector<'a> {
     pub root: i32,
 }
 
-/// What a rank does in a vector call.
+/// The work of a rank in a vector call.
 pub(super) enum Moves<'a> {
     /// Transfers side by side.
     Transfers(Vec<Transfer<'a>>),

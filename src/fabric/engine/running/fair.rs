@@ -7,8 +7,8 @@
 //!
 //! Packets pass ports one by one, each when it is there in whole, and the gap goes before the first packet of a message.
 //! A packet has the smallest MTU of its connection's way. A message waits at its first port in one piece, and has
-//! arrived with its last packet: packets of a connection do not overtake each other. Whoever comes last is done at the
-//! same time as with first come, first served, if the port never idles.
+//! arrived with its last packet: packets of a connection do not overtake each other. If the port never idles, the connection that
+//! comes last is done at the same time as with first come, first served.
 //!
 //! Cost: an event for each packet's coming and going, so messages of many packets take long.
 
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 /// Set as [`TimedEvent::call`]: the port `who` may serve its next packet. After all calls, so that who comes then is there.
 pub const TURN: u32 = u32::MAX;
 
-/// Who waits at a port.
+/// The connections that wait at a port.
 #[derive(Default)]
 pub struct Turns {
     /// The next one first.
@@ -38,10 +38,10 @@ struct Line {
     messages: VecDeque<u32>,
 }
 
-/// What packets cost, of a call whose network is fair.
+/// The packets' costs of a call on a network with fair ports.
 pub(super) struct Packets {
     classes: Vec<Class>,
-    /// By connection: bytes of a packet; 0: messages are not divided.
+    /// For each connection, the bytes of a packet; 0 if messages are not divided.
     mtu: Vec<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Packets {
 }
 
 impl Turns {
-    /// Who is next: the call and the message.
+    /// Returns the call and the message that are next.
     pub fn next(&self) -> Option<(u32, u32)> {
         self.lines.front().map(|line| (line.call, line.messages[0]))
     }
@@ -168,7 +168,7 @@ impl Running {
         Ok(if first && last { self.did(rank, served.end_ps) } else { NONE })
     }
 
-    /// Is this the last packet of its message? If not, its place is free.
+    /// Tells whether this is the last packet of its message. If not, its place is freed.
     pub(super) fn is_last(&mut self, who: u32, connection: u32) -> bool {
         let last = self.packet(&self.messages[who as usize], connection).2;
         if !last {

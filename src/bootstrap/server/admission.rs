@@ -1,0 +1,154 @@
+//! The way from a connection to a seat in a meeting: accepted, heard, checked.
+//!
+//! A stranger costs one file descriptor and nothing else. It needs no buffer, because a packet arrives whole or is refused.
+//! The number of strangers is bounded: the eldest is turned away for a newcomer. A rank that is turned away before its hello
+//! was read connects again.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use super::super::frame::{HelloFrame, Secret};
+use super::super::rank_connection::{RankConnection, Stage};
+use super::super::rendezvous::{Rendezvous, refused_by, same_build};
+use super::{PAUSE, Server, State, Table, no_descriptors};
+use crate::error::{Error, Result};
+use crate::sys::credentials::uid;
+use crate::sys::socket;
+
+/// The most strangers at a time; at most an eighth of the process's file descriptors, besides. A rank says hello as soon as it
+/// has connected, so honest strangers are few, and each stranger makes every poll(2) of a meeting slower.
+pub(super) const MOST_STRANGERS: usize = 16;
+/// Most connections accepted before the guests are looked at again.
+const ACCEPT_BURST: usize = 64;
+
+impl Server {
+    /// Accepts the connections that have come, and reads at once what they have sent.
+    pub(super) fn accept(&mut self, buffer: &mut [u8], now: Instant) {
+        for _ in 0..ACCEPT_BURST {
+            let connection = match socket::accept(&self.listener) {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return,
+                Err(e) if socket::out_of_descriptors(&e) => {
+                    if !self.turn_the_eldest_stranger_away() {
+                        self.fail_all_open(&no_descriptors("accept a rank"), now);
+                        self.no_accept_before = Some(now + PAUSE);
+                        return;
+                    }
+                    continue;
+                }
+                Err(_) => {
+                    self.no_accept_before = Some(now + PAUSE);
+                    return;
+                }
+            };
+            // A process of another user gets no answer.
+            let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
+            self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
+            self.hear(self.rank_connections.len() - 1, buffer, now);
+            self.rank_connections.pop_if(|g| matches!(g.stage, Stage::Gone));
+            let strangers =
+                self.rank_connections.iter().filter(|g| matches!(g.stage, Stage::Stranger)).count();
+            if strangers > self.most_strangers {
+                self.turn_the_eldest_stranger_away();
+            }
+        }
+    }
+
+    /// Closes the connection of the eldest stranger. Returns `false` if there is none.
+    fn turn_the_eldest_stranger_away(&mut self) -> bool {
+        let Some(at) = self.rank_connections.iter().position(|g| matches!(g.stage, Stage::Stranger)) else {
+            return false;
+        };
+        self.rank_connections.remove(at);
+        true
+    }
+
+    /// Checks a stranger's hello, and gives the rank its seat or the verdict.
+    pub(super) fn welcome(
+        &mut self,
+        at: usize,
+        packet: &[u8],
+        fds: Vec<OwnedFd>,
+        fds_lost: bool,
+        now: Instant,
+    ) {
+        let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
+        let Some(table) = self.table(serial, &secret) else {
+            return self.rank_connections[at].tell(&unknown_ticket());
+        };
+        let by = HelloFrame::decode(packet).map(|hello| (hello.rank, hello.nranks));
+        if let State::Failed(verdict) = &mut table.state {
+            by.inspect(|(rank, _)| verdict.tell(*rank));
+            let (error, holds) = (verdict.error.clone(), verdict.holds());
+            let connection = &mut self.rank_connections[at];
+            match by {
+                Some((rank, _)) if holds && connection.pid == self.pid => {
+                    connection.stage = Stage::Waiting { serial, rank };
+                }
+                _ => connection.tell(&error),
+            }
+            return self.tell_ours(serial);
+        }
+        if HelloFrame::refuses(packet) {
+            let pid = self.rank_connections[at].pid;
+            let refusal = same_build(packet, pid).and_then(|()| {
+                let hello = HelloFrame::decode(packet);
+                hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
+            });
+            return self.fail(serial, refusal.unwrap_or_else(|e| e), by, now);
+        }
+        match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
+            Ok(rank) => {
+                self.rank_connections[at].stage = Stage::Waiting { serial, rank };
+                self.begin_if_complete(serial);
+            }
+            Err(error) => {
+                self.fail(serial, error.clone(), by, now);
+                self.rank_connections[at].tell(&error);
+            }
+        }
+    }
+
+    /// Returns the table with this serial, laid now if it was only expected; `None` if there is none or the secret is wrong.
+    fn table(&mut self, serial: u64, secret: &Secret) -> Option<&mut Table> {
+        if let Some(secret) = self.expected_meetings.lock().take(serial, secret) {
+            self.tables.insert(serial, Table { secret, state: State::Open(Rendezvous::default()) });
+        }
+        self.tables.get_mut(&serial).filter(|t| t.secret.admits(secret))
+    }
+
+    /// Adds the rank to the meeting and returns its number. An error is the verdict for all ranks.
+    fn seat(
+        &mut self,
+        serial: u64,
+        packet: &[u8],
+        pid: i32,
+        fds: Vec<OwnedFd>,
+        fds_lost: bool,
+        now: Instant,
+    ) -> Result<u32> {
+        let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get_mut(&serial) else {
+            return Err(unknown_ticket());
+        };
+        same_build(packet, pid)?;
+        let Some(hello) = HelloFrame::decode(packet) else {
+            return Err(senseless(pid));
+        };
+        if fds_lost || fds.len() != hello.nfds as usize {
+            return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
+        }
+        rendezvous.join(&hello, pid, fds, now)?;
+        Ok(hello.rank)
+    }
+}
+
+fn senseless(pid: i32) -> Error {
+    Error::internal(format!("PID {pid} sent a hello that makes no sense"))
+}
+
+fn unknown_ticket() -> Error {
+    Error::usage(
+        "this id is not open: it has made its communicator already, or its process has made thousands of younger \
+         ones; make a new id for every communicator",
+    )
+}
