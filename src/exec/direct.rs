@@ -8,7 +8,7 @@ use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource};
-use crate::memory::control::arrivals::{INLINE, PAYLOAD};
+use crate::memory::control::PAYLOAD;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
 use crate::transport::{Scope, Transport};
@@ -43,8 +43,8 @@ pub fn enter(
     packed: bool,
 ) -> Result<()> {
     let has_payload = packed && job.offer.payload && !job.input.is_empty();
-    let behind = if has_payload && job.input.bytes() > INLINE { job.input.bytes() } else { 0 };
-    peers.await_place(behind, t, scope)?;
+    t.control().reserve_arrivals(scope.seq)?;
+    peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if has_payload {
         kernels::copy(t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input, false);
         die_point!(10 "arrival_payload");

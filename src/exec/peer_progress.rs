@@ -1,7 +1,7 @@
 //! How far the others are, as far as this rank knows.
 
 use crate::error::Result;
-use crate::memory::control::arrivals::{BLOCK, DEPTH, PAYLOADS, payload_blocks};
+use crate::memory::control::arrivals::{BEHIND, DEPTH, LARGEST_HALF, payload_blocks};
 use crate::transport::arrival::Offer;
 use crate::transport::pace::Pace;
 use crate::transport::{Scope, Transport};
@@ -18,12 +18,12 @@ pub struct PeerProgress {
     /// The offer of each rank in that call, present once its arrival has been checked.
     offers: Vec<Option<Offer>>,
     /// The last call that has used each block of this rank's payloads.
-    used: [u64; PAYLOADS / BLOCK],
+    used: [u64; 2 * LARGEST_HALF],
 }
 
 impl Default for PeerProgress {
     fn default() -> PeerProgress {
-        let (pace, offers, used) = (Pace::default(), Vec::new(), [0; PAYLOADS / BLOCK]);
+        let (pace, offers, used) = (Pace::default(), Vec::new(), [0; 2 * LARGEST_HALF]);
         PeerProgress { done: 0, pace, call: 0, offers, used }
     }
 }
@@ -50,15 +50,15 @@ impl PeerProgress {
         Ok(offer)
     }
 
-    /// Waits until this rank may write its arrival line, and a payload of `payload` bytes that does not lie in the line (0: none).
+    /// Waits until this rank may write its arrival line, and a payload of `payload` bytes.
     #[inline]
     pub fn await_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
         let line = scope.seq.saturating_sub(DEPTH as u64);
-        if payload == 0 {
+        if payload <= BEHIND {
             return self.await_done(line, t, scope);
         }
         t.control().reserve_payloads(t.rank(), payload)?;
-        let blocks = payload_blocks(scope.seq, payload);
+        let blocks = payload_blocks(scope.seq, payload, t.control().layout().half);
         let last = self.used[blocks.clone()].iter().fold(line, |last, &used| last.max(used));
         self.await_done(last, t, scope)?;
         self.used[blocks].fill(scope.seq);

@@ -1,9 +1,9 @@
 //! The control segment: everything that the ranks of one communicator share besides their heaps.
 //!
 //! ```text
-//!     header | life | records | progress | bell | pairs (n x n) | arrival lines | payloads | staging | rings, signals (n x n)
-//!     '----------------------------- its head --------------------------------'                      '--- at first use ---'
-//!     '------------------------ reserved when it is made --------------------------------' '- by each rank -'
+//!     header | life | records | progress | bell | pairs (n x n) | arrivals | payloads | staging | rings, signals (n x n)
+//!     '----------------------- its head ------------------------'                                 '---- at first use ---'
+//!     '---------------------- reserved when it is made ---------------------------' '- by each rank -'
 //! ```
 //!
 //! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
@@ -28,7 +28,7 @@ use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::{fork, limits, shm};
-use arrivals::{HALF, used_of_half};
+use arrivals::{BLOCK, used_of_half};
 pub use arrivals::{DEPTH, INLINE, PAYLOAD};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
@@ -199,7 +199,9 @@ pub struct Control {
     file: Arc<FamilyFile>,
     /// Where it begins in the file; 0: it is the first of its ancestry.
     at: usize,
-    /// Bytes that are reserved in each half of this rank's payloads.
+    /// The number of calls whose arrivals are reserved; `u64::MAX`: all.
+    arrivals: AtomicU64,
+    /// The number of blocks that are reserved in each half of this rank's payloads.
     payloads: AtomicU64,
     /// This rank's staging memory is reserved.
     staging: AtomicBool,
@@ -236,9 +238,10 @@ impl Control {
     }
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
-        let (payloads, staging) = (AtomicU64::new(HALF as u64), AtomicBool::new(false));
+        let (arrivals, payloads) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
+        let staging = AtomicBool::new(false);
         let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at: 0, payloads, staging, generation })
+        Ok(Control { lines: Lines { segment, layout }, file, at: 0, arrivals, payloads, staging, generation })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -255,24 +258,47 @@ impl Control {
         // Each for itself: the place was read from shared memory.
         shm::reserve(&file.file, at, layout.head())?;
         let segment = Segment::part(&file.file, at, layout.total())?;
-        let (payloads, staging) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (arrivals, payloads) = (AtomicU64::new(0), AtomicU64::new(0));
+        let staging = AtomicBool::new(false);
         let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at, payloads, staging, generation })
+        Ok(Control { lines: Lines { segment, layout }, file, at, arrivals, payloads, staging, generation })
+    }
+    /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
+    #[inline]
+    pub fn reserve_arrivals(&self, seq: u64) -> Result<()> {
+        match seq <= DEPTH as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
+            true => self.reserve_next_arrivals(seq),
+            false => Ok(()),
+        }
+    }
+    #[cold]
+    fn reserve_next_arrivals(&self, seq: u64) -> Result<()> {
+        const AT_ONCE: u64 = 8;
+        let last = seq.next_multiple_of(AT_ONCE);
+        let (from, to) = (self.layout.arrivals(last + 1 - AT_ONCE), self.layout.arrivals(last));
+        self.reserve(from, to + self.layout.arrivals_of_a_call() - from)?;
+        self.arrivals.store(if last < DEPTH as u64 { last } else { u64::MAX }, Ordering::Relaxed);
+        Ok(())
+    }
+    /// Tells whether the arrivals of call `seq` can be touched.
+    pub fn has_arrivals(&self, seq: u64) -> bool {
+        let reserved = self.arrivals.load(Ordering::Relaxed);
+        reserved == u64::MAX || seq.wrapping_sub(1) % (DEPTH as u64) < reserved
     }
     /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
     #[inline]
     pub fn reserve_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        let bytes = used_of_half(bytes);
-        if self.payloads.load(Ordering::Relaxed) >= bytes as u64 {
-            return Ok(());
+        match self.payloads.load(Ordering::Relaxed) < used_of_half(bytes, self.layout.half) as u64 {
+            true => self.reserve_own_payloads(rank, bytes),
+            false => Ok(()),
         }
-        self.reserve_own_payloads(rank, bytes)
     }
     #[cold]
     fn reserve_own_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        let first = self.layout.payloads(rank);
-        [first, first + HALF].into_iter().try_for_each(|half| self.reserve(half, bytes))?;
-        self.payloads.store(bytes as u64, Ordering::Relaxed);
+        let (first, blocks) = (self.layout.payloads(rank), used_of_half(bytes, self.layout.half));
+        self.reserve(first, blocks * BLOCK)?;
+        self.reserve(first + self.layout.half * BLOCK, blocks * BLOCK)?;
+        self.payloads.store(blocks as u64, Ordering::Relaxed);
         Ok(())
     }
     /// Makes sure that this rank's staging memory can be touched. The rank itself does it, so that the pages lie on the node of its
@@ -333,7 +359,7 @@ impl Drop for Control {
 
 #[cfg(test)]
 mod tests {
-    use super::arrivals::PAYLOADS;
+    use super::arrivals::BEHIND;
     use super::*;
 
     #[test]
@@ -353,8 +379,9 @@ mod tests {
             }
             for s in 0..DEPTH as u64 {
                 ranges.push((control.arrival(r, s) as *const _ as usize, 64));
+                ranges.push((control.payload(r, s, BEHIND).addr() as usize, BEHIND));
             }
-            for s in 0..(PAYLOADS / PAYLOAD) as u64 {
+            for s in 0..16 {
                 ranges.push((control.payload(r, s, PAYLOAD).addr() as usize, PAYLOAD));
             }
             for to in 0..3 {

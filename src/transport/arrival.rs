@@ -3,7 +3,7 @@
 use super::{Scope, Transport};
 use crate::error::Result;
 use crate::kernels;
-use crate::memory::control::arrivals::INLINE;
+use crate::memory::control::INLINE;
 use crate::memory::control::lines::Lines;
 use crate::sync::prim::Ordering;
 use crate::sync::wait::eagerly;
@@ -133,6 +133,9 @@ impl Transport {
     /// by another like them; `bytes`: of the payload.
     #[inline]
     pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
+        if !self.control.has_arrivals(seq + 1) {
+            return;
+        }
         kernels::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
         if bytes > INLINE {
             kernels::prefetch_for_write(self.control.payload(self.rank, seq + 1, bytes));

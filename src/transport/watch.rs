@@ -247,6 +247,7 @@ impl Transport {
     /// The last call that a rank has entered.
     pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
         (0..DEPTH as u64)
+            .filter(|&s| self.control.has_arrivals(s))
             .map(|s| self.lines(rank).arrival(rank, s))
             .max_by_key(|line| line.seq.load(Ordering::Acquire))
             .filter(|line| line.seq.load(Ordering::Acquire) > 0)

@@ -1,9 +1,7 @@
 //! Where everything lies in a control segment.
 
-use super::arrivals::{DEPTH, PAYLOADS};
-use super::{
-    Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals,
-};
+use super::arrivals::{BEHIND, BLOCK, DEPTH, half};
+use super::{Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
 use crate::sync::doorbell::Doorbell;
 
 /// Where everything lies, a function of the number of ranks and the staging size alone.
@@ -16,12 +14,17 @@ pub struct Layout {
     pub(super) progress: usize,
     pub(super) doorbell: usize,
     pub(super) arrival: usize,
+    /// Blocks of a half of a rank's payloads.
+    pub half: usize,
     pub(super) payloads_at: usize,
     pub(super) pair: usize,
     pub(super) staging_at: usize,
     pub(super) rings_at: usize,
     pub(super) total: usize,
 }
+
+/// Bytes of an arrival line and of the payload behind it.
+pub(super) const ARRIVAL: usize = size_of::<Arrival>() + BEHIND;
 
 impl Layout {
     /// Computes the layout for `nranks` ranks with `staging` bytes of staging each, rounded up to pages.
@@ -40,8 +43,9 @@ impl Layout {
         let progress = take(n * size_of::<Progress>(), 128);
         let doorbell = take(n * size_of::<Doorbell>(), 64);
         let pair = take(n * n * size_of::<Pair>(), 64);
-        let arrival = take(n * DEPTH * size_of::<Arrival>(), 128);
-        let payloads_at = take(n * PAYLOADS, 4096);
+        let arrival = take(n * DEPTH * ARRIVAL, 4096);
+        let half = half(n);
+        let payloads_at = take(n * 2 * half * BLOCK, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
         let total = rings_at + n * n * (Self::RING + signals::PAGE);
@@ -53,6 +57,7 @@ impl Layout {
             progress,
             doorbell,
             arrival,
+            half,
             payloads_at,
             pair,
             staging_at,
@@ -81,11 +86,19 @@ impl Layout {
     }
     /// Bytes of a child that are reserved at once.
     pub(super) fn head(&self) -> usize {
-        self.payloads_at
+        self.arrival
+    }
+    /// Where the arrivals of all ranks in call `seq` begin.
+    pub(super) fn arrivals(&self, seq: u64) -> usize {
+        self.arrival + seq.wrapping_sub(1) as usize % DEPTH * self.arrivals_of_a_call()
+    }
+    /// Bytes of the arrivals of all ranks in a call.
+    pub(super) fn arrivals_of_a_call(&self) -> usize {
+        self.nranks * ARRIVAL
     }
     /// Where a rank's payloads begin.
     pub(super) fn payloads(&self, rank: u32) -> usize {
-        self.payloads_at + rank as usize * PAYLOADS
+        self.payloads_at + rank as usize * 2 * self.half * BLOCK
     }
     /// Bytes of address space.
     pub fn total(&self) -> usize {

@@ -1,6 +1,7 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
-use super::arrivals::{DEPTH, INLINE, PAYLOAD, payload_at};
+use super::arrivals::{BEHIND, BLOCK, INLINE, PAYLOAD, payload_blocks};
+use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
     RECORDS, Record,
@@ -60,20 +61,25 @@ impl Lines {
     #[inline]
     fn arrival_at(&self, rank: u32, seq: u64) -> usize {
         assert!((rank as usize) < self.layout.nranks, "a rank outside of its communicator");
-        self.layout.arrival + (rank as usize * DEPTH + seq as usize % DEPTH) * size_of::<Arrival>()
+        self.layout.arrivals(seq) + rank as usize * ARRIVAL
     }
     /// A rank's arrival line for call `seq`.
     #[inline]
     pub fn arrival(&self, rank: u32, seq: u64) -> &Arrival {
         &self.segment.structs(self.arrival_at(rank, seq), 1)[0]
     }
-    /// That arrival's payload of `bytes` bytes: in the line if it fits, else among its rank's payloads.
+    /// That arrival's payload of `bytes` bytes (see `arrivals.rs`).
     #[inline]
     pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
         assert!(bytes <= PAYLOAD, "a payload larger than its place");
         let line = self.arrival_at(rank, seq);
-        let behind = || self.layout.payloads(rank) + payload_at(seq, bytes);
-        let at = if bytes <= INLINE { line + size_of::<Arrival>() - INLINE } else { behind() };
+        let at = if bytes <= INLINE {
+            line + size_of::<Arrival>() - INLINE
+        } else if bytes <= BEHIND {
+            line + size_of::<Arrival>()
+        } else {
+            self.layout.payloads(rank) + payload_blocks(seq, bytes, self.layout.half).start * BLOCK
+        };
         self.segment.view(at, bytes).expect("within the layout")
     }
     /// The memory of a rank's arrival line for call `seq`.
