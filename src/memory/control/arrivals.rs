@@ -48,9 +48,9 @@ pub fn used_of_half(bytes: usize, half: usize) -> usize {
     slot * used
 }
 
-/// Returns the blocks of a half: eight slots of the largest size where there are few ranks, else four.
+/// Returns the blocks of a half: eight slots of the largest size where there are few ranks, else three.
 pub fn half(nranks: usize) -> usize {
-    if nranks <= 16 { 64 } else { 32 }
+    if nranks <= 16 { LARGEST_HALF } else { 24 }
 }
 
 /// The largest half.
@@ -63,7 +63,7 @@ mod tests {
     const SIZES: [usize; 8] = [513, 1000, 1024, 1025, 2000, 4096, 5000, PAYLOAD];
 
     #[test]
-    fn payloads_of_one_size_are_apart_for_eight_calls_or_more() {
+    fn payloads_of_one_size_are_apart_for_six_calls_or_more() {
         for (bytes, half) in SIZES.iter().flat_map(|&bytes| [(bytes, half(2)), (bytes, half(64))]) {
             let used = 2 * used_of_half(bytes, half) / payload_blocks(0, bytes, half).len();
             let mut blocks: Vec<usize> = Vec::new();
@@ -77,7 +77,7 @@ mod tests {
             blocks.sort_unstable();
             blocks.dedup();
             assert_eq!(blocks.len(), all, "{bytes} bytes");
-            assert!(half <= LARGEST_HALF && (8..=DEPTH).contains(&used));
+            assert!(half <= LARGEST_HALF && (6..=DEPTH).contains(&used));
         }
     }
 
