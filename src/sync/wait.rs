@@ -10,7 +10,7 @@ use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::sys::progress_hook::{self, WaitHook};
-use crate::sys::waiting::Waiting;
+use crate::sys::waiting::NotedWait;
 use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
@@ -178,7 +178,7 @@ impl Waiter<'_> {
         }
         let mut yields: u32 = 0;
         let mut hook = WaitHook::default();
-        let waiting = Waiting::polling();
+        let waiting = NotedWait::polling();
         let mut has_watched = false;
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {

@@ -19,7 +19,7 @@ pub struct WaitNote {
 
 /// A thread that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waits {
+pub struct CurrentWait {
     /// The number of the wait.
     pub turn: u64,
     /// How often it has looked for everything that ends the wait, in vain; `None`: other threads of its process end it, and it
@@ -33,17 +33,17 @@ const FOR_THREADS: u32 = 2;
 
 impl WaitNote {
     /// Returns the wait that the thread is in.
-    pub fn waits(&self) -> Option<Waits> {
-        // ORDER: partner of the stores in `Waiting`: what the thread did before the wait is visible.
+    pub fn waits(&self) -> Option<CurrentWait> {
+        // ORDER: partner of the stores in `NotedWait`: what the thread did before the wait is visible.
         let phase = self.phase.load(Ordering::Acquire);
         let looks = (phase == POLLS).then(|| self.looks.load(Ordering::Acquire));
-        (phase != ACTS).then(|| Waits { turn: self.turn.load(Ordering::Acquire), looks })
+        (phase != ACTS).then(|| CurrentWait { turn: self.turn.load(Ordering::Acquire), looks })
     }
 
     /// Returns the same for the calling thread, during what it does in a wait that looks again and again.
-    pub fn own_wait(&self) -> Option<Waits> {
+    pub fn own_wait(&self) -> Option<CurrentWait> {
         let (turn, looks) = (self.turn.load(Ordering::Relaxed), Some(self.looks.load(Ordering::Relaxed)));
-        Some(Waits { turn, looks })
+        Some(CurrentWait { turn, looks })
     }
 }
 
@@ -57,27 +57,27 @@ pub fn own() -> Arc<WaitNote> {
 }
 
 /// A wait of the calling thread, until it is dropped.
-pub struct Waiting(Option<(Arc<WaitNote>, u32)>);
+pub struct NotedWait(Option<(Arc<WaitNote>, u32)>);
 
-impl Waiting {
+impl NotedWait {
     /// Begins a wait that looks again and again.
-    pub fn polling() -> Waiting {
-        Waiting::begin(POLLS)
+    pub fn polling() -> NotedWait {
+        NotedWait::begin(POLLS)
     }
 
     /// Begins a wait for threads that work for the calling one.
-    pub fn for_threads() -> Waiting {
-        Waiting::begin(FOR_THREADS)
+    pub fn for_threads() -> NotedWait {
+        NotedWait::begin(FOR_THREADS)
     }
 
-    fn begin(phase: u32) -> Waiting {
+    fn begin(phase: u32) -> NotedWait {
         let note = NOTE.try_with(|note| note.get().cloned()).ok().flatten();
         if let Some(note) = &note {
             note.turn.fetch_add(1, Ordering::Relaxed);
             // ORDER: publishes what the thread did before; partner: `WaitNote::waits`.
             note.phase.store(phase, Ordering::Release);
         }
-        Waiting(note.map(|note| (note, phase)))
+        NotedWait(note.map(|note| (note, phase)))
     }
 
     /// Notes a look at everything that ends the wait, in vain.
@@ -99,7 +99,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for NotedWait {
     fn drop(&mut self) {
         if let Some((note, _)) = &self.0 {
             note.phase.store(ACTS, Ordering::Relaxed);
@@ -113,18 +113,18 @@ mod tests {
 
     #[test]
     fn a_thread_waits_from_the_beginning_of_its_wait_to_the_end_but_for_what_it_does_there() {
-        drop(Waiting::polling());
+        drop(NotedWait::polling());
         let note = own();
         assert_eq!(note.waits(), None, "nothing is written before somebody asks");
-        let waiting = Waiting::polling();
-        assert_eq!(note.waits(), Some(Waits { turn: 1, looks: Some(0) }));
+        let waiting = NotedWait::polling();
+        assert_eq!(note.waits(), Some(CurrentWait { turn: 1, looks: Some(0) }));
         assert_eq!(waiting.acting(|| note.waits()), None);
         waiting.looked();
-        assert_eq!(note.waits(), Some(Waits { turn: 1, looks: Some(1) }));
+        assert_eq!(note.waits(), Some(CurrentWait { turn: 1, looks: Some(1) }));
         drop(waiting);
         assert_eq!(note.waits(), None);
-        let waiting = Waiting::for_threads();
-        assert_eq!(note.waits(), Some(Waits { turn: 2, looks: None }));
+        let waiting = NotedWait::for_threads();
+        assert_eq!(note.waits(), Some(CurrentWait { turn: 2, looks: None }));
         drop(waiting);
     }
 }
