@@ -85,6 +85,11 @@ impl Timing {
         self.declared.is_some()
     }
 
+    /// Tells whether the calling thread may call for other ranks of the machine, too.
+    pub fn is_one_of_several(&self) -> bool {
+        self.participant().is_some_and(|participant| participant.is_one_of_several())
+    }
+
     /// Returns the rank's connection to the others.
     pub fn transport(&self) -> &Arc<Transport> {
         &self.transport

@@ -265,9 +265,8 @@ int main(void) {
     fabric = getenv("TEST_FABRIC");
     rounds = number_of("TEST_ROUNDS");
     RUN_WANTED(streams_with_functions_take_the_time_of_their_order);
-    /* Only where TEST_CASE names them: the caller runs a call on an idle stream itself, so one thread cannot drive several ranks yet. */
-    if (getenv("TEST_CASE") != NULL) RUN_WANTED(one_thread_drives_two_ranks);
-    if (getenv("TEST_CASE") != NULL) RUN_WANTED(one_thread_drives_eight_ranks);
+    RUN_WANTED(one_thread_drives_two_ranks);
+    RUN_WANTED(one_thread_drives_eight_ranks);
     RUN_WANTED(two_threads_with_a_communicator_each_take_the_time_of_one);
     if (ranks > 1) RUN_WANTED(a_thread_that_has_not_called_yet_is_waited_for);
     if (ranks > 1) RUN_WANTED(a_real_deadlock_is_told);

@@ -10,6 +10,7 @@ use super::doorbell::{Doorbell, Sleepers};
 use super::prim::{AtomicU32, Ordering, pause};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::sys::progress_hook::{self, WaitHook};
+use crate::sys::waiting::NotedWait;
 use crate::sys::{clock, cpu, futex};
 use std::cell::Cell;
 use std::time::Duration;
@@ -177,6 +178,8 @@ impl Waiter<'_> {
         }
         let mut yields: u32 = 0;
         let mut hook = WaitHook::default();
+        let waiting = NotedWait::polling();
+        let mut has_watched = false;
         // BOUND: the watch or the deadline, both looked at every YIELDS_A_LOOK yields and after every nap.
         loop {
             if ready() {
@@ -188,8 +191,12 @@ impl Waiter<'_> {
                 }
                 return Ok(());
             }
-            if yields.is_multiple_of(YIELDS_A_LOOK) {
-                if let Err(why) = watch() {
+            if has_watched {
+                waiting.looked();
+            }
+            has_watched = yields.is_multiple_of(YIELDS_A_LOOK);
+            if has_watched {
+                if let Err(why) = waiting.acting(&mut watch) {
                     // What was posted before the bad news still counts.
                     return if ready() { Ok(()) } else { Err(why) };
                 }
@@ -197,9 +204,9 @@ impl Waiter<'_> {
                 if now_ns >= self.deadline_ns {
                     return if ready() { Ok(()) } else { Err(expired()) };
                 }
-                interrupt::look(now_ns)?;
+                waiting.acting(|| interrupt::look(now_ns))?;
             }
-            if hook.look() || yields < most_yields {
+            if waiting.acting(|| hook.look()) || yields < most_yields {
                 yields = yields.wrapping_add(1);
                 cpu::yield_now();
             } else {

@@ -8,6 +8,7 @@
 
 use super::interrupt;
 use super::progress_hook::WaitHook;
+use super::waiting::NotedWait;
 use crate::sync::lock::{Condvar, Mutex};
 use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
@@ -79,12 +80,13 @@ impl Ended {
     /// Waits for `all` of them; `look` is called now and then.
     fn reach(&self, all: usize, look: impl Fn()) {
         let mut hook = WaitHook::default();
+        let waiting = NotedWait::for_threads();
         // BOUND: the threads' own work, whose waits are bounded.
         while *self.count.lock() < all {
-            let pause = hook.shorten(interrupt::PERIOD);
+            let pause = waiting.acting(|| hook.shorten(interrupt::PERIOD));
             let count = self.count.lock();
             if *count < all && *self.grown.wait_timeout(count, pause) < all {
-                look();
+                waiting.acting(&look);
             }
         }
     }

@@ -19,3 +19,4 @@ pub mod progress_hook;
 pub mod remap;
 pub mod shm;
 pub mod socket;
+pub mod waiting;

@@ -131,8 +131,10 @@ pub fn kill_self() -> ! {
 pub enum Doing {
     /// It has ended.
     Ended,
-    /// It waits without a time limit for another thread: in a join, for a lock, on a condition.
+    /// It waits without a time limit for other threads of this process: for a lock, on a condition.
     Blocked,
+    /// It waits for the end of a thread of this process.
+    Joins(u32),
     /// It runs, or waits for something else, or the kernel does not say.
     Other,
 }
@@ -161,7 +163,18 @@ pub fn doing(tid: u32) -> Doing {
         Err(_) if has_ended(tid) => return Doing::Ended,
         Err(_) => return Doing::Other,
     };
-    if is_endless_futex_wait(&text) { Doing::Blocked } else { Doing::Other }
+    match endless_futex_wait(&text) {
+        Some(Futex { private: true, .. }) => Doing::Blocked,
+        // The kernel ends a join, by a word that holds the thread's number and may be shared.
+        Some(Futex { expected, .. }) if is_there(expected) => Doing::Joins(expected as u32),
+        // Another process may end it.
+        _ => Doing::Other,
+    }
+}
+
+/// Does a thread of this process have this number?
+fn is_there(tid: u64) -> bool {
+    tid != 0 && std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
 }
 
 /// Has a thread of this process ended? Not as long as it may still wake another.
@@ -170,27 +183,40 @@ pub fn has_ended(tid: u32) -> bool {
     !task(tid).exists() && task(self::tid()).exists()
 }
 
-/// Returns how often the scheduler has switched to a thread of this process. The number grows when the thread has run.
+/// Returns how often the scheduler has switched to a thread of this process. The number grows when the thread has run. `None`: the
+/// thread is not asleep, or the kernel does not say.
 pub fn switches(tid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).ok()?;
+    // A thread that has been woken and does not run yet is not asleep any more.
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("State:"))
+        .filter(|state| state.contains("(sleeping)"))?;
     let counts = status.lines().filter(|line| line.contains("ctxt_switches:"));
     counts.map(|line| line.rsplit('\t').next()?.trim().parse::<u64>().ok()).sum()
 }
 
+/// A wait on a futex.
+struct Futex {
+    /// Only threads of this process can end it.
+    private: bool,
+    /// What the futex held.
+    expected: u64,
+}
+
 /// Does a line of /proc/PID/syscall, `NUMBER ARGUMENTS.. SP PC`, tell of a wait on a futex that no time limit ends?
-fn is_endless_futex_wait(line: &str) -> bool {
+fn endless_futex_wait(line: &str) -> Option<Futex> {
     let mut words = line.split_ascii_whitespace();
-    let number = words.next().and_then(|word| word.parse::<i64>().ok());
-    let mut argument = |skip: usize| {
-        let word = words.nth(skip)?;
-        u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
-    };
-    let (operation, limit) = (argument(1), argument(1));
+    let number = words.next()?.parse::<i64>().ok()?;
+    let mut argument = |skip: usize| u64::from_str_radix(words.nth(skip)?.strip_prefix("0x")?, 16).ok();
+    let (operation, expected, limit) = (argument(1)?, argument(0)?, argument(0)?);
     let waits = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET, libc::FUTEX_LOCK_PI, libc::FUTEX_WAIT_REQUEUE_PI];
-    let flags = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as u64;
-    number == Some(libc::SYS_futex)
-        && operation.is_some_and(|operation| waits.iter().any(|&wait| operation & !flags == wait as u64))
-        && limit == Some(0)
+    let private = libc::FUTEX_PRIVATE_FLAG as u64;
+    let flags = private | libc::FUTEX_CLOCK_REALTIME as u64;
+    let waits = number == libc::SYS_futex
+        && waits.iter().any(|&wait| operation & !flags == wait as u64)
+        && limit == 0;
+    waits.then_some(Futex { private: operation & private != 0, expected: expected & u64::from(u32::MAX) })
 }
 
 /// Random bytes from the kernel.
@@ -239,24 +265,36 @@ mod tests {
     #[test]
     fn a_wait_for_another_thread_is_told_from_a_wait_for_a_time_and_from_work() {
         let futex = libc::SYS_futex;
-        assert!(is_endless_futex_wait(&format!("{futex} 0x55 0x189 0x0 0x0 0x0 0xffffffff 0x7f 0x7f")));
-        assert!(is_endless_futex_wait(&format!("{futex} 0x55 0x109 0x5 0x0 0x0 0xffffffff 0x7f 0x7f")));
+        let told = |line: &str| endless_futex_wait(line).map(|futex| (futex.private, futex.expected));
+        let waits = |operation| told(&format!("{futex} 0x55 {operation} 0x5 0x0 0x0 0xffffffff 0x7f 0x7f"));
+        assert_eq!(waits("0x189"), Some((true, 5)));
+        assert_eq!(waits("0x109"), Some((false, 5)));
         for other in ["running", "", "-1 0x7f 0x7f", "230 0x0 0x1 0x0 0x0 0x0 0x0 0x7f 0x7f"] {
-            assert!(!is_endless_futex_wait(other), "{other}");
+            assert_eq!(told(other), None, "{other}");
         }
         let with_a_limit = format!("{futex} 0x55 0x189 0x0 0x7ffd0 0x0 0xffffffff 0x7f 0x7f");
-        assert!(!is_endless_futex_wait(&with_a_limit));
+        assert_eq!(told(&with_a_limit), None);
     }
 
     #[test]
     fn a_thread_is_blocked_in_a_join_and_has_ended_after_it() {
         let (tell, told) = std::sync::mpsc::channel();
         let (release, held) = std::sync::mpsc::channel::<()>();
+        let tell_too = tell.clone();
         let thread = std::thread::spawn(move || {
             tell.send(tid()).expect("the test waits");
             let _ = held.recv();
         });
         let theirs = told.recv().expect("it has started");
+        let thread = std::thread::spawn(move || {
+            tell_too.send(tid()).expect("the test waits");
+            thread.join().expect("it ends");
+        });
+        let joins = told.recv().expect("it has started");
+        // BOUND: it comes to its join.
+        while doing(joins) != Doing::Joins(theirs) {
+            std::thread::yield_now();
+        }
         // BOUND: it comes to its wait.
         while doing(theirs) != Doing::Blocked {
             std::thread::yield_now();

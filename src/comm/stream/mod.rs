@@ -190,8 +190,9 @@ pub fn stream_host_function(
 /// Queues checked calls on the first of these streams. They begin when all streams have reached this point, and all
 /// streams continue when they have completed. If one is `None` the caller waits for that, too, and gets the outcome.
 ///
-/// On a declared machine the caller runs them at once, unless a stream is still busy: an unexpected thread would hold the
-/// clock there, or let it advance too early.
+/// On a declared machine the caller runs them at once, unless a stream is still busy: the program's thread declares what it
+/// computes, in the order of its calls. A thread that calls for other ranks of the machine as well must go on to queue their
+/// calls, which this one waits for, so there the stream's own thread makes them.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     if let ([call], &[Some(stream)]) = (&batch.calls[..], streams) {
         let comm = registry::shared(call.comm())?;
@@ -211,8 +212,8 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
     let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
     let comms = distinct(comms);
     comms.iter().try_for_each(|comm| comm.refuse_forked())?;
-    let on_machine = comms.iter().any(|comm| comm.timing.is_declared());
-    if on_machine && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
+    let in_place = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
+    if comms.iter().any(in_place) && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
         let ended = task::run(batch, Entry::Caller, &comms);
         if let Err(error) = &ended {
             streams.iter().for_each(|stream| stream.failures.add(error));

@@ -30,6 +30,7 @@ mod log;
 mod one_sided;
 mod pace;
 mod presence;
+mod process_ranks;
 mod report;
 mod runner;
 pub mod sentence;

@@ -5,11 +5,11 @@ use super::clock_segment::{ABANDONED, ClockSegment, FREE, MAGIC, POSTED, PRESENT
 use super::local_threads::LocalThreads;
 use super::pace::Clock;
 use super::presence::Watchdog;
+use super::process_ranks::ProcessRanks;
 use super::runner::Runner;
 use super::sentence::write_text;
 use super::spec::{CallSpec, Post};
 use super::threads;
-use super::verdict::Notes;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RankView};
 use crate::sync::lock::Mutex;
@@ -37,10 +37,8 @@ pub struct Participant {
     looks: AtomicU32,
     /// Puts so far.
     puts: AtomicU64,
-    /// The time at which a waiting thread looks at the other threads of this rank again, and the interval.
-    pub(super) next_look_ns: AtomicU64,
-    pub(super) look_every_ns: AtomicU64,
-    pub(super) notes: Mutex<Notes>,
+    /// The ranks of this job that are of this process.
+    pub(super) process_ranks: Arc<ProcessRanks>,
 }
 
 /// A rank's part in a call that it has posted.
@@ -105,6 +103,7 @@ impl Participant {
         clock_segment.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
         let backoff = Backoff::for_ranks(clock_segment.places() as usize, None);
+        let process_ranks = ProcessRanks::with(&clock_segment, place)?;
         Ok(Participant {
             clock_segment: Arc::new(clock_segment),
             number: threads::next_number(),
@@ -115,9 +114,7 @@ impl Participant {
             backoff,
             looks: AtomicU32::new(0),
             puts: AtomicU64::new(0),
-            next_look_ns: AtomicU64::new(0),
-            look_every_ns: AtomicU64::new(0),
-            notes: Mutex::default(),
+            process_ranks,
         })
     }
 
@@ -354,7 +351,9 @@ impl Participant {
 impl Drop for Participant {
     fn drop(&mut self) {
         // Even where nobody was counted: that it will not come back may leave the others without hope.
-        self.rest_of(self.go_away());
+        let counted = self.go_away();
+        self.process_ranks.leave(self.place);
+        self.rest_of(counted);
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!     PRESENT --call--> INSIDE --over--> PRESENT        counted in `running`; in a call, while it does not wait there
 //!     PRESENT --a waiter, after the grace period--> AWAY         whoever makes such a change counts it out
-//!     PRESENT --a waiter of its own rank, by the kernel's word--> BLOCKED          (`bystanders.rs`)
+//!     PRESENT --a waiter of its process, by the kernel's word--> BLOCKED          (`bystanders.rs`)
 //!     AWAY, BLOCKED --call--> INSIDE                             and its thread, when it calls, in again
 //!     PRESENT --its thread ends--> LEAVING --the kernel has let go of it--> NOBODY
 //! ```
@@ -137,19 +137,6 @@ impl Participant {
                 }
             }
         }
-    }
-
-    /// A thread of this rank waits for others of its own process, so the clock need not wait for it.
-    pub(super) fn count_blocked(&self, line: &ThreadLine, still: impl Fn() -> bool) -> bool {
-        if !line.turns(PRESENT, BLOCKED) {
-            return false;
-        }
-        // It may have gone on between the look and the exchange; if it has called meanwhile, it has counted itself in.
-        if !still() && line.turns(BLOCKED, PRESENT) {
-            return false;
-        }
-        self.rest();
-        true
     }
 
     /// Counts a presence as running again, because its thread may have continued.

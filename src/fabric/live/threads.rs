@@ -10,13 +10,15 @@
 use super::clock_segment::{AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
 use super::participant::Participant;
 use super::presence::is_counted;
+use super::process_ranks::ProcessRanks;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::waiting::{self, WaitNote};
 use crate::sys::{clock, fork, process};
 use crate::types::Rank;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 /// `ThreadLine::tid` of a presence whose thread waits for threads that borrow others in its place.
@@ -26,8 +28,48 @@ thread_local! {
     static HELD: RefCell<Held> = const { RefCell::new(Held { own: Vec::new(), borrowed: Vec::new() }) };
 }
 
-/// Threads of this process that hold a presence at some machine.
-static KNOWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+/// Threads of this process that hold a presence at some machine, or borrow one.
+static KNOWN: Mutex<BTreeMap<u32, KnownThread>> = Mutex::new(BTreeMap::new());
+
+/// A thread that has called on a machine.
+#[derive(Clone)]
+pub(super) struct KnownThread {
+    /// What it writes down about its waits.
+    pub note: Arc<WaitNote>,
+    /// The jobs in which it holds or borrows a presence, by number.
+    jobs: Vec<u64>,
+}
+
+impl KnownThread {
+    /// Tells whether it has called in a job.
+    pub fn is_of(&self, job: u64) -> bool {
+        self.jobs.contains(&job)
+    }
+}
+
+/// From now on the calling thread is known in a job.
+fn become_known(job: u64) {
+    let note = waiting::own();
+    let mut known = KNOWN.lock();
+    known.entry(process::tid()).or_insert_with(|| KnownThread { note, jobs: Vec::new() }).jobs.push(job);
+}
+
+/// Takes back one [`become_known`].
+fn become_strange(job: u64) {
+    let (tid, mut known) = (process::tid(), KNOWN.lock());
+    let Some(thread) = known.get_mut(&tid) else { return };
+    if let Some(at) = thread.jobs.iter().rposition(|&of| of == job) {
+        thread.jobs.remove(at);
+    }
+    if thread.jobs.is_empty() {
+        known.remove(&tid);
+    }
+}
+
+/// Returns all threads of this process that have called on a machine.
+pub(super) fn known() -> BTreeMap<u32, KnownThread> {
+    KNOWN.lock().clone()
+}
 
 struct Held {
     own: Vec<Own>,
@@ -42,17 +84,13 @@ struct Own {
     line: u32,
     place: Rank,
     clock_segment: Weak<ClockSegment>,
+    process_ranks: Arc<ProcessRanks>,
 }
 
 /// Returns a number that no other participant of this process has.
 pub(super) fn next_number() -> u64 {
     static SEATS: AtomicU64 = AtomicU64::new(0);
     SEATS.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Tells whether a thread of this process holds a presence at a machine.
-pub(super) fn is_known(tid: u32) -> bool {
-    KNOWN.lock().contains(&tid)
 }
 
 impl Held {
@@ -66,7 +104,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         for own in self.own.iter().filter(|own| own.generation == fork::generation()) {
             if let Some(clock_segment) = own.clock_segment.upgrade() {
-                end(&clock_segment, own.place, own.line);
+                end(&clock_segment, own);
             }
         }
         if !self.own.is_empty() {
@@ -76,17 +114,17 @@ impl Drop for Held {
 }
 
 /// The thread ends. Its end may wake others that wait in a join, so these are counted until the kernel has let go of it.
-fn end(clock_segment: &ClockSegment, place: Rank, line: u32) {
-    let lines = clock_segment.all_threads(place);
+fn end(clock_segment: &ClockSegment, own: &Own) {
     let running = &clock_segment.header().running;
-    for other in lines.iter().filter(|other| other.now() == BLOCKED && is_watched(other)) {
+    let lines = own.process_ranks.lines(clock_segment);
+    for other in lines.into_iter().filter(|other| other.now() == BLOCKED && is_watched(other)) {
         running.fetch_add(1, Ordering::AcqRel);
         if !other.turns(BLOCKED, PRESENT) {
             // Not the last that runs: this thread does.
             running.fetch_sub(1, Ordering::AcqRel);
         }
     }
-    let own = &lines[line as usize];
+    let own = &clock_segment.all_threads(own.place)[own.line as usize];
     own.since_ns.store(clock::now_ns(), Ordering::Relaxed);
     // BOUND: a second turn means that a waiter had just counted it out, or has taken that back.
     while !own.turns(PRESENT, LEAVING) && own.now() == BLOCKED {
@@ -115,6 +153,22 @@ fn is_vacant(line: &ThreadLine) -> bool {
 }
 
 impl Participant {
+    /// Tells whether the calling thread may call for other ranks of the job, too: it has done so, or no thread has.
+    pub fn is_one_of_several(&self) -> bool {
+        let tid = process::tid();
+        let may_call_for = |&place: &Rank| {
+            let lines = || {
+                self.clock_segment()
+                    .threads(place)
+                    .iter()
+                    .filter(|line| !is_vacant(line) && line.now() != NOBODY)
+            };
+            place != self.place()
+                && (lines().any(|line| line.tid.load(Ordering::Acquire) == tid) || !lines().any(is_watched))
+        };
+        self.process_ranks.places().iter().any(may_call_for)
+    }
+
     /// Returns the calling thread's presence here; it gets one if it has none.
     pub(super) fn presence(&self) -> Result<u32> {
         let held = HELD.try_with(|held| held.borrow().line(self.number)).ok().flatten();
@@ -142,6 +196,7 @@ impl Participant {
             line,
             place: self.place(),
             clock_segment: Arc::downgrade(self.shared_board()),
+            process_ranks: self.process_ranks.clone(),
         };
         let kept = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
@@ -149,7 +204,7 @@ impl Participant {
             held.own.push(own);
         });
         if kept.is_ok() {
-            KNOWN.lock().insert(tid);
+            become_known(self.process_ranks.number);
         }
         Ok(line)
     }
@@ -223,15 +278,18 @@ impl Activity {
 
     /// Runs its part on the calling thread.
     pub fn act<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Back;
+        struct Back(u64);
         impl Drop for Back {
             fn drop(&mut self) {
                 let _ = HELD.try_with(|held| held.borrow_mut().borrowed.pop());
+                become_strange(self.0);
             }
         }
-        let _ = HELD
-            .try_with(|held| held.borrow_mut().borrowed.push((self.errand.participant.number, self.line)));
-        let _back = Back;
+        let participant = &self.errand.participant;
+        let _ = HELD.try_with(|held| held.borrow_mut().borrowed.push((participant.number, self.line)));
+        let job = participant.process_ranks.number;
+        become_known(job);
+        let _back = Back(job);
         work()
     }
 }
@@ -246,6 +304,7 @@ impl Drop for Activity {
             participant.count_unblocked(own);
             own.tid.store(*tid, Ordering::Release);
         }
+        participant.look_at_woken();
         participant.end_line(self.line);
     }
 }

@@ -2,79 +2,136 @@
 //!
 //! ```text
 //!     epoch        `wanted`: changes with every wait that may have made something possible
-//!     certificate  1 + epoch: this rank has seen all of its process's threads in waits that nobody outside can end
+//!     certificate  epoch and round: no thread of this rank's process can act, and none has acted since the round before
 //! ```
 //!
-//! Each rank answers for itself, because only its own process may ask the kernel about its threads. It looks twice: if
-//! each thread was blocked both times, and has not run in between, all were at one moment; and so it remains until one of
-//! its calls is served, which changes the epoch. When the certificates of all ranks bear the current epoch, nothing can
-//! happen any more, however long one waits.
+//! Each process answers for its own ranks, because only it may ask the kernel about its threads. It looks again and again: a thread is
+//! blocked and has not run since the last look, or it is in the same wait as then. If that holds of all its threads, the process was
+//! quiet from one look to the next, and its ranks certify the first round.
+//!
+//! ```text
+//!     process 0    .... quiet, 1 .......... sees 1 of all ........ looks: still quiet, 2 ......... sees 2 of all: deadlock
+//!     process 1    .................... quiet, 1 .... sees 1 of all ....... looks: still quiet, 2 ................
+//!                                            '-- all were quiet here, and have looked for what ends their waits since
+//! ```
+//!
+//! When a process has seen the first certificates of all, each waiting thread must look once more, in vain, for everything that ends its
+//! wait. Then its ranks certify the second round. So there was a moment at which all waited, and what had been done before it did
+//! not end any wait: nothing can happen any more, neither a call nor another failure, however long one waits. A process that
+//! has not been quiet after all begins a new epoch.
 //!
 //! A process may have threads that have never called on the machine, and are not blocked. Any of them may call yet, so there is no
 //! verdict while one is like that: the calls end at their deadline, whose sentence names it.
 
-use super::clock_segment::{AWAY, BLOCKED, POSTED};
+use super::clock_segment::{AWAY, BLOCKED, INSIDE, POSTED, PRESENT};
 use super::participant::Participant;
 #[cfg(test)]
 use super::presence::GRACE_NS;
 use super::report;
-use super::threads::{PARKED, is_known, is_watched};
+use super::threads::known;
 use crate::error::Error;
+use crate::sync::lock::MutexGuard;
 use crate::sync::prim::Ordering;
 use crate::sys::process::{self, Doing};
+use std::collections::BTreeMap;
 
-/// The time for which all ranks must stand still before a deadlock is reported, so that other failures are reported
-/// first.
-const STANDSTILL_NS: u64 = 300_000_000;
+/// The rounds of certificates.
+const ROUNDS: u64 = 2;
 
-/// The observations of a rank about its threads in an epoch.
+/// What a process has seen of its threads in an epoch.
 #[derive(Default)]
 pub(super) struct Notes {
     epoch: u64,
+    #[cfg(test)]
     since_ns: u64,
-    seen: Option<u64>,
+    /// The round that its ranks have certified; 0: none.
+    round: u64,
+    /// The threads at the last look from which on they were quiet.
+    seen: Option<Threads>,
+    /// All ranks had certified the round before that look.
+    all_have: bool,
 }
 
-/// A rank's threads as the kernel tells.
+/// Threads that cannot act: each with what changes when it does, and how often it has looked for the end of its wait.
+type Threads = BTreeMap<u32, (u64, Option<u64>)>;
+
+/// A process's threads as the kernel and their notes tell.
 enum Stillness {
-    /// A thread may act.
+    /// A thread acts.
     None,
-    /// All threads are blocked; the number changes when one has run.
-    Blocked(u64),
-    /// Threads with a presence are blocked; others may act.
+    /// All threads of its ranks wait or are blocked.
+    Quiet(Threads),
+    /// They do; others may act.
     Strangers,
 }
 
+/// Have all threads stayed in their waits, and looked in vain for what ends them?
+fn stayed(before: &Threads, now: &Threads) -> Option<bool> {
+    let alike = before.len() == now.len()
+        && before.iter().zip(now).all(|((t, (a, _)), (u, (b, _)))| (t, a) == (u, b));
+    // One look may have begun before.
+    let looked = |(then, now): (Option<u64>, Option<u64>)| now.is_none_or(|now| now >= then.unwrap_or(0) + 2);
+    alike.then(|| before.values().zip(now.values()).all(|((_, then), (_, now))| looked((*then, *now))))
+}
+
+fn certificate(epoch: u64, round: u64) -> u64 {
+    (epoch + 1) * (ROUNDS + 1) + round
+}
+
 impl Participant {
-    /// Records that no thread of this rank runs; reports a deadlock if all ranks have done so.
-    pub(super) fn consider_verdict(&self, now_ns: u64) {
+    /// Records that no thread of this process acts; reports a deadlock if all have done so.
+    pub(super) fn consider_verdict(&self, mut notes: MutexGuard<'_, Notes>, now_ns: u64) {
         let header = self.clock_segment().header();
         let epoch = header.wanted.load(Ordering::Acquire);
         if !self.stuck() {
             return;
         }
-        let Some(mut notes) = self.notes.try_lock() else { return };
-        if notes.epoch != epoch || notes.since_ns == 0 {
-            *notes = Notes { epoch, since_ns: now_ns, seen: None };
+        if notes.epoch != epoch {
+            *notes = Notes { epoch, ..Notes::default() };
         }
-        let stood_ns = now_ns.saturating_sub(notes.since_ns);
-        let certain = match self.stillness() {
-            Stillness::None => return,
-            Stillness::Blocked(seen) => notes.seen.replace(seen) == Some(seen) && stood_ns >= STANDSTILL_NS,
-            Stillness::Strangers => {
-                notes.seen = None;
-                self.patience_for_strangers().is_some_and(|patience_ns| stood_ns >= patience_ns)
+        #[cfg(test)]
+        if notes.since_ns == 0 {
+            notes.since_ns = now_ns;
+        }
+        let all_have = notes.round > 0 && self.all_have(certificate(epoch, notes.round));
+        let round = match (self.stillness(), notes.seen.take()) {
+            (Stillness::Strangers, _) if self.is_out_of_patience_with_strangers(&notes, now_ns) => ROUNDS,
+            (Stillness::None | Stillness::Strangers, _) => return self.was_not_quiet(&notes),
+            (Stillness::Quiet(now), Some(before)) => match stayed(&before, &now) {
+                None => {
+                    notes.seen = Some(now);
+                    return self.was_not_quiet(&notes);
+                }
+                // The certificates of all were there before the last look, and that is long enough ago.
+                Some(true) if notes.all_have || notes.round == 0 => {
+                    notes.all_have = false;
+                    notes.seen = Some(now);
+                    (notes.round + 1).min(ROUNDS)
+                }
+                _ if all_have && !notes.all_have => {
+                    notes.all_have = true;
+                    notes.seen = Some(now);
+                    notes.round
+                }
+                _ => {
+                    notes.seen = Some(before);
+                    notes.round
+                }
+            },
+            (Stillness::Quiet(now), None) => {
+                notes.seen = Some(now);
+                return;
             }
         };
-        if !certain {
+        notes.round = round;
+        if round == 0 {
             return;
         }
-        self.clock_segment().place(self.place()).certificate.store(epoch + 1, Ordering::Release);
-        let there = |&place: &u32| self.clock_segment().place(place).left.load(Ordering::Acquire) == 0;
-        let certified =
-            |place| self.clock_segment().place(place).certificate.load(Ordering::Acquire) == epoch + 1;
-        if (0..self.clock_segment().places()).filter(there).all(certified) {
-            drop(notes);
+        for &place in self.process_ranks.places().iter() {
+            self.clock_segment().place(place).certificate.store(certificate(epoch, round), Ordering::Release);
+        }
+        drop(notes);
+        if self.all_have(certificate(epoch, ROUNDS)) {
             self.as_runner(|| {
                 if header.wanted.load(Ordering::Acquire) == epoch && self.stuck() && self.check().is_ok() {
                     // What the others wait for in vain may be because of a rank that died.
@@ -87,22 +144,37 @@ impl Participant {
         }
     }
 
-    /// Returns the time for which threads without a presence are waited for; `None`: no limit.
+    /// Have all ranks that are there certified so much?
+    fn all_have(&self, certificate: u64) -> bool {
+        let place = |place| self.clock_segment().place(place);
+        let there = |&rank: &u32| place(rank).left.load(Ordering::Acquire) == 0;
+        let has = |rank| place(rank).certificate.load(Ordering::Acquire) >= certificate;
+        (0..self.clock_segment().places()).filter(there).all(has)
+    }
+
+    /// A thread has acted: what its process has certified holds no more, nor what others have because of it.
+    fn was_not_quiet(&self, notes: &Notes) {
+        if notes.round > 0 {
+            self.clock_segment().header().wanted.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     #[cfg(not(test))]
-    fn patience_for_strangers(&self) -> Option<u64> {
-        None
+    fn is_out_of_patience_with_strangers(&self, _notes: &Notes, _now_ns: u64) -> bool {
+        false
     }
 
     /// A unit test's process has threads of the harness and of other tests, which are not blocked and never call.
     #[cfg(test)]
-    fn patience_for_strangers(&self) -> Option<u64> {
+    fn is_out_of_patience_with_strangers(&self, notes: &Notes, now_ns: u64) -> bool {
         let expected = |place| {
             let line = self.clock_segment().place(place);
             line.left.load(Ordering::Acquire) == 0 && line.outside.load(Ordering::Acquire) > 0
         };
+        let stood_ns = now_ns.saturating_sub(notes.since_ns);
         match self.machine().grace_ns {
-            0 if (0..self.clock_segment().places()).any(expected) => None,
-            grace_ns => Some(grace_ns.max(GRACE_NS)),
+            0 if (0..self.clock_segment().places()).any(expected) => false,
+            grace_ns => stood_ns >= grace_ns.max(GRACE_NS),
         }
     }
 
@@ -123,19 +195,17 @@ impl Participant {
             && clock_segment.header().running.load(Ordering::Acquire) == 0
     }
 
-    /// Tells whether a thread of this process has never called on a machine.
-    fn is_strange(&self, tid: u32) -> bool {
-        let own = self.clock_segment().threads(self.place());
-        !own.iter().any(|line| line.tid.load(Ordering::Acquire) == tid) && !is_known(tid)
-    }
-
     /// Describes what all wait for, where only threads that have never called on the machine could end that.
     pub(super) fn suspicion(&self) -> Option<String> {
         const NAMED: usize = 4;
         if !self.stuck() {
             return None;
         }
-        let may_call = |tid: &u32| self.is_strange(*tid) && process::doing(*tid) == Doing::Other;
+        let known = known();
+        let may_call = |tid: &u32| {
+            let is_here = known.get(tid).is_some_and(|thread| thread.is_of(self.process_ranks.number));
+            !is_here && process::doing(*tid) == Doing::Other
+        };
         let here: Vec<String> = process::threads()
             .into_iter()
             .filter(may_call)
@@ -149,33 +219,41 @@ impl Participant {
         Some(format!("{}; only {who}, could end this", report::deadlock(self.clock_segment())))
     }
 
-    /// Tells whether a thread of this rank's process can act although none counts as running.
+    /// Looks at the threads of this process while no presence counts as running.
     fn stillness(&self) -> Stillness {
-        let mut seen = 0u64;
-        let mut note = |tid: u32| {
-            let switches = process::switches(tid)?;
-            seen =
-                (seen ^ u64::from(tid) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-            Some(())
-        };
-        let own = self.clock_segment().threads(self.place());
-        for line in own.iter().filter(|line| line.now() == BLOCKED && is_watched(line)) {
-            let tid = line.tid.load(Ordering::Acquire);
-            if process::doing(tid) != Doing::Blocked || note(tid).is_none() {
-                self.count_unblocked(line);
-                return Stillness::None;
-            }
-        }
+        let known = known();
+        let (mut quiet, mut strangers) = (Threads::new(), false);
         let threads = process::threads();
-        let mut strangers =
-            threads.is_empty() || own.iter().any(|line| line.tid.load(Ordering::Acquire) == PARKED);
-        for tid in threads.into_iter().filter(|&tid| self.is_strange(tid)) {
+        for &tid in &threads {
+            let thread = known.get(&tid);
+            let is_here = thread.is_some_and(|thread| thread.is_of(self.process_ranks.number));
+            let waits = thread.and_then(|thread| match tid == process::tid() {
+                true => thread.note.own_wait(),
+                false => thread.note.waits(),
+            });
+            if let Some(waits) = waits.filter(|_| is_here) {
+                quiet.insert(tid, (waits.turn, waits.looks));
+                continue;
+            }
             match process::doing(tid) {
-                Doing::Blocked => strangers |= note(tid).is_none(),
+                // What another machine's engine serves may call here next.
+                _ if waits.is_some() => strangers = true,
                 Doing::Ended => {}
-                Doing::Other => strangers = true,
+                doing => match process::switches(tid).filter(|_| doing != Doing::Other) {
+                    Some(switches) => drop(quiet.insert(tid, (switches, None))),
+                    None if self.is_counted_as_waiting(tid) => return Stillness::None,
+                    None => strangers = true,
+                },
             }
         }
-        if strangers { Stillness::Strangers } else { Stillness::Blocked(seen) }
+        if strangers || threads.is_empty() { Stillness::Strangers } else { Stillness::Quiet(quiet) }
+    }
+
+    /// Tells whether a thread that acts counts as if it did not. If it counts as blocked, it is counted again.
+    fn is_counted_as_waiting(&self, tid: u32) -> bool {
+        let lines = self.process_ranks.lines(self.clock_segment());
+        let its = || lines.iter().filter(|line| line.tid.load(Ordering::Acquire) == tid);
+        its().filter(|line| line.now() == BLOCKED).for_each(|line| self.count_unblocked(line));
+        its().any(|line| matches!(line.now(), PRESENT | INSIDE))
     }
 }
