@@ -244,7 +244,7 @@ static void disagreement_is_found_and_survived(void) {
 
 /* The last rank takes itself for the root, once, in a loop of calls that have a root. Every rank is told. */
 static void another_root_is_told_to_every_rank_in_a_loop_of_rooted_calls(void) {
-    enum { CALLS = 500, ODD = 200, SOON = 9 };
+    enum { CALLS = 500, ODD = 200, SOON = 33 };
     if (ranks == 1) return;
     for (int which = 0; which < 4; which++) {
         int told = -1;
