@@ -12,7 +12,7 @@ use super::shared::{CommHandle, CommShared, Origin, remember_failure};
 use crate::error::{Code, Error, Result};
 use crate::exec::{PeerProgress, direct};
 use crate::kernels::Fold;
-use crate::memory::control::{Membership, PAYLOAD};
+use crate::memory::control::Membership;
 use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
 use crate::planner::Planner;
@@ -67,7 +67,7 @@ pub struct CommCore {
 /// Returns the size from which on peers read shared buffers in place instead of getting a copy with the arrival. That
 /// takes a second synchronisation, which is expensive where ranks share a core.
 fn shared_from(nranks: u32) -> usize {
-    if nranks as usize <= cpu::usable_cores() { 4096 } else { PAYLOAD + 1 }
+    if nranks as usize <= cpu::usable_cores() { 4096 } else { 8 * 1024 + 1 }
 }
 
 impl CommCore {

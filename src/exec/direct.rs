@@ -8,20 +8,28 @@ use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
 use crate::kernels::{self, Dest, FoldSource};
-use crate::memory::control::PAYLOAD;
+use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
 
-/// Returns the largest payload that any rank has in this call, if it fits an arrival.
+/// The largest product of payload and ranks where every rank reads all payloads: beyond, ranks divide the work.
+const READ_BY_ALL: usize = 128 << 10;
+
+/// Tells whether the data of a call come with the arrivals: whether they fit, and no program is faster (docs/decisions/0032).
 pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
-    let blocks = match collective {
-        Collective::ReduceScatter | Collective::AlltoAll | Collective::Scatter => nranks as usize,
-        Collective::Barrier => 0,
-        _ => 1,
+    let n = nranks as usize;
+    let largest = largest_payload(n);
+    let (blocks, most) = match collective {
+        Collective::Barrier => (0, largest),
+        Collective::AlltoAll => (n, largest),
+        // The root's own block is copied for nothing.
+        Collective::Scatter => (n, largest / 2),
+        Collective::ReduceScatter => (n, (READ_BY_ALL / n).clamp(largest.min(8 << 10), largest)),
+        _ => (1, largest),
     };
-    blocks.checked_mul(block_bytes).is_some_and(|bytes| bytes <= PAYLOAD)
+    blocks.checked_mul(block_bytes).is_some_and(|bytes| bytes <= most)
 }
 
 /// The outcome of a direct call: complete, or a program has to fetch data that did not come with the arrivals.

@@ -29,7 +29,7 @@ use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::{fork, limits, shm};
 use arrivals::{BLOCK, used_of_half};
-pub use arrivals::{DEPTH, INLINE, PAYLOAD};
+pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
 pub use layout::Layout;
@@ -382,7 +382,7 @@ mod tests {
                 ranges.push((control.payload(r, s, BEHIND).addr() as usize, BEHIND));
             }
             for s in 0..16 {
-                ranges.push((control.payload(r, s, PAYLOAD).addr() as usize, PAYLOAD));
+                ranges.push((control.payload(r, s, 8 << 10).addr() as usize, 8 << 10));
             }
             for to in 0..3 {
                 ranges.push((control.pair(r, to) as *const _ as usize, 64));

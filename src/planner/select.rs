@@ -20,6 +20,7 @@ use super::profile::HostProfile;
 use crate::algorithms::{self, Algorithm};
 use crate::env::parse_bytes;
 use crate::error::{Error, Result};
+use crate::memory::control::largest_payload;
 use crate::plan::RankView;
 use crate::types::Collective;
 use std::sync::Arc;
@@ -222,10 +223,18 @@ impl Selection {
     }
 }
 
+/// Bytes of all ranks' inputs up to which one rank folds them alone.
+const FOLDED_AT_ONCE: usize = 128 << 10;
+
 /// Returns the native table: what was fastest where it was measured (bench/records), best first.
 fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     use Collective::*;
-    let small = bytes <= crate::memory::control::PAYLOAD as u64;
+    let (n, largest) = (view.nranks as usize, largest_payload(view.nranks as usize));
+    let small = match view.collective {
+        AlltoAll => bytes <= largest as u64,
+        // All ranks, or the root, fold the inputs of all.
+        _ => bytes <= (FOLDED_AT_ONCE / n.max(1)).clamp(largest.min(8 << 10), largest) as u64,
+    };
     match view.collective {
         // The second where the first is forbidden.
         AllReduce if small => &["one_shot", "two_shot"],

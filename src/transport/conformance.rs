@@ -8,7 +8,7 @@ use super::link::{Body, Frame, Incoming, Link};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
-use crate::memory::control::{Control, Layout, PAYLOAD};
+use crate::memory::control::{Control, Layout, largest_payload};
 use crate::memory::heap;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
@@ -110,7 +110,7 @@ fn publish(t: &Transport, to: Rank, counter: u64) {
 fn an_arrival_is_seen_whole_or_not_at_all(wiring: Wiring) -> Finding {
     const CALLS: u64 = 200;
     // Words of payloads: in the line, and behind it.
-    let words = |seq: u64| [1, 4, 5, PAYLOAD / 8, 100][seq as usize % 5];
+    let words = |seq: u64| [1, 4, 5, largest_payload(2) / 8, 100][seq as usize % 5];
     World::new(2, wiring).run(|t| {
         for seq in 1..=CALLS {
             let mut scope = scope(seq, 0);
@@ -307,7 +307,7 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
         ),
         (
             |sink| {
-                let words = &mut vec![1; PAYLOAD / 8 + 1][..];
+                let words = &mut vec![1; largest_payload(2) / 8 + 1][..];
                 let payload = Payload::from(words);
                 sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload }));
             },

@@ -17,7 +17,7 @@ use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
-use crate::memory::control::{Control, FAILED, PAYLOAD};
+use crate::memory::control::{Control, FAILED, largest_payload};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
@@ -125,7 +125,7 @@ impl Far {
                 }
                 kernels::copy(self.mirror.staging(from, at, bytes.bytes()), bytes, false);
             }
-            Body::Arrival { payload, .. } if payload.bytes() > PAYLOAD => {
+            Body::Arrival { payload, .. } if payload.bytes() > largest_payload(self.far.len()) => {
                 return fault("is larger than an arrival may be");
             }
             _ => {}

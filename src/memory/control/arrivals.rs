@@ -17,8 +17,8 @@ use std::ops::Range;
 
 /// Arrival lines of a rank: how many calls a root may be ahead of the others.
 pub const DEPTH: usize = 32;
-/// Payload bytes of an arrival.
-pub const PAYLOAD: usize = 8 << 10;
+/// Payload bytes of an arrival, where there are few ranks.
+pub const PAYLOAD: usize = 64 << 10;
 /// Payload bytes inside an arrival line.
 pub const INLINE: usize = 32;
 /// Payload bytes behind an arrival line.
@@ -31,6 +31,12 @@ pub const BLOCK: usize = 1152;
 fn slots(bytes: usize, half: usize) -> (usize, usize) {
     let slot = bytes.next_power_of_two().div_ceil(1024);
     (slot, (DEPTH / 2).min(half / slot))
+}
+
+/// Returns the largest payload of an arrival.
+#[inline]
+pub fn largest_payload(nranks: usize) -> usize {
+    half(nranks) * 1024
 }
 
 /// Returns the blocks that the payload of call `seq` takes up, if it does not lie behind the arrival line. `half`: blocks of a half.
@@ -48,7 +54,7 @@ pub fn used_of_half(bytes: usize, half: usize) -> usize {
     slot * used
 }
 
-/// Returns the blocks of a half: eight slots of the largest size where there are few ranks, down to two where there are many.
+/// Returns the blocks of a half.
 pub fn half(nranks: usize) -> usize {
     match nranks {
         0..=16 => LARGEST_HALF,
@@ -57,18 +63,19 @@ pub fn half(nranks: usize) -> usize {
     }
 }
 
-/// The largest half.
-pub const LARGEST_HALF: usize = 64;
+/// The blocks of the largest half: one payload of the largest size.
+pub const LARGEST_HALF: usize = PAYLOAD / 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SIZES: [usize; 8] = [513, 1000, 1024, 1025, 2000, 4096, 5000, PAYLOAD];
+    const SIZES: [usize; 8] = [513, 1000, 1024, 1025, 2000, 4096, 5000, 16 << 10];
 
     #[test]
     fn payloads_of_one_size_are_apart_for_four_calls_or_more() {
-        for (bytes, half) in SIZES.iter().flat_map(|&bytes| [(bytes, half(2)), (bytes, half(64))]) {
+        let halves = SIZES.iter().flat_map(|&bytes| [(bytes, half(2)), (bytes, half(64))]);
+        for (bytes, half) in halves.filter(|(bytes, half)| *bytes <= half / 2 * 1024) {
             let used = 2 * used_of_half(bytes, half) / payload_blocks(0, bytes, half).len();
             let mut blocks: Vec<usize> = Vec::new();
             for seq in 1000..1000 + used as u64 {

@@ -1,6 +1,6 @@
 //! The lines of a communicator's ranks, wherever they lie: in the control segment, or in a private mirror of one.
 
-use super::arrivals::{BEHIND, BLOCK, INLINE, PAYLOAD, payload_blocks};
+use super::arrivals::{BEHIND, BLOCK, INLINE, largest_payload, payload_blocks};
 use super::layout::ARRIVAL;
 use super::{
     Arrival, Header, Layout, Life, PAIR_INLINE, PAIR_SLOT, PAIR_SLOTS, PAIR_STRIDE, Pair, PairSlot, Progress,
@@ -71,7 +71,7 @@ impl Lines {
     /// That arrival's payload of `bytes` bytes (see `arrivals.rs`).
     #[inline]
     pub fn payload(&self, rank: u32, seq: u64, bytes: usize) -> Payload<'_> {
-        assert!(bytes <= PAYLOAD, "a payload larger than its place");
+        assert!(bytes <= largest_payload(self.layout.nranks), "a payload larger than its place");
         let line = self.arrival_at(rank, seq);
         let at = if bytes <= INLINE {
             line + size_of::<Arrival>() - INLINE
