@@ -23,9 +23,7 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
     let largest = largest_payload(n);
     let (blocks, most) = match collective {
         Collective::Barrier => (0, largest),
-        Collective::AlltoAll => (n, largest),
-        // The root's own block is copied for nothing.
-        Collective::Scatter => (n, largest / 2),
+        Collective::AlltoAll | Collective::Scatter => (n, largest),
         Collective::ReduceScatter => (n, (READ_BY_ALL / n).clamp(largest.min(8 << 10), largest)),
         _ => (1, largest),
     };
@@ -54,7 +52,7 @@ pub fn enter(
     t.control().reserve_arrivals(scope.seq)?;
     peers.await_place(if has_payload { job.input.bytes() } else { 0 }, t, scope)?;
     if has_payload {
-        kernels::copy(t.payload_of(t.rank(), scope.seq, job.input.bytes()), job.input, false);
+        pack(t.payload_of(t.rank(), scope.seq, job.input.bytes()), t.rank(), job);
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
@@ -62,6 +60,24 @@ pub fn enter(
         t.prepare_next_arrival(scope.seq, job.input.bytes());
     }
     Ok(())
+}
+
+/// Bytes of a block from which on it is worth a second copy to leave the rank's own block out.
+const OWN_BLOCK: usize = 1 << 10;
+
+/// Copies the input to the payload, without the rank's own block where no other rank reads that.
+#[inline]
+fn pack(payload: Payload<'_>, me: Rank, job: &PreparedCall<'_>) {
+    let (block, bytes) = (job.count * job.size, job.input.bytes());
+    let divided =
+        matches!(job.collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter);
+    if !divided || block < OWN_BLOCK {
+        return kernels::copy(payload, job.input, false);
+    }
+    let own = (me as usize * block).min(bytes)..((me as usize + 1) * block).min(bytes);
+    kernels::copy(payload.part(0, own.start), job.input.part(0, own.start), false);
+    let rest = bytes - own.end;
+    kernels::copy(payload.part(own.end, rest), job.input.part(own.end, rest), false);
 }
 
 /// Takes the peers' payloads. The rank has arrived already.
