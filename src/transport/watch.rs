@@ -131,10 +131,11 @@ impl Transport {
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);
         }
-        let dead = |&r: &Rank| self.died_unprepared(r);
+        // The kernel marks a dead process's life words one after another: another communicator's may be marked before this one's.
+        let alive = |r: Rank| self.lines(r).life(r).state.load(Ordering::Acquire) < LEFT;
         let elsewhere = self.control.dead_in_family();
-        let known = elsewhere.and_then(|pid| (0..self.nranks).filter(dead).find(|&r| self.pid(r) == pid));
-        let dead = known.or_else(|| (0..self.nranks).find(dead))?;
+        let known = elsewhere.and_then(|pid| (0..self.nranks).find(|&r| self.pid(r) == pid && alive(r)));
+        let dead = known.or_else(|| (0..self.nranks).find(|&r| self.died_unprepared(r)))?;
         if known.is_none() {
             self.control.note_dead_in_family(self.pid(dead));
         }
@@ -273,4 +274,21 @@ impl Transport {
 /// A time-out in the unit a person would use.
 pub fn seconds(ns: u64) -> String {
     format!("{} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::in_process::{Delivery, transports};
+
+    #[test]
+    fn a_death_that_another_communicator_of_the_file_noticed_is_named_before_the_abort_that_followed() {
+        let (ranks, _) = transports(&[0; 3], Delivery::InOrder, 60_000);
+        // No life word of this communicator tells of it yet.
+        ranks[0].lines(1).life(1).pid.store(77, Ordering::Relaxed);
+        ranks[0].control.note_dead_in_family(77);
+        ranks[2].abort();
+        let told = ranks[0].check_abort().unwrap_err();
+        assert!(told.message.contains("rank 1 (pid 77) died"), "{told}");
+    }
 }

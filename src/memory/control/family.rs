@@ -48,12 +48,12 @@ impl FamilyFile {
 
     /// Returns the PID of the process whose death a communicator of the file has noticed first.
     pub fn dead(&self) -> Option<u32> {
-        self.header().dead.load(Ordering::Acquire).checked_sub(1).map(|pid| pid as u32)
+        Some(self.header().dead.load(Ordering::Acquire) as u32).filter(|&pid| pid != 0)
     }
 
     /// Notes the first death of a communicator of the file.
     pub fn note_dead(&self, pid: u32) {
-        self.header().dead.store(1 + u64::from(pid), Ordering::Release);
+        self.header().dead.store(u64::from(pid), Ordering::Release);
     }
 
     /// Takes a place for a child.
