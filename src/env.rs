@@ -100,6 +100,11 @@ pub const VARIABLES: &[Variable] = &[
         kind: "count",
         about: "polls before a waiter yields; unset: by ranks and cores",
     },
+    Variable {
+        name: "PENNY_SINGLE_COPY",
+        kind: "0 or 1",
+        about: "1: peers read large private buffers through the kernel where it permits; 0: never; unset: where that is quick",
+    },
 ];
 
 /// The variable's value, if it is set and not empty.

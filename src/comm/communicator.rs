@@ -23,6 +23,7 @@ use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
+use crate::transport::single_copy;
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
@@ -270,7 +271,12 @@ impl CommCore {
             count: call.count as u64,
         };
         let small = self.planner.is_one_shot(algorithm)
-            && direct::fits(call.collective, self.nranks(), checked.count * call.dtype.size());
+            && direct::fits(
+                call.collective,
+                self.nranks(),
+                checked.count * call.dtype.size(),
+                self.transport.copies_once(),
+            );
         let recipe = Recipe {
             mine: [mine.pack(), mine.count],
             algorithm,
@@ -341,6 +347,15 @@ impl CommCore {
         collective == Collective::AllReduce && bytes as usize >= self.shared_from
     }
 
+    /// Tells whether the peers read this rank's private input where it lies.
+    fn offers_privately(&self, collective: Collective, checked: &Checked<'_>) -> bool {
+        let blocks = match collective {
+            Collective::AlltoAll | Collective::Scatter => self.nranks() as usize,
+            _ => 1,
+        };
+        single_copy::serves(collective, checked.input.bytes() / blocks) && self.transport.copies_once()
+    }
+
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.
     /// Also returns the views that the call is to use for these buffers.
     #[inline]
@@ -359,6 +374,8 @@ impl CommCore {
         if small && (input.is_none() || output.is_none()) {
             return packed;
         }
-        (Offer { payload: false, input, output, in_place: checked.in_place }, own_input, own_output)
+        let private = input.is_none() && !small && self.offers_privately(collective, checked);
+        let input = if private { Some(checked.input.addr() as u64) } else { input };
+        (Offer { payload: false, input, output, in_place: checked.in_place, private }, own_input, own_output)
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct Settings {
     /// Bytes a rank; `None`: by the number of ranks.
     pub staging: Option<usize>,
     pub spins: Option<u32>,
+    /// Are private buffers read through the kernel? `None`: where that is quick.
+    pub single_copy: Option<bool>,
     pub threads: ThreadSettings,
     /// The declared machine whose time is told.
     pub machine: Option<Machine>,
@@ -95,6 +97,7 @@ impl Settings {
                 .with_options(env::get("PENNY_OPTIONS").as_deref())?,
             staging: number("PENNY_STAGING", env::parse_bytes, "bytes such as 262144 or 1M")?,
             spins: number("PENNY_SPIN", |text| text.parse().ok(), "a number of polls")?,
+            single_copy: number("PENNY_SINGLE_COPY", zero_or_one, "0 or 1")?,
             threads: ThreadSettings {
                 threads: match config.threads {
                     None => number("PENNY_THREADS", threads, "a number of threads in 1..=4096")?,
@@ -109,6 +112,14 @@ impl Settings {
             },
             machine: if stands { None } else { machine(config)? },
         })
+    }
+}
+
+fn zero_or_one(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::kernels::{self, Dest, FoldSource};
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
+use crate::transport::single_copy;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
 
@@ -18,7 +19,12 @@ use crate::types::{Collective, Rank};
 const READ_BY_ALL: usize = 128 << 10;
 
 /// Tells whether the data of a call come with the arrivals: whether they fit, and no program is faster (docs/decisions/0032).
-pub fn fits(collective: Collective, nranks: u32, block_bytes: usize) -> bool {
+/// `copies_once`: ranks read each other's private buffers.
+pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, copies_once: bool) -> bool {
+    let divided = matches!(collective, Collective::AlltoAll | Collective::Gather | Collective::Scatter);
+    if copies_once && divided && single_copy::serves(collective, block_bytes) {
+        return false;
+    }
     let n = nranks as usize;
     let largest = largest_payload(n);
     let (blocks, most) = match collective {
@@ -183,4 +189,4 @@ fn gather<'v>(job: &PreparedCall<'_>, n: u32, from: impl Fn(Rank) -> Payload<'v>
 }
 
 /// The offer of a rank with private buffers in a direct call.
-pub const PACKED: Offer = Offer { payload: true, input: None, output: None, in_place: false };
+pub const PACKED: Offer = Offer { payload: true, input: None, output: None, in_place: false, private: false };

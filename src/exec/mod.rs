@@ -73,6 +73,14 @@ struct Run<'a, 'b> {
     half: usize,
     stream: bool,
     done: &'b mut Done,
+    /// The operand of the present step, where a peer's private memory holds it.
+    private: Option<PrivateOperand>,
+}
+
+/// An operand in a peer's private memory.
+struct PrivateOperand {
+    rank: Rank,
+    address: u64,
 }
 
 /// Runs the program to its end, or as far as it comes without waiting if the call is polled.
@@ -86,7 +94,7 @@ pub fn run<'a>(
     let seq = scope.seq;
     let ProgramProgress { linked, cut, mine, base, half, stream, done } = progress;
     let (mine, base, half, stream) = (*mine, *base, *half, *stream);
-    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, half, stream, done };
+    let mut run = Run { t, scope, peers, job, linked, cut, mine, base, half, stream, done, private: None };
     run.waves()?;
     die_point!(24 "progress_drain");
     run.drain()?;
@@ -272,6 +280,12 @@ impl<'a> Run<'a, '_> {
         };
         let view = match route {
             Route::Slot => t.staging(place.rank, self.slot_at(*slot, slice), bytes),
+            Route::Input if offer.private => {
+                let (at, _) = self.bytes_at(input.unwrap_or(0), extent);
+                let address = offer.input.unwrap_or(0).wrapping_add(at as u64);
+                self.private = Some(PrivateOperand { rank: place.rank, address });
+                Payload::EMPTY
+            }
             Route::Input => shared(offer.input, input)?,
             Route::Output => shared(offer.output, output)?,
             Route::Push => return Ok(None),
@@ -335,13 +349,21 @@ impl<'a> Run<'a, '_> {
     }
 
     fn combine(
-        &self,
+        &mut self,
         step: &LinkedStep,
         extent: Extent,
         sources: &[FoldSource<'a>],
         dests: &[Dest<'a>],
     ) -> Result<()> {
         let threads = self.t.threads_for(extent.count * self.job.size);
+        if let (Some(PrivateOperand { rank, address }), Some((first, rest))) =
+            (self.private.take(), dests.split_first())
+        {
+            self.t.read_private(rank, address, first.view)?;
+            return rest
+                .iter()
+                .try_for_each(|dest| divided::copy(threads, dest.view, first.view, dest.non_temporal));
+        }
         match self.job.fold {
             Some(fold) if sources.len() > 1 || step.finish => {
                 divided::fold(threads, fold, sources, dests, extent.count, step.finish)

@@ -94,7 +94,8 @@ pub struct Life {
     pub failed_seq: AtomicU64,
     /// 1 + the core on which it was when it last told; 0: it has not told yet.
     pub core: AtomicU32,
-    _pad: AtomicU32,
+    /// Tells whether the rank reads the others' private memory (see `transport::single_copy`).
+    pub reads: AtomicU32,
     _rest: [AtomicU64; 2],
 }
 /// `Life::state`: not joined yet.

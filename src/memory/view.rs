@@ -5,6 +5,7 @@
 //! act ([`Address::from_raw`]); from then on every view and sub-view is range-checked.
 
 use super::alias;
+use crate::sys::process_memory;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -133,6 +134,11 @@ impl<'a> Payload<'a> {
     #[inline]
     pub const fn bytes(self) -> usize {
         self.bytes
+    }
+    /// Fills it with what lies at an address of another process's memory.
+    pub fn read_from(self, pid: u32, address: u64) -> std::io::Result<()> {
+        // SAFETY: a view that is used as a destination is valid for writes.
+        unsafe { process_memory::read(pid, address, self.addr, self.bytes) }
     }
     /// Nothing in it.
     #[inline]

@@ -15,6 +15,7 @@ pub mod maps;
 pub mod openmp;
 pub mod parallel_function;
 pub mod process;
+pub mod process_memory;
 pub mod progress_hook;
 pub mod remap;
 pub mod shm;

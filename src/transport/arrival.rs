@@ -42,12 +42,15 @@ pub struct Offer {
     pub output: Option<u64>,
     /// Input and output overlap.
     pub in_place: bool,
+    /// `input` is an address in the rank's private memory, which the kernel reads for its peers.
+    pub private: bool,
 }
 
 const PAYLOAD: u64 = 1 << 56;
 const INPUT: u64 = 1 << 57;
 const OUTPUT: u64 = 1 << 58;
 const IN_PLACE: u64 = 1 << 59;
+const PRIVATE: u64 = 1 << 60;
 /// The bits of `args` on which ranks must agree.
 pub const AGREED: u64 = (1 << 56) - 1;
 
@@ -85,6 +88,7 @@ impl Offer {
             | (self.input.is_some() as u64 * INPUT)
             | (self.output.is_some() as u64 * OUTPUT)
             | (self.in_place as u64 * IN_PLACE)
+            | (self.private as u64 * PRIVATE)
     }
 
     /// Reads what a peer wrote.
@@ -95,6 +99,7 @@ impl Offer {
             input: (args & INPUT != 0).then_some(words[0]),
             output: (args & OUTPUT != 0).then_some(words[1]),
             in_place: args & IN_PLACE != 0,
+            private: args & PRIVATE != 0,
         }
     }
 }

@@ -175,7 +175,12 @@ impl Transport {
     /// The processes of this host's ranks, as this process's /proc numbers them; `None`: it does not show a rank's.
     pub fn processes(&self) -> impl Iterator<Item = Option<u32>> {
         let near = (0..self.nranks).filter(|&rank| !self.is_far(rank));
-        near.map(|rank| self.identity(rank).and_then(Identity::process))
+        near.map(|rank| self.process(rank))
+    }
+
+    /// A rank's PID, where this process's /proc shows it.
+    pub(super) fn process(&self, rank: Rank) -> Option<u32> {
+        self.identity(rank).and_then(Identity::process)
     }
 
     /// What the scheduler says of a rank's process, in words.

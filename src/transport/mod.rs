@@ -11,6 +11,7 @@ pub mod in_process;
 pub mod link;
 pub mod pace;
 pub mod pair;
+pub mod single_copy;
 pub mod threads;
 pub mod transfers;
 pub mod waiting;
@@ -47,6 +48,8 @@ pub struct Transport {
     threads: RankThreads,
     /// The transport of the first communicator of this one's ancestry; empty if this one is the first.
     ancestor: Weak<Transport>,
+    /// See [`copies_once`](Transport::copies_once).
+    copies_once: OnceLock<bool>,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -112,6 +115,7 @@ impl Transport {
             far: None,
             threads: RankThreads::alone(),
             ancestor: Weak::new(),
+            copies_once: OnceLock::new(),
         }
     }
 

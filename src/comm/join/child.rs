@@ -57,6 +57,7 @@ impl ChildEntrance<'_> {
         let threads = RankThreads::new(settings.threads);
         let transport = Arc::new(transport.with_ancestor(ancestor).with_threads(threads));
         transport.introduce_members(above, members);
+        transport.tell_single_copy_as(above);
         let membership = control.keep(rank)?;
         die_point!(84 "join_kept");
         // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.

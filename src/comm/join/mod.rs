@@ -225,6 +225,7 @@ impl Prepared {
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
             let transport = Arc::new(transport.with_threads(RankThreads::new(settings.threads)));
             transport.introduce(identities);
+            transport.tell_single_copy(settings.single_copy);
             let membership = control.keep(rank);
             Ok((transport, membership, clock_segment))
         };

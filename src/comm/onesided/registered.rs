@@ -100,10 +100,7 @@ mod tests {
         let comms = comm::init_all(2).unwrap();
         let (input, output) = (vec![1f32; 50_000], vec![0f32; 50_000]);
         let call = all_reduce(&input, &output);
-        assert_eq!(
-            offer(comms[0], &call),
-            Offer { payload: false, input: None, output: None, in_place: false }
-        );
+        assert_eq!(offer(comms[0], &call), Offer { payload: false, ..Offer::default() });
         let registered = comm::register(comms[0], address(&input), size_of_val(&input[..])).unwrap();
         let offered = offer(comms[0], &call);
         assert!(offered.input.is_some() && offered.output.is_none());
@@ -112,6 +109,91 @@ mod tests {
         comm::deregister(comms[0], registered).unwrap();
         assert_eq!(offer(comms[0], &call).input, None);
         comms.into_iter().for_each(|c| comm::destroy(c).unwrap());
+    }
+
+    #[test]
+    fn large_private_inputs_are_offered_where_the_kernel_lets_peers_read_them() {
+        if !crate::sys::process_memory::may_read(std::process::id()) {
+            return println!("SKIPPED: process_vm_readv is forbidden here");
+        }
+        let comms = comm::init_all(2).unwrap();
+        let quick = crate::comm::registry::enter(comms[0], |c| Ok(c.transport.copies_once())).unwrap();
+        assert_eq!(quick, crate::sys::process_memory::is_quick());
+        let (input, output) = (vec![1f32; 50_000], vec![0f32; 50_000]);
+        let to_all = |count| Call { collective: Collective::AlltoAll, count, ..all_reduce(&input, &output) };
+        assert_eq!(offer(comms[0], &to_all(25_000)).private, quick);
+        assert!(
+            !offer(comms[0], &to_all(1_000)).private
+                && !offer(comms[0], &all_reduce(&input, &output)).private
+        );
+        comms.into_iter().for_each(|c| comm::destroy(c).unwrap());
+    }
+
+    #[test]
+    fn ranks_read_each_others_private_buffers() {
+        use Collective::*;
+        const RANKS: usize = 3;
+        for (collective, in_place) in
+            [AlltoAll, AllGather, Gather, Scatter].into_iter().flat_map(|c| [(c, false), (c, true)])
+        {
+            let comms = comm::init_all(RANKS as u32).unwrap();
+            std::thread::scope(|scope| {
+                for (rank, &comm) in comms.iter().enumerate() {
+                    scope.spawn(move || {
+                        let count = 12_345; // 49,380 bytes
+                        let parts = |from: usize| match collective {
+                            AlltoAll => (0..RANKS).map(|to| (10 * from + to) as f32).collect::<Vec<_>>(),
+                            Scatter if from == 1 => (0..RANKS).map(|to| (10 + to) as f32).collect(),
+                            Scatter => vec![],
+                            _ => vec![from as f32],
+                        };
+                        let fill = |parts: Vec<f32>| -> Vec<f32> {
+                            parts
+                                .iter()
+                                .flat_map(|&x| (0..count).map(move |i| x * 1000. + i as f32))
+                                .collect()
+                        };
+                        for turn in 0..5 {
+                            let (input, output) = (fill(parts(rank)), vec![0f32; RANKS * count]);
+                            // In place, the input lies where the output's own block is, or is all of it.
+                            let at = match collective {
+                                AllGather | Gather => rank * count * size_of::<f32>(),
+                                _ => 0,
+                            };
+                            let mut both = vec![0f32; RANKS * count];
+                            both[at / 4..][..input.len()].copy_from_slice(&input);
+                            let own = || if collective == Scatter { rank * count * 4 } else { 0 };
+                            let is_root = rank == 1 || collective == AlltoAll || collective == AllGather;
+                            let [send, recv] = match in_place && is_root {
+                                true => [address(&both).at(at), address(&both).at(own())],
+                                false => [address(&input), address(&output)],
+                            };
+                            let call = Call {
+                                collective,
+                                send,
+                                recv,
+                                count,
+                                root: 1,
+                                ..all_reduce(&input, &output)
+                            };
+                            comm::collective(comm, &call, None).unwrap();
+                            let want = match collective {
+                                AlltoAll => fill((0..RANKS).map(|from| (10 * from + rank) as f32).collect()),
+                                Scatter => fill(vec![(10 + rank) as f32]),
+                                Gather if rank != 1 => vec![],
+                                _ => fill((0..RANKS).map(|from| from as f32).collect()),
+                            };
+                            let got = if in_place && is_root { &both[own() / 4..] } else { &output };
+                            assert!(
+                                got[..want.len()] == want,
+                                "{collective} {in_place} rank {rank} turn {turn}"
+                            );
+                        }
+                        comm::destroy(comm).unwrap();
+                    });
+                }
+            });
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl HostModel {
     pub fn price(&self, of: &LinkedPrograms, bytes: u64) -> Result<f64, String> {
         let LinkedPrograms { view, algorithm, programs } = of;
         let block = block_bytes(view.collective, view.nranks, bytes);
-        if algorithm.name == "one_shot" && direct::fits(view.collective, view.nranks, block as usize) {
+        if algorithm.name == "one_shot" && direct::fits(view.collective, view.nranks, block as usize, false) {
             return Ok(self.direct(view, block));
         }
         let first = &programs[0];
