@@ -183,7 +183,13 @@ mod tests {
                         padded: true,
                         count: 77,
                     };
-                    let offer = Offer { payload: false, input: Some(64), output: None, in_place: true };
+                    let offer = Offer {
+                        payload: false,
+                        input: Some(64),
+                        output: None,
+                        in_place: true,
+                        private: false,
+                    };
                     let args = f.pack() | offer.pack();
                     assert_eq!(args & AGREED, f.pack());
                     assert_eq!(Fingerprint::unpack(args, 77), Some(f));

@@ -136,7 +136,7 @@ mod tests {
         for (collective, in_place) in
             [AlltoAll, AllGather, Gather, Scatter].into_iter().flat_map(|c| [(c, false), (c, true)])
         {
-            let comms = comm::init_all(RANKS as u32).unwrap();
+            let comms = comm::init_all(RANKS as i32).unwrap();
             std::thread::scope(|scope| {
                 for (rank, &comm) in comms.iter().enumerate() {
                     scope.spawn(move || {
