@@ -19,6 +19,8 @@ use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
+/// The largest message after which the next slot's lines are taken out of the receiver's cache.
+const PREPARED: usize = 16 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -183,6 +185,11 @@ impl<'a> PairTransfer<'a> {
             t.after_post();
             self.slots += 1;
             peer.filled = index + 1;
+        }
+        if total == 1 && self.heap.is_none() && self.data.bytes() <= PREPARED {
+            // Most messages are followed by others like them: the next slot's lines come while this rank waits for the answer.
+            let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + 1, self.data.bytes());
+            kernels::prefetch_for_write(next);
         }
         if self.heap.is_some() {
             // The receiver reads the buffer itself: it may not be reused before that.

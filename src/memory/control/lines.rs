@@ -121,4 +121,12 @@ impl Lines {
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
+    /// The memory of that slot, line and payload.
+    #[inline]
+    pub fn pair_slot_bytes(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
+        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
+        let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
+        let behind = if bytes <= PAIR_INLINE { 0 } else { bytes };
+        self.segment.view(at, size_of::<PairSlot>() + behind).expect("within the layout")
+    }
 }
