@@ -276,7 +276,7 @@ pub fn seconds(ns: u64) -> String {
     format!("{} s", ns as f64 / 1e9)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::transport::in_process::{Delivery, transports};

@@ -121,7 +121,7 @@ shared_layout! {
     /// not wait there.
     #[repr(C, align(32))]
     pub struct ThreadLine {
-        /// [`NOBODY`], [`PRESENT`], [`INSIDE`], [`AWAY`], [`BLOCKED`] or [`LEAVING`].
+        /// [`NOBODY`], [`PRESENT`], [`INSIDE`], [`AWAY`], [`BLOCKED`], [`LEAVING`] or [`LENT`].
         pub presence: AtomicU32,
         /// The thread as its own process names it; 0: none has taken this presence yet.
         pub tid: AtomicU32,
@@ -146,6 +146,8 @@ pub const AWAY: u32 = 3;
 pub const BLOCKED: u32 = 4;
 /// `ThreadLine::presence`: its thread is ending, which may wake others.
 pub const LEAVING: u32 = 5;
+/// `ThreadLine::presence`: its thread waits for activities that count instead. Who looks at threads leaves it alone.
+pub const LENT: u32 = 6;
 
 impl PlaceLine {
     /// Has the rank's process ended, and the rank not left before?

@@ -5,6 +5,7 @@
 //!     PRESENT --a waiter, after the grace period--> AWAY         whoever makes such a change counts it out
 //!     PRESENT --a waiter of its process, by the kernel's word--> BLOCKED          (`bystanders.rs`)
 //!     AWAY, BLOCKED --call--> INSIDE                             and its thread, when it calls, in again
+//!     INSIDE --its thread lends it--> LENT --the last activity ends--> PRESENT                (`threads.rs`)
 //!     PRESENT --its thread ends--> LEAVING --the kernel has let go of it--> NOBODY
 //! ```
 //!
@@ -141,9 +142,13 @@ impl Participant {
 
     /// Counts a presence as running again, because its thread may have continued.
     pub(super) fn count_unblocked(&self, line: &ThreadLine) {
-        let running = &self.clock_segment().header().running;
-        running.fetch_add(1, Ordering::AcqRel);
-        if !line.turns(BLOCKED, PRESENT) {
+        self.count_again(line, BLOCKED);
+    }
+
+    /// Counts a presence as running again that was in this state.
+    pub(super) fn count_again(&self, line: &ThreadLine, state: u32) {
+        self.clock_segment().header().running.fetch_add(1, Ordering::AcqRel);
+        if !line.turns(state, PRESENT) {
             // It has counted itself in.
             self.rest();
         }

@@ -1,6 +1,6 @@
 //! Seats without communicators: ranks as threads that post transfers and wait, and no byte moves.
 
-use super::clock_segment::{AWAY, ClockSegment, FREE, LEAVING, POSTED, PRESENT};
+use super::clock_segment::{AWAY, ClockSegment, FREE, LEAVING, LENT, POSTED, PRESENT};
 use super::participant::PendingCall;
 use super::presence::{GRACE_NS, is_counted};
 use super::*;
@@ -335,4 +335,18 @@ fn a_call_is_taken_back_while_the_rank_that_runs_the_engine_is_stopped() {
     for (participant, waiting) in participants.iter().zip(waiting) {
         leave(participant, waiting).unwrap();
     }
+}
+
+#[test]
+fn who_looked_at_a_thread_before_it_lent_its_presence_does_not_count_it_again() {
+    let first = Arc::new(participants("dgx-h100", 2, 0).swap_remove(0));
+    let running = || first.clock_segment().header().running.load(Ordering::Acquire);
+    let line = || &first.clock_segment().threads(0)[0];
+    let activities = Activity::several(&first, 2).unwrap();
+    let before = running();
+    assert_eq!(line().now(), LENT);
+    first.count_unblocked(line());
+    assert_eq!((line().now(), running()), (LENT, before));
+    drop(activities);
+    assert_eq!((line().now(), running()), (PRESENT, before - 1), "it counts, and its two activities do not");
 }

@@ -7,7 +7,9 @@
 //!
 //! A thread that works for another, as those that Penny starts for a group do, borrows a presence instead ([`Activity`]).
 
-use super::clock_segment::{AWAY, BLOCKED, ClockSegment, LEAVING, NOBODY, PRESENT, THREADS, ThreadLine};
+use super::clock_segment::{
+    AWAY, BLOCKED, ClockSegment, LEAVING, LENT, NOBODY, PRESENT, THREADS, ThreadLine,
+};
 use super::participant::Participant;
 use super::presence::is_counted;
 use super::process_ranks::ProcessRanks;
@@ -264,7 +266,8 @@ impl Activity {
         let own = &participant.clock_segment().all_threads(participant.place())[line as usize];
         let tid = own.tid.swap(PARKED, Ordering::AcqRel);
         participant.go_in(line, None);
-        own.presence.store(BLOCKED, Ordering::Release);
+        // A look at this thread from before must not take the line for one that it has counted out.
+        own.presence.store(LENT, Ordering::Release);
         participant.rest();
         let errand =
             Arc::new(Errand { participant: participant.clone(), line, tid, left: AtomicU32::new(count) });
@@ -301,7 +304,7 @@ impl Drop for Activity {
             // The thread that waited goes on, and counts before the last activity does not.
             let own = &participant.clock_segment().all_threads(participant.place())[*line as usize];
             own.since_ns.store(clock::now_ns(), Ordering::Relaxed);
-            participant.count_unblocked(own);
+            participant.count_again(own, LENT);
             own.tid.store(*tid, Ordering::Release);
         }
         participant.look_at_woken();
