@@ -36,7 +36,7 @@ const RARE_LOOK_NS: u64 = 20_000_000;
 /// In unit tests there are always threads of the harness and of other tests, which act. So there a thread counts as blocked, too, when it
 /// has been outside of calls for so long.
 #[cfg(test)]
-const PATIENCE_NS: u64 = 150_000_000;
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// How a thread with a presence stands that is not in its own program for all that its line says.
 #[derive(Clone, Copy, PartialEq, Eq)]
