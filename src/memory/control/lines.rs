@@ -115,17 +115,21 @@ impl Lines {
     /// Slot `index` (counted over the communicator's life) of the ring from one rank to another, with its payload.
     #[inline]
     pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
-        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
-        let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
+        let at = self.pair_slot_at(from, to, index, bytes);
         let head = &self.segment.structs::<PairSlot>(at, 1)[0];
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
         (head, self.segment.view(data, bytes).expect("within the layout"))
     }
+    /// Where that slot begins in the segment; it holds so many bytes.
+    #[inline]
+    fn pair_slot_at(&self, from: u32, to: u32, index: u64, bytes: usize) -> usize {
+        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
+        self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE
+    }
     /// The memory of that slot, line and payload.
     #[inline]
     pub fn pair_slot_bytes(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
-        assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
-        let at = self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE;
+        let at = self.pair_slot_at(from, to, index, bytes);
         let behind = if bytes <= PAIR_INLINE { 0 } else { bytes };
         self.segment.view(at, size_of::<PairSlot>() + behind).expect("within the layout")
     }
