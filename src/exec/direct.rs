@@ -36,6 +36,10 @@ pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, copies_once
     blocks.checked_mul(block_bytes).is_some_and(|bytes| bytes <= most)
 }
 
+/// Payloads that a rank moves towards the shared cache where all ranks read them: smaller ones are in the arrival line; of larger
+/// ones the processor foresees the next lines, and where only some read, the others would wait for nothing.
+const DEMOTED: std::ops::RangeInclusive<usize> = 65..=1 << 10;
+
 /// The outcome of a direct call: complete, or a program has to fetch data that did not come with the arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectOutcome {
@@ -62,6 +66,9 @@ pub fn enter(
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
+    if has_payload && job.collective.everybody() && DEMOTED.contains(&job.input.bytes()) {
+        kernels::demote(t.payload_of(t.rank(), scope.seq, job.input.bytes()));
+    }
     if packed {
         t.prepare_next_arrival(scope.seq, job.input.bytes());
     }

@@ -19,8 +19,13 @@ use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
-/// The largest message after which the next slot's lines are taken out of the receiver's cache.
-const PREPARED: usize = 16 << 10;
+/// The largest message after which the lines of the next one's slots are taken out of the receiver's cache, always and where the
+/// two ends take turns.
+const PREPARED: [usize; 2] = [16 << 10, 256 << 10];
+/// The largest message whose data the receiver asks for while it polls the slot's line.
+const FETCHED_TOGETHER: usize = 256;
+/// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
+const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -41,6 +46,8 @@ struct Peer {
     taken_by_peer: u64,
     /// Slots taken from the peer.
     taken: u64,
+    /// The same when the last message to the peer began.
+    taken_before: u64,
     /// The last refusal that was reported here.
     refusal_seen: u64,
     /// Space of the rings is reserved: towards the peer, from the peer.
@@ -63,6 +70,8 @@ pub struct PairTransfer<'a> {
     of_collective: bool,
     /// Index of the message's first slot, once it has begun.
     first: Option<u64>,
+    /// The peer has answered the message before and may be waiting for this one.
+    awaited: bool,
     /// Slots done.
     slots: u64,
     /// Complete.
@@ -100,6 +109,7 @@ impl<'a> PairTransfer<'a> {
             heap,
             of_collective: false,
             first: None,
+            awaited: false,
             slots: 0,
             done: false,
         }
@@ -141,8 +151,8 @@ impl<'a> PairTransfer<'a> {
     }
 
     /// Does what can be done without waiting. Returns the error that ends this transfer alone, such as a disagreement of its
-    /// two ends; fails with one that ends all that run beside it, for it concerns the communicator.
-    pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs) -> Result<Option<Error>> {
+    /// two ends; fails with one that ends all that run beside it, for it concerns the communicator. `alone`: none runs beside it.
+    pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs, alone: bool) -> Result<Option<Error>> {
         let peer = &mut pairs.peers[self.peer as usize];
         if t.is_far(self.peer) {
             self.done = true;
@@ -152,12 +162,15 @@ impl<'a> PairTransfer<'a> {
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;
         }
-        if self.send { Ok(self.send_on(t, peer)) } else { self.take(t, peer) }
+        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
     }
 
-    fn send_on(&mut self, t: &Transport, peer: &mut Peer) -> Option<Error> {
+    fn send_on(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Option<Error> {
         let pair = t.control().pair(t.rank(), self.peer);
-        let first = *self.first.get_or_insert(peer.filled);
+        let first = *self.first.get_or_insert_with(|| {
+            self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
+            peer.filled
+        });
         let total = slots_of(self.data.bytes(), self.heap.is_some());
         while self.slots < total {
             let index = first + self.slots;
@@ -183,13 +196,19 @@ impl<'a> PairTransfer<'a> {
             head.full.store(index + 1, Ordering::Release);
             die_point!(72 "pair_full");
             t.after_post();
+            if self.awaited && self.heap.is_none() && DEMOTED.contains(&self.data.bytes()) {
+                kernels::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
+            }
             self.slots += 1;
             peer.filled = index + 1;
         }
-        if total == 1 && self.heap.is_none() && self.data.bytes() <= PREPARED {
-            // Most messages are followed by others like them: the next slot's lines come while this rank waits for the answer.
-            let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + 1, self.data.bytes());
-            kernels::prefetch_for_write(next);
+        if self.heap.is_none() && self.data.bytes() <= PREPARED[self.awaited as usize] {
+            // Most messages are followed by others like them: the next slots' lines come while this rank waits for the answer.
+            for slot in 0..total {
+                let bytes = self.piece(slot).bytes();
+                let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + total + slot, bytes);
+                kernels::prefetch_for_write(next);
+            }
         }
         if self.heap.is_some() {
             // The receiver reads the buffer itself: it may not be reused before that.
@@ -225,6 +244,9 @@ impl<'a> PairTransfer<'a> {
             let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `send_on`.
             if head.full.load(Ordering::Acquire) != index + 1 {
+                if self.data.bytes() <= FETCHED_TOGETHER {
+                    kernels::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
+                }
                 return Ok(None);
             }
             let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));

@@ -75,7 +75,7 @@ fn advance_all(
             all = false;
             continue;
         }
-        match transfers[i].advance(t, pairs) {
+        match transfers[i].advance(t, pairs, transfers.len() == 1) {
             Ok(None) => {}
             Ok(Some(error)) => progress.failed(error),
             Err(error) => {
