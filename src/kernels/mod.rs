@@ -48,7 +48,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{bits, claim, copy, demote, prefetch, prefetch_for_write, put_bits, zero};
+pub use copy::{bits, claim, copy, copy_in_steps, demote, prefetch, prefetch_for_write, put_bits, zero};
 pub use isa::Isa;
 
 use crate::memory::view::Payload;

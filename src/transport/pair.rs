@@ -21,11 +21,13 @@ use crate::types::{DataType, Rank};
 const HEAP_FROM: usize = 16 << 10;
 /// The largest message after which the lines of the next one's slots are taken out of the receiver's cache, always and where the
 /// two ends take turns.
-const PREPARED: [usize; 2] = [16 << 10, 256 << 10];
+const PREPARED: [usize; 2] = [16 << 10, 1 << 20];
 /// The largest message whose data the receiver asks for while it polls the slot's line.
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
+/// The largest message of several slots that the receiver copies in steps: of larger ones its own lines are no longer in its cache.
+const STEPPED: usize = 1 << 20;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -204,7 +206,8 @@ impl<'a> PairTransfer<'a> {
         }
         if self.heap.is_none() && self.data.bytes() <= PREPARED[self.awaited as usize] {
             // Most messages are followed by others like them: the next slots' lines come while this rank waits for the answer.
-            for slot in 0..total {
+            // Half of the ring at most: the receiver is still reading the other half.
+            for slot in 0..total.min(PAIR_SLOTS as u64 / 2) {
                 let bytes = self.piece(slot).bytes();
                 let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + total + slot, bytes);
                 kernels::prefetch_for_write(next);
@@ -285,7 +288,11 @@ impl<'a> PairTransfer<'a> {
             } else {
                 let piece = self.piece(self.slots);
                 let (_, place) = t.control().pair_slot(self.peer, me, index, piece.bytes());
-                kernels::copy(piece, place, false);
+                if total > 1 && self.data.bytes() <= STEPPED {
+                    kernels::copy_in_steps(piece, place);
+                } else {
+                    kernels::copy(piece, place, false);
+                }
             }
             die_point!(73 "pair_read");
             self.slots += 1;

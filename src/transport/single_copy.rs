@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// before, which is quicker than one copy by the kernel (docs/decisions/0033); a root that scatters has its own block to copy.
 pub const fn serves(collective: Collective, block_bytes: usize) -> bool {
     let most = match collective {
-        Collective::Gather => 256 << 10,
+        Collective::Gather => 512 << 10,
         Collective::AllGather | Collective::AlltoAll => 2 << 20,
         Collective::Scatter => usize::MAX,
         _ => return false,
