@@ -23,7 +23,6 @@ use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
 use crate::transport::pair::Pairs;
-use crate::transport::single_copy;
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
@@ -275,7 +274,7 @@ impl CommCore {
                 call.collective,
                 self.nranks(),
                 checked.count * call.dtype.size(),
-                self.transport.copies_once(),
+                self.transport.single_copy(),
             );
         let recipe = Recipe {
             mine: [mine.pack(), mine.count],
@@ -353,7 +352,7 @@ impl CommCore {
             Collective::AlltoAll | Collective::Scatter => self.nranks() as usize,
             _ => 1,
         };
-        single_copy::serves(collective, checked.input.bytes() / blocks) && self.transport.copies_once()
+        self.transport.single_copy().serves(collective, checked.input.bytes() / blocks)
     }
 
     /// Returns this rank's offer: a copy of a small input, else the place of its buffers where peers can reach them.

@@ -11,7 +11,7 @@ use crate::kernels::{self, Dest, FoldSource};
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
-use crate::transport::single_copy;
+use crate::transport::single_copy::SingleCopy;
 use crate::transport::{Scope, Transport};
 use crate::types::{Collective, Rank};
 
@@ -19,10 +19,10 @@ use crate::types::{Collective, Rank};
 const READ_BY_ALL: usize = 128 << 10;
 
 /// Tells whether the data of a call come with the arrivals: whether they fit, and no program is faster (docs/decisions/0032).
-/// `copies_once`: ranks read each other's private buffers.
-pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, copies_once: bool) -> bool {
+/// `single_copy`: whether ranks read each other's private buffers.
+pub fn fits(collective: Collective, nranks: u32, block_bytes: usize, single_copy: SingleCopy) -> bool {
     let divided = matches!(collective, Collective::AlltoAll | Collective::Gather | Collective::Scatter);
-    if copies_once && divided && single_copy::serves(collective, block_bytes) {
+    if divided && single_copy.serves(collective, block_bytes) {
         return false;
     }
     let n = nranks as usize;

@@ -94,7 +94,7 @@ pub struct Life {
     pub failed_seq: AtomicU64,
     /// 1 + the core on which it was when it last told; 0: it has not told yet.
     pub core: AtomicU32,
-    /// Tells whether the rank reads the others' private memory (see `transport::single_copy`).
+    /// The rank's answer to whether it reads the others' private memory (`transport::single_copy::SingleCopy`).
     pub reads: AtomicU32,
     _rest: [AtomicU64; 2],
 }

@@ -29,6 +29,7 @@ use agreement::Difference;
 use arrival::{AGREED, Fingerprint, Offer, store_arrival};
 use far::Far;
 use link::News;
+use single_copy::SingleCopy;
 use std::sync::{Arc, OnceLock, Weak};
 use threads::RankThreads;
 use waiting::Polls;
@@ -48,8 +49,8 @@ pub struct Transport {
     threads: RankThreads,
     /// The transport of the first communicator of this one's ancestry; empty if this one is the first.
     ancestor: Weak<Transport>,
-    /// See [`copies_once`](Transport::copies_once).
-    copies_once: OnceLock<bool>,
+    /// See [`single_copy`](Transport::single_copy).
+    single_copy: OnceLock<SingleCopy>,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -115,7 +116,7 @@ impl Transport {
             far: None,
             threads: RankThreads::alone(),
             ancestor: Weak::new(),
-            copies_once: OnceLock::new(),
+            single_copy: OnceLock::new(),
         }
     }
 

@@ -18,8 +18,7 @@ use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
 use crate::planner::profile::HostProfile;
 use crate::sync::wait::Backoff;
-use crate::sys::process;
-use crate::sys::{background, interrupt, keeper};
+use crate::sys::{background, cpu, interrupt, keeper, process};
 use crate::timing::Timing;
 use crate::transport::identity::{self, Identity};
 use crate::transport::threads::RankThreads;
@@ -221,11 +220,12 @@ impl Prepared {
             }
             control.reserve_staging(rank)?;
             let control = Arc::new(control);
-            let backoff = Backoff::for_ranks(identity::rivals(&identities), settings.spins);
+            let rivals = identity::rivals(&identities);
+            let backoff = Backoff::for_ranks(rivals, settings.spins);
             let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
             let transport = Arc::new(transport.with_threads(RankThreads::new(settings.threads)));
             transport.introduce(identities);
-            transport.tell_single_copy(settings.single_copy);
+            transport.tell_single_copy(settings.single_copy, rivals <= cpu::usable_cores());
             let membership = control.keep(rank);
             Ok((transport, membership, clock_segment))
         };

@@ -66,6 +66,7 @@ mod tests {
     use crate::memory::registered::{self, RegisterOutcome};
     use crate::memory::view::Address;
     use crate::transport::arrival::Offer;
+    use crate::transport::single_copy::SingleCopy;
     use crate::types::{Collective, DataType, RedOp};
 
     #[allow(unsafe_code)]
@@ -117,7 +118,9 @@ mod tests {
             return println!("SKIPPED: process_vm_readv is forbidden here");
         }
         let comms = comm::init_all(2).unwrap();
-        let quick = crate::comm::registry::enter(comms[0], |c| Ok(c.transport.copies_once())).unwrap();
+        let quick =
+            crate::comm::registry::enter(comms[0], |c| Ok(c.transport.single_copy() != SingleCopy::Never))
+                .unwrap();
         assert_eq!(quick, crate::sys::process_memory::is_quick());
         let (input, output) = (vec![1f32; 50_000], vec![0f32; 50_000]);
         let to_all = |count| Call { collective: Collective::AlltoAll, count, ..all_reduce(&input, &output) };

@@ -15,6 +15,7 @@ use penny::Collective;
 use penny::internals::exec::direct;
 use penny::internals::memory::control::Layout;
 use penny::internals::plan::link::{Linked, LinkedStep, OperandSource, StepPlace};
+use penny::internals::transport::single_copy::SingleCopy;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::plan::RankView;
 
@@ -67,7 +68,9 @@ impl HostModel {
     pub fn price(&self, of: &LinkedPrograms, bytes: u64) -> Result<f64, String> {
         let LinkedPrograms { view, algorithm, programs } = of;
         let block = block_bytes(view.collective, view.nranks, bytes);
-        if algorithm.name == "one_shot" && direct::fits(view.collective, view.nranks, block as usize, false) {
+        if algorithm.name == "one_shot"
+            && direct::fits(view.collective, view.nranks, block as usize, SingleCopy::Never)
+        {
             return Ok(self.direct(view, block));
         }
         let first = &programs[0];
