@@ -45,15 +45,16 @@ pub fn begin(
     let mine = buffers(&job.offer);
     // All ranks must cut alike, so they may cut coarsely only where all know that nobody needs a slot.
     let mut staged = true;
-    if job.collective.everybody() && linked.slotless && mine.input_shared && mine.output_shared {
-        let mut in_place = mine.in_place;
-        staged = false;
+    if job.collective.everybody() && (linked.slotless || linked.slotless_by_inputs) && mine.input_shared {
+        let (mut inputs, mut outputs, mut in_place) = (true, mine.output_shared, mine.in_place);
         for r in (0..t.nranks()).filter(|&r| r != t.rank()) {
             let theirs = buffers(&peers.offer(r, t, scope)?);
-            staged |= !(theirs.input_shared && theirs.output_shared);
+            inputs &= theirs.input_shared;
+            outputs &= theirs.output_shared;
             in_place |= theirs.in_place;
         }
-        staged |= in_place && !linked.slotless_in_place;
+        let by_outputs = if in_place { linked.slotless_in_place } else { linked.slotless };
+        staged = !(inputs && (outputs && by_outputs || !in_place && linked.slotless_by_inputs));
     }
     let staging = t.control().staging_bytes() / 2;
     let cut = Cut::new(job, &linked, staging, staged)?;

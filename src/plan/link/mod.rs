@@ -57,6 +57,8 @@ pub struct Linked {
     pub slotless: bool,
     /// No rank stages anything if all buffers are shared, even if the call is in place.
     pub slotless_in_place: bool,
+    /// No rank stages anything if all inputs are shared and no rank's call is in place.
+    pub slotless_by_inputs: bool,
 }
 
 /// A step that knows its partners.
@@ -273,6 +275,7 @@ impl Linking<'_> {
             depth: (gap + 1).max(2),
             slotless: self.steps.slotless(|_| true),
             slotless_in_place: self.steps.slotless(from_input_in_place),
+            slotless_by_inputs: self.steps.slotless_by_inputs(),
         }
     }
 

@@ -13,13 +13,14 @@ pub(super) fn link(
 ) -> Result<Vec<Linked>, String> {
     let graph = OracleGraph::new(plans, view, most)?;
     let (slotless, slotless_in_place) = (graph.slotless(false), graph.slotless(true));
+    let slotless_by_inputs = graph.slotless_by_inputs();
     let OracleGraph { levels, slots, depth, .. } = graph;
     let linked = ranks.map(|rank| {
         let mut order: Vec<usize> = (0..plans[rank as usize].steps.len()).collect();
         order.sort_by_key(|&i| graph.found[rank as usize][i].position);
         let steps = order.into_iter().map(|index| graph.linked_step(rank, index)).collect();
         let parts = plans[rank as usize].parts;
-        Linked { parts, steps, levels, slots, depth, slotless, slotless_in_place }
+        Linked { parts, steps, levels, slots, depth, slotless, slotless_in_place, slotless_by_inputs }
     });
     Ok(linked.collect())
 }
@@ -100,6 +101,14 @@ impl<'a> OracleGraph<'a> {
                 let egress = self.egress(r, i);
                 egress.from_output || egress.from_input && (!in_place || egress.from_input_in_place)
             })
+        })
+    }
+
+    /// Does every value of every rank travel from its input?
+    pub(super) fn slotless_by_inputs(&self) -> bool {
+        (0..self.plans.len() as Rank).all(|r| {
+            (0..self.plans[r as usize].steps.len())
+                .all(|i| self.found[r as usize][i].readers.is_empty() || self.egress(r, i).from_input)
         })
     }
 

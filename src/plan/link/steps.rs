@@ -145,6 +145,11 @@ impl Steps {
             marks & SENDS == 0 || marks & KEEPS != 0 || own && from_input(id)
         })
     }
+
+    /// Does every result that leaves its rank lie in the input?
+    pub(super) fn slotless_by_inputs(&self) -> bool {
+        self.marks.iter().all(|&marks| marks & SENDS == 0 || marks & (OWN | SINGLE) == OWN | SINGLE)
+    }
 }
 
 fn sends(marks: &[u8]) -> u32 {

@@ -44,8 +44,10 @@ fn hold(algorithm: &Algorithm, v: &RankView, ranks: impl Iterator<Item = u32> + 
 
 /// Where two linked programs differ.
 fn told(linked: &Linked, plain: &Linked) -> String {
-    let totals =
-        |l: &Linked| (l.parts, l.steps.len(), l.levels, l.slots, l.depth, l.slotless, l.slotless_in_place);
+    let totals = |l: &Linked| {
+        let slotless = (l.slotless, l.slotless_in_place, l.slotless_by_inputs);
+        (l.parts, l.steps.len(), l.levels, l.slots, l.depth, slotless)
+    };
     if totals(linked) != totals(plain) {
         return format!("{:?} instead of {:?}", totals(linked), totals(plain));
     }
