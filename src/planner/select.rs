@@ -238,6 +238,8 @@ fn fastest(view: &RankView, bytes: u64) -> &'static [&'static str] {
     match view.collective {
         // The second where the first is forbidden.
         AllReduce if small => &["one_shot", "two_shot"],
+        // The root reads n - 1 inputs; divided, each rank stages, folds and passes on: as much work at three ranks, more below.
+        Reduce if !small && n <= 3 => &["one_shot", "two_shot"],
         AllReduce | Reduce if !small => &["two_shot", "one_shot"],
         AlltoAll if !small => &["pairwise", "one_shot"],
         _ => &["one_shot"],
