@@ -7,7 +7,7 @@
 use super::small_vec::SmallVec;
 use super::{PeerProgress, PreparedCall, zero_tail};
 use crate::error::Result;
-use crate::kernels::{self, Dest, FoldSource};
+use crate::kernels::{self, Dest, FoldSource, hints};
 use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::transport::arrival::Offer;
@@ -66,11 +66,12 @@ pub fn enter(
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
-    if has_payload && job.collective.everybody() && DEMOTED.contains(&job.input.bytes()) {
-        kernels::demote(t.payload_of(t.rank(), scope.seq, job.input.bytes()));
+    let (bytes, everybody) = (job.input.bytes(), job.collective.everybody());
+    if has_payload && everybody && DEMOTED.contains(&bytes) && bytes <= hints::limits().demoted {
+        hints::demote(t.payload_of(t.rank(), scope.seq, bytes));
     }
     if packed {
-        t.prepare_next_arrival(scope.seq, job.input.bytes());
+        t.prepare_next_arrival(scope.seq, bytes, everybody);
     }
     Ok(())
 }

@@ -70,65 +70,6 @@ fn copy_long(to: *mut u8, from: *const u8, bytes: usize, non_temporal: bool) {
     }
 }
 
-/// Bytes of a step of `copy_in_steps`: a page.
-const STEP: usize = 4 << 10;
-
-/// Copies what another core has just written, a page at a time, and asks for the page after next before each: processors
-/// foresee no lines across the end of a page. Slower than `copy` where the lines are in this core's own cache.
-pub fn copy_in_steps(dst: Payload<'_>, src: Payload<'_>) {
-    let bytes = src.bytes();
-    for at in (0..bytes).step_by(STEP) {
-        let ahead = (at + 2 * STEP).min(bytes);
-        prefetch(src.part(ahead, STEP.min(bytes - ahead)));
-        let step = STEP.min(bytes - at);
-        copy(dst.part(at, step), src.part(at, step), false);
-    }
-}
-
-/// Asks for the cache lines of what will be read, and waits for nothing.
-#[inline]
-pub fn prefetch(src: Payload<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..src.bytes()).step_by(LINE) {
-        // SAFETY: a hint, which every x86-64 has.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(src.addr().wrapping_add(at).cast());
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = src;
-}
-
-/// Asks for the cache lines of what will be overwritten, so that this core owns them by then, and waits for nothing.
-#[inline]
-pub fn prefetch_for_write(dst: Payload<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..dst.bytes()).step_by(LINE) {
-        // SAFETY: a hint; a processor without it takes it for a no-op.
-        unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) dst.addr().wrapping_add(at), options(nostack, preserves_flags));
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = dst;
-}
-
-/// Moves the cache lines of what has been written towards the cache that all cores share, where another core reads them sooner
-/// than in this core's own, and waits for nothing.
-#[inline]
-pub fn demote(written: Payload<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    for at in (0..written.bytes()).step_by(LINE) {
-        // SAFETY: a hint; a processor without it takes it for a no-op.
-        unsafe {
-            std::arch::asm!("cldemote [{}]", in(reg) written.addr().wrapping_add(at), options(nostack, preserves_flags));
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = written;
-}
-
 /// The first 8 bytes as a number, missing ones 0: an element as a program passes it.
 pub fn bits(from: Payload<'_>) -> u64 {
     let mut bytes = [0; 8];

@@ -37,6 +37,7 @@ mod codec;
 mod combine;
 mod copy;
 pub mod divided;
+pub mod hints;
 mod isa;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod oracle;
@@ -48,7 +49,7 @@ mod unary;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use copy::{bits, claim, copy, copy_in_steps, demote, prefetch, prefetch_for_write, put_bits, zero};
+pub use copy::{bits, claim, copy, put_bits, zero};
 pub use isa::Isa;
 
 use crate::memory::view::Payload;

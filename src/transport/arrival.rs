@@ -2,7 +2,7 @@
 
 use super::{Scope, Transport};
 use crate::error::Result;
-use crate::kernels;
+use crate::kernels::hints;
 use crate::memory::control::INLINE;
 use crate::memory::control::lines::Lines;
 use crate::sync::prim::Ordering;
@@ -135,15 +135,17 @@ const FETCHED_TOGETHER: usize = 256;
 
 impl Transport {
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
-    /// by another like them; `bytes`: of the payload.
+    /// by another like them; `bytes`: of the payload, `everybody`: every rank waits for every other.
     #[inline]
-    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
+    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize, everybody: bool) {
         if !self.control.has_arrivals(seq + 1) {
             return;
         }
-        kernels::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
-        if bytes > INLINE {
-            kernels::prefetch_for_write(self.control.payload(self.rank, seq + 1, bytes));
+        hints::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
+        let limits = hints::limits();
+        let claimed = if everybody { limits.claimed_by_all } else { limits.claimed_rooted };
+        if bytes > INLINE && bytes <= claimed {
+            hints::prefetch_for_write(self.control.payload(self.rank, seq + 1, bytes));
         }
     }
 
@@ -157,7 +159,7 @@ impl Transport {
             let first = first.part(0, bytes.min(FETCHED_TOGETHER));
             eagerly(|| {
                 let has_arrived = line.seq.load(Ordering::Acquire) >= scope.seq;
-                kernels::prefetch(first);
+                hints::prefetch(first);
                 has_arrived
             });
         }

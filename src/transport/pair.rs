@@ -11,7 +11,7 @@
 use super::Transport;
 use super::pace::Pace;
 use crate::error::{Error, Result};
-use crate::kernels::{self, divided};
+use crate::kernels::{self, divided, hints};
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
@@ -19,15 +19,10 @@ use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
 const HEAP_FROM: usize = 16 << 10;
-/// The largest message after which the lines of the next one's slots are taken out of the receiver's cache, always and where the
-/// two ends take turns.
-const PREPARED: [usize; 2] = [16 << 10, 1 << 20];
 /// The largest message whose data the receiver asks for while it polls the slot's line.
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
-/// The largest message of several slots that the receiver copies in steps: of larger ones its own lines are no longer in its cache.
-const STEPPED: usize = 1 << 20;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -198,19 +193,22 @@ impl<'a> PairTransfer<'a> {
             head.full.store(index + 1, Ordering::Release);
             die_point!(72 "pair_full");
             t.after_post();
-            if self.awaited && self.heap.is_none() && DEMOTED.contains(&self.data.bytes()) {
-                kernels::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
+            let bytes = self.data.bytes();
+            if self.awaited && self.heap.is_none() && DEMOTED.contains(&bytes) && bytes <= hints::limits().demoted {
+                hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
             }
             self.slots += 1;
             peer.filled = index + 1;
         }
-        if self.heap.is_none() && self.data.bytes() <= PREPARED[self.awaited as usize] {
+        let limits = hints::limits();
+        let claimed = if self.awaited { limits.claimed_awaited } else { limits.claimed_slots };
+        if self.heap.is_none() && self.data.bytes() <= claimed {
             // Most messages are followed by others like them: the next slots' lines come while this rank waits for the answer.
             // Half of the ring at most: the receiver is still reading the other half.
             for slot in 0..total.min(PAIR_SLOTS as u64 / 2) {
                 let bytes = self.piece(slot).bytes();
                 let next = t.control().pair_slot_bytes(t.rank(), self.peer, first + total + slot, bytes);
-                kernels::prefetch_for_write(next);
+                hints::prefetch_for_write(next);
             }
         }
         if self.heap.is_some() {
@@ -248,7 +246,7 @@ impl<'a> PairTransfer<'a> {
             // ORDER: partner of the store in `send_on`.
             if head.full.load(Ordering::Acquire) != index + 1 {
                 if self.data.bytes() <= FETCHED_TOGETHER {
-                    kernels::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
+                    hints::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
                 return Ok(None);
             }
@@ -288,8 +286,9 @@ impl<'a> PairTransfer<'a> {
             } else {
                 let piece = self.piece(self.slots);
                 let (_, place) = t.control().pair_slot(self.peer, me, index, piece.bytes());
-                if total > 1 && self.data.bytes() <= STEPPED {
-                    kernels::copy_in_steps(piece, place);
+                // Of larger messages the receiver's own lines are no longer in its cache.
+                if total > 1 && self.data.bytes() <= hints::limits().stepped {
+                    hints::copy_in_steps(piece, place);
                 } else {
                     kernels::copy(piece, place, false);
                 }

@@ -1,0 +1,128 @@
+//! Hints to the processor about cache lines that are read, overwritten or awaited soon, and how far each of them pays.
+//!
+//! A hint never changes a result. What it gains depends on how a processor's copies take the lines that they overwrite
+//! (docs/decisions/0035): some read a line before they write it, and gain if it was claimed early; the copies of AMD's processors
+//! overwrite whole lines without reading them, and a claim takes as long as the copy that it was to make quicker.
+
+use super::copy::{LINE, copy};
+use crate::memory::view::Payload;
+use std::sync::OnceLock;
+
+/// The most bytes for which each hint pays on this processor; 0: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Claiming the payload of the next arrival, in collectives in which every rank waits for every other.
+    pub claimed_by_all: usize,
+    /// The same in collectives with a root, whose ranks run ahead.
+    pub claimed_rooted: usize,
+    /// Claiming the slots that the next message will take.
+    pub claimed_slots: usize,
+    /// The same where the two ends take turns.
+    pub claimed_awaited: usize,
+    /// Copying a message out of several slots in steps of a page.
+    pub stepped: usize,
+    /// Demoting what has been written.
+    pub demoted: usize,
+}
+
+impl Limits {
+    /// Measured on a Xeon with `cldemote`; processors without that instruction skip it.
+    const GENERAL: Limits = Limits {
+        claimed_by_all: usize::MAX,
+        claimed_rooted: usize::MAX,
+        claimed_slots: 16 << 10,
+        claimed_awaited: 1 << 20,
+        stepped: 1 << 20,
+        demoted: usize::MAX,
+    };
+
+    /// Measured on an EPYC of family 26.
+    const AMD: Limits = Limits {
+        claimed_by_all: 4 << 10,
+        claimed_rooted: 1 << 10,
+        claimed_slots: 1 << 10,
+        claimed_awaited: 1 << 10,
+        stepped: 0,
+        demoted: 0,
+    };
+}
+
+/// Returns the limits for this processor, which is asked once.
+#[inline]
+pub fn limits() -> &'static Limits {
+    static HERE: OnceLock<Limits> = OnceLock::new();
+    HERE.get_or_init(|| if overwrites_without_reading() { Limits::AMD } else { Limits::GENERAL })
+}
+
+/// Tells whether the processor is AMD's and copies whole lines by `rep movsb` (ERMS).
+fn overwrites_without_reading() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        let about = __cpuid(0);
+        let maker = [about.ebx, about.edx, about.ecx].map(u32::to_le_bytes).concat();
+        let has_erms = about.eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 9 != 0;
+        has_erms && matches!(&maker[..], b"AuthenticAMD" | b"HygonGenuine")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Bytes of a step of `copy_in_steps`: a page.
+const STEP: usize = 4 << 10;
+
+/// Copies what another core has just written, a page at a time, and asks for the page after next before each: processors
+/// foresee no lines across the end of a page. Slower than `copy` where the lines are in this core's own cache.
+pub fn copy_in_steps(dst: Payload<'_>, src: Payload<'_>) {
+    let bytes = src.bytes();
+    for at in (0..bytes).step_by(STEP) {
+        let ahead = (at + 2 * STEP).min(bytes);
+        prefetch(src.part(ahead, STEP.min(bytes - ahead)));
+        let step = STEP.min(bytes - at);
+        copy(dst.part(at, step), src.part(at, step), false);
+    }
+}
+
+/// Asks for the cache lines of what will be read, and waits for nothing.
+#[inline]
+pub fn prefetch(src: Payload<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..src.bytes()).step_by(LINE) {
+        // SAFETY: a hint, which every x86-64 has.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(src.addr().wrapping_add(at).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = src;
+}
+
+/// Asks for the cache lines of what will be overwritten, so that this core owns them by then, and waits for nothing.
+#[inline]
+pub fn prefetch_for_write(dst: Payload<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..dst.bytes()).step_by(LINE) {
+        // SAFETY: a hint; a processor without it takes it for a no-op.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) dst.addr().wrapping_add(at), options(nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = dst;
+}
+
+/// Moves the cache lines of what has been written towards the cache that all cores share, where another core reads them sooner
+/// than in this core's own, and waits for nothing.
+#[inline]
+pub fn demote(written: Payload<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..written.bytes()).step_by(LINE) {
+        // SAFETY: a hint; a processor without it takes it for a no-op.
+        unsafe {
+            std::arch::asm!("cldemote [{}]", in(reg) written.addr().wrapping_add(at), options(nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = written;
+}
