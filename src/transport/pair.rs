@@ -82,8 +82,13 @@ impl Pairs {
     }
 }
 
+/// Returns how many bytes of a message of `bytes` a slot takes: the receiver copies a piece while the sender writes the next.
+const fn piece_bytes(bytes: usize) -> usize {
+    if bytes >= 16 << 10 && bytes <= PAIR_SLOT { 8 << 10 } else { PAIR_SLOT }
+}
+
 fn slots_of(bytes: usize, in_heap: bool) -> u64 {
-    if in_heap { 1 } else { bytes.div_ceil(PAIR_SLOT).max(1) as u64 }
+    if in_heap { 1 } else { bytes.div_ceil(piece_bytes(bytes)).max(1) as u64 }
 }
 
 impl<'a> PairTransfer<'a> {
@@ -143,8 +148,9 @@ impl<'a> PairTransfer<'a> {
     }
 
     fn piece(&self, index: u64) -> Payload<'a> {
-        let at = (index as usize * PAIR_SLOT).min(self.data.bytes());
-        self.data.part(at, (self.data.bytes() - at).min(PAIR_SLOT))
+        let (bytes, piece) = (self.data.bytes(), piece_bytes(self.data.bytes()));
+        let at = (index as usize * piece).min(bytes);
+        self.data.part(at, (bytes - at).min(piece))
     }
 
     /// Does what can be done without waiting. Returns the error that ends this transfer alone, such as a disagreement of its
@@ -162,7 +168,18 @@ impl<'a> PairTransfer<'a> {
         if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
     }
 
+    /// Fills slots as far as there is room. The receiver is rung after the first and after the last of them.
     fn send_on(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Option<Error> {
+        let before = self.slots;
+        let ended = self.fill(t, peer, alone);
+        if self.slots > before + 1 {
+            t.after_post();
+        }
+        ended
+    }
+
+    fn fill(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Option<Error> {
+        let before = self.slots;
         let pair = t.control().pair(t.rank(), self.peer);
         let first = *self.first.get_or_insert_with(|| {
             self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
@@ -192,7 +209,9 @@ impl<'a> PairTransfer<'a> {
             // ORDER: publishes the slot; partner: the load in `take`.
             head.full.store(index + 1, Ordering::Release);
             die_point!(72 "pair_full");
-            t.after_post();
+            if self.slots == before {
+                t.after_post();
+            }
             let bytes = self.data.bytes();
             if self.awaited && self.heap.is_none() && DEMOTED.contains(&bytes) && bytes <= hints::limits().demoted {
                 hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
@@ -235,7 +254,18 @@ impl<'a> PairTransfer<'a> {
         mismatch(t, t.rank(), self.text(), self.peer, text(theirs[0], theirs[1]))
     }
 
+    /// Takes the slots that are full. The sender is rung after the first and after the last of them, if it is told at all.
     fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<Option<Error>> {
+        let mut told = 0;
+        let ended = self.empty(t, peer, &mut told);
+        if told > 1 {
+            t.after_post();
+        }
+        ended
+    }
+
+    /// `told`: how often the sender was told of slots that are free again.
+    fn empty(&mut self, t: &Transport, peer: &mut Peer, told: &mut u32) -> Result<Option<Error>> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
         let first = *self.first.get_or_insert(peer.taken);
@@ -297,11 +327,14 @@ impl<'a> PairTransfer<'a> {
             self.slots += 1;
             peer.taken = index + 1;
             // The sender has room for more than it is told of, so small messages are acknowledged a few at a time.
-            if in_heap || total > 1 || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
+            if in_heap || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
                 // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
                 pair.taken.store(peer.taken, Ordering::Release);
                 die_point!(74 "pair_taken");
-                t.after_post();
+                *told += 1;
+                if *told == 1 {
+                    t.after_post();
+                }
             }
         }
         self.done = true;
