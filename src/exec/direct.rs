@@ -86,12 +86,12 @@ fn pack(payload: Payload<'_>, me: Rank, job: &PreparedCall<'_>) {
     let divided =
         matches!(job.collective, Collective::AlltoAll | Collective::Scatter | Collective::ReduceScatter);
     if !divided || block < OWN_BLOCK {
-        return kernels::copy(payload, job.input, false);
+        return hints::copy_over(payload, job.input, bytes);
     }
     let own = (me as usize * block).min(bytes)..((me as usize + 1) * block).min(bytes);
-    kernels::copy(payload.part(0, own.start), job.input.part(0, own.start), false);
+    hints::copy_over(payload.part(0, own.start), job.input.part(0, own.start), bytes);
     let rest = bytes - own.end;
-    kernels::copy(payload.part(own.end, rest), job.input.part(own.end, rest), false);
+    hints::copy_over(payload.part(own.end, rest), job.input.part(own.end, rest), bytes);
 }
 
 /// Takes the peers' payloads. The rank has arrived already.

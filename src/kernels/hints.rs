@@ -23,6 +23,8 @@ pub struct Limits {
     pub stepped: usize,
     /// Demoting what has been written.
     pub demoted: usize,
+    /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
+    pub stored: usize,
 }
 
 impl Limits {
@@ -34,16 +36,18 @@ impl Limits {
         claimed_awaited: 1 << 20,
         stepped: 1 << 20,
         demoted: usize::MAX,
+        stored: 0,
     };
 
     /// Measured on an EPYC of family 26.
     const AMD: Limits = Limits {
         claimed_by_all: 4 << 10,
-        claimed_rooted: 1 << 10,
+        claimed_rooted: 4 << 10,
         claimed_slots: 1 << 10,
         claimed_awaited: 1 << 10,
         stepped: 0,
         demoted: 0,
+        stored: 4 << 10,
     };
 }
 
@@ -66,6 +70,34 @@ fn overwrites_without_reading() -> bool {
     }
     #[cfg(not(target_arch = "x86_64"))]
     false
+}
+
+/// Copies `src` over lines that another core has read last, as [`copy`] does. The lines of small payloads were claimed, so they are
+/// copied without `rep movsb`, which starts late. `all`: the bytes of the payload that the copy is a part of.
+#[inline]
+pub fn copy_over(dst: Payload<'_>, src: Payload<'_>, all: usize) {
+    if dst.bytes() < SHORTEST || all > limits().stored {
+        return copy(dst, src, false);
+    }
+    let whole = dst.bytes() / LINE * LINE;
+    store_lines(dst.part(0, whole), src.part(0, whole));
+    copy(dst.part(whole, dst.bytes() - whole), src.part(whole, dst.bytes() - whole), false);
+}
+
+/// The smallest copy for which a C library may use `rep movsb`.
+const SHORTEST: usize = 2 << 10;
+
+/// Copies whole lines by ordinary stores.
+fn store_lines(dst: Payload<'_>, src: Payload<'_>) {
+    assert_eq!(dst.bytes(), src.bytes(), "a copy's ends are equally long");
+    debug_assert!(!dst.overlaps(src), "a copy's ends overlap");
+    for at in (0..dst.bytes()).step_by(LINE) {
+        // SAFETY: a line at `at` lies within both.
+        unsafe {
+            let line = src.addr().add(at).cast::<[u128; LINE / 16]>().read_unaligned();
+            dst.addr().add(at).cast::<[u128; LINE / 16]>().write_unaligned(line);
+        }
+    }
 }
 
 /// Bytes of a step of `copy_in_steps`: a page.
