@@ -1,7 +1,7 @@
 //! How far the others are, as far as this rank knows.
 
 use crate::error::Result;
-use crate::memory::control::arrivals::{BEHIND, DEPTH, LARGEST_HALF, payload_blocks};
+use crate::memory::control::arrivals::{BEHIND, LARGEST_HALF, payload_blocks};
 use crate::transport::arrival::Offer;
 use crate::transport::pace::Pace;
 use crate::transport::{Scope, Transport};
@@ -53,7 +53,7 @@ impl PeerProgress {
     /// Waits until this rank may write its arrival line, and a payload of `payload` bytes.
     #[inline]
     pub fn await_place(&mut self, payload: usize, t: &Transport, scope: &mut Scope) -> Result<()> {
-        let line = scope.seq.saturating_sub(DEPTH as u64);
+        let line = scope.seq.saturating_sub(t.control().layout().depth as u64);
         if payload <= BEHIND {
             return self.await_done(line, t, scope);
         }

@@ -38,7 +38,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 /// Calls of a rank that others can look up.
-pub const RECORDS: usize = 128;
+pub const RECORDS: usize = 256;
 /// Slots in a pair's ring.
 pub const PAIR_SLOTS: usize = 8;
 /// Payload bytes of a pair's slot.
@@ -267,7 +267,7 @@ impl Control {
     /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
     #[inline]
     pub fn reserve_arrivals(&self, seq: u64) -> Result<()> {
-        match seq <= DEPTH as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
+        match seq <= self.layout.depth as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
             true => self.reserve_next_arrivals(seq),
             false => Ok(()),
         }
@@ -278,13 +278,13 @@ impl Control {
         let last = seq.next_multiple_of(AT_ONCE);
         let (from, to) = (self.layout.arrivals(last + 1 - AT_ONCE), self.layout.arrivals(last));
         self.reserve(from, to + self.layout.arrivals_of_a_call() - from)?;
-        self.arrivals.store(if last < DEPTH as u64 { last } else { u64::MAX }, Ordering::Relaxed);
+        self.arrivals.store(if last < self.layout.depth as u64 { last } else { u64::MAX }, Ordering::Relaxed);
         Ok(())
     }
     /// Tells whether the arrivals of call `seq` can be touched.
     pub fn has_arrivals(&self, seq: u64) -> bool {
         let reserved = self.arrivals.load(Ordering::Relaxed);
-        reserved == u64::MAX || seq.wrapping_sub(1) % (DEPTH as u64) < reserved
+        reserved == u64::MAX || seq.wrapping_sub(1) % (self.layout.depth as u64) < reserved
     }
     /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
     #[inline]
@@ -378,7 +378,7 @@ mod tests {
             ] {
                 ranges.push((at, bytes));
             }
-            for s in 0..DEPTH as u64 {
+            for s in 0..layout.depth as u64 {
                 ranges.push((control.arrival(r, s) as *const _ as usize, 64));
                 ranges.push((control.payload(r, s, BEHIND).addr() as usize, BEHIND));
             }

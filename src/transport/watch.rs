@@ -3,7 +3,7 @@
 use super::arrival::{AGREED, Fingerprint};
 use super::{JOINING, Scope, Transport, counter_base};
 use crate::error::{Error, Result};
-use crate::memory::control::{ABSENT, ALIVE, DEPTH, FAILED, LEFT};
+use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
 use crate::sync::prim::{Ordering, fence};
 use crate::types::{Collective, Rank};
 
@@ -247,7 +247,7 @@ impl Transport {
 
     /// The last call that a rank has entered.
     pub(super) fn last_call(&self, rank: Rank) -> Option<String> {
-        (0..DEPTH as u64)
+        (0..self.control.layout().depth as u64)
             .filter(|&s| self.control.has_arrivals(s))
             .map(|s| self.lines(rank).arrival(rank, s))
             .max_by_key(|line| line.seq.load(Ordering::Acquire))

@@ -2,7 +2,7 @@
 //! data.
 //!
 //! ```text
-//!     lines       | call 1 | 2 | 3 | ...                    DEPTH lines, used in turn. A payload of up to INLINE bytes lies within the
+//!     lines       | call 1 | 2 | 3 | ...                    `depth` lines, used in turn. A payload of up to INLINE bytes lies within the
 //!                                                           line, one of up to BEHIND bytes behind it.
 //!     payloads    | 2 | 4 | 6 | ...     | 1 | 3 | 5 | ...   Larger ones: one half for even calls, one for odd ones. Each is divided into
 //!                 | 2     | 4     | ... | 1     | 3     |   slots of the payload's size, rounded up, which are used in turn.
@@ -15,8 +15,8 @@
 
 use std::ops::Range;
 
-/// Arrival lines of a rank: how many calls a root may be ahead of the others.
-pub const DEPTH: usize = 32;
+/// The most arrival lines of a rank: how many calls a root may be ahead of the others.
+pub const DEPTH: usize = 64;
 /// Payload bytes of an arrival, where there are few ranks.
 pub const PAYLOAD: usize = 64 << 10;
 /// Payload bytes inside an arrival line.
@@ -52,6 +52,12 @@ pub fn payload_blocks(seq: u64, bytes: usize, half: usize) -> Range<usize> {
 pub fn used_of_half(bytes: usize, half: usize) -> usize {
     let (slot, used) = slots(bytes, half);
     slot * used
+}
+
+/// Returns the arrival lines of a rank, a power of two. Two ranks have a core each, most often, and gain nothing by more lines than
+/// their first-level caches hold; of many ranks the lines would take too much memory.
+pub fn depth(nranks: usize) -> usize {
+    if (3..=16).contains(&nranks) { DEPTH } else { DEPTH / 2 }
 }
 
 /// Returns the blocks of a half.

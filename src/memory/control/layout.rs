@@ -1,6 +1,6 @@
 //! Where everything lies in a control segment.
 
-use super::arrivals::{BEHIND, BLOCK, DEPTH, half};
+use super::arrivals::{BEHIND, BLOCK, depth, half};
 use super::{Arrival, Header, Life, PAIR_SLOTS, PAIR_STRIDE, Pair, Progress, RECORDS, Record, signals};
 use crate::sync::doorbell::Doorbell;
 
@@ -14,6 +14,8 @@ pub struct Layout {
     pub(super) progress: usize,
     pub(super) doorbell: usize,
     pub(super) arrival: usize,
+    /// Arrival lines of a rank.
+    pub depth: usize,
     /// Blocks of a half of a rank's payloads.
     pub half: usize,
     pub(super) payloads_at: usize,
@@ -43,8 +45,8 @@ impl Layout {
         let progress = take(n * size_of::<Progress>(), 128);
         let doorbell = take(n * size_of::<Doorbell>(), 64);
         let pair = take(n * n * size_of::<Pair>(), 64);
-        let arrival = take(n * DEPTH * ARRIVAL, 4096);
-        let half = half(n);
+        let (depth, half) = (depth(n), half(n));
+        let arrival = take(n * depth * ARRIVAL, 4096);
         let payloads_at = take(n * 2 * half * BLOCK, 4096);
         let staging_at = take(n * staging, 4096);
         let rings_at = take(0, 4096);
@@ -57,6 +59,7 @@ impl Layout {
             progress,
             doorbell,
             arrival,
+            depth,
             half,
             payloads_at,
             pair,
@@ -90,7 +93,7 @@ impl Layout {
     }
     /// Where the arrivals of all ranks in call `seq` begin.
     pub(super) fn arrivals(&self, seq: u64) -> usize {
-        self.arrival + seq.wrapping_sub(1) as usize % DEPTH * self.arrivals_of_a_call()
+        self.arrival + (seq.wrapping_sub(1) as usize & (self.depth - 1)) * self.arrivals_of_a_call()
     }
     /// Bytes of the arrivals of all ranks in a call.
     pub(super) fn arrivals_of_a_call(&self) -> usize {
