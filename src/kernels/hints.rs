@@ -158,3 +158,43 @@ pub fn demote(written: Payload<'_>) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = written;
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_over_lines_writes_every_byte_and_no_other() {
+        const ROOM: usize = 6 << 10;
+        let source: Vec<u64> = (0..ROOM as u64 / 8).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        let mut same = source.clone();
+        let from = Payload::from(&mut same[..]);
+        for bytes in [0, 1, 63, 64, 2047, 2048, 2049, 2111, 4095, 4096, 4097, 5000] {
+            for (to, at, by_lines) in
+                [(0, 0, false), (1, 3, true), (64, 0, true), (9, 64, false), (9, 1, true)]
+            {
+                let bytes = if by_lines { bytes / LINE * LINE } else { bytes };
+                let mut written = vec![!0u64; ROOM / 8];
+                let place = Payload::from(&mut written[..]);
+                match by_lines {
+                    true => store_lines(place.part(to, bytes), from.part(at, bytes)),
+                    false => copy_over(place.part(to, bytes), from.part(at, bytes), bytes),
+                }
+                let all: Vec<u8> = written.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let expected: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                assert!(
+                    all[..to].iter().chain(&all[to + bytes..]).all(|&byte| byte == 0xff),
+                    "{bytes} bytes at {to}"
+                );
+                assert!(all[to..to + bytes] == expected[at..at + bytes], "{bytes} bytes at {to} of {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_stored_was_claimed() {
+        for limits in [Limits::GENERAL, Limits::AMD, *super::limits()] {
+            assert!(limits.stored <= limits.claimed_by_all.min(limits.claimed_rooted));
+        }
+    }
+}

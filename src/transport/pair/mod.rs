@@ -8,6 +8,10 @@
 //!     sender --[k]--[k+1]--[k+2]--> receiver      the receiver tells back how many it has taken (`Pair`)
 //! ```
 
+mod probe;
+
+pub use probe::{Arrived, arrived};
+
 use super::Transport;
 use super::pace::Pace;
 use crate::error::{Error, Result};
@@ -344,48 +348,6 @@ impl<'a> PairTransfer<'a> {
         self.done = true;
         Ok(None)
     }
-}
-
-/// A message that no receive has taken.
-pub struct Arrived {
-    /// Elements.
-    pub count: u64,
-    /// Their type.
-    pub dtype: DataType,
-}
-
-/// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.
-pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Arrived>> {
-    let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if t.is_far(from) {
-        return Err(far(from));
-    }
-    if !std::mem::replace(&mut peer.reserved[1], true) {
-        t.control().reserve_ring(from, me)?;
-    }
-    let look = || {
-        let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
-        // ORDER: partner of the store in `send_on`.
-        let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
-        full.then(|| (head.args.load(Ordering::Relaxed) & !IN_HEAP, head.count.load(Ordering::Relaxed)))
-    };
-    let mut found = look();
-    if found.is_none() {
-        t.check_abort()?;
-        let watched = t.watch_ranks(std::iter::once(from));
-        // A peer that has left may have sent since the last look.
-        found = look();
-        if found.is_none() {
-            watched?;
-        }
-    }
-    let Some((kind, count)) = found.filter(|(kind, _)| kind & OF_COLLECTIVE == 0) else { return Ok(None) };
-    let dtype = DataType::from_c(kind as i32).ok_or_else(|| {
-        Error::remote(format!(
-            "rank {from} sent a message of elements of no known type; destroy the communicator"
-        ))
-    })?;
-    Ok(Some(Arrived { count, dtype }))
 }
 
 fn far(peer: Rank) -> Error {
