@@ -68,17 +68,19 @@ static const struct collective {
     enum content content;
     enum origin origin;
     enum holder holder;
+    int in_place; /* the output is the input, which every call therefore changes: its sums grow until they are infinite */
 } collectives[] = {
-    {"all_reduce",     all_reduce,              ONE_PART,    ONE_PART,    SUM,     FROM_START,   EVERY_RANK},
-    {"reduce",         reduce,                  ONE_PART,    ONE_PART,    SUM,     FROM_START,   ROOT},
-    {"broadcast",      broadcast_one_buffer,    ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   OTHERS},
-    {"all_gather",     all_gather,              ONE_PART,    PART_A_RANK, SENDERS, FROM_START,   EVERY_RANK},
-    {"reduce_scatter", reduce_scatter,          PART_A_RANK, ONE_PART,    SUM,     FROM_MY_PART, EVERY_RANK},
-    {"alltoall",       alltoall,                PART_A_RANK, PART_A_RANK, SENDERS, FROM_MY_PART, EVERY_RANK},
-    {"gather",         gather,                  ONE_PART,    PART_A_RANK, SENDERS, FROM_START,   ROOT},
-    {"scatter",        scatter,                 PART_A_RANK, ONE_PART,    ROOTS,   FROM_MY_PART, EVERY_RANK},
-    {"barrier",        barrier_without_buffers, ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   EVERY_RANK},
-    {"pingpong",       pingpong,                ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   EVERY_RANK},
+    {"all_reduce",     all_reduce,              ONE_PART,    ONE_PART,    SUM,     FROM_START,   EVERY_RANK, 0},
+    {"all_reduce_in_place", all_reduce,         ONE_PART,    ONE_PART,    SUM,     FROM_START,   EVERY_RANK, 1},
+    {"reduce",         reduce,                  ONE_PART,    ONE_PART,    SUM,     FROM_START,   ROOT, 0},
+    {"broadcast",      broadcast_one_buffer,    ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   OTHERS, 0},
+    {"all_gather",     all_gather,              ONE_PART,    PART_A_RANK, SENDERS, FROM_START,   EVERY_RANK, 0},
+    {"reduce_scatter", reduce_scatter,          PART_A_RANK, ONE_PART,    SUM,     FROM_MY_PART, EVERY_RANK, 0},
+    {"alltoall",       alltoall,                PART_A_RANK, PART_A_RANK, SENDERS, FROM_MY_PART, EVERY_RANK, 0},
+    {"gather",         gather,                  ONE_PART,    PART_A_RANK, SENDERS, FROM_START,   ROOT, 0},
+    {"scatter",        scatter,                 PART_A_RANK, ONE_PART,    ROOTS,   FROM_MY_PART, EVERY_RANK, 0},
+    {"barrier",        barrier_without_buffers, ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   EVERY_RANK, 0},
+    {"pingpong",       pingpong,                ONE_PART,    ONE_PART,    ROOTS,   FROM_START,   EVERY_RANK, 0},
 };
 
 /* ---- Values whose sums are exact: element j of rank r is (r + 1) * (1 + j % PATTERN) ---- */
@@ -98,7 +100,11 @@ static size_t first_wrong(const float *buffer, size_t count, float factor, size_
     return j;
 }
 
-static void verify(const struct collective *c, const float *out, size_t part) {
+static void verify(const struct collective *c, float *out, size_t part) {
+    if (c->in_place) {
+        write_values(out, part, (float)(rank + 1));
+        c->call(out, out, (int)part);
+    }
     if ((c->holder == ROOT && rank != 0) || (c->holder == OTHERS && rank == 0))
         return;
     size_t origin = c->origin == FROM_MY_PART ? rank * part : 0;
@@ -207,9 +213,9 @@ static void measure(const struct collective *c, size_t bytes, enum kind kind, in
     size_t in_count = c->in == PART_A_RANK ? ranks * part : part;
     size_t out_count = c->out == PART_A_RANK ? ranks * part : part;
     struct memory in = buffer_new(kind, in_count), out = buffer_new(kind, out_count);
-    struct job job = {c, in.data, out.data, part, in_count, dirty};
-    write_values(job.in, in_count, (float)(rank + 1));
+    struct job job = {c, c->in_place ? out.data : in.data, out.data, part, in_count, dirty};
     write_values(job.out, out_count, 0);
+    write_values(job.in, in_count, (float)(rank + 1));
 
     long calls = calls_in(&job, budget_s / BATCHES);
     verify(c, job.out, part);

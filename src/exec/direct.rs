@@ -105,6 +105,14 @@ pub fn run(
     let (me, n) = (t.rank(), t.nranks());
     scope.arrival_is_all = true;
     let needs_all = job.collective.everybody();
+    let block = job.count * job.size;
+    // The peers' arrivals are under way: meanwhile the own block can be copied. A call that is polled would copy it again each time.
+    let early =
+        matches!(job.collective, Collective::AllGather | Collective::AlltoAll) && scope.polls.is_none();
+    if early {
+        let at = if job.collective == Collective::AlltoAll { me as usize * block } else { 0 };
+        kernels::copy(job.output.part(me as usize * block, block), job.input.part(at, block), false);
+    }
     if needs_all || (me == job.root && matches!(job.collective, Collective::Reduce | Collective::Gather)) {
         let mut all_packed = job.offer.payload;
         for r in (0..n).filter(|&r| r != me) {
@@ -115,7 +123,7 @@ pub fn run(
         }
     }
     die_point!(16 "arrival_all");
-    let block = job.count * job.size;
+    let is_left = |r: Rank| r != me || !early;
     let from = |r: Rank, blocks: u32| -> Payload<'_> {
         if r == me { job.input } else { t.payload_of(r, scope.seq, input_bytes(job, blocks)) }
     };
@@ -133,11 +141,11 @@ pub fn run(
                 zero_tail(me, job);
             }
         }
-        Collective::AllGather => gather(job, n, |r| from(r, 1)),
-        Collective::Gather if me == job.root => gather(job, n, |r| from(r, 1)),
+        Collective::AllGather => gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, 1)),
+        Collective::Gather if me == job.root => gather(job, 0..n, |r| from(r, 1)),
         Collective::AlltoAll => {
             // In place, the own block is where it belongs; the others' copies do not depend on our buffer any more.
-            gather(job, n, |r| from(r, n).part(me as usize * block, block));
+            gather(job, (0..n).filter(|&r| is_left(r)), |r| from(r, n).part(me as usize * block, block));
         }
         Collective::Broadcast if me == job.root => kernels::copy(job.output, job.input, false),
         Collective::Broadcast => {
@@ -189,9 +197,9 @@ fn fold<'v>(
 }
 
 #[inline]
-fn gather<'v>(job: &PreparedCall<'_>, n: u32, from: impl Fn(Rank) -> Payload<'v>) {
+fn gather<'v>(job: &PreparedCall<'_>, ranks: impl Iterator<Item = Rank>, from: impl Fn(Rank) -> Payload<'v>) {
     let block = job.count * job.size;
-    for r in 0..n {
+    for r in ranks {
         kernels::copy(job.output.part(r as usize * block, block), from(r), false);
     }
 }

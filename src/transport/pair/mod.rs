@@ -9,8 +9,11 @@
 //! ```
 
 mod probe;
+mod refusals;
 
 pub use probe::{Arrived, arrived};
+pub(super) use refusals::late_refusal;
+use refusals::{mismatch, text};
 
 use super::Transport;
 use super::pace::Pace;
@@ -18,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, divided, hints};
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
-use crate::sync::prim::Ordering;
+use crate::sync::prim::{Ordering, pause};
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -27,6 +30,8 @@ const HEAP_FROM: usize = 16 << 10;
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
+/// Polls for the next piece of a message: about as long as the sender takes to write one.
+const NEXT_PIECE: u32 = 200;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -88,7 +93,11 @@ impl Pairs {
 
 /// Returns how many bytes of a message of `bytes` a slot takes: the receiver copies a piece while the sender writes the next.
 const fn piece_bytes(bytes: usize) -> usize {
-    if bytes >= 16 << 10 && bytes <= PAIR_SLOT { 8 << 10 } else { PAIR_SLOT }
+    match bytes {
+        0x4000..=0x8000 => 8 << 10,
+        0x8001..=0x20000 => 16 << 10,
+        _ => PAIR_SLOT,
+    }
 }
 
 fn slots_of(bytes: usize, in_heap: bool) -> u64 {
@@ -169,7 +178,7 @@ impl<'a> PairTransfer<'a> {
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;
         }
-        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
+        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer, alone) }
     }
 
     /// Fills slots as far as there is room. The receiver is rung after the first and after the last of them.
@@ -193,7 +202,7 @@ impl<'a> PairTransfer<'a> {
         while self.slots < total {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
-                // ORDER: partner of the store in `take`; the slot's old data has been read.
+                // ORDER: partner of the store in `empty`; the slot's old data has been read.
                 peer.taken_by_peer = pair.taken.load(Ordering::Acquire).min(peer.filled);
                 if pair.refused.load(Ordering::Relaxed) == first + 1 {
                     return Some(self.refused(t, peer, first + total));
@@ -210,7 +219,7 @@ impl<'a> PairTransfer<'a> {
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
             die_point!(71 "pair_line");
-            // ORDER: publishes the slot; partner: the load in `take`.
+            // ORDER: publishes the slot; partner: the load in `empty`.
             head.full.store(index + 1, Ordering::Release);
             die_point!(72 "pair_full");
             if self.slots == before {
@@ -263,9 +272,9 @@ impl<'a> PairTransfer<'a> {
     }
 
     /// Takes the slots that are full. The sender is rung after the first and after the last of them, if it is told at all.
-    fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<Option<Error>> {
+    fn take(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Result<Option<Error>> {
         let mut told = 0;
-        let ended = self.empty(t, peer, &mut told);
+        let ended = self.empty(t, peer, alone, &mut told);
         if told > 1 {
             t.after_post();
         }
@@ -273,7 +282,13 @@ impl<'a> PairTransfer<'a> {
     }
 
     /// `told`: how often the sender was told of slots that are free again.
-    fn empty(&mut self, t: &Transport, peer: &mut Peer, told: &mut u32) -> Result<Option<Error>> {
+    fn empty(
+        &mut self,
+        t: &Transport,
+        peer: &mut Peer,
+        alone: bool,
+        told: &mut u32,
+    ) -> Result<Option<Error>> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
         let first = *self.first.get_or_insert(peer.taken);
@@ -281,8 +296,11 @@ impl<'a> PairTransfer<'a> {
         while self.slots < total {
             let index = first + self.slots;
             let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
-            // ORDER: partner of the store in `send_on`.
-            if head.full.load(Ordering::Acquire) != index + 1 {
+            // ORDER: partner of the store in `fill`.
+            let is_full = || head.full.load(Ordering::Acquire) == index + 1;
+            // BOUND: `NEXT_PIECE` polls. The sender is writing the next piece; a wait of its own would take longer to begin.
+            let comes_soon = alone && self.slots > 0;
+            if !is_full() && !(comes_soon && (0..NEXT_PIECE).any(|_| (pause(), is_full()).1)) {
                 if self.data.bytes() <= FETCHED_TOGETHER {
                     hints::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
@@ -336,7 +354,7 @@ impl<'a> PairTransfer<'a> {
             peer.taken = index + 1;
             // The sender has room for more than it is told of, so small messages are acknowledged a few at a time.
             if in_heap || peer.taken.is_multiple_of(PAIR_SLOTS as u64 / 2) {
-                // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `send_on`.
+                // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `fill`.
                 pair.taken.store(peer.taken, Ordering::Release);
                 die_point!(74 "pair_taken");
                 *told += 1;
@@ -354,45 +372,4 @@ fn far(peer: Rank) -> Error {
     Error::usage(format!(
         "rank {peer} is on another host, and a transfer with it cannot be made yet; use a collective"
     ))
-}
-
-fn text(kind: u64, count: u64) -> String {
-    let name = DataType::from_c(kind as i32).map_or("unknown", DataType::name);
-    let whose = if kind & OF_COLLECTIVE == 0 { "" } else { ", of a permutation" };
-    format!("count {count}, type {name}{whose}")
-}
-
-fn mismatch(t: &Transport, sender: Rank, sends: String, receiver: Rank, receives: String) -> Error {
-    let found = Error::usage(format!(
-        "ranks disagree in a transfer: rank {sender} sends ({sends}), rank {receiver} receives ({receives}); both ends \
-         must pass the same count and type"
-    ));
-    t.cause_of_disagreement(&found).unwrap_or(found)
-}
-
-/// Was an earlier message refused after we had left the call that sent it?
-pub(super) fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
-    let refusals = t.control().header().refusals.load(Ordering::Acquire);
-    if refusals == pairs.refusals {
-        return None;
-    }
-    pairs.refusals = refusals;
-    let mut found = None;
-    for (to, peer) in (0..t.nranks()).zip(&mut pairs.peers) {
-        let pair = t.control().pair(t.rank(), to);
-        let refused = pair.refused.load(Ordering::Acquire);
-        if refused > peer.refusal_seen && refused <= peer.filled {
-            peer.refusal_seen = refused;
-            let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
-            found = Some(Error::usage(format!(
-                "an earlier message from rank {} to rank {} was refused: rank {} received it as ({}); the present call \
-                 was carried out",
-                t.rank(),
-                to,
-                to,
-                text(theirs[0], theirs[1])
-            )));
-        }
-    }
-    found
 }

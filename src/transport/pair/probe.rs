@@ -25,7 +25,7 @@ pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Ar
     }
     let look = || {
         let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
-        // ORDER: partner of the store in `send_on`.
+        // ORDER: partner of the store in `fill`.
         let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
         full.then(|| (head.args.load(Ordering::Relaxed) & !IN_HEAP, head.count.load(Ordering::Relaxed)))
     };
