@@ -25,6 +25,9 @@ pub struct Limits {
     pub demoted: usize,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
     pub stored: usize,
+    /// Not a limit but the size from which on staged copies are written around the caches where cores share none
+    /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
+    pub around_from: usize,
 }
 
 impl Limits {
@@ -37,6 +40,7 @@ impl Limits {
         stepped: 1 << 20,
         demoted: usize::MAX,
         stored: 0,
+        around_from: 8 << 10,
     };
 
     /// Measured on an EPYC of family 26.
@@ -48,6 +52,7 @@ impl Limits {
         stepped: 0,
         demoted: 0,
         stored: 4 << 10,
+        around_from: usize::MAX,
     };
 }
 

@@ -5,12 +5,10 @@
 //! around the caches and let the peer read memory (docs/decisions/0009-pace.md). Which of the two holds can change while a program runs: schedulers move
 //! ranks, and hosts move virtual cores. So once in a while the first lines of a staged copy are taken back alone, and timed.
 
-use crate::kernels;
+use crate::kernels::{self, hints};
 use crate::memory::view::Payload;
 use crate::sys::clock;
 
-/// Copies smaller than this fit the line buffers of a core, so that the wait for memory is not hidden.
-const AROUND_FROM: usize = 8 << 10;
 /// Lines that a probe takes back.
 const LINES: u64 = 32;
 /// Staged copies between two probes.
@@ -31,7 +29,7 @@ impl Pace {
     /// Write a copy to this staging memory, which is free to be overwritten, around the caches?
     #[inline]
     pub fn non_temporal(&mut self, staging: Payload<'_>) -> bool {
-        if staging.bytes() < AROUND_FROM {
+        if staging.bytes() < hints::limits().around_from {
             return false;
         }
         self.copies += 1;
