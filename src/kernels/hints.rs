@@ -28,6 +28,8 @@ pub struct Limits {
     /// Not a limit but the size from which on staged copies are written around the caches where cores share none
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
+    /// Not a limit: messages of 16 to 128 KiB are cut into pieces of 8 and 16 KiB, and the sender of several pieces gains by it.
+    pub fine: bool,
 }
 
 impl Limits {
@@ -41,6 +43,7 @@ impl Limits {
         demoted: usize::MAX,
         stored: 0,
         around_from: 8 << 10,
+        fine: false,
     };
 
     /// Measured on an EPYC of family 26.
@@ -53,6 +56,7 @@ impl Limits {
         demoted: 0,
         stored: 4 << 10,
         around_from: usize::MAX,
+        fine: true,
     };
 }
 

@@ -36,6 +36,10 @@ const NEXT_PIECE: u32 = 200;
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
 const OF_COLLECTIVE: u64 = 1 << 33;
+/// The flag of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
+const FINE: u64 = 1 << 34;
+/// The flags that say how a message comes; the others say what it is.
+const WAY: u64 = IN_HEAP | FINE;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -74,6 +78,8 @@ pub struct PairTransfer<'a> {
     /// The message's place in the sender's heap.
     heap: Option<u64>,
     of_collective: bool,
+    /// How the message comes ([`WAY`]). A receiver learns it from the first slot.
+    way: u64,
     /// Index of the message's first slot, once it has begun.
     first: Option<u64>,
     /// The peer has answered the message before and may be waiting for this one.
@@ -91,17 +97,18 @@ impl Pairs {
     }
 }
 
-/// Returns how many bytes of a message of `bytes` a slot takes: the receiver copies a piece while the sender writes the next.
-const fn piece_bytes(bytes: usize) -> usize {
+/// Returns how many bytes of a message of `bytes` a slot takes: the receiver copies a piece while the sender writes the next. `way`: see
+/// [`WAY`].
+const fn piece_bytes(bytes: usize, way: u64) -> usize {
     match bytes {
-        0x4000..=0x8000 => 8 << 10,
-        0x8001..=0x20000 => 16 << 10,
+        0x4000..=0x8000 if way & FINE != 0 => 8 << 10,
+        0x8001..=0x20000 if way & FINE != 0 => 16 << 10,
         _ => PAIR_SLOT,
     }
 }
 
-fn slots_of(bytes: usize, in_heap: bool) -> u64 {
-    if in_heap { 1 } else { bytes.div_ceil(piece_bytes(bytes)).max(1) as u64 }
+fn slots_of(bytes: usize, way: u64) -> u64 {
+    if way & IN_HEAP != 0 { 1 } else { bytes.div_ceil(piece_bytes(bytes, way)).max(1) as u64 }
 }
 
 impl<'a> PairTransfer<'a> {
@@ -115,6 +122,11 @@ impl<'a> PairTransfer<'a> {
         heap: Option<u64>,
     ) -> PairTransfer<'a> {
         let heap = heap.filter(|_| send && data.bytes() >= HEAP_FROM);
+        let way = match heap {
+            _ if !send => 0,
+            Some(_) => IN_HEAP,
+            None => hints::limits().fine as u64 * FINE,
+        };
         PairTransfer {
             send,
             peer,
@@ -123,6 +135,7 @@ impl<'a> PairTransfer<'a> {
             count,
             heap,
             of_collective: false,
+            way,
             first: None,
             awaited: false,
             slots: 0,
@@ -161,7 +174,7 @@ impl<'a> PairTransfer<'a> {
     }
 
     fn piece(&self, index: u64) -> Payload<'a> {
-        let (bytes, piece) = (self.data.bytes(), piece_bytes(self.data.bytes()));
+        let (bytes, piece) = (self.data.bytes(), piece_bytes(self.data.bytes(), self.way));
         let at = (index as usize * piece).min(bytes);
         self.data.part(at, (bytes - at).min(piece))
     }
@@ -198,7 +211,7 @@ impl<'a> PairTransfer<'a> {
             self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
             peer.filled
         });
-        let total = slots_of(self.data.bytes(), self.heap.is_some());
+        let total = slots_of(self.data.bytes(), self.way);
         while self.slots < total {
             let index = first + self.slots;
             if index >= peer.taken_by_peer + PAIR_SLOTS as u64 {
@@ -215,7 +228,7 @@ impl<'a> PairTransfer<'a> {
             let (head, place) = t.control().pair_slot(t.rank(), self.peer, index, piece.bytes());
             kernels::copy(place, piece, peer.pace.non_temporal(place));
             die_point!(70 "pair_copied");
-            head.args.store(self.kind() | self.heap.map_or(0, |_| IN_HEAP), Ordering::Relaxed);
+            head.args.store(self.kind() | self.way, Ordering::Relaxed);
             head.count.store(self.count as u64, Ordering::Relaxed);
             head.heap.store(self.heap.unwrap_or(0), Ordering::Relaxed);
             die_point!(71 "pair_line");
@@ -292,15 +305,22 @@ impl<'a> PairTransfer<'a> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
         let first = *self.first.get_or_insert(peer.taken);
-        let mut total = slots_of(self.data.bytes(), false);
+        let mut total = slots_of(self.data.bytes(), self.way);
         while self.slots < total {
             let index = first + self.slots;
             let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `fill`.
             let is_full = || head.full.load(Ordering::Acquire) == index + 1;
             // BOUND: `NEXT_PIECE` polls. The sender is writing the next piece; a wait of its own would take longer to begin.
-            let comes_soon = alone && self.slots > 0;
-            if !is_full() && !(comes_soon && (0..NEXT_PIECE).any(|_| (pause(), is_full()).1)) {
+            let comes_soon = || {
+                alone
+                    && self.slots > 0
+                    && (0..NEXT_PIECE).any(|_| {
+                        pause();
+                        is_full()
+                    })
+            };
+            if !is_full() && !comes_soon() {
                 if self.data.bytes() <= FETCHED_TOGETHER {
                     hints::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
@@ -309,7 +329,7 @@ impl<'a> PairTransfer<'a> {
             let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
             let in_heap = args & IN_HEAP != 0;
             if self.slots == 0 {
-                let kind = args & !IN_HEAP;
+                let kind = args & !WAY;
                 if (kind, count) != (self.kind(), self.count as u64) {
                     let size = DataType::from_c(kind as i32).map_or(1, DataType::size) as u64;
                     // No message fills more than memory; the slots of one that says so cannot be counted.
@@ -319,7 +339,7 @@ impl<'a> PairTransfer<'a> {
                             self.peer
                         ))
                     })?;
-                    peer.taken = first + slots_of(bytes as usize, in_heap);
+                    peer.taken = first + slots_of(bytes as usize, args & WAY);
                     pair.refused_args[0].store(self.kind(), Ordering::Relaxed);
                     pair.refused_args[1].store(self.count as u64, Ordering::Relaxed);
                     die_point!(75 "pair_refusal");
@@ -332,7 +352,8 @@ impl<'a> PairTransfer<'a> {
                     self.done = true;
                     return Ok(Some(mismatch(t, self.peer, text(kind, count), me, self.text())));
                 }
-                total = slots_of(self.data.bytes(), in_heap);
+                self.way = args & WAY;
+                total = slots_of(self.data.bytes(), self.way);
             }
             if in_heap {
                 let source = t.heap(self.peer, head.heap.load(Ordering::Relaxed), self.data.bytes())?;

@@ -1,6 +1,6 @@
 //! Messages that have come and that no receive has taken.
 
-use super::{IN_HEAP, OF_COLLECTIVE, Pairs, far};
+use super::{OF_COLLECTIVE, Pairs, WAY, far};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
@@ -27,7 +27,7 @@ pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Ar
         let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
         // ORDER: partner of the store in `fill`.
         let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
-        full.then(|| (head.args.load(Ordering::Relaxed) & !IN_HEAP, head.count.load(Ordering::Relaxed)))
+        full.then(|| (head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))
     };
     let mut found = look();
     if found.is_none() {
