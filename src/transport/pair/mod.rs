@@ -1,6 +1,6 @@
 //! Point-to-point: a ring of slots from each rank to each other.
 //!
-//! A message takes one slot for each 32 KiB, or a single slot that says where it lies in the sender's heap. A slot's line
+//! A message takes one slot for each piece of 8, 16 or 32 KiB, or a single slot that says where it lies in the sender's heap. A slot's line
 //! carries its own index, so the receiver polls the very line that brings a small message's data. Slots are counted
 //! over the communicator's life; both ends skip the rest of a refused message by counting.
 //!
