@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::kernels::{self, divided, hints};
 use crate::memory::control::{PAIR_SLOT, PAIR_SLOTS};
 use crate::memory::view::Payload;
-use crate::sync::prim::{Ordering, pause};
+use crate::sync::prim::Ordering;
 use crate::types::{DataType, Rank};
 
 /// Messages of this size and more are read from the sender's heap, if they lie there.
@@ -30,8 +30,6 @@ const HEAP_FROM: usize = 16 << 10;
 const FETCHED_TOGETHER: usize = 256;
 /// Messages that the sender moves towards the shared cache; of larger ones the receiver's processor foresees the next lines itself.
 const DEMOTED: std::ops::RangeInclusive<usize> = 33..=16 << 10;
-/// Polls for the next piece of a message: about as long as the sender takes to write one.
-const NEXT_PIECE: u32 = 200;
 /// The flag in `PairSlot::args` above the element type's number.
 const IN_HEAP: u64 = 1 << 32;
 /// The flag of a collective's messages, so that no receive of the caller's takes one, nor the reverse.
@@ -191,7 +189,7 @@ impl<'a> PairTransfer<'a> {
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
             t.control().reserve_ring(from, to)?;
         }
-        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer, alone) }
+        if self.send { Ok(self.send_on(t, peer, alone)) } else { self.take(t, peer) }
     }
 
     /// Fills slots as far as there is room. The receiver is rung after the first and after the last of them.
@@ -285,9 +283,9 @@ impl<'a> PairTransfer<'a> {
     }
 
     /// Takes the slots that are full. The sender is rung after the first and after the last of them, if it is told at all.
-    fn take(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Result<Option<Error>> {
+    fn take(&mut self, t: &Transport, peer: &mut Peer) -> Result<Option<Error>> {
         let mut told = 0;
-        let ended = self.empty(t, peer, alone, &mut told);
+        let ended = self.empty(t, peer, &mut told);
         if told > 1 {
             t.after_post();
         }
@@ -295,13 +293,7 @@ impl<'a> PairTransfer<'a> {
     }
 
     /// `told`: how often the sender was told of slots that are free again.
-    fn empty(
-        &mut self,
-        t: &Transport,
-        peer: &mut Peer,
-        alone: bool,
-        told: &mut u32,
-    ) -> Result<Option<Error>> {
+    fn empty(&mut self, t: &Transport, peer: &mut Peer, told: &mut u32) -> Result<Option<Error>> {
         let me = t.rank();
         let pair = t.control().pair(self.peer, me);
         let first = *self.first.get_or_insert(peer.taken);
@@ -310,17 +302,7 @@ impl<'a> PairTransfer<'a> {
             let index = first + self.slots;
             let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `fill`.
-            let is_full = || head.full.load(Ordering::Acquire) == index + 1;
-            // BOUND: `NEXT_PIECE` polls. The sender is writing the next piece; a wait of its own would take longer to begin.
-            let comes_soon = || {
-                alone
-                    && self.slots > 0
-                    && (0..NEXT_PIECE).any(|_| {
-                        pause();
-                        is_full()
-                    })
-            };
-            if !is_full() && !comes_soon() {
+            if head.full.load(Ordering::Acquire) != index + 1 {
                 if self.data.bytes() <= FETCHED_TOGETHER {
                     hints::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
