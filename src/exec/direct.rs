@@ -66,12 +66,12 @@ pub fn enter(
         die_point!(10 "arrival_payload");
     }
     t.arrive(scope, &job.offer, job.input.bytes());
-    let (bytes, everybody) = (job.input.bytes(), job.collective.everybody());
-    if has_payload && everybody && DEMOTED.contains(&bytes) && bytes <= hints::limits().demoted {
+    let bytes = job.input.bytes();
+    if has_payload && job.collective.everybody() && DEMOTED.contains(&bytes) && hints::limits().demotes {
         hints::demote(t.payload_of(t.rank(), scope.seq, bytes));
     }
     if packed {
-        t.prepare_next_arrival(scope.seq, bytes, everybody);
+        t.prepare_next_arrival(scope.seq, bytes);
     }
     Ok(())
 }

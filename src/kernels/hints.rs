@@ -11,36 +11,33 @@ use std::sync::OnceLock;
 /// The most bytes for which each hint pays on this processor; 0: never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Claiming the payload of the next arrival, in collectives in which every rank waits for every other.
-    pub claimed_by_all: usize,
-    /// The same in collectives with a root, whose ranks run ahead.
-    pub claimed_rooted: usize,
+    /// Claiming the payload of the next arrival.
+    pub claimed_payload: usize,
     /// Claiming the slots that the next message will take.
     pub claimed_slots: usize,
     /// The same where the two ends take turns.
     pub claimed_awaited: usize,
     /// Copying a message out of several slots in steps of a page.
     pub stepped: usize,
-    /// Demoting what has been written.
-    pub demoted: usize,
+    /// Not a limit: what has been written is demoted.
+    pub demotes: bool,
     /// Copying a payload over claimed lines by stores that read them ([`copy_over`]).
     pub stored: usize,
     /// Not a limit but the size from which on staged copies are written around the caches where cores share none
     /// (docs/decisions/0009-pace.md). Smaller ones fit the line buffers of a core, so that the wait for memory is not hidden.
     pub around_from: usize,
-    /// Not a limit: messages of 16 to 128 KiB are cut into pieces of 8 and 16 KiB, and the sender of several pieces gains by it.
+    /// Not a limit: messages of 16 to 128 KiB are cut into pieces of 8 and 16 KiB.
     pub fine: bool,
 }
 
 impl Limits {
     /// Measured on a Xeon with `cldemote`; processors without that instruction skip it.
     const GENERAL: Limits = Limits {
-        claimed_by_all: usize::MAX,
-        claimed_rooted: usize::MAX,
+        claimed_payload: usize::MAX,
         claimed_slots: 16 << 10,
         claimed_awaited: 1 << 20,
         stepped: 1 << 20,
-        demoted: usize::MAX,
+        demotes: true,
         stored: 0,
         around_from: 8 << 10,
         fine: false,
@@ -48,12 +45,11 @@ impl Limits {
 
     /// Measured on an EPYC of family 26.
     const AMD: Limits = Limits {
-        claimed_by_all: 4 << 10,
-        claimed_rooted: 4 << 10,
+        claimed_payload: 4 << 10,
         claimed_slots: 1 << 10,
         claimed_awaited: 1 << 10,
         stepped: 0,
-        demoted: 0,
+        demotes: false,
         stored: 4 << 10,
         around_from: usize::MAX,
         fine: true,
@@ -203,7 +199,7 @@ mod tests {
     #[test]
     fn a_payload_that_is_stored_was_claimed() {
         for limits in [Limits::GENERAL, Limits::AMD, *super::limits()] {
-            assert!(limits.stored <= limits.claimed_by_all.min(limits.claimed_rooted));
+            assert!(limits.stored <= limits.claimed_payload);
         }
     }
 }

@@ -135,16 +135,14 @@ const FETCHED_TOGETHER: usize = 256;
 
 impl Transport {
     /// Takes the lines of the next call's arrival out of the peers' caches while this call waits for them. Most calls are followed
-    /// by another like them; `bytes`: of the payload, `everybody`: every rank waits for every other.
+    /// by another like them; `bytes`: of the payload.
     #[inline]
-    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize, everybody: bool) {
+    pub fn prepare_next_arrival(&self, seq: u64, bytes: usize) {
         if !self.control.has_arrivals(seq + 1) {
             return;
         }
         hints::prefetch_for_write(self.control.arrival_bytes(self.rank, seq + 1));
-        let limits = hints::limits();
-        let claimed = if everybody { limits.claimed_by_all } else { limits.claimed_rooted };
-        if bytes > INLINE && bytes <= claimed {
+        if bytes > INLINE && bytes <= hints::limits().claimed_payload {
             hints::prefetch_for_write(self.control.payload(self.rank, seq + 1, bytes));
         }
     }

@@ -237,11 +237,7 @@ impl<'a> PairTransfer<'a> {
                 t.after_post();
             }
             let bytes = self.data.bytes();
-            if self.awaited
-                && self.heap.is_none()
-                && DEMOTED.contains(&bytes)
-                && bytes <= hints::limits().demoted
-            {
+            if self.awaited && self.heap.is_none() && DEMOTED.contains(&bytes) && hints::limits().demotes {
                 hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
             }
             self.slots += 1;
