@@ -311,7 +311,7 @@ impl<K: Kind, T> Objects<K, T> {
 
     /// Uses an object. `None`: the handle names none of these.
     #[inline]
-    pub fn with<R>(&self, handle: Handle<K>, body: impl FnOnce(&T) -> R) -> Option<R> {
+    pub fn with<R>(&self, handle: Handle<K>, body: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
         self.table.live(handle)?;
         self.remembered.with(|remembered| {
             if let Ok(last) = remembered.try_borrow()

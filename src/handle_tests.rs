@@ -11,14 +11,14 @@ static TABLE: Objects<WindowKind, u32> = Objects::new(&LAST);
 #[test]
 fn a_stale_handle_is_refused_even_where_its_place_is_used_again() {
     let first = TABLE.insert(Arc::new(7)).unwrap();
-    assert_eq!(TABLE.with(first, |x| *x), Some(7));
+    assert_eq!(TABLE.with(first, |x| **x), Some(7));
     assert_eq!(TABLE.remove(first).as_deref(), Some(&7));
-    assert_eq!((TABLE.with(first, |x| *x), TABLE.remove(first)), (None, None));
+    assert_eq!((TABLE.with(first, |x| **x), TABLE.remove(first)), (None, None));
     let second = TABLE.insert(Arc::new(8)).unwrap();
     assert_ne!(first, second);
-    assert_eq!((TABLE.with(first, |x| *x), TABLE.with(second, |x| *x)), (None, Some(8)));
-    assert_eq!(TABLE.with(Handle::from_bits(0), |x| *x), None);
-    assert_eq!(TABLE.with(Handle::from_bits(u64::MAX), |x| *x), None);
+    assert_eq!((TABLE.with(first, |x| **x), TABLE.with(second, |x| **x)), (None, Some(8)));
+    assert_eq!(TABLE.with(Handle::from_bits(0), |x| **x), None);
+    assert_eq!(TABLE.with(Handle::from_bits(u64::MAX), |x| **x), None);
     assert!(TABLE.all().iter().any(|(handle, _)| *handle == second));
 }
 
@@ -28,7 +28,7 @@ fn the_first_handles_of_two_kinds_differ_and_each_is_refused_as_the_other() {
     let stream = Handle::<StreamKind>::first(0);
     assert_ne!(window.bits(), stream.bits());
     let foreign = Handle::<WindowKind>::from_bits(stream.bits());
-    assert_eq!(TABLE.with(foreign, |x| *x), None);
+    assert_eq!(TABLE.with(foreign, |x| **x), None);
     assert_eq!(
         foreign.refusal("win", format_args!("")).message,
         "win is not a window: that is a stream; pass a window"

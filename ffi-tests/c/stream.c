@@ -128,6 +128,25 @@ static void times_are_told_between_events_that_are_over(void) {
     OK(pennyEventDestroy(end));
 }
 
+/* The last rank queues its call when the others have begun theirs: it is over then. On a declared machine a call is made when it is
+   queued, so the others would wait for it. */
+static void a_small_call_whose_peers_have_come_is_made_when_it_is_queued(void) {
+    pennyComm_t side;
+    if (getenv("PENNY_FABRIC")) return;
+    OK(pennyCommDup(comm, &side));
+    for (int round = 0; round < 3; round++) {
+        int in = (rank + 1) * (round + 1), out = -1, last = rank == ranks - 1;
+        if (last) OK(pennyBarrier(side, NULL));
+        OK(pennyAllReduce(&in, &out, 1, pennyInt, pennySum, comm, stream));
+        /* The first one is not like the one before it. */
+        if (last && round > 0) CHECK_INT(out, total * (round + 1));
+        if (!last) OK(pennyBarrier(side, NULL));
+        OK(pennyStreamSynchronize(stream));
+        CHECK_INT(out, total * (round + 1));
+    }
+    OK(pennyCommDestroy(side));
+}
+
 static void set(void *flag) { *(int *)flag = 1; }
 
 static void null_is_the_callers_own_stream(void) {
@@ -172,6 +191,7 @@ int main(void) {
     RUN(everything_that_takes_a_stream_does_the_same_there);
     RUN(failures_are_told_by_events_and_at_synchronisation);
     RUN(times_are_told_between_events_that_are_over);
+    RUN(a_small_call_whose_peers_have_come_is_made_when_it_is_queued);
     RUN(null_is_the_callers_own_stream);
     RUN(wrong_arguments_are_refused_at_once);
     /* What is still queued is made before the communicator ends. */

@@ -293,28 +293,6 @@ impl CommCore {
         Ok(exchange)
     }
 
-    /// Runs a collective like the last one; `None`: it has to go the long way.
-    #[inline(always)]
-    fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
-        let ([input, output], in_place) = self.like_the_last(call)?;
-        let known = self.repeat.as_ref()?;
-        let ended = match known.is_direct {
-            true => self.exchange_directly(call.collective, [input, output], in_place)?,
-            false => {
-                let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
-                Exchange::begin(self, call, checked, recipe, None).go_on(self)
-            }
-        };
-        Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
-    }
-
-    /// Returns the buffers of a collective like the last one, and whether it is in place.
-    #[inline(always)]
-    fn like_the_last<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
-        let buffers = self.repeat.as_ref()?.buffers(call)?;
-        if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
-    }
-
     /// Returns how long its calls take.
     #[inline]
     pub(super) fn timing(&self) -> &Timing {

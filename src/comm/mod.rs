@@ -214,6 +214,12 @@ fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
 #[inline(always)]
 pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
+        if let Some(stream) = stream
+            && !group::is_open()
+            && stream::make_at_once(comm, call, stream)
+        {
+            return Ok(());
+        }
         let transport = &registry::shared(comm)?.transport;
         call.check(transport.rank(), transport.nranks())?;
         return later(stream, Queued::Collective(comm, *call));

@@ -8,10 +8,12 @@ use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicBool, Ordering};
-use crate::sync::wait;
+use crate::sync::wait::{self, Neighbours};
+use crate::sys::cpu;
 use crate::sys::fork::{KEPT, PerFork};
 use crate::sys::interrupt::{self, Interrupted};
 use crate::transport::Transport;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -82,6 +84,35 @@ pub(super) fn drive_once() {
             work.go_on(0);
         }
     }
+}
+
+thread_local! {
+    /// Polls of this thread in a row that have found what it asks for not to be over.
+    static IN_VAIN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Polls in a row after which a thread lets others run at each further one, wherever they are.
+const POLLS_BEFORE_YIELD: u32 = 256;
+
+/// Notes what a thread has found that polls, and lets the threads and ranks run that it polls for, if they need its core.
+pub(super) fn note_poll(is_over: bool) {
+    if is_over {
+        return IN_VAIN.set(0);
+    }
+    let polls = IN_VAIN.get().saturating_add(1);
+    IN_VAIN.set(polls);
+    if polls > POLLS_BEFORE_YIELD || (polls > 1 && is_core_needed()) {
+        cpu::yield_now();
+    }
+}
+
+/// Tells whether what is listed waits for threads, or for ranks of which one runs on this core.
+fn is_core_needed() -> bool {
+    busy(None).iter().any(|work| match work.awaits() {
+        Some(Awaits::Ranks(transport, _)) => transport.are_on_this_core(),
+        Some(Awaits::Threads(_)) => true,
+        None => false,
+    })
 }
 
 /// Waits until `count` has come to a value, and goes on with what is queued meanwhile: with `target`, whose count of finished

@@ -92,6 +92,16 @@ pub(super) fn enter<T>(handle: CommHandle, inside: impl FnOnce(&mut CommCore) ->
     enter_as(handle, Entry::Caller, inside)
 }
 
+/// Enters for a call that does not wait. `None`: another call is inside, holds the communicator or is queued.
+#[inline]
+pub(super) fn enter_if_free<T>(
+    handle: CommHandle,
+    inside: impl FnOnce(&mut CommCore) -> Option<T>,
+) -> Option<T> {
+    let mut body = live(handle).ok()?.body.try_lock()?;
+    body.as_mut().filter(|c| c.handle() == handle && may_enter(c)).and_then(inside)
+}
+
 /// The pause between two looks at a communicator that polled calls hold.
 const HELD_PAUSE: Duration = Duration::from_micros(50);
 

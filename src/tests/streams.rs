@@ -1,6 +1,7 @@
 //! Calls on streams, ranks as threads.
 #![allow(unsafe_code)]
 
+mod at_once;
 mod progress;
 
 use super::collectives::on_ranks;

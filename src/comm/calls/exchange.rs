@@ -110,20 +110,28 @@ impl<'a> Exchange<'a> {
     }
 }
 
+/// What became of a collective whose data come with the arrivals.
+pub(in crate::comm) enum Directly<'a> {
+    Over(Result<()>),
+    /// It would have to wait, where it is polled, or it needs a program: it goes on from here.
+    Left(Box<Exchange<'a>>),
+}
+
 impl CommCore {
-    /// Makes a collective like the last one, whose data come with the arrivals, in place: an [`Exchange`] from its first stage to its
-    /// last, of which nothing is kept.
+    /// Makes a collective like the last one, whose data come with the arrivals, without keeping anything of it: an [`Exchange`] from
+    /// its first stage to its last. `polls`: as in [`Scope`].
     #[inline(always)]
-    pub(in crate::comm) fn exchange_directly(
+    pub(in crate::comm) fn exchange_directly<'a>(
         &mut self,
         collective: Collective,
-        [input, output]: [Payload<'_>; 2],
+        [input, output]: [Payload<'a>; 2],
         in_place: bool,
-    ) -> Option<Result<()>> {
+        polls: Polls,
+    ) -> Option<Directly<'a>> {
         let CommCore { repeat, transport, peers, agreement, seq, .. } = self;
         let repeat = repeat.as_ref()?;
         *seq += 1;
-        let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), None);
+        let mut scope = Scope::new(*seq, repeat.recipe.mine, agreement.trail(), polls);
         let job = PreparedCall {
             collective,
             root: repeat.root,
@@ -135,42 +143,49 @@ impl CommCore {
             fold: repeat.recipe.fold.as_ref(),
             offer: Offer { in_place, ..direct::PACKED },
         };
+        let is_left = |ended: &Result<()>| polls.is_some() && ended.as_ref().is_err_and(Error::is_pending);
         let mut ended = direct::enter(transport, &mut scope, peers, &job, true);
+        if is_left(&ended) {
+            return self.leave(collective, [input, output], in_place, scope, Stage::Entering);
+        }
         if ended.is_ok() {
             ended = match direct::run(transport, &mut scope, peers, &job) {
                 Ok(direct::DirectOutcome::Done) => Ok(()),
                 Ok(direct::DirectOutcome::NeedsProgram) => {
-                    return Some(self.exchange_by_program(collective, [input, output], in_place, scope));
+                    let stage = Stage::Program(repeat.recipe.shared_algorithm);
+                    return self.leave(collective, [input, output], in_place, scope, stage);
                 }
                 Err(error) => Err(error),
             };
+            if is_left(&ended) {
+                return self.leave(collective, [input, output], in_place, scope, Stage::Direct);
+            }
         }
-        Some(self.end_exchange(&scope, ended))
+        Some(Directly::Over(self.end_exchange(&scope, ended)))
     }
 
-    /// Goes on with that where a rank has offered its buffers in place of a copy.
+    /// Keeps what that has come to.
     #[cold]
-    fn exchange_by_program(
+    fn leave<'a>(
         &mut self,
         collective: Collective,
-        [input, output]: [Payload<'_>; 2],
+        [input, output]: [Payload<'a>; 2],
         in_place: bool,
         scope: Scope,
-    ) -> Result<()> {
-        let known = self.repeat.as_ref().ok_or_else(|| Error::internal("a call has no recipe"))?;
-        let recipe = known.recipe;
-        Exchange {
+        stage: Stage,
+    ) -> Option<Directly<'a>> {
+        let known = self.repeat.as_ref()?;
+        Some(Directly::Left(Box::new(Exchange {
             collective,
             size: known.size,
             checked: known.checked(input, output, in_place),
-            recipe,
+            recipe: known.recipe,
             offer: Offer { in_place, ..direct::PACKED },
             input,
             output,
             scope,
-            stage: Stage::Program(recipe.shared_algorithm),
-        }
-        .go_on(self)
+            stage,
+        })))
     }
 
     /// Ends a collective of all ranks: remembers it, and breaks the communicator if no other can follow.

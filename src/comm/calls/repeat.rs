@@ -5,6 +5,9 @@
 //! needs a closer look, goes the long way, which is the only one that words an error.
 
 use super::collective::{Call, Checked};
+use super::exchange::{Directly, Exchange};
+use crate::comm::communicator::CommCore;
+use crate::error::Result;
 use crate::kernels::Fold;
 use crate::memory::view::{Address, Payload};
 use crate::types::{Collective, DataType, Rank, RedOp};
@@ -99,6 +102,53 @@ impl Repeat {
     pub fn checked<'a>(&self, input: Payload<'a>, output: Payload<'a>, in_place: bool) -> Checked<'a> {
         let &Repeat { in_place_at, count, limit, root, bytes, .. } = self;
         Checked { input, output, count, limit, root, in_place, in_place_at, bytes }
+    }
+}
+
+impl CommCore {
+    /// Runs a collective like the last one; `None`: it has to go the long way.
+    #[inline(always)]
+    pub(in crate::comm) fn repeated(&mut self, call: &Call) -> Option<Result<()>> {
+        let ([input, output], in_place) = self.like_the_last(call)?;
+        let known = self.repeat.as_ref()?;
+        let ended = match known.is_direct {
+            true => match self.exchange_directly(call.collective, [input, output], in_place, None)? {
+                Directly::Over(ended) => ended,
+                Directly::Left(mut exchange) => exchange.go_on(self),
+            },
+            false => {
+                let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
+                Exchange::begin(self, call, checked, recipe, None).go_on(self)
+            }
+        };
+        Some(if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended })
+    }
+
+    /// Returns the buffers of a collective like the last one, and whether it is in place.
+    #[inline(always)]
+    pub(in crate::comm) fn like_the_last<'a>(&self, call: &Call<'a>) -> Option<([Payload<'a>; 2], bool)> {
+        let buffers = self.repeat.as_ref()?.buffers(call)?;
+        if self.shared.is_forked() || self.transport.is_aborted() { None } else { Some(buffers) }
+    }
+
+    /// Makes a collective like the last one, if its data come with the arrivals and are no more than `most` bytes, or begins it. `None`:
+    /// it is another.
+    pub(in crate::comm) fn make_or_begin<'a>(&mut self, call: &Call<'a>, most: u64) -> Option<Directly<'a>> {
+        let ([input, output], in_place) = self.like_the_last(call)?;
+        let known = self.repeat.as_ref().filter(|known| known.recipe.small && known.bytes <= most)?;
+        let made = match known.is_direct {
+            true => self.exchange_directly(call.collective, [input, output], in_place, Some(0))?,
+            false => {
+                let (checked, recipe) = (known.checked(input, output, in_place), known.recipe);
+                Directly::Left(Box::new(Exchange::begin(self, call, checked, recipe, Some(0))))
+            }
+        };
+        Some(match made {
+            Directly::Over(ended) if self.late_mismatch.is_some() => {
+                Directly::Over(self.report_late_mismatch(ended))
+            }
+            made => made,
+        })
     }
 }
 

@@ -164,15 +164,7 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
     for queued in queue {
         let handle = queued.comm();
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
-            shares.push(Share {
-                handle,
-                signals: Vec::new(),
-                transfers: Vec::new(),
-                joint: Vec::new(),
-                awaited: Vec::new(),
-                clock_ps: None,
-                part: Part::default(),
-            });
+            shares.push(Share::new(handle));
             shares.len() - 1
         });
         match queued {
@@ -217,6 +209,23 @@ fn divide_time(shares: &mut [Share]) -> Result<()> {
 }
 
 impl Share {
+    fn new(handle: CommHandle) -> Share {
+        Share {
+            handle,
+            signals: Vec::new(),
+            transfers: Vec::new(),
+            joint: Vec::new(),
+            awaited: Vec::new(),
+            clock_ps: None,
+            part: Part::default(),
+        }
+    }
+
+    /// One call.
+    pub fn of(handle: CommHandle, call: Joint) -> Share {
+        Share { joint: vec![call], ..Share::new(handle) }
+    }
+
     /// Computes its time on the declared machine if all ranks enter it together. Awaited signals count as arrived by
     /// then, assuming that the other ranks send as many as this one.
     fn estimate(&self) -> Result<u64> {

@@ -10,6 +10,7 @@
 //! the first to the last. Shares of several communicators advance side by side, on one thread.
 
 use super::batch::{Joint, Share};
+use crate::comm::calls::collective::Call;
 use crate::comm::calls::exchange::Exchange;
 use crate::comm::calls::{permute, point_to_point, scaled, vector};
 use crate::comm::communicator::CommCore;
@@ -63,6 +64,16 @@ impl PolledBatch {
         let shares = shares.into_iter();
         let share = |share| PolledShare { share, grouped, stage: Stage::Outside, ended: Ok(()) };
         PolledBatch { shares: shares.map(share).collect(), entry }
+    }
+
+    /// A collective that has begun, and holds its communicator.
+    pub fn under_way(comm: CommHandle, call: Call<'static>, exchange: Exchange<'static>) -> PolledBatch {
+        let share = Share::of(comm, Joint::Collective(call));
+        let stage = Stage::Collective(0, exchange);
+        PolledBatch {
+            shares: vec![PolledShare { share, grouped: false, stage, ended: Ok(()) }],
+            entry: Entry::Turn,
+        }
     }
 
     /// Goes on as far as it can without waiting. Returns whether all is over.

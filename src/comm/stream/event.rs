@@ -4,7 +4,7 @@
 //! one after each call tells how that call went. It may be recorded again: who waits meanwhile waits for what it was then.
 
 use super::turn::{refuse_forked, refuse_worker};
-use crate::comm::progress::{drive_once, drive_until};
+use crate::comm::progress::{drive_once, drive_until, note_poll};
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
 use crate::handle::{self, EventKind, Objects, Remembered};
@@ -149,7 +149,9 @@ pub fn event_query(event: EventHandle) -> Result<()> {
     if point.outcome.get().is_none() {
         drive_once();
     }
-    if point.outcome.get().is_some() {
+    let is_over = point.outcome.get().is_some();
+    note_poll(is_over);
+    if is_over {
         // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
         point.reach();
     }

@@ -19,6 +19,7 @@
 //! One thread of the process queues at a time. The queues and each communicator's turns therefore have one order, and no
 //! cycle of waiting streams can arise.
 
+mod at_once;
 mod event;
 mod failures;
 mod queue;
@@ -26,11 +27,12 @@ mod task;
 pub(super) mod turn;
 mod worker;
 
+pub(super) use at_once::make_at_once;
 pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, event_query, event_synchronize};
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::progress::{Drivable, drive_once};
+use super::progress::{Drivable, drive_once, note_poll};
 use super::registry::{self, Entry};
 use super::shared::CommShared;
 use crate::error::{Error, Result};
@@ -120,10 +122,21 @@ fn end(stream: &Arc<StreamQueue>) {
     }
 }
 
+/// Returns the first failure of an idle stream that no synchronisation has told; `None`: it has to be looked at more closely.
+fn idle_outcome(stream: StreamHandle) -> Option<Result<()>> {
+    let outcome = |stream: &Arc<StreamQueue>| {
+        (stream.is_idle() && stream.generation == fork::generation()).then(|| stream.failures.untold())
+    };
+    STREAMS.with(stream, outcome)?
+}
+
 /// Waits until everything is over that has been queued on a stream; its first failure that no synchronisation has told.
 pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
+    if let Some(outcome) = idle_outcome(stream) {
+        return outcome;
+    }
     let stream = find(stream)?;
     stream.settle()?;
     stream.failures.untold()
@@ -132,11 +145,17 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
 /// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
+    if let Some(outcome) = idle_outcome(stream) {
+        note_poll(true);
+        return outcome;
+    }
     let stream = find(stream)?;
     if !stream.is_idle() {
         drive_once();
     }
-    if !stream.is_idle() {
+    let is_idle = stream.is_idle();
+    note_poll(is_idle);
+    if !is_idle {
         return Err(Error::pending());
     }
     stream.failures.untold()

@@ -116,6 +116,12 @@ impl Calls {
         Calls { name: batch.name(), work: Work::Batch(batch), turns, others, over, timed }
     }
 
+    /// A collective that has begun.
+    pub fn under_way(batch: PolledBatch, name: &'static str, turn: u64, comm: Arc<CommShared>) -> Calls {
+        let (turns, others) = (vec![(turn, comm)], Vec::new());
+        Calls { name, work: Work::UnderWay(batch), turns, others, over: None, timed: false }
+    }
+
     fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
         // Once they have begun, each communicator looks after itself.
         let has_begun = !matches!(self.work, Work::Batch(_));
@@ -125,12 +131,12 @@ impl Calls {
         let comms = self.turns.iter().map(|(_, comm)| comm);
         let ended = match catch_unwind(AssertUnwindSafe(|| self.work.go_on(self.timed, in_place))) {
             Ok(Err(step)) => return step,
-            Ok(Ok(ended)) => tell(self.name, ended, comms),
+            Ok(Ok(ended)) => ended.map_err(|error| tell(self.name, error, comms)),
             Err(panic) => {
                 let defect = defect(&*panic, comms.clone());
                 // Lets the communicators go that the panic was not in.
                 self.work = Work::Over;
-                tell(self.name, Err(defect), self.turns.iter().map(|(_, comm)| comm))
+                Err(tell(self.name, defect, self.turns.iter().map(|(_, comm)| comm)))
             }
         };
         self.end(failures, ended)
@@ -185,20 +191,14 @@ pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Resu
     let name = batch.name();
     let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)));
     let ended = ended.unwrap_or_else(|panic| Err(defect(&*panic, comms.iter())));
-    tell(name, ended, comms.iter())
+    ended.map_err(|error| tell(name, error, comms.iter()))
 }
 
-/// Tells the communicators of calls if they failed.
-fn tell<'a>(
-    name: &str,
-    ended: Result<()>,
-    mut comms: impl Iterator<Item = &'a Arc<CommShared>>,
-) -> Result<()> {
-    let ended = ended.map_err(|e| on_stream(name, e));
-    if let Err(error) = &ended {
-        comms.by_ref().for_each(|comm| comm.turns.failed(error));
-    }
-    ended
+/// Tells the communicators of calls that they failed, and returns the error as the stream has it.
+pub(super) fn tell<'a>(name: &str, error: Error, comms: impl Iterator<Item = &'a Arc<CommShared>>) -> Error {
+    let error = on_stream(name, error);
+    comms.for_each(|comm| comm.turns.failed(&error));
+    error
 }
 
 fn on_stream(name: &str, error: Error) -> Error {
