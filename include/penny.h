@@ -66,6 +66,15 @@
 // The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
 #define PENNY_SPLIT_NOCOLOR -1
 
+// A flag of pennyCommShrink: comm's calls go on, and comm stays as it is.
+#define PENNY_SHRINK_DEFAULT 0
+
+// A flag of pennyCommShrink: comm is revoked first, so that its calls end on all ranks.
+#define PENNY_SHRINK_ABORT 1
+
+// The flag of pennyCommRevoke.
+#define PENNY_REVOKE_DEFAULT 0
+
 // Bytes of a pennyUniqueId.
 #define PENNY_UNIQUE_ID_BYTES 128
 
@@ -745,6 +754,61 @@ pennyResult_t pennyCommSplit(pennyComm_t comm,
 // Groups of calls and failures: as for pennyCommGroup.
 pennyResult_t pennyCommDup(pennyComm_t comm,
                            pennyComm_t *newcomm);
+
+// Makes a communicator of the ranks of comm that are not excluded, in the same order. They alone call it, with the same ranks to
+// exclude; the excluded ranks may have died, and need not call anything. Works where comm is broken by a death or a
+// failure, or was revoked or aborted by another rank. comm is freed as before, by pennyCommDestroy or pennyCommAbort.
+//
+// excludeRanksList: excludeRanksCount ranks of comm, in any order, without the caller; read during the call only; may be NULL if
+// excludeRanksCount is 0.
+// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+// config: as for pennyCommSplit. Returns when all remaining ranks have joined, also where `blocking` is 0.
+// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: revokes comm first, so that its calls under way end on all ranks.
+//
+// A remaining rank that dies fails the call on the others with pennyRemoteError, in a sentence that names it; they can call
+// again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. A communicator on a
+// simulated cluster cannot be shrunk: pennyInvalidUsage.
+pennyResult_t pennyCommShrink(pennyComm_t comm,
+                              const int *excludeRanksList,
+                              int excludeRanksCount,
+                              pennyComm_t *newcomm,
+                              const pennyConfig_t *config,
+                              int shrinkFlags);
+
+// Creates an id by which new ranks can join those of comm; see pennyCommGrow. One rank of comm calls this function and
+// sends the bytes to the new ranks. Its process must live until all ranks have joined.
+//
+// uniqueId: written on success.
+pennyResult_t pennyCommGetUniqueId(pennyComm_t comm,
+                                   pennyUniqueId *uniqueId);
+
+// Makes a communicator of the ranks of comm and new ranks. The ranks of comm keep their numbers, the new ranks come after
+// them. All of them call it. comm stays valid.
+//
+//     ranks of comm    pennyCommGrow(comm, nRanks, uniqueId or NULL, -1, &newcomm, config)
+//     new ranks        pennyCommGrow(NULL, nRanks, uniqueId, rank, &newcomm, config)       rank: from the size of comm on
+//
+// nRanks: ranks of the new communicator, at least those of comm; the same on all.
+// uniqueId: of pennyCommGetUniqueId. The rank of comm that made it passes it, the other ranks of comm pass NULL; each new rank passes
+// it. Read during the call only.
+// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+// config: as for pennyCommInitRankConfig; NULL, or nothing changed in it, means comm's on ranks of comm.
+//
+// A rank of comm cannot call it between pennyGroupStart and pennyGroupEnd; several new ranks of one thread must.
+pennyResult_t pennyCommGrow(pennyComm_t comm,
+                            int nRanks,
+                            const pennyUniqueId *uniqueId,
+                            int rank,
+                            pennyComm_t *newcomm,
+                            const pennyConfig_t *config);
+
+// Makes the present and all future calls on the communicator fail, on every rank, and keeps it: it still serves
+// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. The other ranks' calls return
+// pennyRemoteError. May be called while another thread is inside a call on comm.
+//
+// revokeFlags: PENNY_REVOKE_DEFAULT.
+pennyResult_t pennyCommRevoke(pennyComm_t comm,
+                              int revokeFlags);
 
 // Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
 // call is optional: pennyCommDestroy finalizes too. On a communicator that an earlier failure broke it returns that

@@ -188,6 +188,29 @@ def test_threads_go_on_while_a_rank_waits(comm):
     part.destroy()
 
 
+@on_ranks(3)
+def test_the_ranks_that_remain_make_a_communicator(comm):
+    if comm.rank != 1:
+        rest = comm.shrink([1])
+        assert (rest.rank, rest.size) == (comm.rank // 2, 2)
+        assert rest.all_reduce(np.ones(1))[0] == 2
+        rest.destroy()
+        with pytest.raises(penny.InvalidArgumentError, match="is the caller"):
+            comm.shrink([comm.rank])
+    assert comm.all_reduce(np.ones(1))[0] == 3
+    part = comm.dup()
+    if comm.rank == 0:
+        part.revoke()
+    with pytest.raises(penny.PennyError, match="rank 0"):
+        # One of the others may have come before.
+        for _ in range(1000):
+            part.barrier()
+    again = part.shrink([], abort=True)
+    assert again.all_reduce(np.ones(1))[0] == 3
+    again.destroy()
+    part.destroy()
+
+
 def test_a_communicator_that_is_forgotten_is_warned_about():
     comm = penny.init_all(1)[0]
     with pytest.warns(ResourceWarning, match="rank 0 of 1 was not destroyed"):

@@ -113,6 +113,32 @@ impl Communicator {
         self.group(Grouping::All, 0)
     }
 
+    /// Makes a communicator of the ranks that are not `excluded`, in the same order. They alone call, with the same ranks to exclude;
+    /// the excluded ranks may have died. Works where a death or a failure has broken this communicator.
+    ///
+    /// ```
+    /// penny::on_threads(3, |comm| {
+    ///     if comm.rank() == 1 {
+    ///         return Ok(());
+    ///     }
+    ///     let rest = comm.shrink(&[1])?;
+    ///     assert_eq!((rest.rank(), rest.size()), (comm.rank() / 2, 2));
+    ///     rest.barrier()
+    /// })?;
+    /// # Ok::<(), penny::Error>(())
+    /// ```
+    pub fn shrink(&self, excluded: &[Rank]) -> Result<Communicator> {
+        let excluded: Vec<i32> =
+            excluded.iter().map(|&rank| i32::try_from(rank).unwrap_or(i32::MAX)).collect();
+        comm::shrink_now(self.handle, &excluded).and_then(Communicator::own)
+    }
+
+    /// Ends the calls of the communicator on all ranks, those under way and those to come, and keeps it for [`shrink`](Self::shrink).
+    /// Any thread may revoke while another is inside a call.
+    pub fn revoke(&self) -> Result<()> {
+        comm::revoke(self.handle)
+    }
+
     /// Makes the communicator of this rank's group, where the ranks are divided into groups of `size`, which must divide
     /// their number. All ranks call.
     pub fn group(&self, kind: Grouping, size: u32) -> Result<Communicator> {

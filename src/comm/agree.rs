@@ -37,6 +37,8 @@ pub(in crate::comm) enum Subject {
     Permutation,
     /// The counts of a collective whose blocks have sizes of their own.
     Counts,
+    /// A communicator with new ranks.
+    Growth,
 }
 
 /// A call that one rank is about to make together with all others.
@@ -64,6 +66,7 @@ pub(in crate::comm) trait Proposal {
             Subject::Mailboxes => "mailboxes",
             Subject::Permutation => "a permutation",
             Subject::Counts => "counts",
+            Subject::Growth => "a growth",
         };
         format!(
             "ranks disagree on {subject}: rank {first} calls {}, rank {other} {}; all ranks must make the same calls",

@@ -34,7 +34,12 @@ impl CommCore {
 
     /// Does the same where no call follows: reports what can be seen without waiting for a rank that has not made the
     /// last calls yet. That rank sees it in its turn.
+    ///
+    /// Where another rank's end has broken the communicator, ranks have left their calls at different places: that is no disagreement.
     pub(super) fn report_last_mismatch(&mut self, ended: Result<()>) -> Result<()> {
+        if self.shared.broken.get().is_some_and(|why| why.code == Code::RemoteError) {
+            return ended;
+        }
         if let Some(mismatch) = self.agreement.look_back(&self.transport, self.seq) {
             self.keep_late_mismatch(mismatch);
         }

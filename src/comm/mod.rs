@@ -22,7 +22,7 @@ mod timed;
 pub use calls::collective::Call;
 pub use calls::immediate::{
     check, collective_now, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
-    simulate_together, split_now, together, transfer_now, transfers_now,
+    shrink_now, simulate_together, split_now, together, transfer_now, transfers_now,
 };
 pub use calls::permute::Permute;
 pub use calls::point_to_point::Transfer;
@@ -63,14 +63,16 @@ pub use crate::sys::parallel_function::ParallelFunction;
 pub use crate::sys::progress_hook::set as set_progress_hook;
 
 use group::batch::Batch;
+use join::grow::Growth;
 use join::pending::{Joining, PendingInit};
+use join::shrink::PendingShrink;
 use join::split::{PendingSplit, SplitArgs};
 
 use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::memory::heap;
 use crate::memory::view::Address;
-use crate::types::{DataType, Rank};
+use crate::types::{DataType, MAX_RANKS, Rank};
 
 /// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
@@ -115,6 +117,56 @@ pub fn split(
     config: Option<Config>,
 ) -> Result<Option<CommHandle>> {
     split_or_queue(parent, SplitArgs::split(colour, key, config))
+}
+/// Makes a communicator of the ranks of `parent` that are not excluded. They alone call, with the same list; the others may be dead.
+/// Works on a broken or aborted parent. `aborts`: the parent is aborted first. In an open group as for `group`; otherwise the
+/// caller waits for it, also where `blocking` is 0.
+pub fn shrink(
+    parent: CommHandle,
+    excluded: &[i32],
+    aborts: bool,
+    config: Option<Config>,
+) -> Result<CommHandle> {
+    if group::is_open() {
+        let pending = PendingShrink::new(parent, excluded, aborts, config).inspect_err(group::fail)?;
+        let handle = pending.handle();
+        group::add_joining(Joining::Shrink(pending));
+        return Ok(handle);
+    }
+    join::shrink::shrink(parent, excluded, aborts, config)
+}
+/// Makes a communicator of the ranks of `parent` and new ones, `nranks` in all, which join by the same id. All ranks of the parent call,
+/// and one of them passes the id.
+pub fn grow(
+    parent: CommHandle,
+    nranks: i32,
+    id: Option<UniqueId>,
+    config: Option<&Config>,
+) -> Result<CommHandle> {
+    if group::is_open() {
+        let refused = Error::usage(
+            "pennyCommGrow of an existing rank cannot be in a group: it waits for the other ranks of comm; call it after pennyGroupEnd",
+        );
+        group::fail(&refused);
+        return Err(refused);
+    }
+    let shared = registry::shared(parent)?;
+    let (rank, before) = (shared.transport.rank(), shared.transport.nranks());
+    let nranks = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
+        Error::argument(format!(
+            "nRanks is {nranks}; it must be in {before}..={MAX_RANKS}: comm has {before} ranks"
+        ))
+    })?;
+    let id = registry::enter(parent, |c| c.agree_on_growth(&Growth { nranks, id }))?;
+    let config = config.unwrap_or(&shared.origin.config);
+    init_rank(nranks as i32, &id, rank as i32, config)
+}
+/// Makes every rank's current and future calls fail, and keeps the communicator: it serves [`shrink`], [`abort`] and [`destroy`].
+pub fn revoke(comm: CommHandle) -> Result<()> {
+    let shared = registry::shared(comm)?;
+    shared.refuse_forked()?;
+    shared.abort();
+    Ok(())
 }
 /// Makes a team as [`split`] does. The caller waits for it, also where the parent's `blocking` is 0.
 fn split_team(parent: CommHandle, colour: Option<i32>, key: i32) -> Result<Option<CommHandle>> {

@@ -5,6 +5,7 @@
 
 use super::communicator::CommCore;
 use super::joining;
+use super::progress::drive_once;
 use super::shared::CommShared;
 use super::stream::turn::{aborted, refuse_worker};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::handle::{CommKind, Table};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sys::interrupt::Interrupted;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use super::shared::CommHandle;
 
@@ -100,6 +101,27 @@ pub(super) fn enter_if_free<T>(
 ) -> Option<T> {
     let mut body = live(handle).ok()?.body.try_lock()?;
     body.as_mut().filter(|c| c.handle() == handle && may_enter(c)).and_then(inside)
+}
+
+/// The longest time in which the threads inside an aborted communicator leave it.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// Enters an aborted communicator when the calls that are under way have left it.
+pub(super) fn enter_when_left<T>(
+    handle: CommHandle,
+    inside: impl FnOnce(&mut CommCore) -> Result<T>,
+) -> Result<T> {
+    let slot = live(handle)?;
+    let until = Instant::now() + LEAVING;
+    // BOUND: `LEAVING`.
+    while Instant::now() < until {
+        if let Some(mut body) = slot.body.try_lock().filter(|body| body.as_ref().is_none_or(|c| !c.is_held)) {
+            return occupy(&mut body, handle, inside);
+        }
+        drive_once();
+        std::thread::sleep(HELD_PAUSE);
+    }
+    enter(handle, inside)
 }
 
 /// The pause between two looks at a communicator that polled calls hold.

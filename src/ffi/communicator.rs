@@ -4,7 +4,10 @@ use std::ffi::c_int;
 
 use super::config::pennyConfig_t;
 use super::handle::{pennyComm_t, to_c};
-use super::types::{PENNY_SPLIT_NOCOLOR, pennyGroupKind_t, pennyResult_t, pennyUniqueId};
+use super::types::{
+    PENNY_REVOKE_DEFAULT, PENNY_SHRINK_ABORT, PENNY_SHRINK_DEFAULT, PENNY_SPLIT_NOCOLOR, pennyGroupKind_t,
+    pennyResult_t, pennyUniqueId,
+};
 use crate::comm::{self, CommHandle, Config, Grouping};
 use crate::error::{Error, Result};
 
@@ -118,6 +121,115 @@ c_api! {
     fn pennyCommDup(comm: pennyComm_t, #[out] newcomm: *mut pennyComm_t) {
         let joined = comm::group(comm, Grouping::All, 0)?;
         newcomm.set(to_c(joined)).and(complete(joined))
+    }
+
+    /// Makes a communicator of the ranks of comm that are not excluded, in the same order. They alone call it, with the same ranks to
+    /// exclude; the excluded ranks may have died, and need not call anything. Works where comm is broken by a death or a
+    /// failure, or was revoked or aborted by another rank. comm is freed as before, by pennyCommDestroy or pennyCommAbort.
+    ///
+    /// excludeRanksList: excludeRanksCount ranks of comm, in any order, without the caller; read during the call only; may be NULL if
+    /// excludeRanksCount is 0.
+    /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    /// config: as for pennyCommSplit. Returns when all remaining ranks have joined, also where `blocking` is 0.
+    /// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: revokes comm first, so that its calls under way end on all ranks.
+    ///
+    /// A remaining rank that dies fails the call on the others with pennyRemoteError, in a sentence that names it; they can call
+    /// again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. A communicator on a
+    /// simulated cluster cannot be shrunk: pennyInvalidUsage.
+    fn pennyCommShrink(
+        comm: pennyComm_t,
+        excludeRanksList: *const c_int,
+        excludeRanksCount: c_int,
+        #[out] newcomm: *mut pennyComm_t,
+        #[or_null] config: *const pennyConfig_t,
+        shrinkFlags: c_int,
+    ) {
+        let aborts = match shrinkFlags {
+            PENNY_SHRINK_DEFAULT => false,
+            PENNY_SHRINK_ABORT => true,
+            other => {
+                return Err(Error::argument(format!(
+                    "shrinkFlags is {other}; pass PENNY_SHRINK_DEFAULT (0) or PENNY_SHRINK_ABORT (1)"
+                )));
+            }
+        };
+        let count = match usize::try_from(excludeRanksCount) {
+            Ok(0) => 0,
+            Ok(count) if count < comm::count(comm)? as usize => count,
+            _ => {
+                return Err(Error::argument(format!(
+                    "excludeRanksCount is {excludeRanksCount}; it must be 0 or more and less than the {} ranks of comm",
+                    comm::count(comm)?
+                )));
+            }
+        };
+        if count > 0 && excludeRanksList.is_null() {
+            return Err(Error::argument(format!("excludeRanksList is NULL; pass {count} ranks of comm")));
+        }
+        // SAFETY: the caller's promise. C may have aligned them badly.
+        let excluded: Vec<c_int> = (0..count).map(|at| unsafe { excludeRanksList.add(at).read_unaligned() }).collect();
+        let config = (config != default_config()).then_some(config);
+        newcomm.set(to_c(comm::shrink(comm, &excluded, aborts, config)?))
+    }
+
+    /// Creates an id by which new ranks can join those of comm; see pennyCommGrow. One rank of comm calls this function and
+    /// sends the bytes to the new ranks. Its process must live until all ranks have joined.
+    ///
+    /// uniqueId: written on success.
+    fn pennyCommGetUniqueId(comm: pennyComm_t, #[out] uniqueId: *mut pennyUniqueId) {
+        comm::count(comm)?;
+        uniqueId.set(comm::unique_id()?.into())
+    }
+
+    /// Makes a communicator of the ranks of comm and new ranks. The ranks of comm keep their numbers, the new ranks come after
+    /// them. All of them call it. comm stays valid.
+    ///
+    /// ```text
+    ///     ranks of comm    pennyCommGrow(comm, nRanks, uniqueId or NULL, -1, &newcomm, config)
+    ///     new ranks        pennyCommGrow(NULL, nRanks, uniqueId, rank, &newcomm, config)       rank: from the size of comm on
+    /// ```
+    ///
+    /// nRanks: ranks of the new communicator, at least those of comm; the same on all.
+    /// uniqueId: of pennyCommGetUniqueId. The rank of comm that made it passes it, the other ranks of comm pass NULL; each new rank passes
+    /// it. Read during the call only.
+    /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
+    /// config: as for pennyCommInitRankConfig; NULL, or nothing changed in it, means comm's on ranks of comm.
+    ///
+    /// A rank of comm cannot call it between pennyGroupStart and pennyGroupEnd; several new ranks of one thread must.
+    fn pennyCommGrow(
+        #[or_null] comm: pennyComm_t,
+        nRanks: c_int,
+        uniqueId: *const pennyUniqueId,
+        rank: c_int,
+        #[out] newcomm: *mut pennyComm_t,
+        #[or_null] config: *const pennyConfig_t,
+    ) {
+        let joined = match comm {
+            Some(comm) if rank == -1 => {
+                let config = (config != default_config()).then_some(&config);
+                comm::grow(comm, nRanks, uniqueId, config)?
+            }
+            Some(_) => {
+                return Err(Error::argument(format!("rank is {rank}; a rank of comm keeps its number and passes -1")));
+            }
+            None => {
+                let missing = || Error::argument("uniqueId is NULL; a new rank passes the id of pennyCommGetUniqueId");
+                comm::init_rank(nRanks, &uniqueId.ok_or_else(missing)?, rank, &config)?
+            }
+        };
+        newcomm.set(to_c(joined)).and(complete(joined))
+    }
+
+    /// Makes the present and all future calls on the communicator fail, on every rank, and keeps it: it still serves
+    /// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. The other ranks' calls return
+    /// pennyRemoteError. May be called while another thread is inside a call on comm.
+    ///
+    /// revokeFlags: PENNY_REVOKE_DEFAULT.
+    fn pennyCommRevoke(comm: pennyComm_t, revokeFlags: c_int) {
+        if revokeFlags != PENNY_REVOKE_DEFAULT {
+            return Err(Error::argument(format!("revokeFlags is {revokeFlags}; pass PENNY_REVOKE_DEFAULT (0)")));
+        }
+        comm::revoke(comm)
     }
 
     /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The

@@ -152,6 +152,15 @@ c_numbers! {
 /// The color of a rank that joins no communicator of a pennyCommSplit. NCCL's number.
 pub const PENNY_SPLIT_NOCOLOR: c_int = -1;
 
+/// A flag of pennyCommShrink: comm's calls go on, and comm stays as it is.
+pub const PENNY_SHRINK_DEFAULT: c_int = 0;
+
+/// A flag of pennyCommShrink: comm is revoked first, so that its calls end on all ranks.
+pub const PENNY_SHRINK_ABORT: c_int = 1;
+
+/// The flag of pennyCommRevoke.
+pub const PENNY_REVOKE_DEFAULT: c_int = 0;
+
 /// Bytes of a pennyUniqueId.
 pub const PENNY_UNIQUE_ID_BYTES: usize = 128;
 
@@ -184,6 +193,17 @@ impl Parameter for pennyUniqueId {
     type Admitted = UniqueId;
     unsafe fn admit(self, _name: &'static str) -> Result<UniqueId> {
         Ok(UniqueId(self.internal.map(|byte| byte as u8)))
+    }
+}
+
+impl Parameter for *const pennyUniqueId {
+    type Admitted = Option<UniqueId>;
+    unsafe fn admit(self, name: &'static str) -> Result<Option<UniqueId>> {
+        match self.is_null() {
+            true => Ok(None),
+            // SAFETY: the caller's promise. C may have aligned it badly.
+            false => unsafe { self.read_unaligned().admit(name).map(Some) },
+        }
     }
 }
 

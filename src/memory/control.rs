@@ -6,16 +6,15 @@
 //!     '---------------------- reserved when it is made ---------------------------' '- by each rank -'
 //! ```
 //!
-//! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Of such a one
-//! only the head is reserved when it is made, and the rest at first use. When the last rank unmaps a segment its pages go back to
-//! the system, all but the file's first one, and the end of the file's used part goes back to where the segment began, if it was the last.
+//! A communicator that is made from another has its segment in the same file, behind that of the first of its ancestry. Only its head
+//! is reserved when it is made, the rest at first use. When the last rank unmaps a segment its pages go back to the system, all but
+//! the file's first one, and the end of the file's used part goes back to where the segment began, if it was the last.
 //!
 //! ```text
 //!     file    | segment of the first | child | child of a child | ...        each where the file's first page said that the last ended
 //! ```
 //!
 //! One writer a line wherever lines are hot. All counters are absolute and only grow, so nothing is ever reset.
-
 pub mod arrivals;
 mod family;
 mod layout;
@@ -94,9 +93,10 @@ pub struct Life {
     pub failed_seq: AtomicU64,
     /// 1 + the core on which it was when it last told; 0: it has not told yet.
     pub core: AtomicU32,
-    /// The rank's answer to whether it reads the others' private memory (`transport::single_copy::SingleCopy`).
+    /// Whether it reads the others' private memory (`transport::single_copy::SingleCopy`).
     pub reads: AtomicU32,
-    _rest: [AtomicU64; 2],
+    /// The ranks that it leaves out of a new communicator, and where that lies (`comm::join::shrink`).
+    pub shrink: [AtomicU64; 2],
 }
 /// `Life::state`: not joined yet.
 pub const ABSENT: u32 = 0;
@@ -192,7 +192,7 @@ const _: () = {
 };
 
 /// Written into a finished header; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x05");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"penny\0\0\x06");
 
 /// A mapped control segment.
 pub struct Control {

@@ -116,6 +116,23 @@ impl Transport {
         Ok(())
     }
 
+    /// Tells whether these ranks' processes are alive and members still, whatever became of the communicator's calls.
+    pub fn check_present(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
+        self.look_at_proc(ranks.clone());
+        for rank in ranks {
+            let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
+            if life.node.died() || self.seen_dead(rank) {
+                return Err(Error::remote(format!("rank {rank} (pid {pid}) died; exclude it, too")));
+            }
+            if life.state.load(Ordering::Acquire) == LEFT {
+                return Err(Error::remote(format!(
+                    "rank {rank} (pid {pid}) has destroyed the communicator; exclude it, too"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The same during a wait, which may last: now and then /proc is asked, too.
     pub fn watch_hope(&self) -> Result<()> {
         self.look_at_proc((0..self.nranks).filter(|&r| r != self.rank));
@@ -148,7 +165,7 @@ impl Transport {
     }
 
     /// Has a rank died? What to say then.
-    pub(super) fn died(&self) -> Option<Error> {
+    pub fn died(&self) -> Option<Error> {
         self.first_dead().map(|dead| self.gone(dead))
     }
 
@@ -188,7 +205,7 @@ impl Transport {
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
             self.accuse_dead(rank);
             return Error::remote(format!(
-                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors{}{beside}",
+                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
                 self.beside_a_stopped_rank(rank)
             ));
         }

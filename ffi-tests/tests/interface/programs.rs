@@ -177,6 +177,11 @@ fn programs_that_fix_the_order_of_their_calls_take_the_time_of_that_order() {
 }
 
 #[test]
+fn ranks_that_remain_make_communicators() {
+    holds("shrink", &[1, 2, 3, 4]);
+}
+
+#[test]
 fn mailboxes_do_what_they_say() {
     holds("mailbox", &[1, 2, 4]);
 }

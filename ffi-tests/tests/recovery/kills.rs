@@ -184,6 +184,57 @@ fn survivors_of_a_kill_in_any_kind_of_call_name_the_dead() {
     found.report("kills_in_calls");
 }
 
+/// Kinds of calls of the communicator that all ranks share, and of no other one, that leave nothing queued when they fail.
+const OF_ALL: [&str; 10] = [
+    "all_reduce",
+    "broadcast",
+    "alltoall",
+    "gather",
+    "barrier",
+    "transfer",
+    "exchange",
+    "permute",
+    "scatter",
+    "mailbox",
+];
+
+#[test]
+fn survivors_of_a_kill_go_on_in_a_smaller_communicator() {
+    let _alone = alone();
+    let (mut chance, mut found) = (Chance::new(), Findings::default());
+    for trial in 0..times(20, 400) {
+        let n = 3 + chance.below(3);
+        let how = ["default", "abort"][trial as usize / OF_ALL.len() % 2];
+        let setting = Setting { env: &[("SURVIVE", how)], shell: "true" };
+        let kind = OF_ALL[trial as usize % OF_ALL.len()];
+        let mut job = start(kind, n, chance.below(1 << 30), &setting);
+        job.did(&["begin", "join", "call"]);
+        std::thread::sleep(Duration::from_micros(chance.below(8_000)));
+        let victim = chance.below(n) as usize;
+        let killed = now_ns();
+        job.ranks[victim].kill();
+        found.trials += 1;
+        let mut last = 0;
+        for (r, rank) in job.ranks.iter_mut().enumerate().filter(|&(r, _)| r != victim) {
+            // The call that fails, and the barrier behind it.
+            let both = [rank.try_next(), rank.try_next()];
+            if !both.iter().all(|said| matches!(said, Some(Said::Failed(_)))) {
+                found.wrong.push(format!("{} ({how}): rank {r} says {both:?}", job.about));
+                continue;
+            }
+            match (rank.next(), rank.try_next()) {
+                (Said::Ok(shrunk), Some(Said::Ok(end))) if end == "survive" => {
+                    let at = shrunk.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(u64::MAX);
+                    last = last.max(at.saturating_sub(killed));
+                }
+                said => found.wrong.push(format!("{} ({how}): rank {r} says {said:?}", job.about)),
+            }
+        }
+        found.last.push(last);
+    }
+    found.report("kills_survived");
+}
+
 #[test]
 fn survivors_of_a_kill_while_ranks_join_name_the_dead_or_the_missing() {
     let _alone = alone();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -115,6 +116,29 @@ class Communicator(VectorCollectives):
         out = ctypes.c_void_p()
         check(lib.pennyCommDup(self._handle, out), self._handle)
         return Communicator(out)
+
+    def shrink(self, excluded: Iterable[int], *, abort: bool = False, **settings: Any) -> Communicator:
+        """Makes a communicator of the ranks that are not excluded, in the same order.
+
+        The remaining ranks alone call, with the same ranks to exclude; the excluded ranks may have died. Works where a death or a
+        failure has broken this communicator. With `abort` the calls of this communicator are ended first, on all ranks.
+        Settings as for `split`.
+        """
+        out = ctypes.c_void_p()
+        config = _config(**settings) if settings else None
+        ranks = [number("excluded", rank) for rank in excluded]
+        ranks_list = (ctypes.c_int * len(ranks))(*ranks)
+        check(
+            lib.pennyCommShrink(self._handle, ranks_list, len(ranks), out, config, int(abort)), self._handle
+        )
+        return Communicator(out)
+
+    def revoke(self) -> None:
+        """Ends the calls of this communicator on all ranks, those under way and those to come.
+
+        It still serves `shrink`.
+        """
+        check(lib.pennyCommRevoke(self._handle, 0), self._handle)
 
     def premul_sum(self, factor: Any) -> PreMulSum:
         """Makes a reduction that multiplies this rank's input by `factor`, an array of one element.

@@ -33,6 +33,11 @@ pub fn split_now(parent: CommHandle, colour: Option<i32>, key: i32) -> Result<Op
     split::child(parent, SplitArgs::split(colour, key, None))
 }
 
+/// Makes the communicator of the ranks that are not excluded.
+pub fn shrink_now(parent: CommHandle, excluded: &[i32]) -> Result<CommHandle> {
+    join::shrink::shrink(parent, excluded, false, None)
+}
+
 /// Runs a collective.
 #[inline]
 pub fn collective_now(comm: CommHandle, call: &Call<'_>) -> Result<()> {

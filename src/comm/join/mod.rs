@@ -332,7 +332,9 @@ mod child;
 pub(in crate::comm) mod declared;
 #[cfg(test)]
 pub(in crate::comm) mod given;
+pub(in crate::comm) mod grow;
 pub(in crate::comm) mod introduction;
 pub(in crate::comm) mod pending;
+pub(in crate::comm) mod shrink;
 pub(in crate::comm) mod split;
 pub(in crate::comm) mod team;

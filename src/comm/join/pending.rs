@@ -1,6 +1,7 @@
 //! What joins a communicator at the end of the open group: several ranks of one thread can only join together.
 
 use super::Entrance;
+use super::shrink::PendingShrink;
 use super::split::PendingSplit;
 use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::comm::config::Config;
@@ -22,6 +23,8 @@ pub(in crate::comm) enum Joining {
     Init(PendingInit),
     /// A rank of a split or a group.
     Split(PendingSplit),
+    /// A rank that remains where others are excluded.
+    Shrink(PendingShrink),
 }
 
 /// A rank that joins the communicator that an id names.
@@ -72,12 +75,14 @@ impl Joining {
         match self {
             Joining::Init(pending) => Some(pending.handle),
             Joining::Split(pending) => pending.handle(),
+            Joining::Shrink(pending) => Some(pending.handle()),
         }
     }
     fn join(&self) -> Result<()> {
         match self {
             Joining::Init(pending) => pending.join(),
             Joining::Split(pending) => pending.join(),
+            Joining::Shrink(pending) => pending.join(),
         }
     }
     /// Joins in the background. `begun`: it may; if not, the others learn that.
@@ -91,12 +96,16 @@ impl Joining {
                 }
             },
             Joining::Split(pending) => pending.join_held(begun),
+            Joining::Shrink(pending) => {
+                begun.inspect_err(|_| pending.give_up()).and_then(|()| pending.join())
+            }
         }
     }
     fn parent(&self) -> Option<CommHandle> {
         match self {
             Joining::Init(_) => None,
             Joining::Split(pending) => Some(pending.parent),
+            Joining::Shrink(pending) => Some(pending.parent),
         }
     }
     /// Tells whether the caller waits for it.
@@ -104,6 +113,7 @@ impl Joining {
         match self {
             Joining::Init(pending) => pending.config.blocking,
             Joining::Split(pending) => pending.is_blocking(),
+            Joining::Shrink(_) => true,
         }
     }
     /// Ends an attempt that panicked, and the communicator that it was inside.
@@ -126,12 +136,10 @@ impl Joining {
 /// Divides pending joins into rounds that can run at the same time; the children of one parent, or of one rank on a
 /// declared machine, join one after another.
 fn side_by_side(all: Vec<Joining>) -> Vec<Vec<Joining>> {
-    let parent = |joining: &Joining| match joining {
-        Joining::Init(_) => None,
-        Joining::Split(pending) => {
-            let key = registry::shared(pending.parent).ok().and_then(|shared| shared.timing.key());
-            Some(key.map_or((pending.parent.bits(), 0), |key| (0, key)))
-        }
+    let parent = |joining: &Joining| {
+        let parent = joining.parent()?;
+        let key = registry::shared(parent).ok().and_then(|shared| shared.timing.key());
+        Some(key.map_or((parent.bits(), 0), |key| (0, key)))
     };
     let mut rows: Vec<Vec<Joining>> = Vec::new();
     for joining in all {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::api::{Comm, Out, Penny, SUCCESS};
+use crate::api::{Comm, Out, Penny, REMOTE, SUCCESS};
 use crate::buffer::Arena;
 use crate::hook::Hook;
 use crate::program::{Program, Step};
@@ -238,6 +238,8 @@ impl<'a> Actor<'a> {
 pub fn refused(outcome: Outcome, code: c_int, what: &str) -> Outcome {
     match outcome {
         Err(failure) if failure.code == code && failure.sentence.len() > 20 => Ok(()),
+        // A death comes before what is wrong with a call.
+        Err(failure) if failure.code == REMOTE => Err(failure),
         Err(failure) => Err(Failure::wrong(format!(
             "{what} was refused with {} `{}` instead of {code} and a sentence",
             failure.code, failure.sentence

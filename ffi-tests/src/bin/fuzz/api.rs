@@ -11,6 +11,7 @@ pub type Out = *mut c_void;
 pub const SUCCESS: c_int = 0;
 pub const INVALID_ARGUMENT: c_int = 4;
 pub const INVALID_USAGE: c_int = 5;
+pub const REMOTE: c_int = 6;
 pub const IN_PROGRESS: c_int = 7;
 
 /// pennyUniqueId.
@@ -197,6 +198,7 @@ functions! {
     pennyCommGroup(Comm, c_int, c_int, *mut Comm);
     pennyCommSplit(Comm, c_int, c_int, *mut Comm, *const Config);
     pennyCommDup(Comm, *mut Comm);
+    pennyCommShrink(Comm, *const c_int, c_int, *mut Comm, *const Config, c_int);
     pennyCommAbort(Comm);
     pennySetProgress(Progress, Out);
     pennyRedOpCreatePreMulSum(*mut RedOp, In, DataType, c_int, Comm);

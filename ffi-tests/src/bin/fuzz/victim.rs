@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::actor::{Actor, Failure, NULL, Outcome, Place, Shared, call, now_ns};
-use crate::api::{Comm, Config, Penny, SUCCESS, UniqueId};
+use crate::api::{Comm, Config, DataType, Penny, SUCCESS, UniqueId};
 use crate::collective::What;
+use crate::element::SUM;
 use crate::play::play;
 use crate::program::{Kind, Program};
 
@@ -108,6 +109,12 @@ pub fn victim(library: &Path, what: &str, seed: u64, ranks: usize, rank: usize, 
     }
     if let Err(failure) = call!(actor, pennyBarrier(comm, NULL)) {
         complain(&actor, &failure);
+        if std::env::var_os("SURVIVE").is_some() {
+            return match survive(&mut actor, comm, rank, ranks, &failure.sentence) {
+                Ok(()) => say("ok survive"),
+                Err(failure) => complain(&actor, &failure),
+            };
+        }
     }
     // The other ranks must not take any of these for the cause.
     match (rank as u64 + seed) % 3 {
@@ -115,6 +122,32 @@ pub fn victim(library: &Path, what: &str, seed: u64, ranks: usize, rank: usize, 
         1 => drop(call!(actor, pennyCommDestroy(comm))),
         _ => {}
     }
+}
+
+/// Goes on without the rank that a sentence names: calls of a smaller communicator, with SURVIVE=abort also while the old one's are
+/// ended.
+fn survive(actor: &mut Actor<'_>, comm: Comm, rank: usize, ranks: usize, sentence: &str) -> Outcome<()> {
+    let named = sentence.match_indices(" (pid ").next().and_then(|(at, _)| sentence[..at].rsplit(' ').next());
+    let gone: i32 = named.and_then(|name| name.parse().ok()).unwrap_or(-1);
+    let flags = i32::from(std::env::var("SURVIVE").is_ok_and(|how| how == "abort"));
+    let (mut smaller, config): (Comm, *const Config) = (Comm(NULL), std::ptr::null());
+    call!(actor, pennyCommShrink(comm, &gone, 1, &mut smaller, config, flags))?;
+    say(&format!("ok shrunk {}", now_ns()));
+    let expected: i64 = (0..ranks as i64).filter(|&r| r != i64::from(gone)).map(|r| r + 1).sum();
+    for round in 0..100i64 {
+        let (mine, mut all) = (rank as i64 + 1 + round, -1i64);
+        let (from, to) = ((&raw const mine).cast(), (&raw mut all).cast());
+        call!(actor, pennyAllReduce(from, to, 1, DataType(4), SUM, smaller, NULL))?;
+        let expected = expected + round * (ranks as i64 - 1);
+        if all != expected {
+            return Err(Failure {
+                code: SUCCESS,
+                sentence: format!("the survivors' sum is {all}, not {expected}"),
+            });
+        }
+    }
+    call!(actor, pennyCommDestroy(smaller))?;
+    call!(actor, pennyCommDestroy(comm))
 }
 
 fn join(actor: &mut Actor<'_>, ranks: usize, rank: usize) -> Outcome<Comm> {

@@ -1,0 +1,293 @@
+//! A communicator of some ranks of another, made by these alone: the others may have died, or need not know.
+//!
+//! ```text
+//!     parent    rank 0    rank 1    rank 2 (dead)    rank 3       all but rank 2 call, with {2} as the ranks to exclude
+//!               takes a place behind the parent for 3 ranks
+//!               life.shrink = {2}, the place
+//!                         sees its own wish there            sees it, too
+//!     child     rank 0    rank 1                     rank 2       all three map the place and wait until all have
+//! ```
+//!
+//! A split agrees on the ranks by a call of the parent, which a failure or an abort has ended. A shrink needs no call: the first of the
+//! remaining ranks says in its life line (`Life::shrink`) which ranks it excludes and where the new communicator lies. So it works on a broken
+//! parent, and costs an allocation, a mapping and one wait.
+//!
+//! Ranks that exclude others than their peers do see it in these words. One that excludes fewer ranks fails, and may call
+//! again with more; one that excludes more waits for it. A rank that fails leaves that in its words, until it calls again.
+
+use super::child::{self, ChildEntrance};
+use crate::comm::communicator::CommCore;
+use crate::comm::config::{Config, Settings};
+use crate::comm::registry::{self, CommHandle};
+use crate::error::{Error, Result};
+use crate::hash::fnv64;
+use crate::memory::control::ChildPlace;
+use crate::sync::prim::Ordering;
+use crate::transport::Transport;
+use crate::types::{MAX_RANKS, Rank};
+
+/// Bits of the hash in a wish.
+const HASH_BITS: u32 = 32;
+/// Bits of the pages of staging memory in a wish.
+const STAGING_BITS: u32 = 21;
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// The ranks that a rank excludes, as one word: how many, the staging memory of each remaining rank, a hash.
+///
+/// ```text
+///     bits   63..53      52..32           31..0
+///            excluded    staging pages    hash of the excluded ranks, odd
+/// ```
+#[derive(Clone, Copy)]
+struct Wish(u64);
+
+impl Wish {
+    fn new(excluded: &[Rank], staging: u64) -> Wish {
+        let bytes: Vec<u8> = excluded.iter().flat_map(|rank| rank.to_le_bytes()).collect();
+        let hash = fnv64(&bytes) & ((1 << HASH_BITS) - 1) | 1;
+        let pages = staging.div_ceil(PAGE).min((1 << STAGING_BITS) - 1);
+        Wish((excluded.len() as u64) << (HASH_BITS + STAGING_BITS) | pages << HASH_BITS | hash)
+    }
+    fn excluded(self) -> u64 {
+        self.0 >> (HASH_BITS + STAGING_BITS)
+    }
+    fn staging(self) -> u64 {
+        (self.0 >> HASH_BITS & ((1 << STAGING_BITS) - 1)) * PAGE
+    }
+    fn excludes_the_same(self, other: Wish) -> bool {
+        let hash = |wish: Wish| wish.0 & ((1 << HASH_BITS) - 1);
+        self.excluded() == other.excluded() && hash(self) == hash(other)
+    }
+}
+
+/// The arguments of one rank, checked, and the handle of the communicator that is to be made.
+pub(in crate::comm) struct PendingShrink {
+    pub parent: CommHandle,
+    handle: CommHandle,
+    /// In order.
+    excluded: Vec<Rank>,
+    /// Ends the calls of the parent first.
+    aborts: bool,
+    config: Option<Config>,
+}
+
+impl PendingShrink {
+    pub(in crate::comm) fn new(
+        parent: CommHandle,
+        excluded: &[i32],
+        aborts: bool,
+        config: Option<Config>,
+    ) -> Result<PendingShrink> {
+        let shared = registry::shared(parent)?;
+        shared.refuse_forked()?;
+        if shared.timing.is_declared() {
+            return Err(Error::usage(
+                "a communicator on a declared machine cannot be shrunk: the machine's clock waits for all ranks; make a new one with \
+                 pennyCommInitRank",
+            ));
+        }
+        let excluded = check(excluded, shared.transport.rank(), shared.transport.nranks())?;
+        Ok(PendingShrink { parent, handle: registry::reserve()?, excluded, aborts, config })
+    }
+    pub(in crate::comm) fn handle(&self) -> CommHandle {
+        self.handle
+    }
+    pub(in crate::comm) fn join(&self) -> Result<()> {
+        if self.aborts {
+            registry::shared(self.parent).map(|parent| parent.abort()).inspect_err(|_| self.give_up())?;
+        }
+        let make = |c: &mut CommCore| c.shrink(self.handle, &self.excluded, self.config.as_ref());
+        let made = match self.aborts {
+            true => registry::enter_when_left(self.parent, make),
+            false => registry::enter(self.parent, make),
+        };
+        made.inspect_err(|_| self.give_up())
+    }
+    pub(in crate::comm) fn give_up(&self) {
+        registry::release(self.handle);
+    }
+}
+
+/// Checks the ranks to exclude; returns them in order.
+fn check(excluded: &[i32], me: Rank, nranks: u32) -> Result<Vec<Rank>> {
+    let mut ranks = Vec::with_capacity(excluded.len());
+    for &rank in excluded {
+        let Some(rank) = u32::try_from(rank).ok().filter(|&rank| rank < nranks) else {
+            return Err(Error::argument(format!("excludeRanksList: rank {rank} is not in 0..{nranks}")));
+        };
+        ranks.push(rank);
+    }
+    ranks.sort_unstable();
+    if let Some(twice) = ranks.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::argument(format!(
+            "excludeRanksList names rank {} twice; name each rank once",
+            twice[0]
+        )));
+    }
+    if ranks.contains(&me) {
+        return Err(Error::argument(format!(
+            "excludeRanksList names rank {me}, which is the caller; only the ranks that remain call pennyCommShrink"
+        )));
+    }
+    Ok(ranks)
+}
+
+/// Makes the communicator of the ranks of `parent` that are not excluded.
+pub(in crate::comm) fn shrink(
+    parent: CommHandle,
+    excluded: &[i32],
+    aborts: bool,
+    config: Option<Config>,
+) -> Result<CommHandle> {
+    let pending = PendingShrink::new(parent, excluded, aborts, config)?;
+    pending.join().map(|()| pending.handle())
+}
+
+/// The place that a rank names which has given up.
+const GAVE_UP: u64 = u64::MAX;
+
+/// The attempt of this rank.
+struct Attempt<'a> {
+    t: &'a Transport,
+    wish: Wish,
+    /// Parent ranks, in order.
+    members: &'a [Rank],
+    /// The words of the members' life lines when the attempt began: what they have left there of earlier ones.
+    before: Vec<[u64; 2]>,
+}
+
+impl Attempt<'_> {
+    /// Returns a rank's wish and place.
+    fn words(t: &Transport, rank: Rank) -> [u64; 2] {
+        let life = t.control().life(rank);
+        // ORDER: partner of the store in `publish`.
+        let wish = life.shrink[0].load(Ordering::Acquire);
+        [wish, life.shrink[1].load(Ordering::Relaxed)]
+    }
+
+    /// Returns the wish and the place of a member, by its number, if it has begun to make a communicator since.
+    fn of(&self, number: usize) -> Option<(Wish, u64)> {
+        let [wish, at] = Self::words(self.t, self.members[number]);
+        let is_new = at != GAVE_UP || [wish, at] != self.before[number];
+        (wish != 0 && is_new).then_some((Wish(wish), at))
+    }
+
+    fn publish(&self, at: u64) {
+        let life = self.t.control().life(self.t.rank());
+        life.shrink[1].store(at, Ordering::Relaxed);
+        // ORDER: publishes the place; partner: `words`.
+        life.shrink[0].store(self.wish.0, Ordering::Release);
+        self.t.after_post();
+    }
+
+    /// Ends it. A rank that gives up leaves that for the others to see.
+    fn end<T>(&self, made: &Result<T>) {
+        let life = self.t.control().life(self.t.rank());
+        match made {
+            Ok(_) => life.shrink[0].store(0, Ordering::Release),
+            Err(_) => life.shrink[1].store(GAVE_UP, Ordering::Release),
+        }
+        self.t.after_post();
+    }
+
+    /// Fails if a member is gone, or has given up, or excludes as many ranks or more, and others.
+    fn watch(&self) -> Result<()> {
+        let me = self.t.rank();
+        self.t.check_present(self.members.iter().copied().filter(|&member| member != me))?;
+        for (number, &member) in self.members.iter().enumerate().filter(|&(_, &member)| member != me) {
+            let Some((its, at)) = self.of(number) else { continue };
+            if its.excludes_the_same(self.wish) {
+                if at == GAVE_UP {
+                    return Err(given_up(member));
+                }
+            } else if its.excluded() >= self.wish.excluded() {
+                return Err(Error::usage(format!(
+                    "ranks disagree on the ranks to exclude: rank {me} excludes {}, rank {member} {}; all remaining ranks must pass the \
+                     same excludeRanksList",
+                    self.wish.excluded(),
+                    if its.excluded() == self.wish.excluded() {
+                        "others".into()
+                    } else {
+                        its.excluded().to_string()
+                    }
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the first member says where the communicator lies.
+    fn place(&self) -> Result<ChildPlace> {
+        let first = self.members[0];
+        let there = || self.of(0).filter(|(its, at)| its.excludes_the_same(self.wish) && *at != GAVE_UP);
+        let expired = || {
+            Error::timeout(format!(
+                "rank {first} did not call pennyCommShrink with the same excludeRanksList within the deadline"
+            ))
+        };
+        self.t.wait_watching(self.t.deadline(), || there().is_some(), || self.watch(), expired)?;
+        there().map(|(its, at)| ChildPlace { at, staging: its.staging() }).ok_or_else(|| given_up(first))
+    }
+
+    /// Fails if the first member has begun again, without this rank.
+    fn watch_place(&self, place: ChildPlace) -> Result<()> {
+        self.watch()?;
+        match self.of(0) {
+            Some((its, at)) if at == place.at && its.excludes_the_same(self.wish) => Ok(()),
+            _ => Err(given_up(self.members[0])),
+        }
+    }
+}
+
+fn given_up(rank: Rank) -> Error {
+    Error::remote(format!("rank {rank} has given up making this communicator; call pennyCommShrink again"))
+}
+
+impl CommCore {
+    fn shrink(&mut self, handle: CommHandle, excluded: &[Rank], config: Option<&Config>) -> Result<()> {
+        self.shared.refuse_forked()?;
+        let members: Vec<Rank> = (0..self.nranks()).filter(|rank| !excluded.contains(rank)).collect();
+        let rank = members.iter().position(|&member| member == self.rank());
+        let rank = rank.ok_or_else(|| Error::internal("a rank shrinks a communicator without itself"))?;
+        let config = config.unwrap_or(&self.shared.origin.config).clone();
+        let settings = Settings::read(&config, true)?;
+        let t = self.transport.clone();
+        let mut place = ChildPlace { at: 0, staging: settings.staging_bytes(members.len() as u32, false) };
+        if rank == 0 {
+            place = child::place(self, &members, &settings)?;
+        }
+        // A rank that waits for this one in a call of the parent, which it may have entered before it learned of the death, must not
+        // wait any longer.
+        if self.broken().is_ok()
+            && let Some(death) = t.died()
+        {
+            self.end_with(&death);
+        }
+        let attempt = Attempt {
+            t: &t,
+            wish: Wish::new(excluded, place.staging),
+            members: &members,
+            before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
+        };
+        attempt.publish(place.at);
+        let made = attempt.place().and_then(|place| {
+            let entrance = ChildEntrance {
+                handle,
+                rank: rank as Rank,
+                members: &members,
+                config: &config,
+                settings,
+                placement: None,
+            };
+            entrance.join(self, place, &|| attempt.watch_place(place)).map(registry::fill)
+        });
+        attempt.end(&made);
+        made
+    }
+}
+
+const _: () = assert!(
+    MAX_RANKS < 1 << (64 - HASH_BITS - STAGING_BITS),
+    "a wish has room for the number of excluded ranks"
+);
