@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the C library and installs it: header, shared and static library, pkg-config file, CMake package.
+# Builds the C library and installs it: headers, shared and static library, pkg-config file, CMake package.
 #
 #   ./install.sh --prefix DIR [--libdir NAME] [--profile NAME]
 #
@@ -36,7 +36,7 @@ to=${DESTDIR:-}$prefix
 lib=$to/$libdir
 
 mkdir -p "$to/include" "$lib/pkgconfig" "$lib/cmake/penny"
-install -m 644 include/penny.h "$to/include/penny.h"
+install -m 644 include/penny.h include/penny_mpi.h "$to/include"
 install -m 644 "$target/libpenny.a" "$lib/libpenny.a"
 install -m 755 "$target/libpenny.so" "$lib/libpenny.so.$version"
 ln -sf "libpenny.so.$version" "$lib/libpenny.so.$major"

@@ -115,17 +115,24 @@ static inline pennyResult_t pennyMPISplit_(const pennyMPICall_ *call, MPI_Comm *
     return pennyMPICheck_(call, "MPI_Comm_split_type", error);
 }
 
-// Reads how many of the ranks are on this rank's host, and whether rank 0 is not.
+// Reads how many of the ranks are on this rank's host, and whether rank 0 is not. Where MPI fails on one rank the others must not
+// wait for it, so between the split and pennyMPIAgree_ there is no other collective call.
 static inline pennyResult_t pennyMPISurvey_(const pennyMPICall_ *call, int *here, int *away) {
     MPI_Comm host;
-    int first = call->rank;
-    pennyResult_t result = pennyMPISplit_(call, &host), freed;
+    MPI_Group all = MPI_GROUP_NULL, near = MPI_GROUP_NULL;
+    int zero = 0, place = MPI_UNDEFINED, error;
+    pennyResult_t result = pennyMPISplit_(call, &host);
     if (result != pennySuccess) return result;
-    result = pennyMPICheck_(call, "MPI_Comm_size", MPI_Comm_size(host, here));
-    if (result == pennySuccess) result = pennyMPICheck_(call, "MPI_Bcast", MPI_Bcast(&first, 1, MPI_INT, 0, host));
-    if (result == pennySuccess) *away = first != 0;
-    freed = pennyMPICheck_(call, "MPI_Comm_free", MPI_Comm_free(&host));
-    return result != pennySuccess ? result : freed;
+    error = MPI_Comm_size(host, here);
+    if (error == MPI_SUCCESS) error = MPI_Comm_group(call->comm, &all);
+    if (error == MPI_SUCCESS) error = MPI_Comm_group(host, &near);
+    if (error == MPI_SUCCESS) error = MPI_Group_translate_ranks(all, 1, &zero, near, &place);
+    *away = error == MPI_SUCCESS && place == MPI_UNDEFINED;
+    result = pennyMPICheck_(call, "MPI_Group_translate_ranks", error);
+    if (all != MPI_GROUP_NULL) MPI_Group_free(&all);
+    if (near != MPI_GROUP_NULL) MPI_Group_free(&near);
+    MPI_Comm_free(&host);
+    return result;
 }
 
 // Lets all ranks know what any of them has found, so that all go on or none. A rank keeps the sentence of its own failure.
@@ -219,30 +226,29 @@ static inline pennyResult_t pennyCommInitMPI(pennyComm_t *comm, MPI_Comm mpiComm
 }
 
 // Makes a communicator of those ranks of mpiComm that are on the caller's host, in their order. All ranks of mpiComm call it. If
-// they are on one host it is the communicator of pennyCommInitMPI. The hosts are told apart by MPI_COMM_TYPE_SHARED, and a failure
-// on one host is not told on another.
+// they are on one host it is the communicator of pennyCommInitMPI. The hosts are told apart by MPI_COMM_TYPE_SHARED. What fails
+// before the ranks of a host join is told to all ranks of mpiComm, what fails then to those of the host.
 //
 // comm, config: as for pennyCommInitMPI.
 // hostComm: written on success, and with pennyInProgress: an MPI communicator of the same ranks in the same order, which the caller
 // owns until MPI_Comm_free. NULL on all ranks of a host: none is wanted. c-examples/13_mpi sums over several hosts with it.
 //
-// Results: those of pennyCommInitMPI, for the ranks of the host.
+// Results: those of pennyCommInitMPI, except that several hosts are no error.
 static inline pennyResult_t pennyCommInitMPIHost(pennyComm_t *comm, MPI_Comm *hostComm, MPI_Comm mpiComm,
                                                  const pennyConfig_t *config) {
     pennyMPICall_ all = {"pennyCommInitMPIHost", mpiComm, "mpiComm", -1, 0};
-    pennyMPICall_ call = {"pennyCommInitMPIHost", MPI_COMM_NULL, "those on the host", -1, 0};
+    pennyMPICall_ call = {"pennyCommInitMPIHost", MPI_COMM_NULL, "the host", -1, 0};
     pennyResult_t result = pennyMPIAdmit_(&all);
-    if (result == pennySuccess) result = pennyMPISplit_(&all, &call.comm);
     if (result != pennySuccess) return result;
-    result = pennyMPIAdmit_(&call);
-    if (result == pennySuccess) result = pennyMPIAgree_(&call, comm, result, call.ranks, 0);
+    result = pennyMPISplit_(&all, &call.comm);
+    result = pennyMPIAgree_(&all, comm, result, 0, 0);
+    if (result == pennySuccess) result = pennyMPIAdmit_(&call);
     if (result == pennySuccess) result = pennyMPIJoin_(&call, comm, config);
     if (hostComm != NULL && (result == pennySuccess || result == pennyInProgress)) {
         *hostComm = call.comm;
         return result;
     }
-    // What came before this tells more than its result.
-    MPI_Comm_free(&call.comm);
+    if (call.comm != MPI_COMM_NULL) MPI_Comm_free(&call.comm);
     return result;
 }
 

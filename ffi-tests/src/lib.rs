@@ -7,6 +7,7 @@
 //!     tests/interface/memory.rs     where shared memory lies: little /dev/shm, memfds, limits, heaps larger than the machine
 //!     tests/interface/examples.rs   c-examples/*: each prints what its README promises
 //!     tests/interface/fuzz.rs       random programs over the whole interface, checked by an oracle (src/bin/fuzz)
+//!     mpi/*.c                       programs beside an MPI, which .ci/launchers runs
 //!     tests/readme.rs               the program in the repository's README does so too
 //!     tests/recovery                deaths, deadlines, disagreements, limits: real processes (src/bin/victim) and real signals
 //! ```

@@ -114,6 +114,12 @@ fn install() -> tempfile::TempDir {
         .args(["--profile", &library::profile(), "--prefix"])
         .arg(to.path());
     run(&mut install);
+    for header in fs::read_dir(root().join("include")).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = header.file_name().unwrap();
+        if header.extension().is_some_and(|kind| kind == "h") {
+            assert!(to.path().join("include").join(name).exists(), "{name:?} is not installed");
+        }
+    }
     to
 }
 
