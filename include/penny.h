@@ -638,7 +638,8 @@ const char *pennyGetErrorString(pennyResult_t result);
 // as pennyGroupEnd, counts for every communicator. A handle that is no longer valid is accepted.
 //
 // Returns the empty string if there was no failure, never NULL. Do not free it. It is valid until the next failing
-// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing.
+// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing, but for
+// a pennyCommGetAsyncError that reads a failure.
 const char *pennyGetLastError(pennyComm_t comm);
 
 // Sets the calling thread's interrupt check, for programs whose signal handlers cannot run during a call, such as
@@ -834,7 +835,9 @@ pennyResult_t pennyCommDestroy(pennyComm_t comm);
 pennyResult_t pennyCommAbort(pennyComm_t comm);
 
 // Reads the communicator's state: pennySuccess; pennyInProgress, while it, or one that is made from it, is being joined and
-// `blocking` is 0; or the failure from which it cannot recover. Does not wait; may be called from any thread.
+// `blocking` is 0; or the failure from which it cannot recover, else the first failure of a call on a stream. Does not wait; may
+// be called from any thread. A failure is told by each call, and its sentence becomes the thread's newest on comm
+// (pennyGetLastError).
 //
 // asyncError: written on success. The function's own result says only whether the state could be read.
 pennyResult_t pennyCommGetAsyncError(pennyComm_t comm,

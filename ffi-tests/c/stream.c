@@ -103,6 +103,9 @@ static void failures_are_told_by_events_and_at_synchronisation(void) {
     FAILS(pennyInvalidUsage, "all_reduce on a stream: ranks disagree", pennyEventQuery(first));
     OK(pennyCommGetAsyncError(comm, &state));
     CHECK_INT(state, pennyInvalidUsage);
+    CHECK(strstr(pennyGetLastError(comm), "all_reduce on a stream: ranks disagree") != NULL);
+    OK(pennyCommGetAsyncError(comm, &state));
+    CHECK_INT(state, pennyInvalidUsage);
     FAILS(pennyInvalidUsage, "ranks disagree", pennyStreamSynchronize(stream));
     OK(pennyStreamSynchronize(stream));
     OK(pennyEventDestroy(first));

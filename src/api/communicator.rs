@@ -148,7 +148,7 @@ impl Communicator {
 
     /// Returns the communicator's state: an error's code if one broke it, else `Success`.
     pub fn state(&self) -> Result<Code> {
-        comm::async_error(self.handle)
+        comm::state(self.handle).map(|state| state.err().map_or(Code::Success, |failure| failure.code))
     }
 
     /// Ends the communicator for all ranks: their calls under way and to come fail. Any thread may abort while another is

@@ -214,23 +214,23 @@ pub fn destroy(comm: CommHandle) -> Result<()> {
 pub fn abort(comm: CommHandle) -> Result<()> {
     join::abort(comm)
 }
-/// Returns the communicator's state: `InProgress` while it is joined in the background, or one that is made from it is;
-/// `Success`, the failure that broke it, or once the first failure of a call on a stream.
-pub fn async_error(comm: CommHandle) -> Result<Code> {
-    if let Some(code) = joining::state(comm) {
-        return Ok(code);
+/// Returns the communicator's state: a pending error while it is joined in the background, or one that is made from it is; else the
+/// failure that broke it, or the first failure of a call on a stream.
+pub fn state(comm: CommHandle) -> Result<Result<()>> {
+    match joining::state(comm) {
+        Some(Code::InProgress) => return Ok(Err(Error::pending())),
+        Some(code) => {
+            let why = joining::refusal(comm);
+            return Ok(Err(why.unwrap_or_else(|| Error::new(code, "the communicator could not be joined"))));
+        }
+        None => {}
     }
     let shared = registry::shared(comm)?;
     if joining::is_parent(comm) {
-        return Ok(Code::InProgress);
+        return Ok(Err(Error::pending()));
     }
-    if let Some(e) = shared.broken.get() {
-        return Ok(e.code);
-    }
-    if let Some(code) = shared.turns.failure() {
-        return Ok(code);
-    }
-    Ok(shared.transport.check_abort().map_or_else(|e| e.code, |()| Code::Success))
+    let failure = shared.broken.get().cloned().or_else(|| shared.turns.failure());
+    Ok(failure.map_or_else(|| shared.transport.check_abort(), Err))
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {

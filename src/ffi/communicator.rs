@@ -3,13 +3,14 @@
 use std::ffi::c_int;
 
 use super::config::pennyConfig_t;
+use super::guard;
 use super::handle::{pennyComm_t, to_c};
 use super::types::{
     PENNY_REVOKE_DEFAULT, PENNY_SHRINK_ABORT, PENNY_SHRINK_DEFAULT, PENNY_SPLIT_NOCOLOR, pennyGroupKind_t,
     pennyResult_t, pennyUniqueId,
 };
 use crate::comm::{self, CommHandle, Config, Grouping};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 c_api! {
     /// Creates an id for one future communicator. One rank calls this function and sends the bytes to the other ranks. All
@@ -262,11 +263,17 @@ c_api! {
     }
 
     /// Reads the communicator's state: pennySuccess; pennyInProgress, while it, or one that is made from it, is being joined and
-    /// `blocking` is 0; or the failure from which it cannot recover. Does not wait; may be called from any thread.
+    /// `blocking` is 0; or the failure from which it cannot recover, else the first failure of a call on a stream. Does not wait; may
+    /// be called from any thread. A failure is told by each call, and its sentence becomes the thread's newest on comm
+    /// (pennyGetLastError).
     ///
     /// asyncError: written on success. The function's own result says only whether the state could be read.
     fn pennyCommGetAsyncError(comm: pennyComm_t, #[out] asyncError: *mut pennyResult_t) {
-        asyncError.set(pennyResult_t(comm::async_error(comm)? as c_int))
+        let state = comm::state(comm)?;
+        if let Err(failure) = &state {
+            guard::file(comm, failure);
+        }
+        asyncError.set(pennyResult_t(state.err().map_or(Code::Success, |failure| failure.code) as c_int))
     }
 
     /// Reads the number of ranks.

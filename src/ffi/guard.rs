@@ -238,6 +238,13 @@ impl CallSite {
     }
 }
 
+/// Files the sentence of a failure that a function reads, and does not have itself.
+pub(super) fn file(comm: CommHandle, failure: &Error) {
+    if !failure.is_pending() {
+        let _ = LAST.try_with(|last| last.borrow_mut().file(Some(comm), &failure.message));
+    }
+}
+
 thread_local! {
     static LAST: RefCell<LastErrors> = RefCell::default();
 }

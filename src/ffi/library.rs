@@ -62,7 +62,8 @@ c_api! {
     /// as pennyGroupEnd, counts for every communicator. A handle that is no longer valid is accepted.
     ///
     /// Returns the empty string if there was no failure, never NULL. Do not free it. It is valid until the next failing
-    /// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing.
+    /// call of this thread on comm (any failing call, if comm is NULL) or the thread's end. A success changes nothing, but for
+    /// a pennyCommGetAsyncError that reads a failure.
     fn pennyGetLastError(comm: pennyComm_t) -> *const c_char {
         guard::last_error(handle::from_c(comm))
     }

@@ -161,8 +161,8 @@ fn a_failure_is_told_by_the_event_after_it_and_at_synchronisation_once() {
         assert!(failure.message.starts_with("all_reduce on a stream: ranks disagree"), "{failure}");
         event_synchronize(events[2]).unwrap();
         assert_eq!(event_query(events[1]).unwrap_err(), failure);
-        assert_eq!(comm::async_error(comm).unwrap(), Code::InvalidUsage);
-        assert_eq!(comm::async_error(comm).unwrap(), Code::Success);
+        assert_eq!(comm::state(comm).unwrap().unwrap_err(), failure);
+        assert_eq!(comm::state(comm).unwrap().unwrap_err(), failure, "it is told again");
         assert_eq!(stream_synchronize(Some(stream)).unwrap_err(), failure);
         stream_synchronize(Some(stream)).unwrap();
         assert_eq!(data, [4; 4]);

@@ -5,7 +5,7 @@
 //! over. A call that is made without a stream waits for those that are queued. An abort ends all turns at once.
 
 use crate::comm::progress::drive_until;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -64,8 +64,8 @@ pub(in crate::comm) struct CallTurns {
     taken: AtomicU64,
     /// Turns that are over.
     over: EventCount,
-    /// The first failure that was not reported yet.
-    failure: Mutex<Option<Code>>,
+    /// The first failure.
+    failure: Mutex<Option<Error>>,
 }
 
 impl CallTurns {
@@ -86,7 +86,7 @@ impl CallTurns {
 
     /// Records the failure of a call on a stream.
     pub(in crate::comm) fn failed(&self, error: &Error) {
-        self.failure.lock().get_or_insert(error.code);
+        self.failure.lock().get_or_insert_with(|| error.clone());
     }
 
     /// No turn is waited for any more.
@@ -120,8 +120,8 @@ impl CallTurns {
         is_awaited
     }
 
-    /// The first failure that nobody has asked for.
-    pub(in crate::comm) fn failure(&self) -> Option<Code> {
-        self.failure.lock().take()
+    /// The first failure of a call on a stream.
+    pub(in crate::comm) fn failure(&self) -> Option<Error> {
+        self.failure.lock().clone()
     }
 }

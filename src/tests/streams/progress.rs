@@ -5,6 +5,7 @@ use crate::comm::{self, Permute, stream_create, stream_destroy, stream_query, st
 use crate::error::Code;
 use crate::tests::collectives::on_ranks;
 use crate::types::{DataType, Rank};
+use std::sync::Barrier;
 
 #[test]
 fn ranks_may_wait_for_their_streams_in_any_order() {
@@ -146,6 +147,7 @@ fn a_group_goes_on_with_one_communicator_while_another_has_calls_queued_before_i
 
 #[test]
 fn an_abort_of_one_communicator_of_a_queued_group_leaves_the_others_to_it() {
+    let asked = Barrier::new(2);
     on_ranks(2, |rank, comm| {
         let other = comm::split(comm, Some(0), rank as i32, None).unwrap().unwrap();
         let mut data = [(); 2].map(|()| vec![rank; 100]);
@@ -159,12 +161,14 @@ fn an_abort_of_one_communicator_of_a_queued_group_leaves_the_others_to_it() {
             for _ in 0..100 {
                 assert_eq!(stream_query(Some(stream)).unwrap_err().code, Code::InProgress);
             }
+            asked.wait();
             comm::abort(other).unwrap();
             let e = stream_synchronize(Some(stream)).unwrap_err();
             assert!(e.code == Code::RemoteError && e.message.contains("abort"), "{e}");
             stream_destroy(stream).unwrap();
         } else {
             comm::collective(comm, &made, None).unwrap();
+            asked.wait();
             comm::abort(other).unwrap();
         }
         assert!(data[1].iter().all(|&x| x == 1));
