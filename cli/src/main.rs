@@ -11,6 +11,7 @@ mod host_profile;
 mod launch;
 mod link;
 mod machine;
+mod nccl;
 mod perf;
 mod plan;
 mod plot;

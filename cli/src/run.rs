@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::launch::{self, Job, Line, Stream};
 use crate::machine::MachineArgs;
+use crate::nccl;
 
 const EXAMPLES: &str = "\
 The exit code is the first bad one of a rank (128 + number for a signal), 124 after --timeout, 127 if there is no such
@@ -20,7 +21,8 @@ Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and
 Examples:
   penny run -n 4 ./train --epochs 3
   penny run -n 16 --fabric dgx-h100 --nodes 2 ./train
-  penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'";
+  penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'
+  penny run -n 1 --nccl ./all_reduce_perf -g 4";
 
 /// The options of `penny run`.
 #[derive(clap::Args)]
@@ -34,6 +36,9 @@ pub struct Args {
     /// Prefix each line of output with its rank
     #[arg(long)]
     tag: bool,
+    /// Put Penny's libnccl.so.2 and libcudart.so.12 before the program's own, so that a program of NCCL runs without GPUs
+    #[arg(long)]
+    nccl: bool,
     /// End the ranks after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -58,10 +63,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// Runs the program and returns as it did.
 pub fn main(args: Args) -> Result<ExitCode, String> {
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
+    let mut environment = args.machine.environment(args.ranks)?;
+    if args.nccl {
+        environment.extend(nccl::environment()?);
+    }
     let job = Job {
         program: program.clone(),
         arguments: arguments.to_vec(),
-        environment: args.machine.environment(args.ranks)?,
+        environment,
         ranks: args.ranks,
         timeout: args.timeout,
     };
