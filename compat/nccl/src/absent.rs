@@ -1,0 +1,99 @@
+//! What Penny has no counterpart for. Each function is there, does nothing, and says what to use.
+
+use crate::boundary::usage;
+use crate::types::*;
+use std::ffi::{c_char, c_int, c_void};
+
+/// Defines functions that are refused: `fn name, twin(parameters): "sentence"`.
+macro_rules! absent {
+    ($(fn $name:ident, $twin:ident($($ty:ty),* $(,)?): $sentence:expr;)*) => {
+        $(absent! { @one $name, $twin, $sentence, [$($ty),*] })*
+    };
+    (@one $name:ident, $twin:ident, $sentence:expr, [$($ty:ty),*]) => {
+        const _: () = {
+            /// Refuses the call; the arguments are not looked at.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name($(_: $ty),*) -> ncclResult_t {
+                $crate::boundary::call(stringify!($name), || Err(usage($sentence)))
+            }
+
+            /// The same, for libraries that interpose the other name.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $twin($(_: $ty),*) -> ncclResult_t {
+                $crate::boundary::call(stringify!($name), || Err(usage($sentence)))
+            }
+        };
+    };
+}
+
+const SHRINK: &str = "a communicator cannot be shrunk; make another with ncclCommSplit while all ranks live, or with \
+                      ncclCommInitRank and a new id when some have died";
+const GROW: &str = "a communicator cannot grow; make one of all ranks with ncclCommInitRank and a new id";
+const REVOKE: &str = "a communicator cannot be revoked; ncclCommAbort ends its calls on all ranks";
+const SUSPEND: &str = "a communicator holds no memory of a GPU, so there is nothing to suspend or resume";
+const STATS: &str = "a communicator holds no memory of a GPU, so there are no statistics of it";
+const PARAMETERS: &str =
+    "this library has no parameters of NCCL; its variables are those of Penny, which README.md lists";
+const DEVICE: &str = "there is no device interface, because no GPU takes part; ncclCommQueryProperties says so with \
+                      deviceApiSupport; use the calls of the host, such as ncclPutSignal";
+
+absent! {
+    fn ncclCommShrink, pncclCommShrink(
+        ncclComm_t, *mut c_int, c_int, *mut ncclComm_t, *const ncclConfig_t, c_int
+    ): SHRINK;
+    fn ncclCommGetUniqueId, pncclCommGetUniqueId(ncclComm_t, *mut ncclUniqueId): GROW;
+    fn ncclCommGrow, pncclCommGrow(
+        ncclComm_t, c_int, *const ncclUniqueId, c_int, *mut ncclComm_t, *const ncclConfig_t
+    ): GROW;
+    fn ncclCommRevoke, pncclCommRevoke(ncclComm_t, c_int): REVOKE;
+    fn ncclCommSuspend, pncclCommSuspend(ncclComm_t, c_int): SUSPEND;
+    fn ncclCommResume, pncclCommResume(ncclComm_t): SUSPEND;
+    fn ncclCommMemStats, pncclCommMemStats(ncclComm_t, ncclCommMemStat_t, *mut u64): STATS;
+
+    fn ncclParamBind, pncclParamBind(*mut ncclParamHandle_t, *const c_char): PARAMETERS;
+    fn ncclParamGetI8, pncclParamGetI8(ncclParamHandle_t, *mut i8): PARAMETERS;
+    fn ncclParamGetI16, pncclParamGetI16(ncclParamHandle_t, *mut i16): PARAMETERS;
+    fn ncclParamGetI32, pncclParamGetI32(ncclParamHandle_t, *mut i32): PARAMETERS;
+    fn ncclParamGetI64, pncclParamGetI64(ncclParamHandle_t, *mut i64): PARAMETERS;
+    fn ncclParamGetU8, pncclParamGetU8(ncclParamHandle_t, *mut u8): PARAMETERS;
+    fn ncclParamGetU16, pncclParamGetU16(ncclParamHandle_t, *mut u16): PARAMETERS;
+    fn ncclParamGetU32, pncclParamGetU32(ncclParamHandle_t, *mut u32): PARAMETERS;
+    fn ncclParamGetU64, pncclParamGetU64(ncclParamHandle_t, *mut u64): PARAMETERS;
+    fn ncclParamGetStr, pncclParamGetStr(ncclParamHandle_t, *mut *const c_char): PARAMETERS;
+    fn ncclParamGet, pncclParamGet(ncclParamHandle_t, *mut c_void, c_int, *mut c_int): PARAMETERS;
+    fn ncclParamGetParameter, pncclParamGetParameter(*const c_char, *mut *const c_char, *mut c_int): PARAMETERS;
+    fn ncclParamGetAllParameterKeys, pncclParamGetAllParameterKeys(*mut *mut *const c_char, *mut c_int): PARAMETERS;
+
+    fn ncclDevCommCreate, pncclDevCommCreate(ncclComm_t, *const c_void, *mut c_void): DEVICE;
+    fn ncclDevCommDestroy, pncclDevCommDestroy(ncclComm_t, *const c_void): DEVICE;
+    fn ncclGetLsaMultimemDevicePointer, pncclGetLsaMultimemDevicePointer(ncclWindow_t, usize, *mut *mut c_void): DEVICE;
+    // The handle of a multicast is a struct of one pointer.
+    fn ncclGetMultimemDevicePointer, pncclGetMultimemDevicePointer(
+        ncclWindow_t, usize, *mut c_void, *mut *mut c_void
+    ): DEVICE;
+    fn ncclGetLsaDevicePointer, pncclGetLsaDevicePointer(ncclWindow_t, usize, c_int, *mut *mut c_void): DEVICE;
+    fn ncclGetPeerDevicePointer, pncclGetPeerDevicePointer(ncclWindow_t, usize, c_int, *mut *mut c_void): DEVICE;
+    fn ncclLsaBarrierCreateRequirement, pncclLsaBarrierCreateRequirement(
+        ncclTeam_t, c_int, *mut c_void, *mut c_void
+    ): DEVICE;
+    fn ncclGinBarrierCreateRequirement, pncclGinBarrierCreateRequirement(
+        ncclComm_t, ncclTeam_t, c_int, *mut c_void, *mut c_void
+    ): DEVICE;
+    fn ncclGinOutboxCreateRequirement, pncclGinOutboxCreateRequirement(c_int, c_int, *mut c_void, *mut c_void): DEVICE;
+    fn ncclGinInboxA2ACreateRequirement, pncclGinInboxA2ACreateRequirement(
+        ncclTeam_t, c_int, c_int, *mut c_void, *mut c_void
+    ): DEVICE;
+    fn ncclLLA2ACreateRequirement, pncclLLA2ACreateRequirement(c_int, c_int, *mut c_void, *mut c_void): DEVICE;
+}
+
+nccl_api! {
+    /// Returns 0: there is no device interface whose slots could be counted.
+    or 0,
+    fn ncclLLA2ACalcSlots, pncclLLA2ACalcSlots(_maxElts: c_int, _maxEltSize: c_int) -> c_int {
+        0
+    }
+
+    /// Prints nothing: this library has no parameters of NCCL.
+    or (),
+    fn ncclParamDumpAll, pncclParamDumpAll() -> () {}
+}

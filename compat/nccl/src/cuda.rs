@@ -1,0 +1,135 @@
+//! A CUDA runtime in the process, found by its names: Penny's, whose streams are Penny's, or NVIDIA's, whose memory Penny cannot reach.
+//!
+//! ```text
+//!     pennyCudaStream is there        a stream is translated, NULL too; memory of the runtime is memory of this process
+//!     cudaPointerGetAttributes only   NVIDIA's: a buffer that lies on a device is refused
+//!     neither                         NULL is a blocking call; other streams are Penny's own, or are refused
+//! ```
+
+use crate::boundary::{Outcome, argument};
+use crate::types::cudaStream_t;
+use penny_sys::pennyStream_t;
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::transmute;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::OnceLock;
+
+/// Writes Penny's stream of a stream of the CUDA runtime; 0 on success.
+type StreamOf = unsafe extern "C" fn(stream: *mut c_void, penny: *mut *mut c_void) -> c_int;
+type GetDevice = unsafe extern "C" fn(device: *mut c_int) -> c_int;
+type GetAttributes = unsafe extern "C" fn(attributes: *mut Attributes, pointer: *const c_void) -> c_int;
+
+/// `cudaPointerAttributes`, with room for what later versions add.
+#[repr(C)]
+struct Attributes {
+    kind: c_int,
+    device: c_int,
+    rest: [u64; 16],
+}
+
+/// `cudaMemoryTypeDevice`.
+const ON_DEVICE: c_int = 2;
+
+struct Runtime {
+    stream: Option<StreamOf>,
+    device: Option<GetDevice>,
+    attributes: Option<GetAttributes>,
+}
+
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+
+/// Runtimes that a program may have loaded for itself alone, as Python's packages do.
+const LIBRARIES: [&CStr; 4] = [c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0", c"libcudart.so"];
+
+/// Looks for a runtime, unless one was found: when a communicator is made, because a program may load it late.
+pub fn look() {
+    if RUNTIME.get().is_some() {
+        return;
+    }
+    let stream = find(c"pennyCudaStream");
+    let attributes = find(c"cudaPointerGetAttributes");
+    if stream.is_none() && attributes.is_none() {
+        return;
+    }
+    let device = find(c"cudaGetDevice");
+    // SAFETY: the functions of these names have these parameters in every version of the runtime.
+    let runtime = unsafe {
+        Runtime {
+            stream: stream.map(|address| transmute::<*mut c_void, StreamOf>(address)),
+            device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
+            attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
+        }
+    };
+    let _ = RUNTIME.set(runtime);
+}
+
+fn find(name: &CStr) -> Option<*mut c_void> {
+    let found = |library| {
+        // SAFETY: the name ends with 0, and the library is one that is loaded or the default.
+        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    };
+    let loaded = || {
+        LIBRARIES.iter().find_map(|library| {
+            // SAFETY: the name ends with 0, and nothing is loaded that was not before. The handle keeps the library.
+            let library = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+            if library.is_null() { None } else { found(library) }
+        })
+    };
+    found(libc::RTLD_DEFAULT).or_else(loaded)
+}
+
+/// The streams that CUDA has by number: the default stream, as it was and a thread's own.
+const NUMBERED: std::ops::RangeInclusive<usize> = 1..=2;
+
+/// Returns Penny's stream for one of the program.
+#[inline]
+pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
+    let Some(of) = RUNTIME.get().and_then(|runtime| runtime.stream) else {
+        // Penny's handles say what they are; Penny refuses another address.
+        let own = stream.is_null() || NUMBERED.contains(&stream.addr());
+        return Ok(if own { null_mut() } else { without_provenance_mut(stream.addr()) });
+    };
+    let mut penny = null_mut();
+    // SAFETY: Penny's runtime checks the stream and writes the place on success.
+    match unsafe { of(stream, &mut penny) } {
+        0 => Ok(penny.cast()),
+        error => Err(argument(format!(
+            "stream is no stream of the CUDA runtime (its error {error}); pass one of cudaStreamCreate that was not destroyed"
+        ))),
+    }
+}
+
+/// Are streams translated?
+pub fn has_streams() -> bool {
+    RUNTIME.get().is_some_and(|runtime| runtime.stream.is_some())
+}
+
+/// Returns the calling thread's device, if there is a runtime that knows it.
+pub fn current_device() -> Option<i32> {
+    let get = RUNTIME.get()?.device?;
+    let mut device = 0;
+    // SAFETY: the runtime writes the place on success.
+    (unsafe { get(&mut device) } == 0).then_some(device)
+}
+
+/// Refuses a buffer that lies on a device of NVIDIA's runtime.
+#[inline]
+pub fn on_host(buffer: *const c_void, name: &str) -> Outcome {
+    match RUNTIME.get() {
+        Some(Runtime { stream: None, attributes: Some(get), .. }) if !buffer.is_null() => {
+            let mut attributes = Attributes { kind: 0, device: 0, rest: [0; 16] };
+            // SAFETY: the place has room for the attributes of every version.
+            let known = unsafe { get(&mut attributes, buffer) } == 0;
+            match known && attributes.kind == ON_DEVICE {
+                true => Err(argument(format!(
+                    "{name} is memory of GPU {}, which Penny cannot reach; pass memory of the host, such as that of malloc, \
+                     cudaMallocHost or ncclMemAlloc",
+                    attributes.device
+                ))),
+                false => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
