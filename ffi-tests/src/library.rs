@@ -11,25 +11,28 @@ use std::sync::OnceLock;
 pub fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
-        let built = build();
-        let dir = built.join("ffi-tests");
-        fs::create_dir_all(&dir).expect("target is writable");
         // The SONAME is what the loader looks for, the bare name what the linker does.
-        for (file, name) in
-            [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")]
-        {
-            let (link, file) = (dir.join(name), built.join(file));
-            // A target directory that was copied has links into the original.
-            if fs::read_link(&link).is_ok_and(|to| to != file) {
-                let _ = fs::remove_file(&link);
-            }
-            match symlink(file, &link) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                result => result.expect("target is writable"),
-            }
-        }
-        dir
+        let names = [("libpenny.so", "libpenny.so"), ("libpenny.so", SONAME), ("libpenny.a", "libpenny.a")];
+        linked(&build(), "ffi-tests", &names)
     })
+}
+
+/// Makes a folder of the directory `built` with links to files there, by the names that loaders and linkers look for.
+pub fn linked(built: &Path, folder: &str, names: &[(&str, &str)]) -> PathBuf {
+    let dir = built.join(folder);
+    fs::create_dir_all(&dir).expect("target is writable");
+    for (file, name) in names {
+        let (link, file) = (dir.join(name), built.join(file));
+        // A target directory that was copied has links into the original.
+        if fs::read_link(&link).is_ok_and(|to| to != file) {
+            let _ = fs::remove_file(&link);
+        }
+        match symlink(file, &link) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            result => result.expect("target is writable"),
+        }
+    }
+    dir
 }
 
 /// The name by which programs are bound to the library.
@@ -52,13 +55,18 @@ pub fn target_dir() -> PathBuf {
 
 /// Builds the library. Returns the directory where it lies.
 pub fn build() -> PathBuf {
+    build_package("penny")
+}
+
+/// Builds the library of a package that has no `internals` either. Returns the directory where it lies.
+pub fn build_package(package: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "penny", "--lib", "--profile", &profile(), "--target-dir"])
+        .args(["build", "--quiet", "--package", package, "--lib", "--profile", &profile(), "--target-dir"])
         .arg(target_dir())
         .current_dir(crate::root())
         .status()
         .expect("cargo runs");
-    assert!(status.success(), "the library does not build");
+    assert!(status.success(), "the library of {package} does not build");
     target_dir().join(crate::profile_dir().file_name().expect("target/<profile>"))
 }

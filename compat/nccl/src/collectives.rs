@@ -89,13 +89,9 @@ pub fn on_stream(
 #[cold]
 fn foreign_stream((result, text): (ncclResult_t, String)) -> Failure {
     match text.contains("stream") {
-        true => Failure::Own(
-            result,
-            format!(
-                "{text}; no CUDA runtime of Penny is in this process, so pass NULL for a blocking call, or a stream of \
-                 pennyStreamCreate, or load Penny's libcudart.so"
-            ),
-        ),
+        true => {
+            Failure::Own(result, format!("{text}; streams of CUDA need Penny's libcudart.so in the process"))
+        }
         false => Failure::Own(result, text),
     }
 }

@@ -29,6 +29,7 @@ unsafe fn join(
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| debug::version(&format!("NCCL version {nccl}+penny{penny}")));
     }
+    debug::on_device(device.unwrap_or(0));
     if debug::tells(About::Init) {
         debug::info(About::Init, &format!("{} - Init START", records::line(&record, 0, rank, ranks)));
     }

@@ -53,7 +53,7 @@ struct Settings {
 }
 
 thread_local! {
-    /// The device of the communicator that this thread made last.
+    /// The device of the communicator of which this thread told last.
     static DEVICE: Cell<i32> = const { Cell::new(0) };
 }
 

@@ -45,9 +45,10 @@ pub fn device(comm: ncclComm_t) -> Option<i32> {
     all().get(&comm.addr())?.device
 }
 
-/// Returns the number of the next call in the output.
+/// Returns the number of the next call in the output, whose line will carry the communicator's device.
 pub fn next_call(comm: ncclComm_t) -> u64 {
     all().get_mut(&comm.addr()).map_or(0, |record| {
+        debug::on_device(record.device.unwrap_or(0));
         record.calls += 1;
         record.calls - 1
     })
@@ -64,6 +65,7 @@ pub fn announce(comm: ncclComm_t) {
     }) else {
         return;
     };
+    debug::on_device(record.device.unwrap_or(0));
     let (ranks, rank) = (ranks(comm), rank(comm));
     let text = line(&record, comm.addr(), rank, ranks);
     debug::info(About::Init, &format!("{text} - Init COMPLETE"));

@@ -1,0 +1,70 @@
+//! The library as programs of NCCL use it: C programs of c/, compiled against include/nccl.h. One test program, so that they run beside
+//! one another.
+
+mod debug;
+mod library;
+mod programs;
+mod words;
+
+use penny_ffi_tests::{compiler, library as penny, ranks};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The directory of the package.
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where libnccl.so, libnccl.so.2 and libpenny.so.0 lie. Built once a test program.
+fn dir() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        penny::build();
+        let built = penny::build_package("penny-nccl");
+        let names = [
+            ("libnccl.so", "libnccl.so"),
+            ("libnccl.so", "libnccl.so.2"),
+            ("libpenny.so", "libpenny.so"),
+            ("libpenny.so", penny::SONAME),
+        ];
+        penny::linked(&built, "nccl-tests", &names)
+    })
+}
+
+/// Compiles c/NAME.c with further options.
+#[track_caller]
+fn program(name: &str, to: &Path, options: &[&str]) -> PathBuf {
+    let source = package().join("c").join(name).with_extension("c");
+    // The old form of the tag, which comes before LD_LIBRARY_PATH: cargo sets that to a folder that may hold an older library.
+    let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", dir().display());
+    let program = to.join(name);
+    let mut compile = compiler::cc();
+    compile.args(compiler::STRICT).args(["-std=c11", "-O1", "-g", "-pthread", "-rdynamic", "-I"]);
+    compile.arg(package().join("include")).arg("-I").arg(penny_ffi_tests::root().join("include"));
+    compile.arg(&source).arg("-o").arg(&program).arg("-L").arg(dir()).arg(rpath).args(options);
+    compiler::run(compile.args(["-lnccl", "-lpenny", "-ldl"]));
+    program
+}
+
+/// Runs c/NAME.c as that many processes; what each printed.
+#[track_caller]
+fn run(name: &str, on: usize, options: &[&str], env: &[(&str, &str)]) -> Vec<String> {
+    let to = tempfile::tempdir().unwrap();
+    let program = program(name, to.path(), options);
+    let path = dir().to_str().unwrap();
+    // The libraries find each other by LD_LIBRARY_PATH too: the one of cargo may hold an older Penny.
+    let env: Vec<_> = env.iter().copied().chain([("LD_LIBRARY_PATH", path)]).collect();
+    ranks::run(&program, to.path(), on, &env)
+}
+
+/// The same, where every process prints the cases that it ran.
+#[track_caller]
+fn holds(name: &str, on: &[usize], options: &[&str], env: &[(&str, &str)]) {
+    for &on in on {
+        let said = run(name, on, options, env);
+        assert!(
+            said.iter().all(|text| text.lines().count() > 0 && text == &said[0]),
+            "every rank runs every case: {said:?}"
+        );
+    }
+}

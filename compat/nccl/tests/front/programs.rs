@@ -1,0 +1,100 @@
+//! c/*.c: each as one process that has several ranks, or as several.
+
+use super::{holds, run};
+
+/// Declares what NCCL 2.30 has.
+const NEWEST: &str = "-DPENNY_NCCL_MINOR=30";
+
+#[test]
+fn collectives_of_one_process_do_what_they_say() {
+    holds("collectives", &[1], &[NEWEST], &[("TEST_LOCAL", "4")]);
+}
+
+#[test]
+fn collectives_of_several_processes_do_what_they_say() {
+    holds("collectives", &[2, 3], &[NEWEST], &[("TEST_LOCAL", "1")]);
+    holds("collectives", &[2], &[NEWEST], &[("TEST_LOCAL", "2")]);
+}
+
+#[test]
+fn nccls_choice_of_algorithms_changes_no_result() {
+    for algo in ["Ring", "Tree", "allreduce:ring;reduce:^tree"] {
+        holds("collectives", &[2], &[NEWEST], &[("TEST_LOCAL", "1"), ("NCCL_ALGO", algo)]);
+    }
+}
+
+#[test]
+fn each_thread_has_a_communicator() {
+    holds("threads", &[1, 2], &[], &[]);
+}
+
+#[test]
+fn communicators_are_made_and_end() {
+    holds("communicator", &[1, 2, 3], &[], &[]);
+}
+
+#[test]
+fn settings_are_read_by_their_size_and_version() {
+    for minor in ["27", "28", "29", "30"] {
+        holds("config", &[2], &[&format!("-DPENNY_NCCL_MINOR={minor}")], &[]);
+    }
+}
+
+#[test]
+fn windows_and_signals_do_what_they_say() {
+    holds("window", &[1], &[NEWEST], &[("TEST_LOCAL", "3")]);
+    holds("window", &[3], &[NEWEST], &[("TEST_LOCAL", "1")]);
+}
+
+#[test]
+fn failures_are_told_in_nccls_words() {
+    holds("errors", &[2], &[], &[]);
+}
+
+#[test]
+fn a_deadline_that_passes_has_the_versions_result() {
+    let late = [("PENNY_TIMEOUT", "1")];
+    holds("late", &[1], &["-DEXPECTED=ncclRemoteError"], &late);
+    let newest = [late[0], ("PENNY_NCCL_VERSION", "2.30.7")];
+    holds("late", &[1], &[NEWEST, "-DEXPECTED=ncclTimeout"], &newest);
+}
+
+#[test]
+fn what_is_absent_says_so() {
+    holds("absent", &[1], &[NEWEST], &[]);
+}
+
+#[test]
+fn streams_of_pennys_cuda_runtime_are_translated() {
+    holds("streams", &[1], &[], &[]);
+}
+
+#[test]
+fn memory_of_a_gpu_is_refused() {
+    holds("gpu_memory", &[1], &[], &[]);
+}
+
+#[test]
+fn a_program_may_load_the_library() {
+    let names = std::fs::read_to_string(super::package().join("symbols.txt")).unwrap();
+    let names: String =
+        names.lines().map(|line| format!("{0} p{0} ", line.split(' ').next().unwrap())).collect();
+    let said = run("loaded", 1, &[], &[("TEST_NAMES", names.trim())]);
+    assert_eq!(said[0].lines().count(), names.split_whitespace().count(), "{said:?}");
+}
+
+#[test]
+fn a_library_that_interposes_calls_the_second_name() {
+    holds("interposed", &[1], &[], &[]);
+}
+
+#[test]
+fn the_version_is_the_headers_or_the_variables() {
+    assert_eq!(run("version", 1, &[], &[])[0], "0 22707\n");
+    assert_eq!(run("version", 1, &[], &[("PENNY_NCCL_VERSION", "2.30.7")])[0], "0 23007\n");
+    for wrong in ["2.26.0", "2.31.0", "3.0.0", "2.30", "2.30.x", "", "2.30.100"] {
+        let said = run("version", 1, &[], &[("PENNY_NCCL_VERSION", wrong)]).remove(0);
+        assert!(said.contains("5 ncclGetVersion: PENNY_NCCL_VERSION is `"), "{wrong}: {said}");
+        assert!(said.contains("such as 2.30.7"), "{wrong}: {said}");
+    }
+}
