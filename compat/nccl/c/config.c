@@ -81,19 +81,6 @@ static void what_is_no_config_is_refused(void) {
     CHECK(comm == NULL);
 }
 
-static void the_name_is_in_sentences(void) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.commName = "gradients";
-    ncclComm_t comm;
-    OK(join_with(sizeof config, NCCL_VERSION_CODE, &config, &comm));
-    int in[2] = {1, 2}, out[2];
-    if (processes > 1) {
-        FAILS(ncclInvalidUsage, "gradients",
-              ncclAllReduce(in, out, process == 0 ? 1 : 2, ncclInt, ncclSum, comm, NULL));
-    }
-    OK(ncclCommDestroy(comm));
-}
-
 int main(void) {
     begin();
     RUN(fields_have_their_defaults);
@@ -101,6 +88,5 @@ int main(void) {
     RUN(older_structs_end_earlier);
     RUN(newer_structs_are_longer);
     RUN(what_is_no_config_is_refused);
-    RUN(the_name_is_in_sentences);
     return 0;
 }

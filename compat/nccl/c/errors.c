@@ -63,7 +63,7 @@ static void a_time_needs_a_declared_machine(void) {
     CHECK(info.estimatedTime == NCCL_UNDEF_FLOAT);
     OK(ncclGroupStart());
     OK(ncclAllReduce(in, out, 1, ncclInt, ncclSum, comm, NULL));
-    FAILS(ncclInvalidUsage, "declared machine", ncclGroupSimulateEnd(&info));
+    FAILS(ncclInvalidUsage, "PENNY_FABRIC", ncclGroupSimulateEnd(&info));
     info.magic++;
     FAILS(ncclInvalidArgument, "NCCL_SIM_INFO_INITIALIZER", ncclGroupSimulateEnd(&info));
 }
