@@ -7,7 +7,7 @@
 //! | netName, trafficClass, nChannelsPerNetPeer, nvlinkCentricSched, maxP2pPeers, numRmaCtx | there is no network |
 //! | splitShare, shrinkShare | communicators made from one another always share their memory |
 
-use crate::boundary::{Outcome, argument};
+use crate::boundary::{Outcome, argument, usage};
 use crate::debug::{self, About, Level};
 use crate::types::*;
 use crate::{algo, version};
@@ -95,5 +95,5 @@ fn blocking_variable() -> Option<c_int> {
 
 /// Checks what every communicator depends on.
 pub fn variables() -> Outcome {
-    version::code().map(|_| ()).map_err(|sentence| crate::boundary::usage(sentence))
+    version::code().map(|_| ()).map_err(usage)
 }
