@@ -24,7 +24,7 @@ nccl_api! {
             ncclSystemError => c"the operating system refused memory, a socket, or a limit was reached; NCCL_DEBUG=WARN prints which",
             ncclInternalError => c"a defect in Penny; the communicator serves ncclCommAbort and ncclCommDestroy only",
             ncclInvalidArgument => c"an argument is wrong; NCCL_DEBUG=WARN prints which",
-            ncclInvalidUsage => c"the call is not valid now, or ranks disagree; NCCL_DEBUG=WARN prints how",
+            ncclInvalidUsage => c"the call is not possible here or now, or ranks disagree; NCCL_DEBUG=WARN prints why",
             ncclRemoteError => c"another rank died, left, failed, or did not come in time",
             ncclInProgress => c"the call has not finished yet; poll ncclCommGetAsyncError",
             ncclTimeout => c"the deadline passed",
