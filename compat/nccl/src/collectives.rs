@@ -55,6 +55,7 @@ impl Call {
             cuda::on_host(self.recvbuff, "recvbuff")?;
             on_stream(self.stream, call)
         })
+        .inspect_err(|_| records::on_its_device(self.comm))
     }
 
     #[cold]

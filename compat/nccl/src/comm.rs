@@ -219,6 +219,7 @@ fn end(comm: ncclComm_t, how: &str, act: impl FnOnce() -> penny::pennyResult_t) 
     let told = debug::tells(About::Init) && !comm.is_null();
     let (rank, ranks) = if told { (records::rank(comm), records::ranks(comm)) } else { (0, 0) };
     let device = records::device(comm).unwrap_or(0);
+    records::on_its_device(comm);
     let ended = act();
     if ended != penny::pennyInvalidArgument {
         records::remove(comm);

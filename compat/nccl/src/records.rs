@@ -45,6 +45,13 @@ pub fn device(comm: ncclComm_t) -> Option<i32> {
     all().get(&comm.addr())?.device
 }
 
+/// Lets the lines of this thread carry a communicator's device.
+pub fn on_its_device(comm: ncclComm_t) {
+    if let Some(device) = device(comm) {
+        debug::on_device(device);
+    }
+}
+
 /// Returns the number of the next call in the output, whose line will carry the communicator's device.
 pub fn next_call(comm: ncclComm_t) -> u64 {
     all().get_mut(&comm.addr()).map_or(0, |record| {

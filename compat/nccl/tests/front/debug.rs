@@ -79,6 +79,12 @@ fn communicators_and_calls_are_told_in_a_file() {
         let ended = format!("rank {rank} nranks {of} cudaDev {} - Destroy COMPLETE", 5 + rank);
         assert!(info.iter().any(|line| line.starts_with("comm 0x") && line.ends_with(&ended)), "{text}");
     }
+    // A line about a communicator carries its device.
+    for line in text.lines().filter(|line| line.contains(" cudaDev ")) {
+        let device = line.split(" cudaDev ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+        assert!(line.contains(&format!(" [{device}] NCCL INFO ")), "{line}");
+    }
+    assert!(text.contains(&format!(" [5] NCCL WARN {REFUSED}")), "{text}");
     assert!(!text.contains("opCount") && texts(text, "WARN") == [REFUSED], "{text}");
 }
 
