@@ -103,6 +103,10 @@ fn calls_are_told_where_the_subsystem_or_the_level_says_so() {
                 && line.ends_with(" [nranks=2] stream 0x0")
         });
         assert_eq!(found.count(), 2, "{env:?}: {said}");
+        for device in ["[5]", "[6]"] {
+            let found = said.lines().filter(|line| line.contains(&format!("{device} NCCL INFO AllReduce: ")));
+            assert_eq!(found.filter(|line| line.contains("opCount 0 ")).count(), 1, "{env:?}: {said}");
+        }
         assert!(!said.contains("Init COMPLETE"), "{env:?}: {said}");
     }
 }
