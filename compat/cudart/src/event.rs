@@ -1,0 +1,230 @@
+//! Events: points in a stream's work.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::{Arc, Mutex};
+
+use crate::capture::{self, Moment};
+use crate::guard::{Result, cuda_api, fault, invalid, place, unsupported};
+use crate::handles::{self, Handle, Table, lock};
+use crate::operation::refuse_in_host_function;
+use crate::penny::{PennyEvent, is_pending};
+use crate::{codes, device, fork, order, stream};
+
+/// The thread that waits may sleep. It may here in any case.
+const BLOCKING_SYNC: c_uint = 1;
+/// The event has no time.
+const DISABLE_TIMING: c_uint = 2;
+/// Other processes may wait for the event.
+const INTERPROCESS: c_uint = 4;
+/// In a capture the event, or the wait for it, becomes a node of the graph.
+const EXTERNAL: c_uint = 1;
+
+/// An event.
+struct Event {
+    penny: PennyEvent,
+    device: c_int,
+    flags: c_uint,
+    /// The process that made it.
+    generation: u32,
+    recorded: Mutex<Recorded>,
+}
+
+/// Where an event was recorded last.
+enum Recorded {
+    Never,
+    OnStream,
+    InCapture(Moment),
+}
+
+static EVENTS: Table<Event> = Table::new();
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        self.penny.destroy();
+    }
+}
+
+impl Event {
+    fn moment(&self) -> Option<Moment> {
+        match &*lock(&self.recorded) {
+            Recorded::InCapture(moment) => Some(moment.clone()),
+            _ => None,
+        }
+    }
+
+    fn refuse_captured(&self) -> Result<()> {
+        if self.moment().is_none() {
+            return Ok(());
+        }
+        fault(
+            codes::cudaErrorCapturedEvent,
+            "event was recorded on a captured stream, where it never completes; record it on another stream",
+        )
+    }
+
+    fn is_recorded(&self) -> bool {
+        matches!(&*lock(&self.recorded), Recorded::OnStream)
+    }
+}
+
+fn find(event: Handle) -> Result<Arc<Event>> {
+    match EVENTS.get(event) {
+        Some(found) if found.generation == fork::generation() => Ok(found),
+        Some(_) => fault(
+            codes::cudaErrorInvalidResourceHandle,
+            "event belongs to the process that this one was forked from; make one here",
+        ),
+        None => fault(
+            codes::cudaErrorInvalidResourceHandle,
+            "event is not a live event: it was destroyed already, or is the handle of something else",
+        ),
+    }
+}
+
+fn create(at: *mut Handle, flags: c_uint) -> Result<()> {
+    let at = place(at, "event")?;
+    if flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
+        return invalid(format!("flags is {flags}; pass a sum of the flags cudaEvent..."));
+    }
+    if flags & INTERPROCESS != 0 && flags & DISABLE_TIMING == 0 {
+        return invalid("flags has cudaEventInterprocess; add cudaEventDisableTiming");
+    }
+    let number = handles::fresh();
+    let event = Event {
+        penny: PennyEvent::create()?,
+        device: device::current()?,
+        flags,
+        generation: fork::generation(),
+        recorded: Mutex::new(Recorded::Never),
+    };
+    EVENTS.insert(number, Arc::new(event));
+    at.set(handles::to_c(number));
+    Ok(())
+}
+
+fn record(event: Handle, on: Handle, flags: c_uint) -> Result<()> {
+    let event = find(event)?;
+    let stream = stream::find(on)?;
+    if flags & !EXTERNAL != 0 {
+        return invalid(format!("flags is {flags}; pass cudaEventRecordDefault"));
+    }
+    if event.device != stream.device {
+        return fault(
+            codes::cudaErrorInvalidResourceHandle,
+            format!(
+                "event was made on device {} and stream on device {}; make the event on the stream's device",
+                event.device, stream.device
+            ),
+        );
+    }
+    if let Some(moment) = capture::moment(&stream)? {
+        if flags & EXTERNAL != 0 {
+            return unsupported("events are no nodes of graphs here; pass cudaEventRecordDefault");
+        }
+        *lock(&event.recorded) = Recorded::InCapture(moment);
+        return Ok(());
+    }
+    let _order = lock(&stream.order);
+    let is_idle = order::follow(&stream)?;
+    event.penny.record((!is_idle).then_some(stream.penny))?;
+    *lock(&event.recorded) = Recorded::OnStream;
+    Ok(())
+}
+
+/// Destroys the events of a device.
+pub fn destroy_all(device: c_int) {
+    for (number, event) in EVENTS.all() {
+        if event.device == device {
+            EVENTS.remove(handles::to_c(number));
+        }
+    }
+}
+
+cuda_api! {
+    /// Makes an event, which is complete until it is recorded.
+    fn cudaEventCreate(event: *mut Handle) {
+        create(event, 0)
+    }
+
+    /// Makes an event.
+    fn cudaEventCreateWithFlags(event: *mut Handle, flags: c_uint) {
+        create(event, flags)
+    }
+
+    /// Records the event: it is complete when everything is over that was queued on the stream before.
+    fn cudaEventRecord(event: Handle, stream: Handle) {
+        record(event, stream, 0)
+    }
+
+    /// Records the event.
+    fn cudaEventRecordWithFlags(event: Handle, stream: Handle, flags: c_uint) {
+        record(event, stream, flags)
+    }
+
+    /// Tests whether the event is complete.
+    fn cudaEventQuery(event: Handle) {
+        let event = find(event)?;
+        event.refuse_captured()?;
+        event.penny.query()
+    }
+
+    /// Waits until the event is complete.
+    fn cudaEventSynchronize(event: Handle) {
+        refuse_in_host_function()?;
+        let event = find(event)?;
+        event.refuse_captured()?;
+        event.penny.synchronize()
+    }
+
+    /// Returns the milliseconds between two complete events.
+    fn cudaEventElapsedTime(ms: *mut f32, start: Handle, end: Handle) {
+        let at = place(ms, "ms")?;
+        let (start, end) = (find(start)?, find(end)?);
+        for (name, event) in [("start", &start), ("end", &end)] {
+            event.refuse_captured()?;
+            if event.flags & DISABLE_TIMING != 0 {
+                let sentence = format!("{name} was made with cudaEventDisableTiming; make it without");
+                return fault(codes::cudaErrorInvalidResourceHandle, sentence);
+            }
+            if !event.is_recorded() {
+                let sentence = format!("{name} was never recorded; record it with cudaEventRecord");
+                return fault(codes::cudaErrorInvalidResourceHandle, sentence);
+            }
+            let outcome = event.penny.query();
+            if is_pending(&outcome) {
+                return outcome;
+            }
+        }
+        at.set(start.penny.elapsed(end.penny)?);
+        Ok(())
+    }
+
+    /// Destroys the event, even before a stream has reached it.
+    fn cudaEventDestroy(event: Handle) {
+        find(event)?;
+        EVENTS.remove(event);
+        Ok(())
+    }
+
+    /// Makes what is queued on the stream from now on wait for the event, as it was recorded last.
+    fn cudaStreamWaitEvent(stream: Handle, event: Handle, flags: c_uint) {
+        let stream = stream::find(stream)?;
+        let event = find(event)?;
+        if flags & !EXTERNAL != 0 {
+            return invalid(format!("flags is {flags}; pass cudaEventWaitDefault"));
+        }
+        if flags & EXTERNAL != 0 && capture::of(&stream).is_some() {
+            return unsupported("waits for events are no nodes of graphs here; pass cudaEventWaitDefault");
+        }
+        if capture::wait(&stream, event.moment())? {
+            return Ok(());
+        }
+        capture::refuse_implied(&stream)?;
+        if is_pending(&event.penny.query()) {
+            let _order = lock(&stream.order);
+            order::follow(&stream)?;
+            stream.penny.wait(event.penny)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! What a library beside this one asks, which it finds with `dlsym`: Penny's stream behind a handle, and whether its calls on a
+//! stream are recorded.
+
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::capture::{self, Foreign, Step};
+use crate::guard::{call, place};
+use crate::handles::{Handle, lock};
+use crate::{order, stream};
+
+/// Returns the stream of Penny on which a library is about to queue a call for `cudaStream`; work that the call must wait for is
+/// waited for there. Ask before each call, or before each group of calls. Returns 0, or a CUDA result for a handle that is not that of
+/// a stream.
+///
+/// NULL, 1: the legacy stream of the thread's device; 2: the thread's own default stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn pennyCudaStream(cudaStream: Handle, pennyStream: *mut *mut c_void) -> c_int {
+    call("pennyCudaStream", || {
+        let at = place(pennyStream, "pennyStream")?;
+        let stream = stream::find(cudaStream)?;
+        capture::refuse_implied(&stream)?;
+        let _order = lock(&stream.order);
+        order::follow(&stream)?;
+        at.set(stream.penny.handle().cast());
+        Ok(())
+    })
+}
+
+/// Records a call of another library, if the stream is captured: returns 1. Then `replay(arg, pennyStream)` queues the call at each
+/// launch of the graph, and `drop(arg)`, which may be NULL, is called once when nothing can launch it any more. Returns 0 if
+/// the stream is not captured, or there is no such stream; the caller keeps `arg`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pennyCudaCapture(
+    cudaStream: Handle,
+    replay: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    arg: *mut c_void,
+    drop: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> c_int {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let (Ok(stream), Some(replay)) = (stream::find(cudaStream), replay) else { return false };
+        if capture::of(&stream).is_none() {
+            return false;
+        }
+        let foreign = || Foreign { replay, drop, argument: arg.expose_provenance() };
+        // A spoiled capture records nothing more; its end reports that.
+        match capture::record(&stream, || Step::Foreign(Arc::new(foreign()))) {
+            Ok(is_recorded) => is_recorded,
+            Err(_) => {
+                std::mem::drop(foreign());
+                true
+            }
+        }
+    }));
+    outcome.unwrap_or(false).into()
+}

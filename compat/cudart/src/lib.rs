@@ -1,0 +1,39 @@
+//! CUDA's runtime on the host: memory, streams, events and graphs for programs that call NCCL from the host and launch no kernels.
+//!
+//! ```text
+//!     guard         each exported function: catches panics, records the error of the thread
+//!     device        how many devices there are, which one a thread uses      properties   what they say about themselves
+//!     memory        allocations and their table (allocations)                pools        stream-ordered allocation
+//!     copy          copies and sets: operations (operation) on streams
+//!     stream        streams of Penny behind handles                          order        what an operation waits for
+//!     event         events                                                   capture, graph   recorded operations
+//!     launch        kernels: refused                                         hooks        what libraries beside this one ask
+//! ```
+//!
+//! The library is a client of `penny.h`. A stream is a Penny stream, so an operation here and a collective there keep their
+//! order. Handles are numbers that are looked up in a table ([`handles`]) and never dereferenced.
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
+
+mod allocations;
+mod capture;
+mod codes;
+mod copy;
+mod device;
+mod error;
+mod event;
+mod fork;
+mod graph;
+mod guard;
+mod handles;
+mod hooks;
+mod ipc;
+mod launch;
+mod memory;
+mod operation;
+mod order;
+mod penny;
+mod pools;
+mod properties;
+mod real;
+mod stream;
+mod symbols;

@@ -1,0 +1,153 @@
+//! Operations: what a stream does in its turn, and what a graph repeats.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+
+use crate::codes;
+use crate::guard::{Result, fault, invalid};
+use crate::handles::Handle;
+use crate::memory;
+
+/// A function of the program that a stream calls.
+pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
+
+/// A function of the program that a stream calls with its handle and a result.
+pub type StreamCallback = Option<unsafe extern "C" fn(Handle, c_int, *mut c_void)>;
+
+/// Copies at most this large are made by the caller if the stream is idle; the stream's thread makes the others. The wake of
+/// another thread takes about as long as a copy of this size, and a larger copy can go on beside the program.
+pub const IN_PLACE_BYTES: usize = 256 << 10;
+
+/// A block of memory: rows of `width` bytes, `pitch` bytes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub at: usize,
+    pub pitch: usize,
+}
+
+/// An operation of a stream.
+#[derive(Clone)]
+pub enum Operation {
+    /// Copies rows. They may overlap if there is one.
+    Copy { to: Block, from: Block, width: usize, height: usize },
+    /// Sets rows to a value.
+    Set { at: Block, value: u8, width: usize, height: usize },
+    /// Calls a function of the program.
+    Call(Call),
+    /// Frees memory that was taken out of the table.
+    Free(memory::Freed),
+}
+
+/// A call of a function of the program.
+#[derive(Clone, Copy)]
+pub enum Call {
+    Host(unsafe extern "C" fn(*mut c_void), usize),
+    Callback(unsafe extern "C" fn(Handle, c_int, *mut c_void), usize, usize),
+}
+
+thread_local! {
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Refuses a wait in a function that a stream calls: the stream could wait for itself.
+pub fn refuse_in_host_function() -> Result<()> {
+    if IN_HOST_FUNCTION.get() {
+        return fault(
+            codes::cudaErrorNotPermitted,
+            "a function that a stream calls must not wait for streams or free memory; do that in another thread",
+        );
+    }
+    Ok(())
+}
+
+impl Operation {
+    /// Returns a copy of `width * height` bytes, checked.
+    pub fn copy(to: Block, from: Block, width: usize, height: usize) -> Result<Operation> {
+        if width == 0 || height == 0 {
+            return Ok(Operation::Copy { to, from, width: 0, height: 0 });
+        }
+        check_block("dst", to, width, height)?;
+        check_block("src", from, width, height)?;
+        Ok(Operation::Copy { to, from, width, height })
+    }
+
+    /// Returns an operation that sets `width * height` bytes, checked.
+    pub fn set(at: Block, value: c_int, width: usize, height: usize) -> Result<Operation> {
+        if width == 0 || height == 0 {
+            return Ok(Operation::Set { at, value: 0, width: 0, height: 0 });
+        }
+        check_block("devPtr", at, width, height)?;
+        Ok(Operation::Set { at, value: value as u8, width, height })
+    }
+
+    /// May the caller make it, if the stream is idle?
+    pub fn is_in_place(&self) -> bool {
+        match self {
+            Operation::Copy { width, height, .. } | Operation::Set { width, height, .. } => {
+                width * height <= IN_PLACE_BYTES
+            }
+            Operation::Free(_) => true,
+            // It may wait for what its caller does next.
+            Operation::Call(_) => false,
+        }
+    }
+
+    /// Does it.
+    pub fn perform(&self) {
+        match self {
+            Operation::Copy { to, from, width, height } => {
+                for row in 0..*height {
+                    let (to, from) = (to.at + row * to.pitch, from.at + row * from.pitch);
+                    // SAFETY: the program promised both blocks to the function that made this operation, until it is over.
+                    unsafe { std::ptr::copy(at(from), at(to), *width) };
+                }
+            }
+            Operation::Set { at: block, value, width, height } => {
+                for row in 0..*height {
+                    // SAFETY: as above.
+                    unsafe { std::ptr::write_bytes(at(block.at + row * block.pitch), *value, *width) };
+                }
+            }
+            Operation::Call(call) => {
+                IN_HOST_FUNCTION.set(true);
+                call.make();
+                IN_HOST_FUNCTION.set(false);
+            }
+            Operation::Free(freed) => freed.free(),
+        }
+    }
+}
+
+fn at(address: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+impl Call {
+    fn make(self) {
+        match self {
+            // SAFETY: the program promised that the function may be called with this argument.
+            Call::Host(function, data) => unsafe { function(at(data).cast()) },
+            Call::Callback(function, stream, data) => {
+                // SAFETY: as above.
+                unsafe { function(crate::handles::to_c(stream), codes::cudaSuccess, at(data).cast()) }
+            }
+        }
+    }
+}
+
+fn check_block(name: &str, block: Block, width: usize, height: usize) -> Result<()> {
+    if block.at == 0 {
+        return invalid(format!("{name} is NULL; pass memory of {} bytes", width.saturating_mul(height)));
+    }
+    if height > 1 && block.pitch < width {
+        return fault(
+            codes::cudaErrorInvalidPitchValue,
+            format!("the pitch of {name} is {}, less than a row of {width} bytes", block.pitch),
+        );
+    }
+    let bytes = (height - 1).checked_mul(block.pitch).and_then(|before| before.checked_add(width));
+    match bytes.and_then(|bytes| block.at.checked_add(bytes)) {
+        Some(_) if width.checked_mul(height).is_some_and(|all| all <= isize::MAX as usize) => Ok(()),
+        _ => invalid(format!("{name} and the count go beyond the address space; pass the count in bytes")),
+    }
+}
