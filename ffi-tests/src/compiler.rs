@@ -50,20 +50,31 @@ pub fn has_openmp() -> bool {
 /// The same by a compiler with its options.
 #[track_caller]
 pub fn program_by(compiler: &mut Command, source: &Path, to: &Path) {
-    let library = crate::library::dir();
+    program_with(compiler, source, to, crate::library::dir(), &[&crate::root().join("include")], &["penny"]);
+}
+
+/// The same against libraries of one directory, with folders of headers.
+#[track_caller]
+pub fn program_with(
+    compiler: &mut Command,
+    source: &Path,
+    to: &Path,
+    library: &Path,
+    include: &[&Path],
+    names: &[&str],
+) {
     // The old form of the tag, which comes before LD_LIBRARY_PATH: cargo sets that to a folder that may hold an older library.
     let mut rpath = OsString::from("-Wl,--disable-new-dtags,-rpath,");
     rpath.push(library);
-    let include = crate::root().join("include");
     run(compiler
         .args(STRICT)
-        .args(["-O2", "-ffp-contract=off", "-g", "-pthread", "-I"])
-        .arg(include)
+        .args(["-O2", "-ffp-contract=off", "-g", "-pthread"])
+        .args(include.iter().flat_map(|folder| ["-I".as_ref(), folder.as_os_str()]))
         .arg(source)
         .arg("-o")
         .arg(to)
         .arg("-L")
         .arg(library)
         .arg(rpath)
-        .arg("-lpenny"));
+        .args(names.iter().map(|name| format!("-l{name}"))));
 }
