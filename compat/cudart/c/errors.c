@@ -21,8 +21,9 @@ static void *fail(void *at) {
 }
 
 static void each_thread_has_its_own(void) {
+    int here = 0;
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, fail, &thread) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, fail, &here) == 0 && pthread_join(thread, NULL) == 0);
     CHECK_INT(cudaGetLastError(), cudaSuccess);
 }
 

@@ -66,7 +66,8 @@ pub fn allocate(bytes: usize, kind: Kind, device: c_int, flags: c_uint, pool: us
         );
     }
     // Penny aligns to less.
-    let heap = penny::allocate(bytes + ALIGNMENT).map(|at| (at.next_multiple_of(ALIGNMENT), Origin::Heap(at)));
+    let heap =
+        penny::allocate(bytes + ALIGNMENT).map(|at| (at.next_multiple_of(ALIGNMENT), Origin::Heap(at)));
     let (at, origin) = heap.or_else(|full| ordinary(bytes).ok_or(full))?;
     table(|table| table.insert(at, Allocation { at, bytes, kind, device, flags, pool, origin }));
     Ok(at)

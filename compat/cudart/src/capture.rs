@@ -232,7 +232,10 @@ pub fn wait(stream: &Arc<Stream>, moment: Option<Moment>) -> Result<bool> {
         );
     };
     let Some(theirs) = moment.capture.upgrade() else {
-        return fault(codes::cudaErrorCapturedEvent, "event belongs to a capture that has ended; record it again");
+        return fault(
+            codes::cudaErrorCapturedEvent,
+            "event belongs to a capture that has ended; record it again",
+        );
     };
     theirs.check()?;
     if stream.is_legacy() {
@@ -299,7 +302,8 @@ pub fn begin(stream: &Arc<Stream>, mode: c_int) -> Result<()> {
 fn dissolve(capture: &Arc<Capture>) -> Vec<Member> {
     let members = std::mem::take(&mut lock(&capture.state).members);
     let streams = members.iter().map(|member| &member.stream).chain([&capture.origin]);
-    let taken = streams.filter(|stream| lock(&stream.capture).take_if(|of| Arc::ptr_eq(of, capture)).is_some());
+    let taken =
+        streams.filter(|stream| lock(&stream.capture).take_if(|of| Arc::ptr_eq(of, capture)).is_some());
     if taken.count() > 0 {
         UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     }

@@ -21,6 +21,8 @@ const DEFAULT_COUNT: c_int = 8;
 const MOST: c_int = 254;
 /// Variables that launchers set to the number of ranks on the host.
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"];
+/// The kinds of cudaLimit.
+const KINDS_OF_LIMITS: usize = 7;
 /// The flags of a device that a program may set.
 const FLAGS: c_uint = 0xff;
 
@@ -31,7 +33,7 @@ static DEVICE_FLAGS: Mutex<c_uint> = Mutex::new(0);
 /// Pairs of devices of which the first has enabled access to the second.
 static PEERS: Mutex<BTreeSet<(c_int, c_int)>> = Mutex::new(BTreeSet::new());
 /// Limits that a program has set.
-static LIMITS: Mutex<[usize; 7]> = Mutex::new([1024, 1 << 20, 8 << 20, 2, 2048, 64, 0]);
+static LIMITS: Mutex<[usize; KINDS_OF_LIMITS]> = Mutex::new([1024, 1 << 20, 8 << 20, 2, 2048, 64, 0]);
 
 /// Returns the number of devices.
 pub fn count() -> c_int {
@@ -80,7 +82,7 @@ fn peers(peer: c_int) -> Result<(c_int, c_int)> {
 
 fn limit(number: c_int) -> Result<usize> {
     match usize::try_from(number) {
-        Ok(number) if number < lock(&LIMITS).len() => Ok(number),
+        Ok(number) if number < KINDS_OF_LIMITS => Ok(number),
         _ => fault(codes::cudaErrorUnsupportedLimit, format!("limit is {number}; pass a cudaLimit")),
     }
 }
@@ -273,7 +275,8 @@ cuda_api! {
     /// Returns a limit that was set, or CUDA's.
     fn cudaDeviceGetLimit(pValue: *mut usize, limit: c_int) {
         let at = place(pValue, "pValue")?;
-        at.set(lock(&LIMITS)[self::limit(limit)?]);
+        let number = self::limit(limit)?;
+        at.set(lock(&LIMITS)[number]);
         Ok(())
     }
 

@@ -53,7 +53,9 @@ impl Graph {
 fn find(graph: Handle) -> Result<Arc<Graph>> {
     match GRAPHS.get(graph) {
         Some(found) => Ok(found),
-        None => invalid("graph is not a live graph: it was destroyed already, or is the handle of something else"),
+        None => {
+            invalid("graph is not a live graph: it was destroyed already, or is the handle of something else")
+        }
     }
 }
 

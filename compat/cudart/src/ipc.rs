@@ -12,7 +12,8 @@ pub struct IpcHandle {
     reserved: [c_char; 64],
 }
 
-const REMEDY: &str = "memory is shared with other processes by communicators only; use collectives, or windows of penny.h";
+const REMEDY: &str =
+    "memory is shared with other processes by communicators only; use collectives, or windows of penny.h";
 
 cuda_api! {
     /// Refuses to give memory to other processes.

@@ -76,7 +76,9 @@ pub fn take_device(address: *mut c_void) -> Result<Freed> {
     let is_device = |one: &Allocation| matches!(one.kind, Kind::Device | Kind::Managed);
     match allocations::take(address.addr(), is_device) {
         Some(taken) => Ok(Freed(taken)),
-        None => invalid("devPtr is not the beginning of device memory; pass what cudaMallocAsync returned, once"),
+        None => {
+            invalid("devPtr is not the beginning of device memory; pass what cudaMallocAsync returned, once")
+        }
     }
 }
 
@@ -268,7 +270,9 @@ pub struct Extent {
 
 fn advice(at: *const c_void, device: c_int) -> Result<()> {
     if allocations::find(at.addr()).is_none() {
-        return invalid("devPtr is not memory that was allocated or registered here; pass memory of cudaMallocManaged");
+        return invalid(
+            "devPtr is not memory that was allocated or registered here; pass memory of cudaMallocManaged",
+        );
     }
     if device != CPU { device::check(device).map(drop) } else { Ok(()) }
 }

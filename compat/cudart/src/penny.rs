@@ -138,10 +138,7 @@ impl PennyEvent {
     pub fn record(self, stream: Option<PennyStream>) -> Result<()> {
         let stream = stream.map_or(std::ptr::null_mut(), PennyStream::handle);
         // SAFETY: Penny checks both handles.
-        check(
-            unsafe { sys::pennyEventRecord(self.handle(), stream) },
-            codes::cudaErrorInvalidResourceHandle,
-        )
+        check(unsafe { sys::pennyEventRecord(self.handle(), stream) }, codes::cudaErrorInvalidResourceHandle)
     }
 
     /// Tests whether the event is complete.

@@ -81,7 +81,9 @@ fn of_device(device: c_int) -> (Arc<Pool>, Arc<Pool>) {
 fn find(pool: Handle) -> Result<Arc<Pool>> {
     match POOLS.get(pool) {
         Some(found) => Ok(found),
-        None => invalid("memPool is not a live pool: it was destroyed already, or is the handle of something else"),
+        None => invalid(
+            "memPool is not a live pool: it was destroyed already, or is the handle of something else",
+        ),
     }
 }
 

@@ -61,7 +61,9 @@ fn headers_compile_as_every_c_and_cpp() {
         .unwrap()
         .map(|entry| format!("#include \"{}\"\n", entry.unwrap().file_name().to_str().unwrap()))
         .collect();
-    for (name, standards) in [("all.c", &["c99", "c11", "c17"][..]), ("all.cpp", &["c++11", "c++17", "c++20"])] {
+    for (name, standards) in
+        [("all.c", &["c99", "c11", "c17"][..]), ("all.cpp", &["c++11", "c++17", "c++20"])]
+    {
         let source = dir.path().join(name);
         std::fs::write(&source, format!("{text}int main(void) {{ return 0; }}\n")).unwrap();
         for standard in standards {
@@ -86,7 +88,7 @@ fn devices_are_told_and_used() {
 
 #[test]
 fn memory_is_allocated_and_told() {
-    holds("memory.c");
+    holds_on("memory.c", 1, &[("PENNY_DEVICES", "4"), ("PENNY_HEAP_SIZE", "67108864")]);
 }
 
 #[test]
