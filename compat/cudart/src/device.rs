@@ -246,8 +246,7 @@ cuda_api! {
 
     /// Writes the device's place on a PCI bus, which no device here has: the number of the bus is that of the device, plus one.
     fn cudaDeviceGetPCIBusId(pciBusId: *mut c_char, len: c_int, device: c_int) {
-        let at = place(pciBusId, "pciBusId")?;
-        drop(at);
+        place(pciBusId, "pciBusId")?;
         let text = bus_id(check(device)?);
         if len <= text.len() as c_int {
             return invalid(format!("len is {len}; pass room for {} bytes", text.len() + 1));

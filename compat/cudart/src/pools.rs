@@ -59,8 +59,9 @@ pub struct Access {
 }
 
 static POOLS: Table<Pool> = Table::new();
-/// The first pool of each device, and the one that it uses.
-static OF_DEVICE: Mutex<BTreeMap<c_int, (Arc<Pool>, Arc<Pool>)>> = Mutex::new(BTreeMap::new());
+/// The first pool of a device, and the one that it uses.
+type Pair = (Arc<Pool>, Arc<Pool>);
+static OF_DEVICE: Mutex<BTreeMap<c_int, Pair>> = Mutex::new(BTreeMap::new());
 
 fn make(device: c_int, is_default: bool) -> Arc<Pool> {
     let attributes = Attributes { reuse: [1; 3], release_threshold: 0, most: 0 };
@@ -70,7 +71,7 @@ fn make(device: c_int, is_default: bool) -> Arc<Pool> {
     pool
 }
 
-fn of_device(device: c_int) -> (Arc<Pool>, Arc<Pool>) {
+fn of_device(device: c_int) -> Pair {
     let make = || {
         let pool = make(device, true);
         (pool.clone(), pool)
