@@ -145,7 +145,7 @@ static void rows_are_copied_and_set(void) {
 static void memory_is_freed_in_the_streams_turn(void) {
     cudaStream_t stream;
     gate here = {0};
-    char *memory, *copy;
+    char *memory, *copy, *again;
     OK(cudaStreamCreate(&stream));
     OK(cudaMallocAsync((void **)&memory, 1 << 20, stream));
     OK(cudaMalloc((void **)&copy, 1 << 20));
@@ -154,9 +154,13 @@ static void memory_is_freed_in_the_streams_turn(void) {
     OK(cudaMemcpyAsync(copy, memory, 1 << 20, cudaMemcpyDefault, stream));
     OK(cudaFreeAsync(memory, stream));
     FAILS(cudaErrorInvalidValue, cudaFreeAsync(memory, stream));
+    OK(cudaMalloc((void **)&again, 1 << 20));
+    CHECK(again != memory);
+    memset(again, 6, 1 << 20);
     open_gate(&here);
     OK(cudaStreamSynchronize(stream));
-    CHECK(all_are(copy, 5, 1 << 20));
+    CHECK(all_are(copy, 5, 1 << 20) && all_are(again, 6, 1 << 20));
+    OK(cudaFree(again));
     OK(cudaFree(copy));
     OK(cudaStreamDestroy(stream));
 }

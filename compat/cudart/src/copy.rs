@@ -1,7 +1,7 @@
 //! Copies and sets. All memory is the host's, so every direction is a copy of the host.
 //!
 //! A copy without a stream waits for the legacy stream and is made by the caller. One on a stream is made by the caller, too, if
-//! it is small and the stream is idle ([`IN_PLACE_BYTES`](crate::operation::IN_PLACE_BYTES)); else in the stream's turn.
+//! it is small and the stream is idle (`IN_PLACE_BYTES`); else in the stream's turn.
 
 use std::ffi::{c_int, c_void};
 

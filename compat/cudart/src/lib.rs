@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The library is a client of `penny.h`. A stream is a Penny stream, so an operation here and a collective there keep their
-//! order. Handles are numbers that are looked up in a table ([`handles`]) and never dereferenced.
+//! order. Handles are numbers that are looked up in a table and never dereferenced.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod allocations;
