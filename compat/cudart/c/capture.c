@@ -102,10 +102,11 @@ static void *end_elsewhere(void *at) {
 static void faults_of_a_capture_are_told(void) {
     cudaGraph_t graph = (cudaGraph_t)x;
     cudaEvent_t event;
-    cudaStream_t blocking;
+    cudaStream_t blocking, third;
     pthread_t thread;
     enum cudaStreamCaptureStatus status;
     OK(cudaEventCreate(&event));
+    OK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
     FAILS(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
     CHECK(graph == NULL);
     FAILS(cudaErrorStreamCaptureUnsupported, cudaStreamBeginCapture(NULL, cudaStreamCaptureModeGlobal));
@@ -118,6 +119,18 @@ static void faults_of_a_capture_are_told(void) {
     OK(cudaStreamWaitEvent(other, event, 0));
     FAILS(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(stream, &graph));
     CHECK(graph == NULL);
+
+    check_case = "a stream that goes on after it was joined";
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaEventRecord(event, stream));
+    OK(cudaStreamWaitEvent(other, event, 0));
+    OK(cudaStreamWaitEvent(third, event, 0));
+    OK(cudaEventRecord(event, other));
+    OK(cudaStreamWaitEvent(stream, event, 0));
+    OK(cudaEventRecord(event, third));
+    OK(cudaStreamWaitEvent(other, event, 0));
+    FAILS(cudaErrorStreamCaptureUnjoined, cudaStreamEndCapture(stream, &graph));
+    OK(cudaStreamDestroy(third));
 
     check_case = "the end on another stream";
     OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));

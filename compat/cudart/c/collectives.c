@@ -59,6 +59,22 @@ static void the_default_stream_follows_collectives(void) {
     OK(cudaStreamDestroy(stream));
 }
 
+static void collectives_follow_the_default_stream(void) {
+    cudaStream_t stream;
+    float sum = (float)(ranks * (ranks + 1) / 2);
+    gate here = {0};
+    OK(cudaStreamCreate(&stream));
+    memset(x, 0, N * sizeof *x);
+    OK(cudaLaunchHostFunc(NULL, hold, &here));
+    OK(cudaLaunchHostFunc(NULL, fill, x));
+    PENNY(pennyAllReduce(x, y, N, pennyFloat, pennySum, comm, on(stream)));
+    FAILS(cudaErrorNotReady, cudaStreamQuery(stream));
+    open_gate(&here);
+    OK(cudaStreamSynchronize(stream));
+    CHECK(y[0] == sum && y[N - 1] == sum);
+    OK(cudaStreamDestroy(stream));
+}
+
 static void all_reduce(void *at, void *stream) {
     CHECK(at == x);
     PENNY(pennyAllReduce(x, x, N, pennyFloat, pennySum, comm, (pennyStream_t)stream));
@@ -96,6 +112,7 @@ int main(void) {
     OK(cudaMalloc((void **)&y, N * sizeof *y));
     RUN(collectives_and_copies_keep_their_order);
     RUN(the_default_stream_follows_collectives);
+    RUN(collectives_follow_the_default_stream);
     RUN(collectives_are_captured);
     PENNY(pennyCommDestroy(comm));
     return 0;

@@ -3,7 +3,12 @@
 
 static void device_memory_is_aligned_and_told(void) {
     struct cudaPointerAttributes told;
-    char *memory = NULL;
+    char *memory = NULL, *together[32];
+    for (int i = 0; i < 32; i++) {
+        OK(cudaMalloc((void **)&together[i], 60 + i));
+        CHECK_INT((size_t)together[i] % 256, 0);
+    }
+    for (int i = 0; i < 32; i++) OK(cudaFree(together[i]));
     for (size_t size = 1; size < 1 << 22; size = size * 5 + 3) {
         OK(cudaMalloc((void **)&memory, size));
         CHECK_INT((size_t)memory % 256, 0);

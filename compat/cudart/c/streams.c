@@ -120,6 +120,21 @@ static void each_thread_has_a_default_stream(void) {
     CHECK(taken == mine);
 }
 
+static void *ask_for_the_threads_own_stream(void *at) {
+    CHECK_INT(pennyCudaStream(cudaStreamPerThread, (void **)at), 0);
+    return NULL;
+}
+
+static void the_stream_of_a_thread_that_ended_serves_the_next(void) {
+    void *penny[2] = {NULL, NULL};
+    pthread_t thread;
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_create(&thread, NULL, ask_for_the_threads_own_stream, &penny[i]) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    CHECK(penny[0] != NULL && penny[0] == penny[1]);
+}
+
 static void told(cudaStream_t stream, cudaError_t status, void *at) {
     CHECK_INT(status, cudaSuccess);
     *(cudaStream_t *)at = stream;
@@ -215,6 +230,7 @@ int main(void) {
     RUN(a_plain_copy_waits_for_blocking_streams);
     RUN(streams_of_other_devices_do_not_follow_the_default_stream);
     RUN(each_thread_has_a_default_stream);
+    RUN(the_stream_of_a_thread_that_ended_serves_the_next);
     RUN(callbacks_are_told_their_stream);
     RUN(a_function_that_waits_is_refused);
     RUN(a_busy_stream_is_destroyed_at_once);
