@@ -82,6 +82,31 @@ fn headers_compile_as_every_c_and_cpp() {
 }
 
 #[test]
+fn the_library_has_every_function_of_its_headers() {
+    let header = std::fs::read_to_string(folder("include/cuda_runtime_api.h")).unwrap();
+    let starts = ["cudaError_t ", "const char *", "int pennyCuda"];
+    let functions: Vec<_> = header
+        .lines()
+        .filter(|line| starts.iter().any(|start| line.starts_with(start)))
+        .map(|line| line.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap())
+        .collect();
+    assert!(functions.len() > 120, "{functions:?}");
+    let uses: String = functions.iter().map(|name| format!("    used = (void (*)(void)){name};\n")).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("all.c"), dir.path().join("all"));
+    let text = format!(
+        "#include <cuda_runtime.h>\nstatic void (*volatile used)(void);\nint main(void) {{\n{uses}    return used == 0;\n}}\n"
+    );
+    std::fs::write(&source, text).unwrap();
+    build(source.to_str().unwrap(), &program);
+    compiler::run(&mut Command::new(&program));
+    let needed = compiler::run(Command::new("readelf").arg("-d").arg(&program));
+    assert!(needed.contains("[libcudart.so.12]"), "{needed}");
+    let found = compiler::run(Command::new("readelf").arg("-d").arg(self::dir().join("libcudart.so")));
+    assert!(found.contains("[libpenny.so.0]") && found.contains("[$ORIGIN]"), "{found}");
+}
+
+#[test]
 fn devices_are_told_and_used() {
     holds("devices.c");
 }
