@@ -36,8 +36,9 @@ pub fn now(operation: &Operation) -> Result<()> {
     refuse_in_host_function()?;
     let stream = stream::find(LEGACY)?;
     capture::refuse_implied(&stream)?;
-    let _order = lock(&stream.order);
+    // Without the lock: what others queue meanwhile has no order with this call, and this may wait for it.
     order::settle(&stream);
+    let _order = lock(&stream.order);
     operation.perform();
     Ok(())
 }

@@ -14,6 +14,8 @@ use crate::{order, stream};
 /// waited for there. Ask before each call, or before each group of calls. Returns 0, or a CUDA result for a handle that is not that of
 /// a stream.
 ///
+/// Ask [`pennyCudaCapture`] as well: a call that is queued on the stream of Penny runs, also while the stream is captured.
+///
 /// NULL, 1: the legacy stream of the thread's device; 2: the thread's own default stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn pennyCudaStream(cudaStream: Handle, pennyStream: *mut *mut c_void) -> c_int {

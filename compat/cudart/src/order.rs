@@ -41,7 +41,7 @@ pub fn legacy(device: c_int) -> Result<Arc<Stream>> {
     let made = stream::make_legacy(device)?;
     let kept = with(device, |streams| streams.legacy.get_or_insert_with(|| made.clone()).clone());
     if !Arc::ptr_eq(&kept, &made) {
-        made.penny.destroy();
+        made.give_back();
     }
     Ok(kept)
 }
@@ -70,7 +70,7 @@ pub fn sweep(device: c_int) {
             streams.others.len() < before
         });
         if is_listed {
-            stream.penny.destroy();
+            stream.give_back();
         }
     }
 }
@@ -104,7 +104,7 @@ pub fn follow(stream: &Stream) -> Result<bool> {
     for before in predecessors(stream) {
         if !before.is_idle() {
             is_idle = false;
-            stream.penny.follow(before.penny)?;
+            stream.wait_for(&before)?;
         }
     }
     Ok(is_idle && stream.is_idle())

@@ -47,6 +47,8 @@ pub struct Stream {
     pub capture: Mutex<Option<Arc<Capture>>>,
     /// Destroyed by the program while work was queued.
     pub is_retired: AtomicBool,
+    /// Given back to Penny: another thread may still ask for its state.
+    is_gone: AtomicBool,
     /// What failed in Penny and no synchronization has told yet.
     failure: Mutex<Option<Fault>>,
 }
@@ -84,6 +86,7 @@ impl Stream {
             order: Mutex::default(),
             capture: Mutex::default(),
             is_retired: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
             failure: Mutex::default(),
         });
         order::list(&stream);
@@ -115,8 +118,25 @@ impl Stream {
         self.note(self.penny.synchronize());
     }
 
+    /// Gives it back to Penny.
+    pub fn give_back(&self) {
+        self.is_gone.store(true, Ordering::Release);
+        self.penny.destroy();
+    }
+
+    /// Makes its next operation wait for what is queued on another stream.
+    pub fn wait_for(&self, other: &Stream) -> Result<()> {
+        match self.penny.follow(other.penny) {
+            // It was idle.
+            Err(_) if other.is_gone.load(Ordering::Acquire) => Ok(()),
+            queued => queued,
+        }
+    }
+
     fn note(&self, outcome: Result<()>) {
-        if let Err(failure) = outcome {
+        if let Err(failure) = outcome
+            && !self.is_gone.load(Ordering::Acquire)
+        {
             lock(&self.failure).get_or_insert(failure);
         }
     }

@@ -122,6 +122,11 @@ fn streams_keep_their_order() {
 }
 
 #[test]
+fn threads_share_devices() {
+    holds("threads.c");
+}
+
+#[test]
 fn events_join_streams() {
     holds("events.c");
 }
