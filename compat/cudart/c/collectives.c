@@ -75,6 +75,57 @@ static void collectives_follow_the_default_stream(void) {
     OK(cudaStreamDestroy(stream));
 }
 
+static void a_failure_is_told_once(void) {
+    cudaStream_t stream;
+    if (ranks == 1) return;
+    OK(cudaStreamCreate(&stream));
+    PENNY(pennyAllReduce(x, y, (size_t)(N - rank), pennyFloat, pennySum, comm, on(stream)));
+    OK(cudaMemsetAsync(x, 0, 64, stream));
+    FAILS(cudaErrorUnknown, cudaStreamSynchronize(stream));
+    CHECK(strstr(pennyCudaGetLastMessage(), "rank") != NULL);
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaDeviceSynchronize());
+    OK(cudaStreamDestroy(stream));
+}
+
+static void one_thread_drives_two_devices(void) {
+    pennyComm_t comms[2];
+    cudaStream_t streams[2];
+    float *buffers[2], last;
+    if (ranks > 1) return;
+    PENNY(pennyCommInitAll(comms, 2, NULL));
+    for (int d = 0; d < 2; d++) {
+        OK(cudaSetDevice(d));
+        OK(cudaMalloc((void **)&buffers[d], N * sizeof **buffers));
+        OK(cudaStreamCreate(&streams[d]));
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int d = 0; d < 2; d++) {
+            OK(cudaSetDevice(d));
+            OK(cudaLaunchHostFunc(streams[d], fill, buffers[d]));
+        }
+        PENNY(pennyGroupStart());
+        for (int d = 0; d < 2; d++) {
+            OK(cudaSetDevice(d));
+            PENNY(pennyAllReduce(buffers[d], buffers[d], N, pennyFloat, pennySum, comms[d], on(streams[d])));
+        }
+        PENNY(pennyGroupEnd());
+        for (int d = 0; d < 2; d++) {
+            OK(cudaSetDevice(d));
+            OK(cudaMemcpy(&last, buffers[d] + N - 1, sizeof last, cudaMemcpyDeviceToHost));
+            CHECK(last == 2);
+        }
+    }
+    for (int d = 0; d < 2; d++) {
+        OK(cudaSetDevice(d));
+        OK(cudaDeviceSynchronize());
+        OK(cudaStreamDestroy(streams[d]));
+        OK(cudaFree(buffers[d]));
+        PENNY(pennyCommDestroy(comms[d]));
+    }
+    OK(cudaSetDevice(rank));
+}
+
 static void all_reduce(void *at, void *stream) {
     CHECK(at == x);
     PENNY(pennyAllReduce(x, x, N, pennyFloat, pennySum, comm, (pennyStream_t)stream));
@@ -113,6 +164,8 @@ int main(void) {
     RUN(collectives_and_copies_keep_their_order);
     RUN(the_default_stream_follows_collectives);
     RUN(collectives_follow_the_default_stream);
+    RUN(a_failure_is_told_once);
+    RUN(one_thread_drives_two_devices);
     RUN(collectives_are_captured);
     PENNY(pennyCommDestroy(comm));
     return 0;
