@@ -26,10 +26,6 @@ macro_rules! absent {
     };
 }
 
-const SHRINK: &str = "a communicator cannot be shrunk; make another with ncclCommSplit while all ranks live, or with \
-                      ncclCommInitRank and a new id when some have died";
-const GROW: &str = "a communicator cannot grow; make one of all ranks with ncclCommInitRank and a new id";
-const REVOKE: &str = "a communicator cannot be revoked; ncclCommAbort ends its calls on all ranks";
 const SUSPEND: &str = "a communicator holds no memory of a GPU, so there is nothing to suspend or resume";
 const STATS: &str = "a communicator holds no memory of a GPU, so there are no statistics of it";
 const PARAMETERS: &str =
@@ -38,14 +34,6 @@ const DEVICE: &str = "there is no device interface, because no GPU takes part; n
                       deviceApiSupport; use the calls of the host, such as ncclPutSignal";
 
 absent! {
-    fn ncclCommShrink, pncclCommShrink(
-        ncclComm_t, *mut c_int, c_int, *mut ncclComm_t, *const ncclConfig_t, c_int
-    ): SHRINK;
-    fn ncclCommGetUniqueId, pncclCommGetUniqueId(ncclComm_t, *mut ncclUniqueId): GROW;
-    fn ncclCommGrow, pncclCommGrow(
-        ncclComm_t, c_int, *const ncclUniqueId, c_int, *mut ncclComm_t, *const ncclConfig_t
-    ): GROW;
-    fn ncclCommRevoke, pncclCommRevoke(ncclComm_t, c_int): REVOKE;
     fn ncclCommSuspend, pncclCommSuspend(ncclComm_t, c_int): SUSPEND;
     fn ncclCommResume, pncclCommResume(ncclComm_t): SUSPEND;
     fn ncclCommMemStats, pncclCommMemStats(ncclComm_t, ncclCommMemStat_t, *mut u64): STATS;

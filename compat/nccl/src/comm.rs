@@ -47,7 +47,7 @@ unsafe fn join(
 }
 
 /// Prepares what every function needs that makes a communicator.
-fn begin() -> Outcome {
+pub fn begin() -> Outcome {
     cuda::look();
     config::variables()
 }
@@ -143,16 +143,11 @@ nccl_api! {
             let settings = if config.is_null() { std::ptr::null() } else { &raw const settings };
             // SAFETY: the caller's promise.
             let split = unsafe { penny::pennyCommSplit(comm, color, key, newcomm, settings) };
-            if matches!(split, penny::pennySuccess | penny::pennyInProgress) && color != NCCL_SPLIT_NOCOLOR {
-                // SAFETY: Penny has written the handle.
-                let made = unsafe { newcomm.read_unaligned() };
-                let device = records::device(comm);
-                records::add(made, Record { function: "ncclCommSplit", device, id: 0, announced: false, calls: 0 });
-                if split == penny::pennySuccess {
-                    group::joined(made);
-                }
+            if color == NCCL_SPLIT_NOCOLOR {
+                return done(split);
             }
-            done(split)
+            // SAFETY: Penny has written the handle if it has made a communicator.
+            unsafe { made("ncclCommSplit", split, comm, newcomm) }
         })
     }
 
@@ -212,6 +207,28 @@ nccl_api! {
         }
         Ok(())
     }
+}
+
+/// Notes a communicator that was made from another, and returns how that went.
+///
+/// # Safety
+/// Where it succeeded, `newcomm` points to the handle.
+pub unsafe fn made(
+    function: &'static str,
+    result: penny::pennyResult_t,
+    from: ncclComm_t,
+    newcomm: *mut ncclComm_t,
+) -> Outcome {
+    if matches!(result, penny::pennySuccess | penny::pennyInProgress) {
+        // SAFETY: the caller's promise.
+        let made = unsafe { newcomm.read_unaligned() };
+        let device = records::device(from);
+        records::add(made, Record { function, device, id: 0, announced: false, calls: 0 });
+        if result == penny::pennySuccess {
+            group::joined(made);
+        }
+    }
+    done(result)
 }
 
 /// Ends a communicator.

@@ -26,6 +26,7 @@ mod debug;
 mod device;
 mod group;
 mod library;
+mod members;
 mod memory;
 mod records;
 mod sentence;

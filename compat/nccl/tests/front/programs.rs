@@ -34,6 +34,11 @@ fn communicators_are_made_and_end() {
 }
 
 #[test]
+fn ranks_leave_and_come() {
+    holds("members", &[2, 3], &[NEWEST], &[]);
+}
+
+#[test]
 fn settings_are_read_by_their_size_and_version() {
     for minor in ["27", "28", "29", "30"] {
         holds("config", &[2], &[&format!("-DPENNY_NCCL_MINOR={minor}")], &[]);
