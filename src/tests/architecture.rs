@@ -150,7 +150,7 @@ fn rust_files() -> Vec<PathBuf> {
         }
     }
     let mut all = Vec::new();
-    for folder in ["src", "bench", "cli", "examples", "ffi-tests", "tests"] {
+    for folder in ["src", "bench", "cli", "compat", "examples", "ffi-tests", "tests"] {
         visit(&root().join(folder), &mut all);
     }
     all
