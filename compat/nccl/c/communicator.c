@@ -46,18 +46,35 @@ static void ranks_of_a_color_are_a_communicator(void) {
     OK(ncclCommDestroy(part));
 }
 
-static void a_program_may_poll(void) {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+static void join_and_poll(ncclConfig_t *config) {
     ncclComm_t comm = NULL;
-    ncclResult_t state = ncclCommInitRankConfig(&comm, processes, shared_id(), process, &config);
-    CHECK(state == ncclInProgress || state == ncclSuccess);
+    ncclResult_t state = ncclCommInitRankConfig(&comm, processes, shared_id(), process, config);
+    CHECK_INT(state, ncclInProgress);
     do {
         OK(ncclCommGetAsyncError(comm, &state));
         nap();
     } while (state == ncclInProgress);
     OK(state);
     CHECK_INT(sum_of(comm, 1), processes);
+    OK(ncclCommDestroy(comm));
+}
+
+static void a_program_may_poll(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    join_and_poll(&config);
+}
+
+static void the_variable_is_stronger_than_the_program(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    setenv("NCCL_COMM_BLOCKING", "0", 1);
+    join_and_poll(&config);
+    setenv("NCCL_COMM_BLOCKING", "1", 1);
+    config.blocking = 0;
+    ncclComm_t comm = NULL;
+    OK(ncclCommInitRankConfig(&comm, processes, shared_id(), process, &config));
+    unsetenv("NCCL_COMM_BLOCKING");
     OK(ncclCommDestroy(comm));
 }
 
@@ -105,6 +122,7 @@ int main(void) {
     RUN(several_ids_are_one_communicator);
     RUN(ranks_of_a_color_are_a_communicator);
     RUN(a_program_may_poll);
+    RUN(the_variable_is_stronger_than_the_program);
     RUN(an_end_of_nothing_succeeds);
     RUN(devices_are_those_of_the_list);
     RUN(a_group_with_a_rank_that_is_refused_fails);
