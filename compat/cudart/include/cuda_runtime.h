@@ -2,6 +2,8 @@
 #ifndef PENNY_CUDA_RUNTIME_H
 #define PENNY_CUDA_RUNTIME_H
 
+#include <string.h>
+
 #include "cuda_runtime_api.h"
 #include "vector_functions.h"
 

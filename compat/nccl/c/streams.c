@@ -3,9 +3,10 @@
 #include <penny.h>
 
 static pennyStream_t default_stream, other;
-static int asked = 0;
+static int asked = 0, is_captured = 0;
 
 int pennyCudaStream(void *cudaStream, void **pennyStream);
+int cudaStreamIsCapturing(void *stream, int *status);
 int cudaGetDevice(int *device);
 
 /* The runtime: NULL is a stream too, another is at an address of its own, and all else is none. */
@@ -13,6 +14,11 @@ int pennyCudaStream(void *cudaStream, void **pennyStream) {
     asked++;
     if (cudaStream != NULL && cudaStream != (void *)&other) return 400;
     *pennyStream = cudaStream == NULL ? (void *)default_stream : (void *)other;
+    return 0;
+}
+
+int cudaStreamIsCapturing(void *stream, int *status) {
+    *status = stream == (void *)&other && is_captured;
     return 0;
 }
 
@@ -37,6 +43,9 @@ static void calls_are_queued_on_the_stream(void) {
     CHECK_INT(out[0], 7);
     CHECK_INT(out[1], 7);
     FAILS(ncclInvalidArgument, "its error 400", ncclAllReduce(&in, out, 1, ncclInt, ncclSum, comm, (cudaStream_t)(void *)out));
+    is_captured = 1;
+    FAILS(ncclInvalidUsage, "being captured", ncclAllReduce(&in, out, 1, ncclInt, ncclSum, comm, (cudaStream_t)(void *)&other));
+    OK(ncclAllReduce(&in, &out[0], 1, ncclInt, ncclSum, comm, NULL));
     OK(ncclCommDestroy(comm));
 }
 

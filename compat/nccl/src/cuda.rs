@@ -6,7 +6,7 @@
 //!     neither                         NULL is a blocking call; other streams are Penny's own, or are refused
 //! ```
 
-use crate::boundary::{Outcome, argument};
+use crate::boundary::{Outcome, argument, usage};
 use crate::types::cudaStream_t;
 use penny_sys::pennyStream_t;
 use std::ffi::{CStr, c_int, c_void};
@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 
 /// Writes Penny's stream of a stream of the CUDA runtime; 0 on success.
 type StreamOf = unsafe extern "C" fn(stream: *mut c_void, penny: *mut *mut c_void) -> c_int;
+/// `cudaStreamIsCapturing`: writes 0 where the stream is not captured.
+type IsCapturing = unsafe extern "C" fn(stream: *mut c_void, status: *mut c_int) -> c_int;
 type GetDevice = unsafe extern "C" fn(device: *mut c_int) -> c_int;
 type GetAttributes = unsafe extern "C" fn(attributes: *mut Attributes, pointer: *const c_void) -> c_int;
 
@@ -32,6 +34,7 @@ const ON_DEVICE: c_int = 2;
 
 struct Runtime {
     stream: Option<StreamOf>,
+    capturing: Option<IsCapturing>,
     device: Option<GetDevice>,
     attributes: Option<GetAttributes>,
 }
@@ -52,10 +55,12 @@ pub fn look() {
         return;
     }
     let device = find(c"cudaGetDevice");
+    let capturing = find(c"cudaStreamIsCapturing");
     // SAFETY: the functions of these names have these parameters in every version of the runtime.
     let runtime = unsafe {
         Runtime {
             stream: stream.map(|address| transmute::<*mut c_void, StreamOf>(address)),
+            capturing: capturing.map(|address| transmute::<*mut c_void, IsCapturing>(address)),
             device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
             attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
         }
@@ -85,11 +90,22 @@ const NUMBERED: std::ops::RangeInclusive<usize> = 1..=2;
 /// Returns Penny's stream for one of the program.
 #[inline]
 pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
-    let Some(of) = RUNTIME.get().and_then(|runtime| runtime.stream) else {
+    let Some((of, capturing)) = RUNTIME.get().and_then(|runtime| Some((runtime.stream?, runtime.capturing)))
+    else {
         // Penny's handles say what they are; Penny refuses another address.
         let own = stream.is_null() || NUMBERED.contains(&stream.addr());
         return Ok(if own { null_mut() } else { without_provenance_mut(stream.addr()) });
     };
+    let mut status = 0;
+    if let Some(capturing) = capturing
+        // SAFETY: the runtime checks the stream, and writes the place on success.
+        && unsafe { capturing(stream.cast(), &mut status) } == 0
+        && status != 0
+    {
+        return Err(usage(
+            "stream is being captured, and calls cannot be recorded in a graph; call cudaStreamEndCapture first",
+        ));
+    }
     let mut penny = null_mut();
     // SAFETY: Penny's runtime checks the stream and writes the place on success.
     match unsafe { of(stream, &mut penny) } {
