@@ -36,6 +36,7 @@ static void a_list_without_ranks_leaves_all(void) {
     config.commName = "same";
     OK(pennyCommShrink(comm, NULL, 0, &same, &config, PENNY_SHRINK_DEFAULT));
     sum_is(same, rank + 1, sum_of_all());
+    FAILS(pennyInvalidArgument, "communicator same: root 99", pennyBroadcast(NULL, NULL, 1, pennyInt, 99, same, NULL));
     OK(pennyCommDestroy(same));
 }
 

@@ -15,7 +15,7 @@ pub struct Config {
     pub blocking: bool,
     /// Deadline of every blocking call; `None`: `PENNY_TIMEOUT`, else 10 minutes; `Some(0)`: none.
     pub timeout_ms: Option<u64>,
-    /// A name for messages; empty: none.
+    /// A name for the sentences of failures; empty: none.
     pub name: String,
     /// Algorithms; `None`: `PENNY_ALGO`.
     pub algo: Option<String>,

@@ -63,7 +63,6 @@ pub use crate::sys::parallel_function::ParallelFunction;
 pub use crate::sys::progress_hook::set as set_progress_hook;
 
 use group::batch::Batch;
-use join::grow::Growth;
 use join::pending::{Joining, PendingInit};
 use join::shrink::PendingShrink;
 use join::split::{PendingSplit, SplitArgs};
@@ -72,7 +71,8 @@ use crate::bootstrap::{self, UniqueId};
 use crate::error::{Code, Error, Result};
 use crate::memory::heap;
 use crate::memory::view::Address;
-use crate::types::{DataType, MAX_RANKS, Rank};
+use crate::sys::cpu;
+use crate::types::{DataType, Rank};
 
 /// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
@@ -144,22 +144,11 @@ pub fn grow(
     config: Option<&Config>,
 ) -> Result<CommHandle> {
     if group::is_open() {
-        let refused = Error::usage(
-            "pennyCommGrow of an existing rank cannot be in a group: it waits for the other ranks of comm; call it after pennyGroupEnd",
-        );
-        group::fail(&refused);
-        return Err(refused);
+        return Err(join::grow::in_a_group()).inspect_err(group::fail);
     }
+    let (nranks, id, rank) = join::grow::agree(parent, nranks, id)?;
     let shared = registry::shared(parent)?;
-    let (rank, before) = (shared.transport.rank(), shared.transport.nranks());
-    let nranks = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
-        Error::argument(format!(
-            "nRanks is {nranks}; it must be in {before}..={MAX_RANKS}: comm has {before} ranks"
-        ))
-    })?;
-    let id = registry::enter(parent, |c| c.agree_on_growth(&Growth { nranks, id }))?;
-    let config = config.unwrap_or(&shared.origin.config);
-    init_rank(nranks as i32, &id, rank as i32, config)
+    init_rank(nranks as i32, &id, rank as i32, config.unwrap_or(&shared.origin.config))
 }
 /// Makes every rank's current and future calls fail, and keeps the communicator: it serves [`shrink`], [`abort`] and [`destroy`].
 pub fn revoke(comm: CommHandle) -> Result<()> {
@@ -218,7 +207,7 @@ pub fn abort(comm: CommHandle) -> Result<()> {
 /// failure that broke it, or the first failure of a call on a stream.
 pub fn state(comm: CommHandle) -> Result<Result<()>> {
     match joining::state(comm) {
-        Some(Code::InProgress) => return Ok(Err(Error::pending())),
+        Some(Code::InProgress) => return Ok(Err(joining_still())),
         Some(code) => {
             let why = joining::refusal(comm);
             return Ok(Err(why.unwrap_or_else(|| Error::new(code, "the communicator could not be joined"))));
@@ -227,10 +216,15 @@ pub fn state(comm: CommHandle) -> Result<Result<()>> {
     }
     let shared = registry::shared(comm)?;
     if joining::is_parent(comm) {
-        return Ok(Err(Error::pending()));
+        return Ok(Err(joining_still()));
     }
     let failure = shared.broken.get().cloned().or_else(|| shared.turns.failure());
     Ok(failure.map_or_else(|| shared.transport.check_abort(), Err))
+}
+/// Lets the threads and ranks that join run: the caller polls until they have.
+fn joining_still() -> Error {
+    cpu::yield_now();
+    Error::pending()
 }
 /// Break the communicator after a panic in one of its calls.
 pub fn poison(comm: CommHandle, message: &str) {
@@ -239,6 +233,11 @@ pub fn poison(comm: CommHandle, message: &str) {
 /// Ranks in the communicator.
 pub fn count(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.transport.nranks())
+}
+/// Returns the name that the program has given it; `None`: none, or it is not live.
+pub fn name(comm: CommHandle) -> Option<String> {
+    let shared = registry::shared(comm).ok()?;
+    Some(shared.origin.config.name.clone()).filter(|name| !name.is_empty())
 }
 /// Returns the caller's rank in it.
 pub fn user_rank(comm: CommHandle) -> Result<Rank> {

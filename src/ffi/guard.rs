@@ -210,6 +210,12 @@ impl CallSite {
         CallSite { function, comm: None, queued: false }
     }
 
+    /// Returns the name that the program has given the communicator, for a sentence.
+    fn named(&self) -> String {
+        let name = self.comm.and_then(comm::name);
+        name.map_or(String::new(), |name| format!("communicator {name}: "))
+    }
+
     /// Records the failure and returns its number. Must not unwind into C.
     #[cold]
     pub fn fail(self, failure: thread::Result<Result<()>>) -> pennyResult_t {
@@ -217,7 +223,9 @@ impl CallSite {
             Ok(Ok(())) => return super::types::pennySuccess,
             // This is no failure: a program that polls keeps the sentence of its last failure.
             Ok(Err(error)) if error.is_pending() => return super::types::pennyInProgress,
-            Ok(Err(error)) => error.with_message(format!("{}: {}", self.function, error.message)),
+            Ok(Err(error)) => {
+                error.with_message(format!("{}: {}{}", self.function, self.named(), error.message))
+            }
             Err(panic) => {
                 let error = Error::panicked(&*panic);
                 let error = error.with_message(format!("{}: {}", self.function, error.message));

@@ -3,7 +3,7 @@
 use crate::boundary::{Failure, Outcome, argument, done, own};
 use crate::debug::{self, About};
 use crate::types::*;
-use crate::{cuda, group, records};
+use crate::{capture, cuda, group, records};
 use penny_sys as penny;
 use std::ffi::{c_int, c_void};
 
@@ -44,7 +44,7 @@ struct Call {
 
 impl Call {
     /// Checks the call, prints it, and makes it on Penny's stream.
-    fn make(&self, call: impl FnOnce(penny::pennyStream_t) -> penny::pennyResult_t) -> Outcome {
+    fn make(&self, call: impl Fn(penny::pennyStream_t) -> penny::pennyResult_t + 'static) -> Outcome {
         group::queued(|| {
             if debug::tells(About::Coll) {
                 self.tell();
@@ -72,11 +72,14 @@ impl Call {
     }
 }
 
-/// Makes a call on the stream that stands for one of the program.
+/// Makes a call on the stream that stands for one of the program, or records it if that is captured.
 pub fn on_stream(
     stream: cudaStream_t,
-    call: impl FnOnce(penny::pennyStream_t) -> penny::pennyResult_t,
+    call: impl Fn(penny::pennyStream_t) -> penny::pennyResult_t + 'static,
 ) -> Outcome {
+    if cuda::is_captured(stream) {
+        return capture::record(stream, Box::new(call));
+    }
     let translated = cuda::stream(stream)?;
     done(call(translated)).map_err(|failure| match failure {
         Failure::Penny(penny::pennyInvalidArgument) if !translated.is_null() && !cuda::has_streams() => {
@@ -105,7 +108,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Reduce", sendbuff, recvbuff, count, datatype, op, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyReduce(sendbuff, recvbuff, count, datatype, op, root, comm, on) })
+        call.make(move |on| unsafe { penny::pennyReduce(sendbuff, recvbuff, count, datatype, op, root, comm, on) })
     }
 
     /// Copies root's buffer to all ranks, in place.
@@ -114,7 +117,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Bcast", sendbuff: buff, recvbuff: buff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyBcast(buff, count, datatype, root, comm, on) })
+        call.make(move |on| unsafe { penny::pennyBcast(buff, count, datatype, root, comm, on) })
     }
 
     /// Copies root's buffer to all ranks.
@@ -124,7 +127,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Broadcast", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyBroadcast(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(move |on| unsafe { penny::pennyBroadcast(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Reduces over all ranks; every rank gets the result.
@@ -134,7 +137,7 @@ nccl_api! {
     ) {
         let call = Call { name: "AllReduce", sendbuff, recvbuff, count, datatype, op, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyAllReduce(sendbuff, recvbuff, count, datatype, op, comm, on) })
+        call.make(move |on| unsafe { penny::pennyAllReduce(sendbuff, recvbuff, count, datatype, op, comm, on) })
     }
 
     /// Reduces over all ranks; each gets a block of the result.
@@ -145,7 +148,7 @@ nccl_api! {
         let call =
             Call { name: "ReduceScatter", sendbuff, recvbuff, count: recvcount, datatype, op, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, on) })
+        call.make(move |on| unsafe { penny::pennyReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, on) })
     }
 
     /// Collects a block of each rank on every rank.
@@ -156,7 +159,7 @@ nccl_api! {
         let call =
             Call { name: "AllGather", sendbuff, recvbuff, count: sendcount, datatype, op: 0, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyAllGather(sendbuff, recvbuff, sendcount, datatype, comm, on) })
+        call.make(move |on| unsafe { penny::pennyAllGather(sendbuff, recvbuff, sendcount, datatype, comm, on) })
     }
 
     /// Sends a block of each rank to each rank.
@@ -166,7 +169,7 @@ nccl_api! {
     ) {
         let call = Call { name: "AlltoAll", sendbuff, recvbuff, count, datatype, op: 0, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyAlltoAll(sendbuff, recvbuff, count, datatype, comm, on) })
+        call.make(move |on| unsafe { penny::pennyAlltoAll(sendbuff, recvbuff, count, datatype, comm, on) })
     }
 
     /// Collects a block of each rank at root.
@@ -176,7 +179,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Gather", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyGather(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(move |on| unsafe { penny::pennyGather(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Gives each rank a block of root's buffer.
@@ -186,7 +189,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Scatter", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyScatter(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(move |on| unsafe { penny::pennyScatter(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Sends to a rank.
@@ -196,7 +199,7 @@ nccl_api! {
         let recvbuff = std::ptr::null();
         let call = Call { name: "Send", sendbuff, recvbuff, count, datatype, op: 0, root: peer, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennySend(sendbuff, count, datatype, peer, comm, on) })
+        call.make(move |on| unsafe { penny::pennySend(sendbuff, count, datatype, peer, comm, on) })
     }
 
     /// Receives from a rank.
@@ -206,6 +209,6 @@ nccl_api! {
         let sendbuff = std::ptr::null();
         let call = Call { name: "Recv", sendbuff, recvbuff, count, datatype, op: 0, root: peer, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(|on| unsafe { penny::pennyRecv(recvbuff, count, datatype, peer, comm, on) })
+        call.make(move |on| unsafe { penny::pennyRecv(recvbuff, count, datatype, peer, comm, on) })
     }
 }

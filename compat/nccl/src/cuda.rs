@@ -6,7 +6,7 @@
 //!     neither                         NULL is a blocking call; other streams are Penny's own, or are refused
 //! ```
 
-use crate::boundary::{Outcome, argument, usage};
+use crate::boundary::{Outcome, argument};
 use crate::types::cudaStream_t;
 use penny_sys::pennyStream_t;
 use std::ffi::{CStr, c_int, c_void};
@@ -18,6 +18,13 @@ use std::sync::OnceLock;
 type StreamOf = unsafe extern "C" fn(stream: *mut c_void, penny: *mut *mut c_void) -> c_int;
 /// `cudaStreamIsCapturing`: writes 0 where the stream is not captured.
 type IsCapturing = unsafe extern "C" fn(stream: *mut c_void, status: *mut c_int) -> c_int;
+/// Takes a call of a captured stream: 1 if it was recorded.
+type Capture = unsafe extern "C" fn(
+    stream: *mut c_void,
+    replay: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    argument: *mut c_void,
+    forget: unsafe extern "C" fn(*mut c_void),
+) -> c_int;
 type GetDevice = unsafe extern "C" fn(device: *mut c_int) -> c_int;
 type GetAttributes = unsafe extern "C" fn(attributes: *mut Attributes, pointer: *const c_void) -> c_int;
 
@@ -35,6 +42,7 @@ const ON_DEVICE: c_int = 2;
 struct Runtime {
     stream: Option<StreamOf>,
     capturing: Option<IsCapturing>,
+    capture: Option<Capture>,
     device: Option<GetDevice>,
     attributes: Option<GetAttributes>,
 }
@@ -56,11 +64,13 @@ pub fn look() {
     }
     let device = find(c"cudaGetDevice");
     let capturing = find(c"cudaStreamIsCapturing");
+    let capture = find(c"pennyCudaCapture");
     // SAFETY: the functions of these names have these parameters in every version of the runtime.
     let runtime = unsafe {
         Runtime {
             stream: stream.map(|address| transmute::<*mut c_void, StreamOf>(address)),
             capturing: capturing.map(|address| transmute::<*mut c_void, IsCapturing>(address)),
+            capture: capture.map(|address| transmute::<*mut c_void, Capture>(address)),
             device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
             attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
         }
@@ -90,22 +100,11 @@ const NUMBERED: std::ops::RangeInclusive<usize> = 1..=2;
 /// Returns Penny's stream for one of the program.
 #[inline]
 pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
-    let Some((of, capturing)) = RUNTIME.get().and_then(|runtime| Some((runtime.stream?, runtime.capturing)))
-    else {
+    let Some(of) = RUNTIME.get().and_then(|runtime| runtime.stream) else {
         // Penny's handles say what they are; Penny refuses another address.
         let own = stream.is_null() || NUMBERED.contains(&stream.addr());
         return Ok(if own { null_mut() } else { without_provenance_mut(stream.addr()) });
     };
-    let mut status = 0;
-    if let Some(capturing) = capturing
-        // SAFETY: the runtime checks the stream, and writes the place on success.
-        && unsafe { capturing(stream.cast(), &mut status) } == 0
-        && status != 0
-    {
-        return Err(usage(
-            "stream is being captured, and calls cannot be recorded in a graph; call cudaStreamEndCapture first",
-        ));
-    }
     let mut penny = null_mut();
     // SAFETY: Penny's runtime checks the stream and writes the place on success.
     match unsafe { of(stream, &mut penny) } {
@@ -114,6 +113,30 @@ pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
             "stream is no stream of the CUDA runtime (its error {error}); pass one of cudaStreamCreate that was not destroyed"
         ))),
     }
+}
+
+/// Is a stream captured, by Penny's runtime?
+#[inline]
+pub fn is_captured(stream: cudaStream_t) -> bool {
+    let Some((_, capturing)) = RUNTIME.get().and_then(|runtime| runtime.stream.zip(runtime.capturing)) else {
+        return false;
+    };
+    let mut status = 0;
+    // SAFETY: the runtime checks the stream, and writes the place on success.
+    unsafe { capturing(stream.cast(), &mut status) == 0 && status != 0 }
+}
+
+/// Hands a call on a captured stream over to the runtime: `replay(argument, stream of Penny)` makes it, and `forget(argument)` is the last
+/// call. Returns false if it was not taken.
+pub fn capture(
+    stream: cudaStream_t,
+    replay: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    argument: *mut c_void,
+    forget: unsafe extern "C" fn(*mut c_void),
+) -> bool {
+    let Some(capture) = RUNTIME.get().and_then(|runtime| runtime.capture) else { return false };
+    // SAFETY: Penny's runtime checks the stream, and calls both functions with the argument only.
+    unsafe { capture(stream.cast(), replay, argument, forget) == 1 }
 }
 
 /// Are streams translated?

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::boundary::{Failure, Outcome, argument, done, own};
+use crate::capture::{self, Recorded};
 use crate::types::*;
 use crate::{records, windows};
 use penny_sys as penny;
@@ -21,6 +22,8 @@ struct Group {
     failure: Option<Failure>,
     /// Communicators that become complete at its end.
     joining: Vec<usize>,
+    /// Calls on captured streams, each with its stream, which are recorded at its end.
+    captured: Vec<(usize, Recorded)>,
     /// Windows that are registered at its end.
     windows: Vec<windows::Registration>,
 }
@@ -79,6 +82,11 @@ pub fn register(window: windows::Registration) {
     with(|group| group.windows.push(window));
 }
 
+/// Leaves a call on a captured stream to the end of the open group.
+pub fn captured(stream: usize, call: Recorded) {
+    with(|group| group.captured.push((stream, call)));
+}
+
 /// Makes calls in a group of their own.
 pub fn all(calls: impl FnOnce() -> Outcome) -> Outcome {
     open()?;
@@ -104,6 +112,9 @@ fn close(end: impl FnOnce() -> penny::pennyResult_t) -> Outcome {
     let Some(mut group) = last else { return done(end()) };
     if group.failure.is_none() && !group.windows.is_empty() {
         group.failure = windows::register_all(take(&mut group.windows)).err();
+    }
+    if group.failure.is_none() {
+        group.failure = capture::record_group(take(&mut group.captured)).err();
     }
     if let Some(failure) = group.failure {
         // A queued call that Penny refuses lets it forget the others.

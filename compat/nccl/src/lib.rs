@@ -7,6 +7,7 @@
 //!         boundary                            each function's two names; panics, results, the last error, NCCL_DEBUG
 //!         comm  group  collectives  ...       one call of Penny for each call of NCCL
 //!         cuda                                streams and devices of a CUDA runtime in the process, if there is one
+//!         capture                             calls that a graph of that runtime makes
 //!       libpenny.so.0                         penny.h: the work
 //! ```
 //!
@@ -18,6 +19,7 @@
 mod boundary;
 mod absent;
 mod algo;
+mod capture;
 mod collectives;
 mod comm;
 mod config;

@@ -1,6 +1,6 @@
 //! Windows, puts and signals.
 
-use crate::boundary::{Failure, Outcome, done, own, place};
+use crate::boundary::{Failure, Outcome, done, own, place, usage};
 use crate::collectives::{datatype_is_known, on_stream};
 use crate::types::*;
 use crate::{cuda, group};
@@ -93,7 +93,7 @@ nccl_api! {
             datatype_is_known(datatype)?;
             cuda::on_host(localbuff, "localbuff")?;
             // SAFETY: the caller's promise.
-            on_stream(stream, |on| unsafe {
+            on_stream(stream, move |on| unsafe {
                 penny::pennyPutSignal(
                     localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx, flags, comm, on,
                 )
@@ -106,14 +106,19 @@ nccl_api! {
         peer: c_int, sigIdx: c_int, ctx: c_int, flags: c_uint, comm: ncclComm_t, stream: cudaStream_t,
     ) {
         // SAFETY: Penny checks the arguments.
-        group::queued(|| on_stream(stream, |on| unsafe { penny::pennySignal(peer, sigIdx, ctx, flags, comm, on) }))
+        group::queued(|| on_stream(stream, move |on| unsafe { penny::pennySignal(peer, sigIdx, ctx, flags, comm, on) }))
     }
 
     /// Waits for signals.
     fn ncclWaitSignal, pncclWaitSignal(
         nDesc: c_int, signalDescs: *const ncclWaitSignalDesc_t, comm: ncclComm_t, stream: cudaStream_t,
     ) {
-        // SAFETY: the caller's promise: there are nDesc descriptors.
-        group::queued(|| on_stream(stream, |on| unsafe { penny::pennyWaitSignal(nDesc, signalDescs.cast_mut(), comm, on) }))
+        group::queued(|| {
+            if cuda::is_captured(stream) {
+                return Err(usage("a wait for signals cannot be recorded in a graph; make it outside of the capture"));
+            }
+            // SAFETY: the caller's promise: there are nDesc descriptors.
+            on_stream(stream, move |on| unsafe { penny::pennyWaitSignal(nDesc, signalDescs.cast_mut(), comm, on) })
+        })
     }
 }

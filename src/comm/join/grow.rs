@@ -10,8 +10,9 @@
 use crate::bootstrap::UniqueId;
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
+use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
-use crate::types::Rank;
+use crate::types::{MAX_RANKS, Rank};
 
 /// Words of an id.
 const ID_WORDS: usize = 16;
@@ -19,10 +20,34 @@ const ID_WORDS: usize = 16;
 const WORDS: usize = 2 + ID_WORDS;
 
 /// The arguments of one rank of the parent.
-pub(in crate::comm) struct Growth {
-    pub nranks: u32,
+struct Growth {
+    nranks: u32,
     /// One rank passes it.
-    pub id: Option<UniqueId>,
+    id: Option<UniqueId>,
+}
+
+/// Agrees with all ranks of the parent on a growth. Returns how many ranks there will be, the id, and this rank's number.
+pub(in crate::comm) fn agree(
+    parent: CommHandle,
+    nranks: i32,
+    id: Option<UniqueId>,
+) -> Result<(u32, UniqueId, Rank)> {
+    let shared = registry::shared(parent)?;
+    let (rank, before) = (shared.transport.rank(), shared.transport.nranks());
+    let nranks = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
+        Error::argument(format!(
+            "nRanks is {nranks}; it must be in {before}..={MAX_RANKS}: comm has {before} ranks"
+        ))
+    })?;
+    let id = registry::enter(parent, |c| c.agree_on_growth(&Growth { nranks, id }))?;
+    Ok((nranks, id, rank))
+}
+
+/// The refusal of an existing rank in a group.
+pub(in crate::comm) fn in_a_group() -> Error {
+    Error::usage(
+        "pennyCommGrow of an existing rank cannot be in a group: it waits for the other ranks of comm; call it after pennyGroupEnd",
+    )
 }
 
 impl Proposal for Growth {
@@ -56,7 +81,7 @@ impl Proposal for Growth {
 
 impl CommCore {
     /// Agrees with all ranks on the id by which they and the new ranks join.
-    pub(in crate::comm) fn agree_on_growth(&mut self, growth: &Growth) -> Result<UniqueId> {
+    fn agree_on_growth(&mut self, growth: &Growth) -> Result<UniqueId> {
         let ((), all) = self.agree(growth, Ok(()))?;
         let mut with_id = all.ranks().filter(|(_, words)| words[1] != 0);
         let Some((first, words)) = with_id.next() else {

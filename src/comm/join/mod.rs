@@ -114,7 +114,11 @@ impl<'a> Entrance<'a> {
 pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
     let prepared = Prepared::new(entrance).inspect_err(refuse)?;
-    prepared.enter(handle, entrance)
+    let name = &entrance.config.name;
+    prepared.enter(handle, entrance).map_err(|e| match name.is_empty() {
+        true => e,
+        false => e.with_message(format!("communicator {name}: {}", e.message)),
+    })
 }
 
 /// The resources that a rank needs before it meets the others.

@@ -71,7 +71,7 @@ fn what_is_absent_says_so() {
 
 #[test]
 fn streams_of_pennys_cuda_runtime_are_translated() {
-    holds("streams", &[1], &[], &[]);
+    holds("streams", &[1], &[NEWEST], &[]);
 }
 
 #[test]
