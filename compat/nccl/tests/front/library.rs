@@ -38,6 +38,22 @@ fn the_exported_names_are_exactly_those_of_the_list_and_their_twins() {
 }
 
 #[test]
+fn the_porting_page_has_each_name_once_with_its_version_and_names_of_penny_that_exist() {
+    let page = fs::read_to_string(package().join("PORTING.md")).unwrap();
+    let penny = fs::read_to_string(penny_ffi_tests::root().join("ffi-tests/symbols.txt")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut told = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split(" | ").map(|cell| cell.trim_matches(['`', ' ', '|'])).collect();
+        assert!(cells.len() == 4 && (cells[2] != "-" || !cells[3].is_empty()), "{row}");
+        assert!(cells[2] == "-" || penny.lines().any(|name| name == cells[2]), "{row}");
+        told.push(format!("{} {}", cells[0], cells[1]));
+    }
+    let listed = fs::read_to_string(package().join("symbols.txt")).unwrap();
+    assert_eq!(told, listed.lines().collect::<Vec<_>>());
+}
+
+#[test]
 fn the_library_has_nccls_soname_and_finds_penny_beside_itself() {
     let bytes = shared_library();
     let file = ElfFile64::<Endianness>::parse(&*bytes).unwrap();
