@@ -40,6 +40,18 @@ static void a_list_without_ranks_leaves_all(void) {
     OK(pennyCommDestroy(same));
 }
 
+/* Ranks run ahead: one begins the next while another has just seen that all have come to the last. */
+static void shrinks_in_succession_do_not_meet(void) {
+    for (int i = 0; i < 200; i++) {
+        pennyComm_t rest;
+        int out = ranks - 1, excludes = ranks > 2 && i % 3 == 0;
+        if (excludes && rank == out) continue;
+        OK(pennyCommShrink(comm, &out, excludes, &rest, NULL, PENNY_SHRINK_DEFAULT));
+        if (i % 2) sum_is(rest, rank + 1, sum_of_all() - (excludes ? ranks : 0));
+        OK(pennyCommDestroy(rest));
+    }
+}
+
 /* Several ranks of one thread. */
 static void ranks_of_one_thread_shrink_in_a_group(void) {
     enum { HERE = 4 };
@@ -187,6 +199,7 @@ int main(void) {
     comm = join();
     RUN(ranks_leave_one_out_that_calls_nothing);
     RUN(a_list_without_ranks_leaves_all);
+    RUN(shrinks_in_succession_do_not_meet);
     RUN(ranks_of_one_thread_shrink_in_a_group);
     RUN(a_shrink_that_aborts_ends_the_calls_of_its_parent);
     RUN(a_revoked_communicator_can_be_shrunk);

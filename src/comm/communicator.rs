@@ -3,6 +3,7 @@
 use super::calls::collective::{Call, Checked};
 use super::calls::exchange::Exchange;
 use super::calls::repeat::{Recipe, Repeat};
+use super::join::shrink::Shrinks;
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
@@ -60,6 +61,7 @@ pub struct CommCore {
     /// Signals to and from each rank.
     pub(super) counters: SignalCounters,
     pub(super) windows: Windows,
+    pub(super) shrinks: Shrinks,
     /// Room for the products of scaled sums.
     pub(super) products: Vec<u64>,
 }
@@ -107,6 +109,7 @@ impl CommCore {
             symmetric: None,
             counters: SignalCounters::new(nranks),
             windows: Windows::default(),
+            shrinks: Shrinks::default(),
             products: Vec::new(),
         }
     }

@@ -59,7 +59,7 @@ impl Transport {
         match by {
             0 => Ok(()),
             by if by - 1 == self.rank => Err(Error::remote(format!(
-                "rank {} (this rank) aborted the communicator; make a new one",
+                "rank {} (this rank) aborted the communicator; make a new one (pennyCommShrink makes one of its ranks)",
                 self.rank
             ))),
             by => Err(Error::remote(format!(

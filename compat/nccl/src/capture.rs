@@ -45,7 +45,8 @@ fn hand_over(stream: cudaStream_t, step: Step) -> Outcome {
     Err(usage("stream is not captured any more; end its capture after the group's end"))
 }
 
-/// Makes the calls of a step on the stream of a launch. A failure is told as that of any call, and by the stream.
+/// Makes the calls of a step on the stream of a launch. A call that is refused is told by ncclGetLastError and NCCL_DEBUG, not by the
+/// launch: the runtime takes no result. One that fails later is told by the stream.
 unsafe extern "C" fn replay(step: *mut c_void, stream: *mut c_void) {
     guarded("cudaGraphLaunch", || {
         // SAFETY: the runtime passes what it was given, before `forget`.

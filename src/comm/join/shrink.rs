@@ -33,11 +33,11 @@ const STAGING_BITS: u32 = 21;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// The ranks that a rank excludes, as one word: how many, the staging memory of each remaining rank, a hash.
+/// The ranks that a rank excludes, as one word: how many, the staging memory of each remaining rank, which.
 ///
 /// ```text
-///     bits   63..53      52..32           31..0
-///            excluded    staging pages    hash of the excluded ranks, odd
+///     bits   63..53      52..32           31..16             15..0
+///            excluded    staging pages    hash of them, odd  a bit for each of them: 1 << rank % 16
 /// ```
 #[derive(Clone, Copy)]
 struct Wish(u64);
@@ -45,9 +45,17 @@ struct Wish(u64);
 impl Wish {
     fn new(excluded: &[Rank], staging: u64) -> Wish {
         let bytes: Vec<u8> = excluded.iter().flat_map(|rank| rank.to_le_bytes()).collect();
-        let hash = fnv64(&bytes) & ((1 << HASH_BITS) - 1) | 1;
+        let mask = excluded.iter().fold(0, |mask, &rank| mask | Wish::bit(rank));
+        let hash = (fnv64(&bytes) & 0xffff | 1) << 16 | mask;
         let pages = staging.div_ceil(PAGE).min((1 << STAGING_BITS) - 1);
         Wish((excluded.len() as u64) << (HASH_BITS + STAGING_BITS) | pages << HASH_BITS | hash)
+    }
+    fn bit(rank: Rank) -> u64 {
+        1 << (rank % 16)
+    }
+    /// May it exclude a rank?
+    fn may_exclude(self, rank: Rank) -> bool {
+        self.0 & Wish::bit(rank) != 0
     }
     fn excluded(self) -> u64 {
         self.0 >> (HASH_BITS + STAGING_BITS)
@@ -59,6 +67,14 @@ impl Wish {
         let hash = |wish: Wish| wish.0 & ((1 << HASH_BITS) - 1);
         self.excluded() == other.excluded() && hash(self) == hash(other)
     }
+}
+
+/// What a communicator remembers of the attempts to shrink it.
+#[derive(Default)]
+pub(in crate::comm) struct Shrinks {
+    attempts: u64,
+    /// As in [`Attempt`].
+    last_place: (Rank, u64),
 }
 
 /// The arguments of one rank, checked, and the handle of the communicator that is to be made.
@@ -144,6 +160,8 @@ pub(in crate::comm) fn shrink(
     pending.join().map(|()| pending.handle())
 }
 
+/// Attempts of a rank that its words tell apart, in the bits that the place of a page leaves.
+const ATTEMPTS: u64 = PAGE / 2;
 /// The place that a rank names which has given up.
 const GAVE_UP: u64 = u64::MAX;
 
@@ -153,8 +171,10 @@ struct Attempt<'a> {
     wish: Wish,
     /// Parent ranks, in order.
     members: &'a [Rank],
-    /// The words of the members' life lines when the attempt began: what they have left there of earlier ones.
+    /// The words of the members' life lines when the attempt began: of earlier ones, or of this one if they were first.
     before: Vec<[u64; 2]>,
+    /// The place of this rank's last attempt, and who named it: that rank may still do.
+    last_place: (Rank, u64),
 }
 
 impl Attempt<'_> {
@@ -166,11 +186,16 @@ impl Attempt<'_> {
         [wish, life.shrink[1].load(Ordering::Relaxed)]
     }
 
-    /// Returns the wish and the place of a member, by its number, if it has begun to make a communicator since.
+    /// Returns the wish and the place of a member, by its number, if they have changed since the attempt began.
     fn of(&self, number: usize) -> Option<(Wish, u64)> {
         let [wish, at] = Self::words(self.t, self.members[number]);
-        let is_new = at != GAVE_UP || [wish, at] != self.before[number];
-        (wish != 0 && is_new).then_some((Wish(wish), at))
+        (wish != 0 && [wish, at] != self.before[number]).then_some((Wish(wish), at))
+    }
+
+    /// Returns the wish and the place of the first member, if that is not the place of an earlier attempt.
+    fn first(&self) -> Option<(Wish, u64)> {
+        let [wish, at] = Self::words(self.t, self.members[0]);
+        (wish != 0 && at != GAVE_UP && (self.members[0], at) != self.last_place).then_some((Wish(wish), at))
     }
 
     fn publish(&self, at: u64) {
@@ -201,9 +226,10 @@ impl Attempt<'_> {
                 if at == GAVE_UP {
                     return Err(given_up(member));
                 }
-            } else if its.excluded() >= self.wish.excluded() {
+            } else if its.excluded() >= self.wish.excluded() && !its.may_exclude(me) {
+                // One that excludes this rank is at another communicator, and comes to this one or not.
                 return Err(Error::usage(format!(
-                    "ranks disagree on the ranks to exclude: rank {me} excludes {}, rank {member} {}; all remaining ranks must pass the \
+                    "ranks disagree on the ranks to exclude: rank {me} excludes {} of them, rank {member} {}; all remaining ranks must pass the \
                      same excludeRanksList",
                     self.wish.excluded(),
                     if its.excluded() == self.wish.excluded() {
@@ -220,7 +246,7 @@ impl Attempt<'_> {
     /// Waits until the first member says where the communicator lies.
     fn place(&self) -> Result<ChildPlace> {
         let first = self.members[0];
-        let there = || self.of(0).filter(|(its, at)| its.excludes_the_same(self.wish) && *at != GAVE_UP);
+        let there = || self.first().filter(|(its, _)| its.excludes_the_same(self.wish));
         let expired = || {
             Error::timeout(format!(
                 "rank {first} did not call pennyCommShrink with the same excludeRanksList within the deadline"
@@ -233,7 +259,7 @@ impl Attempt<'_> {
     /// Fails if the first member has begun again, without this rank.
     fn watch_place(&self, place: ChildPlace) -> Result<()> {
         self.watch()?;
-        match self.of(0) {
+        match self.first() {
             Some((its, at)) if at == place.at && its.excludes_the_same(self.wish) => Ok(()),
             _ => Err(given_up(self.members[0])),
         }
@@ -269,9 +295,12 @@ impl CommCore {
             wish: Wish::new(excluded, place.staging),
             members: &members,
             before: members.iter().map(|&member| Attempt::words(&t, member)).collect(),
+            last_place: self.shrinks.last_place,
         };
-        attempt.publish(place.at);
-        let made = attempt.place().and_then(|place| {
+        self.shrinks.attempts += 1;
+        attempt.publish(place.at | 1 + self.shrinks.attempts % (ATTEMPTS - 1));
+        let made = attempt.place().and_then(|named| {
+            self.shrinks.last_place = (members[0], named.at);
             let entrance = ChildEntrance {
                 handle,
                 rank: rank as Rank,
@@ -280,7 +309,8 @@ impl CommCore {
                 settings,
                 placement: None,
             };
-            entrance.join(self, place, &|| attempt.watch_place(place)).map(registry::fill)
+            let place = ChildPlace { at: named.at & !(PAGE - 1), ..named };
+            entrance.join(self, place, &|| attempt.watch_place(named)).map(registry::fill)
         });
         attempt.end(&made);
         made
