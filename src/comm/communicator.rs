@@ -3,7 +3,6 @@
 use super::calls::collective::{Call, Checked};
 use super::calls::exchange::Exchange;
 use super::calls::repeat::{Recipe, Repeat};
-use super::join::shrink::Shrinks;
 use super::onesided::registrations::Registrations;
 use super::onesided::signal_counters::SignalCounters;
 use super::onesided::symmetric_books::Symmetric;
@@ -27,6 +26,14 @@ use crate::transport::pair::Pairs;
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
+
+/// The attempts of a rank to shrink a communicator (`join::shrink`).
+#[derive(Default)]
+pub(super) struct Shrinks {
+    pub attempts: u64,
+    /// The place of the last one, and the rank that named it.
+    pub last_place: (Rank, u64),
+}
 
 /// One rank's membership in a communicator.
 pub struct CommCore {

@@ -69,14 +69,6 @@ impl Wish {
     }
 }
 
-/// What a communicator remembers of the attempts to shrink it.
-#[derive(Default)]
-pub(in crate::comm) struct Shrinks {
-    attempts: u64,
-    /// As in [`Attempt`].
-    last_place: (Rank, u64),
-}
-
 /// The arguments of one rank, checked, and the handle of the communicator that is to be made.
 pub(in crate::comm) struct PendingShrink {
     pub parent: CommHandle,
@@ -298,7 +290,7 @@ impl CommCore {
             last_place: self.shrinks.last_place,
         };
         self.shrinks.attempts += 1;
-        attempt.publish(place.at | 1 + self.shrinks.attempts % (ATTEMPTS - 1));
+        attempt.publish(place.at | (1 + self.shrinks.attempts % (ATTEMPTS - 1)));
         let made = attempt.place().and_then(|named| {
             self.shrinks.last_place = (members[0], named.at);
             let entrance = ChildEntrance {
