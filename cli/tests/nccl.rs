@@ -4,14 +4,24 @@ use penny_ffi_tests::{compiler, library, root};
 use std::path::Path;
 use std::process::Command;
 
+/// Puts the command into a folder. It is linked: another test may start a process while a copy is still open to be written, and then
+/// the copy cannot be run.
+fn put_command(folder: &Path) {
+    std::fs::hard_link(env!("CARGO_BIN_EXE_penny"), folder.join("penny")).unwrap();
+}
+
+/// A folder on the command's file system.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
 /// A folder as Penny is installed: bin/penny, and the libraries in lib.
 fn installed() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let (bin, lib) = (dir.path().join("bin"), dir.path().join("lib"));
     std::fs::create_dir(&bin).unwrap();
     std::fs::create_dir(&lib).unwrap();
-    std::fs::copy(env!("CARGO_BIN_EXE_penny"), bin.join("penny")).unwrap();
-    library::build();
+    put_command(&bin);
     let link = |built: &Path, file: &str, names: &[&str]| {
         for name in names {
             std::fs::copy(built.join(file), lib.join(name)).unwrap();
@@ -55,10 +65,10 @@ fn a_program_of_nccl_runs_linked_or_loading() {
 
 #[test]
 fn where_the_libraries_are_missing_the_refusal_says_how_to_build_them() {
-    let dir = tempfile::tempdir().unwrap();
-    let penny = dir.path().join("penny");
-    std::fs::copy(env!("CARGO_BIN_EXE_penny"), &penny).unwrap();
-    let output = Command::new(&penny).args(["run", "-n", "1", "--nccl", "true"]).output().unwrap();
+    let dir = folder();
+    put_command(dir.path());
+    let output =
+        Command::new(dir.path().join("penny")).args(["run", "-n", "1", "--nccl", "true"]).output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && err.contains("cargo build --release -p penny-nccl"), "{err}");
 }
