@@ -202,7 +202,6 @@ fn kind(text: &str) -> String {
     if let Some(of) = text.strip_suffix('*') {
         let of = of.trim();
         return match of.strip_suffix("const").or(of.strip_prefix("const ")) {
-            Some(of) if !of.trim().ends_with('*') || of.trim() != of => format!("*const {}", kind(of)),
             Some(of) => format!("*const {}", kind(of)),
             None => format!("*mut {}", kind(of)),
         };

@@ -13,28 +13,12 @@
 #include <string.h>
 #include <time.h>
 
-static const char *check_case = "-";
 static int rank = 0;
 static int ranks = 1;
 
-#define FAIL(...)                                                                                                      \
-    do {                                                                                                               \
-        fprintf(stderr, "%s:%d: rank %d of %d: %s: ", __FILE__, __LINE__, rank, ranks, check_case);                    \
-        fprintf(stderr, __VA_ARGS__);                                                                                  \
-        fputc('\n', stderr);                                                                                           \
-        exit(1);                                                                                                       \
-    } while (0)
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s", #condition);                                                                      \
-    } while (0)
-
-#define CHECK_INT(got, expected)                                                                                       \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), expected_ = (long long)(expected);                                          \
-        if (got_ != expected_) FAIL("%s is %lld, not %lld", #got, got_, expected_);                                    \
-    } while (0)
+#define WHO "rank %d of %d: ", rank, ranks
+#include "cases.h"
+#include "meeting.h"
 
 /* The call succeeds. */
 #define OK(call)                                                                                                       \
@@ -61,13 +45,7 @@ static inline void check_sentence(const char *sentence, const char *call, const 
     if (strstr(sentence + name, text) == NULL) FAIL("line %d: \"%s\" does not say \"%s\"", line, sentence, text);
 }
 
-/* Runs one case, a function without arguments. */
-#define RUN(name)                                                                                                      \
-    do {                                                                                                               \
-        check_case = #name;                                                                                            \
-        name();                                                                                                        \
-        printf("%s\n", #name);                                                                                         \
-    } while (0)
+#define RUN(name) RUN_THEN(name, (void)0)
 
 static inline int number_of(const char *variable) {
     const char *text = getenv(variable);
@@ -83,34 +61,6 @@ static inline void begin(void) {
 
 /* How often: looking for races takes its time. An even number. */
 static inline int often(int times) { return getenv("PENNY_CHECK") == NULL ? times : times / 40 * 2; }
-
-static inline void nap(void) {
-    struct timespec millisecond = {0, 1000000};
-    nanosleep(&millisecond, NULL);
-}
-
-static inline void path_of(char *path, size_t size, const char *name) {
-    snprintf(path, size, "%s/%s", getenv("TEST_DIR"), name);
-}
-
-/* Tells the other ranks something that is not the library's business: a file appears, whole. */
-static inline void post_bytes(const char *name, const void *bytes, size_t size) {
-    char path[512], unfinished[520];
-    path_of(path, sizeof path, name);
-    snprintf(unfinished, sizeof unfinished, "%s.new", path);
-    FILE *file = fopen(unfinished, "wb");
-    CHECK(file != NULL && (size == 0 || fwrite(bytes, size, 1, file) == 1) && fclose(file) == 0);
-    CHECK(rename(unfinished, path) == 0);
-}
-
-/* Waits for it. The harness ends a wait without end. */
-static inline void await_bytes(const char *name, void *bytes, size_t size) {
-    char path[512];
-    FILE *file;
-    path_of(path, sizeof path, name);
-    while ((file = fopen(path, "rb")) == NULL) nap();
-    CHECK((size == 0 || fread(bytes, size, 1, file) == 1) && fclose(file) == 0);
-}
 
 static inline void post(const char *name) { post_bytes(name, "", 0); }
 static inline void await(const char *name) { await_bytes(name, NULL, 0); }

@@ -9,26 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-static const char *check_case = "outside of any case";
-
-#define FAIL(...)                                                                                                      \
-    do {                                                                                                               \
-        fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, check_case);                                                \
-        fprintf(stderr, __VA_ARGS__);                                                                                  \
-        fputc('\n', stderr);                                                                                           \
-        exit(1);                                                                                                       \
-    } while (0)
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s", #condition);                                                                      \
-    } while (0)
-
-#define CHECK_INT(got, expected)                                                                                       \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), expected_ = (long long)(expected);                                          \
-        if (got_ != expected_) FAIL("%s is %lld, not %lld", #got, got_, expected_);                                    \
-    } while (0)
+#define WHO "%s", ""
+#include "cases.h"
 
 /* The call succeeds. */
 #define OK(call)                                                                                                       \
@@ -48,14 +30,8 @@ static const char *check_case = "outside of any case";
         CHECK(strncmp(pennyCudaGetLastMessage(), "cuda", 4) == 0);                                                     \
     } while (0)
 
-/* Runs one case, a function without arguments. */
-#define RUN(name)                                                                                                      \
-    do {                                                                                                               \
-        check_case = #name;                                                                                            \
-        name();                                                                                                        \
-        CHECK_INT(cudaGetLastError(), cudaSuccess);                                                                    \
-        printf("%s\n", #name);                                                                                         \
-    } while (0)
+/* A case leaves no error. */
+#define RUN(name) RUN_THEN(name, CHECK_INT(cudaGetLastError(), cudaSuccess))
 
 static inline void nap(int milliseconds) {
     struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L};

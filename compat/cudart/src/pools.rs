@@ -50,7 +50,7 @@ pub struct Location {
     id: c_int,
 }
 
-/// Who may use memory of a pool.
+/// The right of a device to use memory of a pool.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Access {

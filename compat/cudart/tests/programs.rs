@@ -28,7 +28,7 @@ fn build(source: &str, to: &Path) {
     compiler.arg(if source.ends_with(".cpp") { "-std=c++17" } else { "-std=c11" }).arg("-D_DEFAULT_SOURCE");
     // The program itself asks for libpenny, before libcudart does: cargo's LD_LIBRARY_PATH may have an older one.
     compiler.arg("-Wl,--no-as-needed");
-    let include = [folder("include"), root().join("include")];
+    let include = [folder("include"), root().join("include"), root().join("ffi-tests/c")];
     let include = include.each_ref().map(|folder| folder.as_path());
     compiler::program_with(
         &mut compiler,

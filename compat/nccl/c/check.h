@@ -11,28 +11,12 @@
 #include <string.h>
 #include <time.h>
 
-static const char *check_case = "-";
 static int process = 0;
 static int processes = 1;
 
-#define FAIL(...)                                                                                                      \
-    do {                                                                                                               \
-        fprintf(stderr, "%s:%d: process %d of %d: %s: ", __FILE__, __LINE__, process, processes, check_case);          \
-        fprintf(stderr, __VA_ARGS__);                                                                                  \
-        fputc('\n', stderr);                                                                                           \
-        exit(1);                                                                                                       \
-    } while (0)
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s", #condition);                                                                      \
-    } while (0)
-
-#define CHECK_INT(got, expected)                                                                                       \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), expected_ = (long long)(expected);                                          \
-        if (got_ != expected_) FAIL("%s is %lld, not %lld", #got, got_, expected_);                                    \
-    } while (0)
+#define WHO "process %d of %d: ", process, processes
+#include "cases.h"
+#include "meeting.h"
 
 /* The call succeeds. */
 #define OK(call)                                                                                                       \
@@ -60,13 +44,7 @@ static inline void check_sentence(const char *sentence, const char *call, const 
     if (strstr(sentence + name, text) == NULL) FAIL("line %d: \"%s\" does not say \"%s\"", line, sentence, text);
 }
 
-/* Runs one case, a function without arguments. */
-#define RUN(name)                                                                                                      \
-    do {                                                                                                               \
-        check_case = #name;                                                                                            \
-        name();                                                                                                        \
-        printf("%s\n", #name);                                                                                         \
-    } while (0)
+#define RUN(name) RUN_THEN(name, (void)0)
 
 static inline int number_of(const char *variable, int otherwise) {
     const char *text = getenv(variable);
@@ -79,30 +57,6 @@ static inline void begin(void) {
     processes = number_of("TEST_RANKS", 1);
 }
 
-static inline void nap(void) {
-    struct timespec millisecond = {0, 1000000};
-    nanosleep(&millisecond, NULL);
-}
-
-/* Tells the other processes something: a file appears, whole. */
-static inline void post(const char *name, const void *bytes, size_t size) {
-    char path[512], unfinished[520];
-    snprintf(path, sizeof path, "%s/%s", getenv("TEST_DIR"), name);
-    snprintf(unfinished, sizeof unfinished, "%s.new", path);
-    FILE *file = fopen(unfinished, "wb");
-    CHECK(file != NULL && (size == 0 || fwrite(bytes, size, 1, file) == 1) && fclose(file) == 0);
-    CHECK(rename(unfinished, path) == 0);
-}
-
-/* Waits for it. The harness ends a wait without end. */
-static inline void await(const char *name, void *bytes, size_t size) {
-    char path[512];
-    FILE *file;
-    snprintf(path, sizeof path, "%s/%s", getenv("TEST_DIR"), name);
-    while ((file = fopen(path, "rb")) == NULL) nap();
-    CHECK((size == 0 || fread(bytes, size, 1, file) == 1) && fclose(file) == 0);
-}
-
 /* The id of the next communicator, made by process 0. */
 static inline ncclUniqueId shared_id(void) {
     static int number = 0;
@@ -111,9 +65,9 @@ static inline ncclUniqueId shared_id(void) {
     snprintf(name, sizeof name, "id%d", number++);
     if (process == 0) {
         OK(ncclGetUniqueId(&id));
-        post(name, &id, sizeof id);
+        post_bytes(name, &id, sizeof id);
     } else {
-        await(name, &id, sizeof id);
+        await_bytes(name, &id, sizeof id);
     }
     return id;
 }

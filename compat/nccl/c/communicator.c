@@ -53,10 +53,10 @@ static void join_and_poll(ncclConfig_t *config) {
     snprintf(name, sizeof name, "answered%d", number++);
     ncclComm_t comm = NULL;
     ncclUniqueId id = shared_id();
-    if (process > 0) await(name, NULL, 0);
+    if (process > 0) await_bytes(name, NULL, 0);
     ncclResult_t state = ncclCommInitRankConfig(&comm, processes, id, process, config);
     CHECK(state == ncclInProgress || (state == ncclSuccess && (process > 0 || processes == 1)));
-    if (process == 0) post(name, "", 0);
+    if (process == 0) post_bytes(name, "", 0);
     do {
         OK(ncclCommGetAsyncError(comm, &state));
         nap();

@@ -87,10 +87,10 @@ static void the_last_error_is_the_process_s(void) {
 static void an_abort_ends_the_other_ranks_calls(void) {
     if (process == 0) {
         /* Not before the other one is done with what comes before. */
-        await("ready", NULL, 0);
+        await_bytes("ready", NULL, 0);
         OK(ncclCommAbort(comm));
     } else {
-        post("ready", "", 0);
+        post_bytes("ready", "", 0);
         FAILS(ncclRemoteError, "rank 0", ncclAllReduce(in, out, 4, ncclInt, ncclSum, comm, NULL));
         ncclResult_t state = ncclSuccess;
         OK(ncclCommGetAsyncError(comm, &state));

@@ -50,9 +50,9 @@ static void a_new_rank_joins_those_of_a_communicator(void) {
     if (!is_new) OK(ncclCommInitRank(&comm, processes - 1, id, process));
     if (process == 0) {
         OK(ncclCommGetUniqueId(comm, &further));
-        post("further", &further, sizeof further);
+        post_bytes("further", &further, sizeof further);
     } else if (is_new) {
-        await("further", &further, sizeof further);
+        await_bytes("further", &further, sizeof further);
     }
     OK(ncclCommGrow(comm, processes, process == 0 || is_new ? &further : NULL, is_new ? process : -1, &grown, NULL));
     CHECK_INT(sum_of(grown, process + 1), processes * (processes + 1) / 2);

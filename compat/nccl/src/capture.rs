@@ -8,7 +8,6 @@ use crate::types::cudaStream_t;
 use crate::{cuda, group};
 use penny_sys::{self as penny, pennyResult_t, pennyStream_t};
 use std::ffi::c_void;
-use std::ptr::without_provenance_mut;
 
 /// A call of the program with all its arguments but the stream.
 pub type Recorded = Box<dyn Fn(pennyStream_t) -> pennyResult_t>;
@@ -22,17 +21,17 @@ struct Step {
 /// Records a call on a captured stream: now, or with the other calls of the open group at its end.
 pub fn record(stream: cudaStream_t, call: Recorded) -> Outcome {
     if group::is_open() {
-        group::captured(stream.addr(), call);
+        group::captured(stream, call);
         return Ok(());
     }
     hand_over(stream, Step { calls: vec![call], is_group: false })
 }
 
 /// Records the calls of a group.
-pub fn record_group(calls: Vec<(usize, Recorded)>) -> Outcome {
+pub fn record_group(calls: Vec<(cudaStream_t, Recorded)>) -> Outcome {
     let Some(&(stream, _)) = calls.first() else { return Ok(()) };
     let calls = calls.into_iter().map(|(_, call)| call).collect();
-    hand_over(without_provenance_mut(stream), Step { calls, is_group: true })
+    hand_over(stream, Step { calls, is_group: true })
 }
 
 fn hand_over(stream: cudaStream_t, step: Step) -> Outcome {

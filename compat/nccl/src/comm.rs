@@ -139,8 +139,8 @@ nccl_api! {
                 return Err(argument(format!("color is {color}; pass a number from 0 on, or NCCL_SPLIT_NOCOLOR")));
             }
             // SAFETY: the caller's promise.
-            let settings = unsafe { config::read(config) }?;
-            let settings = if config.is_null() { std::ptr::null() } else { &raw const settings };
+            let settings = unsafe { config::read_changes(config) }?;
+            let settings = settings.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise.
             let split = unsafe { penny::pennyCommSplit(comm, color, key, newcomm, settings) };
             if color == NCCL_SPLIT_NOCOLOR {

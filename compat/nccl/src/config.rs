@@ -20,6 +20,18 @@ use std::sync::OnceLock;
 const SINCE_BLOCKING: u32 = 21400;
 const SINCE_NAME: u32 = 22700;
 
+/// Converts the settings of a communicator that is made from another; `None`: they are that one's.
+///
+/// # Safety
+/// As for [`read`].
+pub unsafe fn read_changes(config: *const ncclConfig_t) -> Outcome<Option<pennyConfig_t>> {
+    if config.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { read(config) }.map(Some)
+}
+
 /// Converts a program's settings; NULL is all defaults.
 ///
 /// # Safety

@@ -23,7 +23,7 @@ struct Group {
     /// Communicators that become complete at its end.
     joining: Vec<usize>,
     /// Calls on captured streams, each with its stream, which are recorded at its end.
-    captured: Vec<(usize, Recorded)>,
+    captured: Vec<(cudaStream_t, Recorded)>,
     /// Windows that are registered at its end.
     windows: Vec<windows::Registration>,
 }
@@ -83,7 +83,7 @@ pub fn register(window: windows::Registration) {
 }
 
 /// Leaves a call on a captured stream to the end of the open group.
-pub fn captured(stream: usize, call: Recorded) {
+pub fn captured(stream: cudaStream_t, call: Recorded) {
     with(|group| group.captured.push((stream, call)));
 }
 

@@ -17,8 +17,8 @@ nccl_api! {
             begin()?;
             place(newcomm, "newcomm")?;
             // SAFETY: the caller's promise.
-            let settings = unsafe { config::read(config) }?;
-            let settings = if config.is_null() { std::ptr::null() } else { &raw const settings };
+            let settings = unsafe { config::read_changes(config) }?;
+            let settings = settings.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise.
             let shrunk = unsafe {
                 penny::pennyCommShrink(comm, excludeRanksList, excludeRanksCount, newcomm, settings, shrinkFlags)
@@ -52,8 +52,8 @@ nccl_api! {
                 return Err(argument("ncclCommGrow of an existing rank waits for the others; call it outside of groups"));
             }
             // SAFETY: the caller's promise.
-            let settings = unsafe { config::read(config) }?;
-            let settings = if config.is_null() { std::ptr::null() } else { &raw const settings };
+            let settings = unsafe { config::read_changes(config) }?;
+            let settings = settings.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise.
             let grown = unsafe { penny::pennyCommGrow(comm, nRanks, uniqueId, rank, newcomm, settings) };
             // SAFETY: Penny has written the handle if it has made a communicator.

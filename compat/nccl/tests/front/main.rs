@@ -40,7 +40,9 @@ fn program(name: &str, to: &Path, options: &[&str]) -> PathBuf {
     let program = to.join(name);
     let mut compile = compiler::cc();
     compile.args(compiler::STRICT).args(["-std=c11", "-O1", "-g", "-pthread", "-rdynamic", "-I"]);
-    compile.arg(package().join("include")).arg("-I").arg(penny_ffi_tests::root().join("include"));
+    let root = penny_ffi_tests::root();
+    compile.arg(package().join("include"));
+    compile.arg("-I").arg(root.join("include")).arg("-I").arg(root.join("ffi-tests/c"));
     compile.arg(&source).arg("-o").arg(&program).arg("-L").arg(dir()).arg(rpath).args(options);
     compiler::run(compile.args(["-lnccl", "-lpenny", "-ldl"]));
     program
