@@ -306,6 +306,9 @@ typedef struct pennyEvent pennyEvent;
 // The incomplete type to which a pennyMailbox_t points.
 typedef struct pennyMailbox pennyMailbox;
 
+// The incomplete type to which a pennyRecording_t points.
+typedef struct pennyRecording pennyRecording;
+
 // The incomplete type to which a pennySemaphore_t points.
 typedef struct pennySemaphore pennySemaphore;
 
@@ -379,6 +382,10 @@ typedef struct {
 // An ordered queue of calls with a thread of its own that makes them; see pennyStreamCreate. NULL: the call runs in the
 // caller's thread and is done when it returns.
 typedef pennyStream *pennyStream_t;
+
+// A handle of recorded calls. It may be copied. It is valid until pennyRecordingDestroy; later calls refuse it with
+// pennyInvalidArgument.
+typedef pennyRecording *pennyRecording_t;
 
 // A handle of a point in a stream's work. It may be copied. It is valid until pennyEventDestroy; later calls refuse it
 // with pennyInvalidArgument.
@@ -1201,6 +1208,32 @@ pennyResult_t pennyGroupStart(void);
 // If a queued call was refused for its arguments, this function returns that result again and runs no call of the
 // group. Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
+
+// Begins to record calls of the calling thread. Until pennyRecordEnd its collectives, transfers, puts and waits for signals
+// are checked and kept, and none of them runs; their stream must be NULL. A group that is open stays as it is meanwhile.
+// Groups and further recordings may be opened and closed inside.
+pennyResult_t pennyRecordStart(void);
+
+// Ends the recording that the calling thread began last. If a call of it was refused for its arguments, this function returns
+// that result again, and there is no recording. Communicators cannot be made in one: pennyInvalidUsage.
+//
+// recording: written on success; the caller owns it until pennyRecordingDestroy.
+//
+// The recording keeps the arguments of its calls. An operation of pennyRedOpCreatePreMulSum may be destroyed; a number that it
+// reads when a call runs (pennyScalarDevice), buffers, windows and communicators must be there at each launch.
+pennyResult_t pennyRecordEnd(pennyRecording_t *recording);
+
+// Makes the calls of a recording, as those of one group. The same recording may be launched again before the calls of a launch
+// have completed, and by any thread. In a group it adds its calls to the group.
+//
+// stream: NULL: the calls are complete when it returns. Else it queues them and returns.
+//
+// A communicator of the recording that was destroyed: pennyInvalidArgument, and no call is made.
+pennyResult_t pennyRecordingLaunch(pennyRecording_t recording,
+                                   pennyStream_t stream);
+
+// Frees a recording. Calls of its launches that have not completed do.
+pennyResult_t pennyRecordingDestroy(pennyRecording_t recording);
 
 // Makes a stream: calls that name it are checked, queued, and return at once; threads that wait for them, or the
 // stream's own thread, run them in order. Their buffers must stay as they are until then. Destroy it with pennyStreamDestroy.

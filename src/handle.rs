@@ -63,6 +63,7 @@ kinds! {
     6 SemaphoreKind "semaphore" "a";
     7 KeyKind "key of a mailbox" "a";
     8 RegistrationKind "registration of a buffer" "a";
+    9 RecordingKind "recording" "a";
 }
 
 /// Names one object of a kind in this process.

@@ -33,6 +33,7 @@ pub use calls::scaled::{
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
 pub use config::{Config, MOST_THREADS};
 pub use group::batch::Queued;
+pub use group::recording::{RecordingHandle, record_end, record_start, recording_destroy, recording_launch};
 #[cfg(feature = "internals")]
 pub use host_profile::{HostProfileFound, find_host_profile, host_profile_path, this_host};
 #[cfg(test)]
@@ -255,9 +256,7 @@ fn is_for_later(stream: Option<StreamHandle>) -> bool {
 /// Makes a call whose arguments are right at the end of the open group, or when its stream comes to it.
 fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
     if group::is_open() {
-        stream.map_or(Ok(()), stream::check)?;
-        group::add(queued, stream);
-        return Ok(());
+        return group::add(queued, stream);
     }
     stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
 }

@@ -145,6 +145,12 @@ fn groups_do_what_they_say() {
 }
 
 #[test]
+fn recordings_do_what_they_say() {
+    holds("recording", &[1, 2, 3]);
+    holds_with("recording", &[2], &[("PENNY_FABRIC", "dgx-h100")]);
+}
+
+#[test]
 fn streams_do_what_they_say() {
     holds("stream", &[1, 2, 3]);
     holds_with("stream", &[2], &[("PENNY_FABRIC", "dgx-h100")]);

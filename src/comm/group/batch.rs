@@ -19,6 +19,7 @@ use crate::sys::background;
 use crate::timing::{Part, Timing};
 
 /// A call on a communicator that is to be made later; its arguments are right by themselves.
+#[derive(Clone)]
 pub enum Queued {
     /// A collective.
     Collective(CommHandle, Call<'static>),

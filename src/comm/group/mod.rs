@@ -1,4 +1,5 @@
-//! Groups of calls: queued on this thread between start and end, then run together (`batch.rs`), here or on a stream.
+//! Groups of calls: queued on this thread between start and end, then run together (`batch.rs`), here or on a stream; or recorded
+//! (`recording.rs`).
 
 use super::join::pending::{self, Joining};
 use super::registry::{CommHandle, Entry};
@@ -18,6 +19,16 @@ struct Group {
     joining: Vec<Joining>,
     queue: Vec<Placed>,
     failure: Option<Error>,
+    /// Its calls are recorded, not made.
+    recording: Option<Box<Recorder>>,
+}
+
+/// What a group that records has beside its calls.
+struct Recorder {
+    /// The group that was open when the recording began.
+    outer: Group,
+    /// Its calls belong to a group of the program.
+    grouped: bool,
 }
 
 thread_local! {
@@ -39,7 +50,10 @@ fn is_open_here() -> bool {
 }
 
 pub(super) fn start() -> Result<()> {
-    GROUP.with_borrow_mut(|g| g.depth += 1);
+    GROUP.with_borrow_mut(|g| {
+        g.depth += 1;
+        g.recording.iter_mut().for_each(|recorder| recorder.grouped = true);
+    });
     OPEN.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
@@ -60,8 +74,17 @@ pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
 }
 
 /// Makes a call at the end of the group, on a stream if one is given.
-pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) {
-    GROUP.with_borrow_mut(|g| g.queue.push((queued, stream)));
+pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) -> Result<()> {
+    stream.map_or(Ok(()), stream::check)?;
+    GROUP.with_borrow_mut(|g| {
+        if g.recording.is_some() && stream.is_some() {
+            return Err(Error::usage(
+                "stream is not NULL, and the call is recorded; pass NULL here, and the stream to pennyRecordingLaunch",
+            ));
+        }
+        g.queue.push((queued, stream));
+        Ok(())
+    })
 }
 
 /// Closes the group and runs it, if it is the outermost. [`Error::pending`]: some of its communicators join in the background.
@@ -98,6 +121,9 @@ fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
         }
+        if g.depth == 1 && g.recording.is_some() {
+            return Err(Error::usage("the innermost group is a recording; close it with pennyRecordEnd"));
+        }
         g.depth -= 1;
         OPEN.fetch_sub(1, Ordering::Relaxed);
         if g.depth > 0 {
@@ -119,3 +145,4 @@ pub(super) fn is_blank(id: &UniqueId) -> bool {
 }
 pub(in crate::comm) mod batch;
 pub(in crate::comm) mod polled;
+pub(in crate::comm) mod recording;
