@@ -183,13 +183,14 @@ static void faults_of_a_capture_are_told(void) {
     OK(cudaEventDestroy(event));
 }
 
-static int replayed, dropped;
+static int replayed, dropped, refuses;
 static void *seen;
 
-static void replay(void *at, void *penny) {
+static const char *replay(void *at, void *penny) {
     CHECK(at == &replayed);
     seen = penny;
     replayed++;
+    return refuses ? "the other library refuses its call" : NULL;
 }
 
 static void drop(void *at) {
@@ -216,6 +217,57 @@ static void calls_of_other_libraries_are_recorded(void) {
     CHECK_INT(dropped, 0);
     OK(cudaGraphExecDestroy(exec));
     CHECK_INT(dropped, 1);
+}
+
+static void a_call_that_another_library_refuses_ends_the_launch(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaMemsetAsync(x, 1, sizeof *x, stream));
+    CHECK_INT(pennyCudaCapture(stream, replay, &replayed, NULL), 1);
+    OK(cudaMemsetAsync(y, 1, sizeof *y, stream));
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    memset(x, 0, sizeof *x);
+    memset(y, 0, sizeof *y);
+    refuses = 1;
+    FAILS(cudaErrorUnknown, cudaGraphLaunch(exec, stream));
+    CHECK(strstr(pennyCudaGetLastMessage(), "cudaGraphLaunch: ") == pennyCudaGetLastMessage());
+    CHECK(strstr(pennyCudaGetLastMessage(), "the other library refuses its call") != NULL);
+    OK(cudaStreamSynchronize(stream));
+    CHECK(all_are(x, 1, sizeof *x) && all_are(y, 0, sizeof *y));
+    refuses = 0;
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    CHECK(all_are(y, 1, sizeof *y));
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+}
+
+static void streams_of_one_capture_have_its_number(void) {
+    cudaGraph_t graph;
+    cudaEvent_t event;
+    cudaStream_t third;
+    OK(cudaEventCreate(&event));
+    OK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
+    CHECK(pennyCudaCaptureId(stream) == 0 && pennyCudaCaptureId(x) == 0);
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaStreamBeginCapture(third, cudaStreamCaptureModeGlobal));
+    unsigned long long id = pennyCudaCaptureId(stream);
+    CHECK(id != 0 && pennyCudaCaptureId(other) == 0);
+    CHECK(pennyCudaCaptureId(third) != 0 && pennyCudaCaptureId(third) != id && pennyCudaCaptureId(x) == 0);
+    OK(cudaEventRecord(event, stream));
+    OK(cudaStreamWaitEvent(other, event, 0));
+    CHECK(pennyCudaCaptureId(other) == id);
+    OK(cudaEventRecord(event, other));
+    OK(cudaStreamWaitEvent(stream, event, 0));
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamEndCapture(third, &graph));
+    OK(cudaGraphDestroy(graph));
+    CHECK(pennyCudaCaptureId(stream) == 0 && pennyCudaCaptureId(other) == 0);
+    OK(cudaStreamDestroy(third));
+    OK(cudaEventDestroy(event));
 }
 
 static void graphs_are_built_and_changed(void) {
@@ -264,6 +316,8 @@ int main(void) {
     RUN(streams_take_part_by_events);
     RUN(faults_of_a_capture_are_told);
     RUN(calls_of_other_libraries_are_recorded);
+    RUN(a_call_that_another_library_refuses_ends_the_launch);
+    RUN(streams_of_one_capture_have_its_number);
     RUN(graphs_are_built_and_changed);
     return 0;
 }

@@ -10,7 +10,7 @@
     } while (0)
 
 static int (*stream_of)(void *, void **);
-static int (*capture)(void *, void (*)(void *, void *), void *, void (*)(void *));
+static int (*capture)(void *, const char *(*)(void *, void *), void *, void (*)(void *));
 static pennyComm_t comm;
 static int rank, ranks;
 static float *x, *y;
@@ -126,9 +126,10 @@ static void one_thread_drives_two_devices(void) {
     OK(cudaSetDevice(rank));
 }
 
-static void all_reduce(void *at, void *stream) {
+static const char *all_reduce(void *at, void *stream) {
     CHECK(at == x);
     PENNY(pennyAllReduce(x, x, N, pennyFloat, pennySum, comm, (pennyStream_t)stream));
+    return NULL;
 }
 
 static void collectives_are_captured(void) {

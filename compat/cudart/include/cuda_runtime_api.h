@@ -194,7 +194,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const 
 
 /* For libraries beside this one, which find them with dlsym; src/hooks.rs says what they promise. */
 int pennyCudaStream(void *cudaStream, void **pennyStream);
-int pennyCudaCapture(void *cudaStream, void (*replay)(void *arg, void *pennyStream), void *arg,
+unsigned long long pennyCudaCaptureId(void *cudaStream);
+int pennyCudaCapture(void *cudaStream, const char *(*replay)(void *arg, void *pennyStream), void *arg,
                      void (*drop)(void *arg));
 
 #ifdef __cplusplus

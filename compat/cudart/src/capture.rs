@@ -13,7 +13,7 @@
 //! That order is one which all dependencies allow, so a graph is launched as a plain sequence.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, ThreadId};
@@ -40,20 +40,31 @@ pub enum Step {
     Empty,
 }
 
+/// Makes a call of another library on a stream of Penny. Returns NULL, or a sentence that says why it was refused.
+pub type Replay = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const c_char;
+
 /// A call of another library, and how it is given back.
 pub struct Foreign {
-    pub replay: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    pub replay: Replay,
     pub drop: Option<unsafe extern "C" fn(*mut c_void)>,
     pub argument: usize,
 }
 
 impl Foreign {
     /// Makes the call on a stream of Penny.
-    pub fn replay(&self, stream: PennyStream) {
+    pub fn replay(&self, stream: PennyStream) -> Result<()> {
+        let argument = std::ptr::with_exposed_provenance_mut(self.argument);
         // SAFETY: the library that gave the function promised that it may be called with its argument until `drop`.
-        unsafe {
-            (self.replay)(std::ptr::with_exposed_provenance_mut(self.argument), stream.handle().cast())
-        };
+        let refused = unsafe { (self.replay)(argument, stream.handle().cast()) };
+        if refused.is_null() {
+            return Ok(());
+        }
+        // SAFETY: it also promised a text that is valid until this thread calls it again.
+        let why = unsafe { CStr::from_ptr(refused) }.to_string_lossy();
+        fault(
+            codes::cudaErrorUnknown,
+            format!("a call that was captured was refused, and the graph ends there: {why}"),
+        )
     }
 }
 
@@ -146,9 +157,14 @@ impl State {
     }
 }
 
+/// Is any stream captured?
+pub fn is_any_under_way() -> bool {
+    UNDER_WAY.load(Ordering::Relaxed) > 0
+}
+
 /// Returns the capture that a stream takes part in.
 pub fn of(stream: &Stream) -> Option<Arc<Capture>> {
-    if UNDER_WAY.load(Ordering::Relaxed) == 0 {
+    if !is_any_under_way() {
         return None;
     }
     lock(&stream.capture).clone()
@@ -156,7 +172,7 @@ pub fn of(stream: &Stream) -> Option<Arc<Capture>> {
 
 /// Returns the captures on which an operation of the legacy stream would depend.
 fn implied(stream: &Stream) -> Vec<Arc<Capture>> {
-    if UNDER_WAY.load(Ordering::Relaxed) == 0 {
+    if !is_any_under_way() {
         return Vec::new();
     }
     order::followed(stream).iter().filter_map(|before| of(before)).collect()
@@ -188,7 +204,7 @@ pub fn refuse(stream: &Stream) -> Result<()> {
 
 /// Refuses what would wait for a device of which a stream is captured.
 pub fn refuse_on_device(device: c_int) -> Result<()> {
-    if UNDER_WAY.load(Ordering::Relaxed) > 0 {
+    if is_any_under_way() {
         order::all(device).iter().try_for_each(|stream| refuse(stream))?;
     }
     Ok(())

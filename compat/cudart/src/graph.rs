@@ -222,7 +222,8 @@ cuda_api! {
         Ok(())
     }
 
-    /// Queues the steps of a graph, one after another; on a captured stream they are recorded.
+    /// Queues the steps of a graph, one after another; on a captured stream they are recorded. If a call of another library is refused,
+    /// the steps before it are queued, and those after it are not.
     fn cudaGraphLaunch(graphExec: Handle, stream: Handle) {
         let steps = lock(&find_executable(graphExec)?.steps).clone();
         let stream = stream::find(stream)?;

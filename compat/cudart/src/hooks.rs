@@ -1,11 +1,11 @@
 //! What a library beside this one asks, which it finds with `dlsym`: Penny's stream behind a handle, and whether its calls on a
 //! stream are recorded.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_ulonglong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::capture::{self, Foreign, Step};
+use crate::capture::{self, Foreign, Replay, Step};
 use crate::guard::{call, place};
 use crate::handles::{Handle, lock};
 use crate::{order, stream};
@@ -30,13 +30,30 @@ pub extern "C" fn pennyCudaStream(cudaStream: Handle, pennyStream: *mut *mut c_v
     })
 }
 
+/// Returns a number that the streams of one capture have in common and no other; 0: the stream is not captured, or there is no such
+/// stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn pennyCudaCaptureId(cudaStream: Handle) -> c_ulonglong {
+    let id = || {
+        let stream = stream::find(cudaStream).ok()?;
+        capture::of(&stream).map(|capture| capture.id as c_ulonglong)
+    };
+    if !capture::is_any_under_way() {
+        return 0;
+    }
+    catch_unwind(id).ok().flatten().unwrap_or(0)
+}
+
 /// Records a call of another library, if the stream is captured: returns 1. Then `replay(arg, pennyStream)` queues the call at each
 /// launch of the graph, and `drop(arg)`, which may be NULL, is called once when nothing can launch it any more. Returns 0 if
 /// the stream is not captured, or there is no such stream; the caller keeps `arg`.
+///
+/// `replay` returns NULL, or a sentence that says why the call was refused: it ends the launch, which fails with the sentence. The
+/// text is valid until the library is called again by the same thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn pennyCudaCapture(
     cudaStream: Handle,
-    replay: Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>,
+    replay: Option<Replay>,
     arg: *mut c_void,
     drop: Option<unsafe extern "C" fn(*mut c_void)>,
 ) -> c_int {

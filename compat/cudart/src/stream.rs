@@ -162,7 +162,7 @@ impl Stream {
         self.penny.call(Box::new(move || operation.perform()))
     }
 
-    /// Does the steps of a graph, one after another.
+    /// Does the steps of a graph, one after another, up to one that is refused.
     pub fn replay(self: &Arc<Self>, steps: &[Step]) -> Result<()> {
         let _order = lock(&self.order);
         for step in steps {
@@ -170,7 +170,7 @@ impl Stream {
                 Step::Operation(operation) => self.run_in_order(operation.clone())?,
                 Step::Foreign(foreign) => {
                     order::follow(self)?;
-                    foreign.replay(self.penny);
+                    foreign.replay(self.penny)?;
                 }
                 Step::Empty => {}
             }

@@ -6,8 +6,8 @@ static pennyStream_t default_stream, other;
 static int asked = 0, is_captured = 0;
 
 int pennyCudaStream(void *cudaStream, void **pennyStream);
-int cudaStreamIsCapturing(void *stream, int *status);
-int pennyCudaCapture(void *stream, void (*replay)(void *, void *), void *argument, void (*forget)(void *));
+unsigned long long pennyCudaCaptureId(void *stream);
+int pennyCudaCapture(void *stream, const char *(*replay)(void *, void *), void *argument, void (*forget)(void *));
 int cudaGetDevice(int *device);
 
 /* The runtime: NULL is a stream too, another is at an address of its own, and all else is none. */
@@ -18,20 +18,18 @@ int pennyCudaStream(void *cudaStream, void **pennyStream) {
     return 0;
 }
 
-int cudaStreamIsCapturing(void *stream, int *status) {
-    *status = stream == (void *)&other && is_captured;
-    return 0;
-}
+unsigned long long pennyCudaCaptureId(void *stream) { return stream == (void *)&other && is_captured ? 7 : 0; }
 
-/* A graph of at most two steps. */
+/* A graph of at most three steps. */
 static struct {
-    void (*replay)(void *, void *), (*forget)(void *);
+    const char *(*replay)(void *, void *);
+    void (*forget)(void *);
     void *argument;
-} steps[2];
+} steps[3];
 static int recorded = 0;
 
-int pennyCudaCapture(void *stream, void (*replay)(void *, void *), void *argument, void (*forget)(void *)) {
-    CHECK(stream == (void *)&other && recorded < 2);
+int pennyCudaCapture(void *stream, const char *(*replay)(void *, void *), void *argument, void (*forget)(void *)) {
+    CHECK(stream == (void *)&other && recorded < 3);
     if (!is_captured) return 0;
     steps[recorded].replay = replay;
     steps[recorded].forget = forget;
@@ -79,13 +77,19 @@ static void calls_on_a_captured_stream_are_made_at_each_launch(void) {
     CHECK_INT(recorded, 1);
     OK(ncclGroupEnd());
     CHECK_INT(recorded, 2);
-    FAILS(ncclInvalidUsage, "cannot be recorded", ncclWaitSignal(0, NULL, comm, captured));
+    FAILS(ncclInvalidArgument, "nDesc is 0", ncclWaitSignal(0, NULL, comm, captured));
+    ncclWaitSignalDesc_t signals = {1, 0, 0, 0};
+    OK(ncclGroupStart());
+    OK(ncclSignal(0, 0, 0, 0, comm, captured));
+    OK(ncclWaitSignal(1, &signals, comm, captured));
+    OK(ncclGroupEnd());
+    CHECK_INT(recorded, 3);
     OK(ncclAllReduce(&in, &out[2], 1, ncclInt, ncclSum, comm, NULL));
     is_captured = 0;
     CHECK(pennyStreamSynchronize(default_stream) == pennySuccess && pennyStreamSynchronize(other) == pennySuccess);
     CHECK(out[0] == 0 && out[1] == 0 && out[2] == 7);
     for (in = 1; in <= 3; in++) {
-        for (int step = 0; step < recorded; step++) steps[step].replay(steps[step].argument, other);
+        for (int step = 0; step < recorded; step++) CHECK(steps[step].replay(steps[step].argument, other) == NULL);
         CHECK(pennyStreamSynchronize(other) == pennySuccess);
         CHECK_INT(out[0], in);
         CHECK_INT(out[1], in);

@@ -110,6 +110,12 @@ pub fn own(failure: Failure) -> (ncclResult_t, String) {
     }
 }
 
+/// Keeps a failure for later: with its sentence, which the next failure of this thread would replace.
+pub fn kept(failure: Failure) -> Failure {
+    let (result, text) = own(failure);
+    Failure::Own(result, text)
+}
+
 /// Converts a result of Penny.
 #[inline]
 pub fn done(result: penny::pennyResult_t) -> Outcome {

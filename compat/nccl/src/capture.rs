@@ -1,68 +1,112 @@
-//! Calls on a stream that is being captured: each is recorded as a step of the graph, and made at each launch.
+//! Calls on a stream that is being captured: each is recorded by Penny, which checks it, and launched with the graph.
 //!
-//! The calls of a group are one step, in the capture of the first call's stream: a graph runs its steps one after another on one
-//! stream, and calls that wait for each other need a group there, too.
+//! ```text
+//!     call outside of groups     a recording, a step of the stream's graph
+//!     calls in a group           recordings; at the group's end those of each capture become one step of its graph
+//! ```
+//!
+//! A graph is launched by itself. Where one thread captures a stream for each of several ranks, each graph has the calls of its rank,
+//! and they meet on their streams when all graphs have been launched. So the calls of one communicator in a group belong to one capture.
 
-use crate::boundary::{Outcome, call as guarded, done, usage};
-use crate::types::cudaStream_t;
-use crate::{cuda, group};
-use penny_sys::{self as penny, pennyResult_t, pennyStream_t};
-use std::ffi::c_void;
+use crate::boundary::{Outcome, call as guarded, done, kept, last_error, usage};
+use crate::cuda::{self, CaptureNumber};
+use crate::group;
+use crate::types::*;
+use penny_sys::{self as penny, pennyRecording_t, pennyResult_t, pennyStream_t};
+use std::ffi::{c_char, c_void};
+use std::ptr::{null, null_mut};
 
-/// A call of the program with all its arguments but the stream.
-pub type Recorded = Box<dyn Fn(pennyStream_t) -> pennyResult_t>;
+/// Calls that Penny has recorded.
+pub struct Recording(pennyRecording_t);
 
-/// A step of a graph.
-struct Step {
-    calls: Vec<Recorded>,
-    is_group: bool,
+impl Recording {
+    /// Records what the function calls, with NULL for the stream.
+    fn of(calls: impl FnOnce() -> Outcome) -> Outcome<Recording> {
+        // SAFETY: the function has no arguments.
+        done(unsafe { penny::pennyRecordStart() })?;
+        let made = calls().map_err(kept);
+        let mut recording = null_mut();
+        // SAFETY: the place is a local one.
+        let ended = done(unsafe { penny::pennyRecordEnd(&mut recording) }).map(|()| Recording(recording));
+        made.and(ended)
+    }
+
+    fn launch(&self, stream: pennyStream_t) -> Outcome {
+        // SAFETY: Penny checks both handles.
+        done(unsafe { penny::pennyRecordingLaunch(self.0, stream) })
+    }
 }
 
-/// Records a call on a captured stream: now, or with the other calls of the open group at its end.
-pub fn record(stream: cudaStream_t, call: Recorded) -> Outcome {
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // SAFETY: Penny checks the handle.
+        unsafe { penny::pennyRecordingDestroy(self.0) };
+    }
+}
+
+/// A call of a group that is captured.
+pub struct Captured {
+    number: CaptureNumber,
+    stream: cudaStream_t,
+    call: Recording,
+}
+
+/// Records a call on a captured stream: as a step of its graph, or with the other calls of the open group at its end.
+pub fn record(
+    number: CaptureNumber,
+    stream: cudaStream_t,
+    call: impl FnOnce(pennyStream_t) -> pennyResult_t,
+) -> Outcome {
+    let call = Recording::of(|| done(call(null_mut())))?;
     if group::is_open() {
-        group::captured(stream, call);
+        group::captured(Captured { number, stream, call });
         return Ok(());
     }
-    hand_over(stream, Step { calls: vec![call], is_group: false })
+    hand_over(stream, call)
 }
 
-/// Records the calls of a group.
-pub fn record_group(calls: Vec<(cudaStream_t, Recorded)>) -> Outcome {
-    let Some(&(stream, _)) = calls.first() else { return Ok(()) };
-    let calls = calls.into_iter().map(|(_, call)| call).collect();
-    hand_over(stream, Step { calls, is_group: true })
+/// Records the calls of a group, a step for each capture.
+pub fn record_group(mut calls: Vec<Captured>) -> Outcome {
+    if calls.iter().any(|one| cuda::captured_in(one.stream) != Some(one.number)) {
+        return Err(ended());
+    }
+    let mut steps = Vec::new();
+    while let Some(&Captured { number, stream, .. }) = calls.first() {
+        let (together, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|one| one.number == number);
+        // A recording that is launched in another is added to that.
+        let add = || together.iter().try_for_each(|one| one.call.launch(null_mut()));
+        steps.push((stream, Recording::of(add)?));
+        calls = others;
+    }
+    steps.into_iter().try_for_each(|(stream, step)| hand_over(stream, step))
 }
 
-fn hand_over(stream: cudaStream_t, step: Step) -> Outcome {
+fn ended() -> crate::boundary::Failure {
+    usage("stream is not captured any more; end its capture after the group's end")
+}
+
+fn hand_over(stream: cudaStream_t, step: Recording) -> Outcome {
     let step = Box::into_raw(Box::new(step));
     if cuda::capture(stream, replay, step.cast(), forget) {
         return Ok(());
     }
     // SAFETY: the runtime has not taken it.
     drop(unsafe { Box::from_raw(step) });
-    Err(usage("stream is not captured any more; end its capture after the group's end"))
+    Err(ended())
 }
 
-/// Makes the calls of a step on the stream of a launch. A call that is refused is told by ncclGetLastError and NCCL_DEBUG, not by the
-/// launch: the runtime takes no result. One that fails later is told by the stream.
-unsafe extern "C" fn replay(step: *mut c_void, stream: *mut c_void) {
-    guarded("cudaGraphLaunch", || {
-        // SAFETY: the runtime passes what it was given, before `forget`.
-        let step = unsafe { &*step.cast::<Step>() };
-        let stream: pennyStream_t = stream.cast();
-        if !step.is_group {
-            return step.calls.iter().try_for_each(|call| done(call(stream)));
-        }
-        // SAFETY: the function has no arguments.
-        done(unsafe { penny::pennyGroupStart() })?;
-        let made = step.calls.iter().try_for_each(|call| done(call(stream)));
-        // SAFETY: the function has no arguments.
-        made.and(done(unsafe { penny::pennyGroupEnd() }))
-    });
+/// Makes the calls of a step on the stream of a launch: NULL, or the sentence of the refusal. A call that fails later is told by the
+/// stream.
+unsafe extern "C" fn replay(step: *mut c_void, stream: *mut c_void) -> *const c_char {
+    // SAFETY: the runtime passes what it was given, before `forget`.
+    let launch = || unsafe { &*step.cast::<Recording>() }.launch(stream.cast());
+    match guarded("cudaGraphLaunch", launch) {
+        ncclSuccess => null(),
+        _ => last_error(),
+    }
 }
 
 unsafe extern "C" fn forget(step: *mut c_void) {
     // SAFETY: the runtime calls it once, with what it was given.
-    drop(unsafe { Box::from_raw(step.cast::<Step>()) });
+    drop(unsafe { Box::from_raw(step.cast::<Recording>()) });
 }

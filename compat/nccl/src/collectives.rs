@@ -44,7 +44,7 @@ struct Call {
 
 impl Call {
     /// Checks the call, prints it, and makes it on Penny's stream.
-    fn make(&self, call: impl Fn(penny::pennyStream_t) -> penny::pennyResult_t + 'static) -> Outcome {
+    fn make(&self, call: impl FnOnce(penny::pennyStream_t) -> penny::pennyResult_t) -> Outcome {
         group::queued(|| {
             if debug::tells(About::Coll) {
                 self.tell();
@@ -53,7 +53,7 @@ impl Call {
             op_is_known(self.op)?;
             cuda::on_host(self.sendbuff, "sendbuff")?;
             cuda::on_host(self.recvbuff, "recvbuff")?;
-            on_stream(self.stream, call)
+            on_stream(self.comm, self.stream, call)
         })
         .inspect_err(|_| records::on_its_device(self.comm))
     }
@@ -74,11 +74,16 @@ impl Call {
 
 /// Makes a call on the stream that stands for one of the program, or records it if that is captured.
 pub fn on_stream(
+    comm: ncclComm_t,
     stream: cudaStream_t,
-    call: impl Fn(penny::pennyStream_t) -> penny::pennyResult_t + 'static,
+    call: impl FnOnce(penny::pennyStream_t) -> penny::pennyResult_t,
 ) -> Outcome {
-    if cuda::is_captured(stream) {
-        return capture::record(stream, Box::new(call));
+    if cuda::has_streams() {
+        let captured = cuda::captured_in(stream);
+        group::check_capture(comm, captured)?;
+        if let Some(number) = captured {
+            return capture::record(number, stream, call);
+        }
     }
     let translated = cuda::stream(stream)?;
     done(call(translated)).map_err(|failure| match failure {
@@ -108,7 +113,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Reduce", sendbuff, recvbuff, count, datatype, op, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyReduce(sendbuff, recvbuff, count, datatype, op, root, comm, on) })
+        call.make(|on| unsafe { penny::pennyReduce(sendbuff, recvbuff, count, datatype, op, root, comm, on) })
     }
 
     /// Copies root's buffer to all ranks, in place.
@@ -117,7 +122,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Bcast", sendbuff: buff, recvbuff: buff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyBcast(buff, count, datatype, root, comm, on) })
+        call.make(|on| unsafe { penny::pennyBcast(buff, count, datatype, root, comm, on) })
     }
 
     /// Copies root's buffer to all ranks.
@@ -127,7 +132,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Broadcast", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyBroadcast(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(|on| unsafe { penny::pennyBroadcast(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Reduces over all ranks; every rank gets the result.
@@ -137,7 +142,7 @@ nccl_api! {
     ) {
         let call = Call { name: "AllReduce", sendbuff, recvbuff, count, datatype, op, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyAllReduce(sendbuff, recvbuff, count, datatype, op, comm, on) })
+        call.make(|on| unsafe { penny::pennyAllReduce(sendbuff, recvbuff, count, datatype, op, comm, on) })
     }
 
     /// Reduces over all ranks; each gets a block of the result.
@@ -148,7 +153,7 @@ nccl_api! {
         let call =
             Call { name: "ReduceScatter", sendbuff, recvbuff, count: recvcount, datatype, op, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, on) })
+        call.make(|on| unsafe { penny::pennyReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, on) })
     }
 
     /// Collects a block of each rank on every rank.
@@ -159,7 +164,7 @@ nccl_api! {
         let call =
             Call { name: "AllGather", sendbuff, recvbuff, count: sendcount, datatype, op: 0, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyAllGather(sendbuff, recvbuff, sendcount, datatype, comm, on) })
+        call.make(|on| unsafe { penny::pennyAllGather(sendbuff, recvbuff, sendcount, datatype, comm, on) })
     }
 
     /// Sends a block of each rank to each rank.
@@ -169,7 +174,7 @@ nccl_api! {
     ) {
         let call = Call { name: "AlltoAll", sendbuff, recvbuff, count, datatype, op: 0, root: 0, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyAlltoAll(sendbuff, recvbuff, count, datatype, comm, on) })
+        call.make(|on| unsafe { penny::pennyAlltoAll(sendbuff, recvbuff, count, datatype, comm, on) })
     }
 
     /// Collects a block of each rank at root.
@@ -179,7 +184,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Gather", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyGather(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(|on| unsafe { penny::pennyGather(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Gives each rank a block of root's buffer.
@@ -189,7 +194,7 @@ nccl_api! {
     ) {
         let call = Call { name: "Scatter", sendbuff, recvbuff, count, datatype, op: 0, root, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyScatter(sendbuff, recvbuff, count, datatype, root, comm, on) })
+        call.make(|on| unsafe { penny::pennyScatter(sendbuff, recvbuff, count, datatype, root, comm, on) })
     }
 
     /// Sends to a rank.
@@ -199,7 +204,7 @@ nccl_api! {
         let recvbuff = std::ptr::null();
         let call = Call { name: "Send", sendbuff, recvbuff, count, datatype, op: 0, root: peer, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennySend(sendbuff, count, datatype, peer, comm, on) })
+        call.make(|on| unsafe { penny::pennySend(sendbuff, count, datatype, peer, comm, on) })
     }
 
     /// Receives from a rank.
@@ -209,6 +214,6 @@ nccl_api! {
         let sendbuff = std::ptr::null();
         let call = Call { name: "Recv", sendbuff, recvbuff, count, datatype, op: 0, root: peer, comm, stream };
         // SAFETY: the caller's promise.
-        call.make(move |on| unsafe { penny::pennyRecv(recvbuff, count, datatype, peer, comm, on) })
+        call.make(|on| unsafe { penny::pennyRecv(recvbuff, count, datatype, peer, comm, on) })
     }
 }

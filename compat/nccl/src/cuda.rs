@@ -9,19 +9,21 @@
 use crate::boundary::{Outcome, argument};
 use crate::types::cudaStream_t;
 use penny_sys::pennyStream_t;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::mem::transmute;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::OnceLock;
 
 /// Writes Penny's stream of a stream of the CUDA runtime; 0 on success.
 type StreamOf = unsafe extern "C" fn(stream: *mut c_void, penny: *mut *mut c_void) -> c_int;
-/// `cudaStreamIsCapturing`: writes 0 where the stream is not captured.
-type IsCapturing = unsafe extern "C" fn(stream: *mut c_void, status: *mut c_int) -> c_int;
+/// Returns the number of the capture that a stream takes part in, or 0.
+type CaptureId = unsafe extern "C" fn(stream: *mut c_void) -> c_ulonglong;
+/// Makes a captured call on a stream of Penny: NULL, or why it was refused.
+pub type Replay = unsafe extern "C" fn(argument: *mut c_void, stream: *mut c_void) -> *const c_char;
 /// Takes a call of a captured stream: 1 if it was recorded.
 type Capture = unsafe extern "C" fn(
     stream: *mut c_void,
-    replay: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    replay: Replay,
     argument: *mut c_void,
     forget: unsafe extern "C" fn(*mut c_void),
 ) -> c_int;
@@ -41,7 +43,7 @@ const ON_DEVICE: c_int = 2;
 
 struct Runtime {
     stream: Option<StreamOf>,
-    capturing: Option<IsCapturing>,
+    capture_id: Option<CaptureId>,
     capture: Option<Capture>,
     device: Option<GetDevice>,
     attributes: Option<GetAttributes>,
@@ -63,13 +65,13 @@ pub fn look() {
         return;
     }
     let device = find(c"cudaGetDevice");
-    let capturing = find(c"cudaStreamIsCapturing");
+    let capture_id = find(c"pennyCudaCaptureId");
     let capture = find(c"pennyCudaCapture");
     // SAFETY: the functions of these names have these parameters in every version of the runtime.
     let runtime = unsafe {
         Runtime {
             stream: stream.map(|address| transmute::<*mut c_void, StreamOf>(address)),
-            capturing: capturing.map(|address| transmute::<*mut c_void, IsCapturing>(address)),
+            capture_id: capture_id.map(|address| transmute::<*mut c_void, CaptureId>(address)),
             capture: capture.map(|address| transmute::<*mut c_void, Capture>(address)),
             device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
             attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
@@ -115,22 +117,24 @@ pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
     }
 }
 
-/// Is a stream captured, by Penny's runtime?
+/// Names a capture of Penny's runtime. The streams that take part in it have the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CaptureNumber(u64);
+
+/// Returns the capture of Penny's runtime that a stream takes part in.
 #[inline]
-pub fn is_captured(stream: cudaStream_t) -> bool {
-    let Some((_, capturing)) = RUNTIME.get().and_then(|runtime| runtime.stream.zip(runtime.capturing)) else {
-        return false;
-    };
-    let mut status = 0;
-    // SAFETY: the runtime checks the stream, and writes the place on success.
-    unsafe { capturing(stream.cast(), &mut status) == 0 && status != 0 }
+pub fn captured_in(stream: cudaStream_t) -> Option<CaptureNumber> {
+    let (_, number) = RUNTIME.get().and_then(|runtime| runtime.stream.zip(runtime.capture_id))?;
+    // SAFETY: the runtime checks the stream.
+    let number = unsafe { number(stream.cast()) };
+    (number != 0).then_some(CaptureNumber(number))
 }
 
 /// Hands a call on a captured stream over to the runtime: `replay(argument, stream of Penny)` makes it, and `forget(argument)` is the last
 /// call. Returns false if it was not taken.
 pub fn capture(
     stream: cudaStream_t,
-    replay: unsafe extern "C" fn(*mut c_void, *mut c_void),
+    replay: Replay,
     argument: *mut c_void,
     forget: unsafe extern "C" fn(*mut c_void),
 ) -> bool {

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!     a call that is refused here, or a communicator that cannot be joined       the group runs nothing and returns that again
+//!     a call on a captured stream                                               at the end, recorded with those of the same capture
 //!     ncclCommWindowRegister of several communicators of one thread             at the end, one thread each: Penny's waits for all ranks
 //! ```
 
-use crate::boundary::{Failure, Outcome, argument, done, own};
-use crate::capture::{self, Recorded};
+use crate::boundary::{Failure, Outcome, argument, done, kept, usage};
+use crate::capture::{self, Captured};
+use crate::cuda::CaptureNumber;
 use crate::types::*;
 use crate::{records, windows};
 use penny_sys as penny;
@@ -22,8 +24,10 @@ struct Group {
     failure: Option<Failure>,
     /// Communicators that become complete at its end.
     joining: Vec<usize>,
-    /// Calls on captured streams, each with its stream, which are recorded at its end.
-    captured: Vec<(cudaStream_t, Recorded)>,
+    /// Calls on captured streams, which become steps of graphs at its end.
+    captured: Vec<Captured>,
+    /// For each communicator of its calls, the capture that they belong to.
+    captures: Vec<(usize, Option<CaptureNumber>)>,
     /// Windows that are registered at its end.
     windows: Vec<windows::Registration>,
 }
@@ -56,8 +60,7 @@ fn keep(failure: Failure) -> Failure {
     if !is_open() {
         return failure;
     }
-    let (result, text) = own(failure);
-    let failure = Failure::Own(result, text);
+    let failure = kept(failure);
     with(|group| {
         group.failure.get_or_insert_with(|| failure.clone());
     });
@@ -83,8 +86,29 @@ pub fn register(window: windows::Registration) {
 }
 
 /// Leaves a call on a captured stream to the end of the open group.
-pub fn captured(stream: cudaStream_t, call: Recorded) {
-    with(|group| group.captured.push((stream, call)));
+pub fn captured(call: Captured) {
+    with(|group| group.captured.push(call));
+}
+
+/// Refuses a call on a communicator that has calls in other captures in the open group: graphs are launched one by one, and calls of
+/// two of them could wait for each other.
+pub fn check_capture(comm: ncclComm_t, number: Option<CaptureNumber>) -> Outcome {
+    let first = with(|group| match group.captures.iter().find(|(of, _)| *of == comm.addr()) {
+        Some(&(_, first)) => first,
+        None => {
+            if group.depth > 0 {
+                group.captures.push((comm.addr(), number));
+            }
+            number
+        }
+    });
+    match first == number {
+        true => Ok(()),
+        false => Err(usage(
+            "the streams of this communicator's calls in the group are not all captured by one graph, or all not captured; use one group \
+             for each graph",
+        )),
+    }
 }
 
 /// Makes calls in a group of their own.

@@ -1,6 +1,6 @@
 //! Windows, puts and signals.
 
-use crate::boundary::{Failure, Outcome, done, own, place, usage};
+use crate::boundary::{Failure, Outcome, done, kept, place};
 use crate::collectives::{datatype_is_known, on_stream};
 use crate::types::*;
 use crate::{cuda, group};
@@ -36,11 +36,8 @@ pub fn register_all(windows: Vec<Registration>) -> Outcome {
         }
     }
     let each = |windows: Vec<Registration>| {
-        windows.iter().try_for_each(Registration::make).map_err(|failure| {
-            // The sentence is the thread's.
-            let (result, text) = own(failure);
-            Failure::Own(result, text)
-        })
+        // The sentence is the thread's.
+        windows.iter().try_for_each(Registration::make).map_err(kept)
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = by_comm.into_iter().map(|windows| scope.spawn(move || each(windows))).collect();
@@ -93,7 +90,7 @@ nccl_api! {
             datatype_is_known(datatype)?;
             cuda::on_host(localbuff, "localbuff")?;
             // SAFETY: the caller's promise.
-            on_stream(stream, move |on| unsafe {
+            on_stream(comm, stream, |on| unsafe {
                 penny::pennyPutSignal(
                     localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx, flags, comm, on,
                 )
@@ -106,7 +103,7 @@ nccl_api! {
         peer: c_int, sigIdx: c_int, ctx: c_int, flags: c_uint, comm: ncclComm_t, stream: cudaStream_t,
     ) {
         // SAFETY: Penny checks the arguments.
-        group::queued(|| on_stream(stream, move |on| unsafe { penny::pennySignal(peer, sigIdx, ctx, flags, comm, on) }))
+        group::queued(|| on_stream(comm, stream, |on| unsafe { penny::pennySignal(peer, sigIdx, ctx, flags, comm, on) }))
     }
 
     /// Waits for signals.
@@ -114,11 +111,8 @@ nccl_api! {
         nDesc: c_int, signalDescs: *const ncclWaitSignalDesc_t, comm: ncclComm_t, stream: cudaStream_t,
     ) {
         group::queued(|| {
-            if cuda::is_captured(stream) {
-                return Err(usage("a wait for signals cannot be recorded in a graph; make it outside of the capture"));
-            }
             // SAFETY: the caller's promise: there are nDesc descriptors.
-            on_stream(stream, move |on| unsafe { penny::pennyWaitSignal(nDesc, signalDescs.cast_mut(), comm, on) })
+            on_stream(comm, stream, |on| unsafe { penny::pennyWaitSignal(nDesc, signalDescs.cast_mut(), comm, on) })
         })
     }
 }

@@ -15,13 +15,16 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where libnccl.so, libnccl.so.2 and libpenny.so.0 lie. Built once a test program.
+/// Where the libraries lie, each with its SONAME. Built once a test program.
 fn dir() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         penny::build();
+        penny::build_package("penny-cudart");
         let built = penny::build_package("penny-nccl");
         let names = [
+            ("libcudart.so", "libcudart.so"),
+            ("libcudart.so", "libcudart.so.12"),
             ("libnccl.so", "libnccl.so"),
             ("libnccl.so", "libnccl.so.2"),
             ("libpenny.so", "libpenny.so"),

@@ -74,6 +74,21 @@ fn streams_of_pennys_cuda_runtime_are_translated() {
     holds("streams", &[1], &[NEWEST], &[]);
 }
 
+/// Runs a program that is built against the headers of Penny's CUDA runtime, with the ranks of each process.
+#[track_caller]
+fn holds_with_cuda(name: &str, on: usize, local: &str) {
+    let include = format!("-I{}", super::package().join("../cudart/include").display());
+    let env = [("TEST_LOCAL", local), ("PENNY_DEVICES", "4"), ("PENNY_TIMEOUT", "60")];
+    holds(name, &[on], &[NEWEST, &include, "-lcudart"], &env);
+}
+
+#[test]
+fn graphs_of_captured_calls_are_launched() {
+    for (on, local) in [(1, "1"), (1, "2"), (1, "4"), (2, "1"), (2, "2")] {
+        holds_with_cuda("graphs", on, local);
+    }
+}
+
 #[test]
 fn memory_of_a_gpu_is_refused() {
     holds("gpu_memory", &[1], &[], &[]);
