@@ -201,6 +201,7 @@ fn runs_of(ranks: &[u32]) -> String {
 mod tests {
     use crate::bootstrap::frame::Secret;
     use crate::bootstrap::rendezvous::*;
+    use crate::bootstrap::verdict::Verdict;
     use std::time::Duration;
 
     fn hello(rank: u32, nranks: u32, wait: Option<u64>) -> HelloFrame<'static> {
@@ -270,6 +271,19 @@ mod tests {
         assert!(error.message.contains("rank 4 (PID 104) is out of range: nranks is 4"), "{error}");
         let error = Rendezvous::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();
         assert!(error.message.contains("says nranks 1025"), "{error}");
+    }
+
+    #[test]
+    fn a_caller_with_another_ranks_number_stands_for_one_that_never_comes() {
+        let now = Instant::now();
+        let holds = |came: &[u32], by: (u32, u32)| {
+            let rendezvous = gathering(came, 3, &[Some(60); 3], now);
+            Verdict::of(&rendezvous, Error::usage("no"), Some(by), now).holds()
+        };
+        assert!(!holds(&[0, 1], (1, 3)), "rank 1 came twice, so rank 2 does not");
+        assert!(!holds(&[0, 1], (7, 3)), "there is no rank 7, so rank 2 does not come");
+        assert!(holds(&[0], (0, 3)), "one of ranks 1 and 2 comes");
+        assert!(holds(&[0, 1], (1, 0)), "rank 1 deserts, and rank 2 comes");
     }
 
     #[test]

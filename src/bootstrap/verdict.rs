@@ -21,6 +21,8 @@ pub struct Verdict {
     pub error: Error,
     until: Instant,
     deaf: BTreeSet<u32>,
+    /// A caller with another's number, or with one that there is not, has come: so one of the deaf never will.
+    is_one_astray: bool,
     /// The latest time at which the ranks of this process are told; `None`: at once.
     hold_until: Option<Instant>,
 }
@@ -33,15 +35,18 @@ impl Verdict {
         let (by, expected) = by.map_or((None, 0), |(rank, nranks)| (Some(rank), nranks.min(MAX_RANKS)));
         let nranks = if is_late { 0 } else { rendezvous.nranks().max(expected) };
         let deaf = (0..nranks).filter(|&r| rendezvous.member(r).is_none() && by != Some(r)).collect();
+        let is_one_astray =
+            by.is_some_and(|by| expected > 0 && (by >= nranks || rendezvous.member(by).is_some()));
         // If all ranks have come, none comes later.
         let linger = if rendezvous.complete() { Duration::ZERO } else { LINGER };
         let hold_until = rendezvous.deadline().map_or(now + HOLD, |deadline| deadline.min(now + HOLD));
-        Verdict { error, until: now + linger, deaf, hold_until: Some(hold_until) }
+        Verdict { error, until: now + linger, deaf, is_one_astray, hold_until: Some(hold_until) }
     }
 
     /// Makes the verdict that all ranks but 0 are told, whose process is this one.
     pub fn of_rank_0(nranks: u32, error: Error, now: Instant) -> Verdict {
-        Verdict { error, until: now + LINGER, deaf: (1..nranks).collect(), hold_until: None }
+        let deaf = (1..nranks).collect();
+        Verdict { error, until: now + LINGER, deaf, is_one_astray: false, hold_until: None }
     }
 
     /// Notes that a rank is told.
@@ -51,7 +56,7 @@ impl Verdict {
 
     /// Tells whether all ranks have heard it.
     pub fn is_known(&self) -> bool {
-        self.deaf.is_empty()
+        self.deaf.len() <= usize::from(self.is_one_astray)
     }
 
     /// Tells whether the ranks of this process have to wait for others.
