@@ -69,8 +69,11 @@
 // A flag of pennyCommShrink: comm's calls go on, and comm stays as it is.
 #define PENNY_SHRINK_DEFAULT 0
 
-// A flag of pennyCommShrink: comm is revoked first, so that its calls end on all ranks.
+// A flag of pennyCommShrink: comm is aborted first, so that its calls end on all ranks.
 #define PENNY_SHRINK_ABORT 1
+
+// The flag of pennyCommSuspend: give staging memory back.
+#define PENNY_SUSPEND_MEM 1
 
 // The flag of pennyCommRevoke.
 #define PENNY_REVOKE_DEFAULT 0
@@ -172,6 +175,18 @@ typedef enum {
     // With m = N/k groups: {0, m, 2m, ...}, {1, m+1, 2m+1, ...}, ...
     pennyGroupOrthogonal = 2,
 } pennyGroupKind_t;
+
+// What pennyCommMemStats reads, for the calling rank. NCCL's numbers.
+typedef enum {
+    // Bytes of staging memory, which pennyCommSuspend gives back; the same number while it is given back.
+    pennyStatMemSuspend = 0,
+    // 1 while it is given back, else 0.
+    pennyStatMemSuspended = 1,
+    // Bytes of its part of the other memory that the ranks share for comm.
+    pennyStatMemPersist = 2,
+    // The sum of both.
+    pennyStatMemTotal = 3,
+} pennyCommMemStat_t;
 
 // Reductions. NCCL's numbers; Penny's own begin at 64. include/README.md has the table of types that each serves.
 typedef enum {
@@ -771,7 +786,7 @@ pennyResult_t pennyCommDup(pennyComm_t comm,
 // excludeRanksCount is 0.
 // newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
 // config: as for pennyCommSplit. Returns when all remaining ranks have joined, also where `blocking` is 0.
-// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: revokes comm first, so that its calls under way end on all ranks.
+// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: aborts comm first, so that its calls under way end on all ranks.
 //
 // A remaining rank that dies fails the call on the others with pennyRemoteError, in a sentence that names it; they can call
 // again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. A communicator on a
@@ -784,7 +799,8 @@ pennyResult_t pennyCommShrink(pennyComm_t comm,
                               int shrinkFlags);
 
 // Creates an id by which new ranks can join those of comm; see pennyCommGrow. One rank of comm calls this function and
-// sends the bytes to the new ranks. Its process must live until all ranks have joined.
+// sends the bytes to the new ranks. Its process must live until all ranks have joined. A communicator that was revoked or
+// aborted, or that a failure has ended, cannot grow: pennyRemoteError, or that failure.
 //
 // uniqueId: written on success.
 pennyResult_t pennyCommGetUniqueId(pennyComm_t comm,
@@ -811,10 +827,10 @@ pennyResult_t pennyCommGrow(pennyComm_t comm,
                             const pennyConfig_t *config);
 
 // Makes the present and all future calls on the communicator fail, on every rank, and keeps it: it still serves
-// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. The other ranks' calls return
-// pennyRemoteError. May be called while another thread is inside a call on comm.
+// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. All ranks' calls return pennyRemoteError and a
+// sentence that names the rank which has revoked comm. May be called while another thread is inside a call on comm.
 //
-// revokeFlags: PENNY_REVOKE_DEFAULT.
+// comm: NULL does nothing and succeeds. revokeFlags: PENNY_REVOKE_DEFAULT. A second call, also by another rank, changes nothing.
 pennyResult_t pennyCommRevoke(pennyComm_t comm,
                               int revokeFlags);
 
@@ -849,6 +865,30 @@ pennyResult_t pennyCommAbort(pennyComm_t comm);
 // asyncError: written on success. The function's own result says only whether the state could be read.
 pennyResult_t pennyCommGetAsyncError(pennyComm_t comm,
                                      pennyResult_t *asyncError);
+
+// Gives memory of comm back to the system: the staging memory of its ranks, PENNY_STAGING bytes of each. Every rank calls it, when
+// none has outstanding calls on comm. Until pennyCommResume comm takes no calls (pennyInvalidUsage); pennyCommMemStats,
+// pennyCommGetAsyncError, pennyCommDestroy and pennyCommAbort still serve. What stays is the memory by which ranks meet and see each
+// other's state, the messages that no receive has taken, and memory of the program: pennyMemAlloc, windows, the symmetric heap.
+//
+// Between pennyGroupStart and pennyGroupEnd it is done at the end of the group, before the group's calls.
+//
+// flags: PENNY_SUSPEND_MEM. If a rank's system cannot take the memory back: pennySystemError, and comm stays usable.
+pennyResult_t pennyCommSuspend(pennyComm_t comm,
+                               int flags);
+
+// Takes the memory again that pennyCommSuspend has given back, and makes comm usable. Every rank calls it; groups as for
+// pennyCommSuspend. If a rank's system does not have the memory: pennySystemError on all, and comm stays suspended. If comm is not
+// suspended, it does nothing and succeeds.
+pennyResult_t pennyCommResume(pennyComm_t comm);
+
+// Reads a number about the memory of comm on this rank. Memory of the program, and what a rank has once for all communicators, do
+// not count.
+//
+// value: written on success.
+pennyResult_t pennyCommMemStats(pennyComm_t comm,
+                                pennyCommMemStat_t stat,
+                                uint64_t *value);
 
 // Reads the number of ranks.
 //
@@ -1206,7 +1246,8 @@ pennyResult_t pennyGroupStart(void);
 // Calls to the same peer keep their order; calls to different peers run at the same time.
 //
 // If a queued call was refused for its arguments, this function returns that result again and runs no call of the
-// group. Without an open group: pennyInvalidUsage.
+// group. Handles of communicators and windows that the group has not made become NULL, where its calls have written them.
+// Without an open group: pennyInvalidUsage.
 pennyResult_t pennyGroupEnd(void);
 
 // Begins to record calls of the calling thread. Until pennyRecordEnd its collectives, transfers, puts and waits for signals
@@ -1296,13 +1337,17 @@ pennyResult_t pennyEventElapsedTime(float *ms,
 
 // Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal.
 // Every rank of comm calls it with the same winFlags and its own buff and size. size may be 0, then buff is not used,
-// on a rank to which others do not write. A group does not queue it: it is complete when it returns.
+// on a rank to which others do not write.
 //
-// A refusal on one rank fails the call on all: if a buff or a flag is refused, that rank gets the reason, every other
+// Between pennyGroupStart and pennyGroupEnd the window is made, and the handle becomes valid, at the end of the group, before the
+// group's calls; so one thread can register the windows of several ranks.
+//
+// A refusal on one rank fails the call on all: if a flag is refused, that rank gets the reason, every other
 // rank pennyInvalidUsage with its number, and no rank has the window. The same holds where winFlags differ.
 //
-// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address; anything else is
-// pennyInvalidArgument. It stays the caller's, and must not be freed before the window is deregistered.
+// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address. It stays the caller's, and must not be freed
+// before the window is deregistered. If it is other memory on any rank, the call succeeds, and win is NULL on all ranks, as in NCCL
+// where windows are not supported: puts need another way. PENNY_DEBUG=warn names the rank.
 // win: written on success. winFlags: PENNY_WIN_DEFAULT, or the others or-ed.
 pennyResult_t pennyCommWindowRegister(pennyComm_t comm,
                                       void *buff,
@@ -1310,10 +1355,11 @@ pennyResult_t pennyCommWindowRegister(pennyComm_t comm,
                                       pennyWindow_t *win,
                                       int winFlags);
 
-// Closes a window. Every rank of comm calls it for the same window. When it returns no rank writes there any more, and
-// the memory may be freed. Call it after the puts; their signals may still be waited for afterwards. Ranks that name
-// different windows get pennyInvalidUsage, and all windows stay. The windows of a communicator end with it; a rank
-// that destroys comm with windows open must know that no other will write there.
+// Closes a window on this rank, without the other ranks. A rank that closes its part, or destroys comm, and frees the memory must know
+// that no other will write there: after it has waited for their signals, or after a barrier. Signals may still be waited for
+// afterwards. The windows of a communicator end with it.
+//
+// win: NULL does nothing and succeeds.
 pennyResult_t pennyCommWindowDeregister(pennyComm_t comm,
                                         pennyWindow_t win);
 

@@ -288,10 +288,27 @@ impl<K: Kind, T> Objects<K, T> {
 
     /// Puts an object in. `None`: the table is full.
     pub fn insert(&self, object: Arc<T>) -> Option<Handle<K>> {
-        let handle = self.table.reserve()?;
-        *self.table.place(handle)?.lock() = Some(object);
-        self.table.open(handle);
+        let handle = self.reserve()?;
+        self.fill(handle, object);
         Some(handle)
+    }
+
+    /// Takes a handle that is stale until it is [filled](Objects::fill). `None`: the table is full.
+    pub fn reserve(&self) -> Option<Handle<K>> {
+        self.table.reserve()
+    }
+
+    /// Puts an object behind a reserved handle.
+    pub fn fill(&self, handle: Handle<K>, object: Arc<T>) {
+        if let Some(place) = self.table.place(handle) {
+            *place.lock() = Some(object);
+            self.table.open(handle);
+        }
+    }
+
+    /// Gives a reserved handle back.
+    pub fn release(&self, handle: Handle<K>) {
+        self.table.release(handle);
     }
 
     /// Takes an object out; from now on its handle is stale.

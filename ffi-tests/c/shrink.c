@@ -102,12 +102,18 @@ static void a_shrink_that_aborts_ends_the_calls_of_its_parent(void) {
 static void a_revoked_communicator_can_be_shrunk(void) {
     pennyComm_t parent, rest;
     pennyResult_t state;
+    pennyUniqueId id;
     OK(pennyCommDup(comm, &parent));
     if (rank == 0) OK(pennyCommRevoke(parent, PENNY_REVOKE_DEFAULT));
     do OK(pennyCommGetAsyncError(parent, &state));
     while (state == pennySuccess);
     CHECK_INT(state, pennyRemoteError);
-    FAILS(pennyRemoteError, "rank 0", pennyBarrier(parent, NULL));
+    CHECK(strstr(pennyGetLastError(parent), rank == 0 ? "rank 0 (this rank) revoked" : "rank 0 revoked") != NULL);
+    FAILS(pennyRemoteError, rank == 0 ? "rank 0 (this rank) revoked" : "rank 0 revoked", pennyBarrier(parent, NULL));
+    FAILS(pennyRemoteError, "revoked the communicator", pennyCommGetUniqueId(parent, &id));
+    OK(pennyCommRevoke(parent, PENNY_REVOKE_DEFAULT));
+    FAILS(pennyRemoteError, rank == 0 ? "rank 0 (this rank) revoked" : "rank 0 revoked", pennyBarrier(parent, NULL));
+    OK(pennyCommRevoke(NULL, PENNY_REVOKE_DEFAULT));
     OK(pennyCommShrink(parent, NULL, 0, &rest, NULL, PENNY_SHRINK_DEFAULT));
     sum_is(rest, rank + 1, sum_of_all());
     OK(pennyCommDestroy(rest));
@@ -117,6 +123,9 @@ static void a_revoked_communicator_can_be_shrunk(void) {
 struct newcomer {
     pennyUniqueId id;
     int ranks, rank;
+    /* For one that cannot join: how, and why. */
+    pennyResult_t fails;
+    const char *why;
 };
 
 static void *joins(void *what) {
@@ -164,6 +173,74 @@ static void a_growth_that_ranks_disagree_on_is_refused_on_all(void) {
     sum_is(comm, rank + 1, sum_of_all());
 }
 
+static void *hears_why(void *what) {
+    struct newcomer *new = what;
+    pennyComm_t grown;
+    FAILS(new->fails, new->why, pennyCommGrow(NULL, new->ranks, &new->id, new->rank, &grown, NULL));
+    return NULL;
+}
+
+/* The new rank waits where the id leads, and hears why there is no growth. */
+static void a_growth_that_fails_is_told_to_the_new_ranks(void) {
+    pennyComm_t grown;
+    pthread_t thread;
+    struct newcomer new = {.ranks = ranks + 1, .rank = ranks, .fails = pennyRemoteError};
+    for (int round = 0; round < 2; round++) {
+        if (round == 0 && ranks == 1) continue;
+        new.why = round == 0 ? "disagree on nRanks" : "nRanks is 2000";
+        if (rank == 0) {
+            OK(pennyCommGetUniqueId(comm, &new.id));
+            CHECK(pthread_create(&thread, NULL, hears_why, &new) == 0);
+            for (int i = 0; i < 10; i++) nap();
+        }
+        if (round == 0) {
+            int count = ranks + 1 + (rank == ranks - 1);
+            FAILS(pennyInvalidUsage, new.why, pennyCommGrow(comm, count, rank == 0 ? &new.id : NULL, -1, &grown, NULL));
+        } else if (rank == 0) {
+            FAILS(pennyInvalidArgument, new.why, pennyCommGrow(comm, 2000, &new.id, -1, &grown, NULL));
+        }
+        if (rank == 0) CHECK(pthread_join(thread, NULL) == 0);
+        sum_is(comm, rank + 1, sum_of_all());
+    }
+}
+
+/* Two new ranks have one number. */
+static void new_ranks_of_one_number_are_told(void) {
+    pennyComm_t grown;
+    pthread_t threads[2];
+    struct newcomer new = {.ranks = ranks + 2, .rank = ranks, .fails = pennyInvalidUsage, .why = "two callers"};
+    if (rank == 0) {
+        OK(pennyCommGetUniqueId(comm, &new.id));
+        for (int i = 0; i < 2; i++) CHECK(pthread_create(&threads[i], NULL, hears_why, &new) == 0);
+    }
+    FAILS(pennyInvalidUsage, "two callers", pennyCommGrow(comm, ranks + 2, rank == 0 ? &new.id : NULL, -1, &grown, NULL));
+    if (rank == 0) {
+        for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+/* What a group has promised and not made is NULL. */
+static void a_failed_group_leaves_no_handles(void) {
+    pennyComm_t made = comm, split = comm, child;
+    pennyUniqueId id;
+    int out = 0, word = rank, sum = -1;
+    OK(pennyGetUniqueId(&id));
+    OK(pennyGroupStart());
+    OK(pennyCommInitRank(&made, 1, id, 0));
+    OK(pennyCommDup(comm, &split));
+    CHECK(made != comm && split != comm && made != NULL && split != NULL);
+    FAILS(pennyInvalidArgument, "is not in 0..", pennyBcast(&out, 1, pennyInt, -1, comm, NULL));
+    FAILS(pennyInvalidArgument, "is not in 0..", pennyGroupEnd());
+    CHECK(made == NULL && split == NULL);
+    OK(pennyGroupStart());
+    OK(pennyCommDup(comm, &child));
+    OK(pennyAllReduce(&word, &sum, 1, pennyInt, pennySum, comm, NULL));
+    OK(pennyGroupEnd());
+    CHECK(child != NULL && sum == ranks * (ranks - 1) / 2);
+    sum_is(child, rank + 1, sum_of_all());
+    OK(pennyCommDestroy(child));
+}
+
 static void wrong_arguments_are_refused(void) {
     pennyComm_t rest = NULL;
     int twice[2] = {(rank + 1) % ranks, (rank + 1) % ranks}, self = rank, far = ranks, below = -1;
@@ -189,7 +266,7 @@ static void ranks_that_exclude_others_are_told(void) {
     if (rank < 2) {
         pennyResult_t result = pennyCommShrink(comm, &out, 1, &rest, NULL, PENNY_SHRINK_DEFAULT);
         CHECK_INT(result, pennyInvalidUsage);
-        check_sentence(pennyGetLastError(NULL), "pennyCommShrink(", "disagree on the ranks to exclude", __LINE__);
+        check_sentence(pennyGetLastError(NULL), "pennyCommShrink(", "name one rank each, and differ", __LINE__);
     }
     sum_is(comm, rank + 1, sum_of_all());
 }
@@ -205,6 +282,9 @@ int main(void) {
     RUN(a_revoked_communicator_can_be_shrunk);
     RUN(a_new_rank_joins_those_of_a_communicator);
     RUN(a_growth_that_ranks_disagree_on_is_refused_on_all);
+    RUN(a_growth_that_fails_is_told_to_the_new_ranks);
+    RUN(new_ranks_of_one_number_are_told);
+    RUN(a_failed_group_leaves_no_handles);
     RUN(wrong_arguments_are_refused);
     RUN(ranks_that_exclude_others_are_told);
     OK(pennyCommDestroy(comm));

@@ -200,45 +200,104 @@ static void each_rank_opens_as_much_as_it_likes(void) {
 /* What one rank does wrong the others are told, and nobody waits. */
 static void a_window_is_made_on_all_ranks_or_on_none(void) {
     pennyWindow_t made = NULL;
-    static int private_memory[16];
-    if (rank == ranks - 1) {
-        FAILS(pennyInvalidArgument, "pennyMemAlloc",
-              pennyCommWindowRegister(comm, private_memory, sizeof private_memory, &made, 0));
-    } else {
-        char named[64];
-        snprintf(named, sizeof named, "rank %d could not", ranks - 1);
-        FAILS(pennyInvalidUsage, named, pennyCommWindowRegister(comm, inbox, 64, &made, 0));
-    }
     const int no_flags[] = {4, -1, INT_MIN};
     for (int i = 0; i < 3; i++) {
         FAILS(pennyInvalidArgument, "winFlags", pennyCommWindowRegister(comm, inbox, 64, &made, no_flags[i]));
     }
     if (ranks > 1) {
         FAILS(pennyInvalidUsage, "winFlags 2", pennyCommWindowRegister(comm, inbox, 64, &made, rank == 0 ? 2 : 0));
+        if (rank == ranks - 1) {
+            FAILS(pennyInvalidArgument, "winFlags", pennyCommWindowRegister(comm, inbox, 64, &made, 4));
+        } else {
+            FAILS(pennyInvalidUsage, "disagree", pennyCommWindowRegister(comm, inbox, 64, &made, 0));
+        }
     }
     CHECK(made == NULL);
     FAILS(pennyInvalidArgument, "win", pennyCommWindowRegister(comm, inbox, 64, NULL, 0));
     OK(pennyCommWindowRegister(comm, inbox, 64, &made, 3));
-    /* The same of its end. */
-    if (ranks > 1) {
-        FAILS(pennyInvalidUsage, "window 0", pennyCommWindowDeregister(comm, rank == 0 ? win : made));
-        if (rank == 0) {
-            FAILS(pennyInvalidArgument, "win", pennyCommWindowDeregister(comm, NULL));
-        } else {
-            FAILS(pennyInvalidUsage, "rank 0 could not", pennyCommWindowDeregister(comm, made));
-        }
-        if (rank == 0) {
-            FAILS(pennyInvalidUsage, "disagree", pennyCommWindowRegister(comm, inbox, 64, &made, 0));
-        } else {
-            FAILS(pennyInvalidUsage, "rank 0 calls pennyCommWindowRegister", pennyCommWindowDeregister(comm, made));
-        }
-    }
-    OK(pennyCommWindowDeregister(comm, made));
-    FAILS(pennyInvalidArgument, "not a live window", pennyCommWindowDeregister(comm, made));
-    FAILS(pennyInvalidArgument, "not a live window",
-          pennyPutSignal(out, 1, pennyInt, 0, made, 0, 0, 0, 0, comm, NULL));
     put(rank, 1, 0, 0);
     await_signals(rank, 1, 0, 0);
+    OK(pennyCommWindowDeregister(comm, made));
+}
+
+/* Memory that the others do not reach is no error, and no rank has a window. */
+static void ordinary_memory_of_a_rank_gives_no_window_on_all(void) {
+    static int private_memory[16];
+    pennyWindow_t made = win;
+    OK(pennyCommWindowRegister(comm, rank == ranks - 1 ? private_memory : inbox, 64, &made, 0));
+    CHECK(made == NULL);
+    FAILS(pennyInvalidArgument, "not a live window", pennyPutSignal(out, 1, pennyInt, 0, made, 0, 0, 0, 0, comm, NULL));
+    OK(pennyCommWindowDeregister(comm, made));
+    made = win;
+    OK(pennyGroupStart());
+    OK(pennyCommWindowRegister(comm, rank == 0 ? private_memory : inbox, 64, &made, 0));
+    CHECK(made != NULL && made != win);
+    OK(pennyGroupEnd());
+    CHECK(made == NULL);
+}
+
+/* Other ranks need not call, and keep theirs. */
+static void a_rank_closes_its_window_by_itself(void) {
+    pennyWindow_t made = NULL;
+    OK(pennyCommWindowRegister(comm, inbox, 64, &made, 0));
+    if (rank == 0) {
+        OK(pennyCommWindowDeregister(comm, made));
+        FAILS(pennyInvalidArgument, "not a live window", pennyCommWindowDeregister(comm, made));
+        FAILS(pennyInvalidArgument, "not a live window",
+              pennyPutSignal(out, 1, pennyInt, 0, made, 0, 0, 0, 0, comm, NULL));
+    }
+    OK(pennyBarrier(comm, NULL));
+    if (rank > 0) {
+        int *place = inbox, was = place[0], mine = -9;
+        OK(pennyPutSignal(&mine, 1, pennyInt, rank, made, 0, 5, 5, 0, comm, NULL));
+        await_signals(rank, 1, 5, 5);
+        CHECK_INT(place[0], -9);
+        place[0] = was;
+        OK(pennyCommWindowDeregister(comm, made));
+    }
+}
+
+/* The ranks of one thread register together, and what a failed group has not made is NULL. */
+static void windows_are_registered_in_groups(void) {
+    enum { HERE = 3 };
+    pennyComm_t here[HERE];
+    pennyWindow_t two[HERE][2];
+    int *memory[HERE], word = 0;
+    OK(pennyCommInitAll(here, HERE, NULL));
+    for (int r = 0; r < HERE; r++) OK(pennyMemAlloc((void **)&memory[r], 4096));
+    OK(pennyGroupStart());
+    for (int k = 0; k < 2; k++) {
+        for (int r = 0; r < HERE; r++) {
+            OK(pennyCommWindowRegister(here[r], memory[r] + 16 * k, 64, &two[r][k], PENNY_WIN_DEFAULT));
+        }
+    }
+    OK(pennyGroupEnd());
+    for (int r = 0; r < HERE; r++) {
+        for (int k = 0; k < 2; k++) {
+            int value = 10 * r + k, next = (r + 1) % HERE;
+            OK(pennyPutSignal(&value, 1, pennyInt, next, two[r][k], 0, k, 0, 0, here[r], NULL));
+        }
+    }
+    for (int r = 0; r < HERE; r++) {
+        int before = (r + HERE - 1) % HERE;
+        pennyWaitSignalDesc_t descs[] = {{1, before, 0, 0}, {1, before, 1, 0}};
+        OK(pennyWaitSignal(2, descs, here[r], NULL));
+        for (int k = 0; k < 2; k++) CHECK_INT(memory[r][16 * k], 10 * before + k);
+        for (int k = 0; k < 2; k++) OK(pennyCommWindowDeregister(here[r], two[r][k]));
+    }
+    OK(pennyGroupStart());
+    for (int r = 0; r < HERE; r++) OK(pennyCommWindowRegister(here[r], memory[r], 64, &two[r][0], PENNY_WIN_DEFAULT));
+    FAILS(pennyInvalidArgument, "is not in 0..", pennyBcast(&word, 1, pennyInt, -1, here[0], NULL));
+    FAILS(pennyInvalidArgument, "is not in 0..", pennyGroupEnd());
+    for (int r = 0; r < HERE; r++) CHECK(two[r][0] == NULL);
+    OK(pennyGroupStart());
+    for (int r = 0; r < HERE; r++) OK(pennyCommWindowRegister(here[r], memory[r], 64, &two[r][0], r == 1 ? 2 : 0));
+    FAILS(pennyInvalidUsage, "winFlags 2", pennyGroupEnd());
+    for (int r = 0; r < HERE; r++) {
+        CHECK(two[r][0] == NULL);
+        OK(pennyCommDestroy(here[r]));
+        OK(pennyMemFree(memory[r]));
+    }
 }
 
 static void windows_end_with_their_communicator(void) {
@@ -310,6 +369,9 @@ int main(void) {
     RUN(wrong_arguments_are_refused_by_name);
     RUN(each_rank_opens_as_much_as_it_likes);
     RUN(a_window_is_made_on_all_ranks_or_on_none);
+    RUN(ordinary_memory_of_a_rank_gives_no_window_on_all);
+    RUN(a_rank_closes_its_window_by_itself);
+    RUN(windows_are_registered_in_groups);
     RUN(windows_end_with_their_communicator);
     RUN(a_window_lies_over_symmetric_memory_too);
     RUN(who_has_gone_owes_nothing_that_it_gave);

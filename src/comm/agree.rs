@@ -39,6 +39,8 @@ pub(in crate::comm) enum Subject {
     Counts,
     /// A communicator with new ranks.
     Growth,
+    /// The memory of the communicator.
+    Memory,
 }
 
 /// A call that one rank is about to make together with all others.
@@ -67,6 +69,7 @@ pub(in crate::comm) trait Proposal {
             Subject::Permutation => "a permutation",
             Subject::Counts => "counts",
             Subject::Growth => "a growth",
+            Subject::Memory => "the memory of the communicator",
         };
         format!(
             "ranks disagree on {subject}: rank {first} calls {}, rank {other} {}; all ranks must make the same calls",

@@ -138,6 +138,7 @@ impl CommCore {
         if self.finalized {
             return Err(Error::usage("the communicator was finalized; only pennyCommDestroy may follow"));
         }
+        self.shared.refuse_suspended()?;
         // A rank that knows of an abort may end, and is not the cause if others see it end.
         self.transport.check_abort().inspect_err(|_| self.transport.fail(self.seq))
     }

@@ -17,6 +17,7 @@ mod progress;
 mod registry;
 mod shared;
 mod stream;
+mod suspend;
 mod timed;
 
 pub use calls::collective::Call;
@@ -32,12 +33,14 @@ pub use calls::scaled::{
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
 pub use config::{Config, MOST_THREADS};
+pub use group::at_end::{resume, suspend, window_register};
 pub use group::batch::Queued;
 pub use group::recording::{RecordingHandle, record_end, record_start, recording_destroy, recording_launch};
 #[cfg(feature = "internals")]
 pub use host_profile::{HostProfileFound, find_host_profile, host_profile_path, this_host};
 #[cfg(test)]
 pub use join::given::over;
+pub use join::grow::growth_id;
 pub use join::split::Grouping;
 pub use join::team::{team_split_2d, team_split_strided, team_translate};
 pub use mailbox::{MailboxConfig, MailboxHandle, mailbox, mailbox_create, mailbox_destroy};
@@ -47,7 +50,7 @@ pub use onesided::semaphore::{
 };
 pub use onesided::shmem::*;
 pub use onesided::signals::{AwaitedSignals, CONTEXTS as SIGNAL_CONTEXTS, Counter, Put, SIGNALS, Signal};
-pub use onesided::window::{window_buffer, window_deregister, window_register};
+pub use onesided::window::{is_window, window_buffer, window_deregister};
 pub use onesided::window_table::WindowHandle;
 pub use registry::CommHandle;
 pub use shared::{failures, remember_failure};
@@ -56,6 +59,7 @@ pub use stream::{
     event_synchronize, stream_create, stream_destroy, stream_host_function, stream_query, stream_synchronize,
     stream_wait_event,
 };
+pub use suspend::comm_memory;
 pub use timed::{fabric_account, fabric_advance, fabric_advance_to, fabric_counters, fabric_now};
 
 pub use crate::sys::callback::refuse_inside as refuse_in_callback;
@@ -73,6 +77,7 @@ use crate::error::{Code, Error, Result};
 use crate::memory::heap;
 use crate::memory::view::Address;
 use crate::sys::cpu;
+use crate::transport::link::Ending;
 use crate::types::{DataType, Rank};
 
 /// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
@@ -155,7 +160,7 @@ pub fn grow(
 pub fn revoke(comm: CommHandle) -> Result<()> {
     let shared = registry::shared(comm)?;
     shared.refuse_forked()?;
-    shared.abort();
+    shared.end_calls(Ending::Revoked);
     Ok(())
 }
 /// Makes a team as [`split`] does. The caller waits for it, also where the parent's `blocking` is 0.
@@ -316,6 +321,10 @@ pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<Stre
 /// Opens a group on this thread.
 pub fn group_start() -> Result<()> {
     group::start()
+}
+/// Tells whether a group or a recording is open on this thread.
+pub fn is_group_open() -> bool {
+    group::is_open()
 }
 /// Records that a call inside the open group failed its checks: the outermost [`group_end`] returns this and runs nothing.
 pub fn group_fail(error: &Error) {

@@ -8,10 +8,11 @@ use crate::handle::{CommKind, Handle, SemaphoreKind};
 use crate::onesided::SymmetricMemory;
 use crate::onesided::semaphore::{BARRIERS, SemaphoreMemory};
 use crate::sync::lock::Mutex;
-use crate::sync::prim::{AtomicU64, Ordering};
+use crate::sync::prim::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::fork;
 use crate::timing::Timing;
 use crate::transport::Transport;
+use crate::transport::link::Ending;
 use crate::types::Rank;
 use std::sync::{Arc, OnceLock};
 
@@ -53,6 +54,10 @@ pub struct CommShared {
     pub(super) semaphores: Mutex<Option<SemaphoreHome>>,
     /// The order of its calls on streams.
     pub(super) turns: CallTurns,
+    /// It has given memory back, and takes no calls until that is there again (`suspend`).
+    pub(super) suspended: AtomicBool,
+    /// The bytes that it has given back then.
+    pub(super) given_back: AtomicU64,
     /// The failure that ended the communicator's usefulness.
     pub(super) broken: OnceLock<Error>,
     /// The process that made it.
@@ -76,6 +81,8 @@ impl CommShared {
             symmetric: Mutex::new(None),
             semaphores: Mutex::new(None),
             turns: CallTurns::default(),
+            suspended: AtomicBool::new(false),
+            given_back: AtomicU64::new(0),
             broken: OnceLock::new(),
             generation: fork::generation(),
         }
@@ -83,8 +90,24 @@ impl CommShared {
 
     /// Makes the present and all future calls fail, on every rank.
     pub(super) fn abort(&self) {
-        self.transport.abort();
+        self.end_calls(Ending::Aborted);
+    }
+
+    /// The same, and tells the ranks how.
+    pub(super) fn end_calls(&self, ending: Ending) {
+        self.transport.end_calls(ending);
         self.turns.abort();
+    }
+
+    /// Refuses calls while memory is given back.
+    #[inline]
+    pub(super) fn refuse_suspended(&self) -> Result<()> {
+        if !self.suspended.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::usage(
+            "the communicator is suspended; pennyCommResume makes it usable again, on all ranks",
+        ))
     }
 
     /// Tells whether this process was forked from the one that made it.

@@ -3,11 +3,13 @@
 use std::ffi::c_int;
 
 use super::config::pennyConfig_t;
+use super::group::hand_out;
 use super::guard;
 use super::handle::{pennyComm_t, to_c};
 use super::types::{
-    PENNY_REVOKE_DEFAULT, PENNY_SHRINK_ABORT, PENNY_SHRINK_DEFAULT, PENNY_SPLIT_NOCOLOR, pennyGroupKind_t,
-    pennyResult_t, pennyUniqueId,
+    PENNY_REVOKE_DEFAULT, PENNY_SHRINK_ABORT, PENNY_SHRINK_DEFAULT, PENNY_SPLIT_NOCOLOR, PENNY_SUSPEND_MEM,
+    pennyCommMemStat_t, pennyGroupKind_t, pennyResult_t, pennyStatMemPersist, pennyStatMemSuspend,
+    pennyStatMemSuspended, pennyUniqueId,
 };
 use crate::comm::{self, CommHandle, Config, Grouping};
 use crate::error::{Code, Error, Result};
@@ -32,7 +34,7 @@ c_api! {
     /// A rank is a process or a thread of one. One thread that makes several ranks calls this between pennyGroupStart and
     /// pennyGroupEnd; they join, and the handles become valid, at the end of the group.
     fn pennyCommInitRank(#[out] comm: *mut pennyComm_t, nranks: c_int, commId: pennyUniqueId, rank: c_int) {
-        comm.set(to_c(comm::init_rank(nranks, &commId, rank, &default_config())?))
+        hand_out(comm, comm::init_rank(nranks, &commId, rank, &default_config())?)
     }
 
     /// Joins a communicator as pennyCommInitRank does, with settings. Where their `blocking` is 0 it returns pennyInProgress, and
@@ -47,7 +49,7 @@ c_api! {
         #[or_null] config: *const pennyConfig_t,
     ) {
         let joined = comm::init_rank(nranks, &commId, rank, &config)?;
-        comm.set(to_c(joined)).and(complete(joined))
+        hand_out(comm, joined).and(complete(joined))
     }
 
     /// Creates ndev ranks in this process, with one communicator each: element i of comm is rank i. Use each communicator in
@@ -69,7 +71,7 @@ c_api! {
     /// config: from PENNY_CONFIG_INITIALIZER, read during the call only; NULL means all defaults.
     fn pennyCommInitFromEnv(#[out] comm: *mut pennyComm_t, #[or_null] config: *const pennyConfig_t) {
         let joined = comm::init_from_env(&config)?;
-        comm.set(to_c(joined)).and(complete(joined))
+        hand_out(comm, joined).and(complete(joined))
     }
 
     /// Divides the ranks of comm into groups of one size and makes a communicator of the caller's group. Every rank of comm
@@ -89,7 +91,7 @@ c_api! {
     /// pennyCommDestroy only.
     fn pennyCommGroup(comm: pennyComm_t, kind: pennyGroupKind_t, size: c_int, #[out] newcomm: *mut pennyComm_t) {
         let joined = comm::group(comm, kind, size)?;
-        newcomm.set(to_c(joined)).and(complete(joined))
+        hand_out(newcomm, joined).and(complete(joined))
     }
 
     /// Makes a communicator of the ranks of comm that pass the same color. The ranks are ordered by key, and by their rank
@@ -110,7 +112,8 @@ c_api! {
         let color = (color != PENNY_SPLIT_NOCOLOR).then_some(color);
         let config = (config != default_config()).then_some(config);
         let joined = comm::split(comm, color, key, config)?;
-        newcomm.set(joined.map_or(std::ptr::null_mut(), to_c)).and(complete(joined.unwrap_or(comm)))
+        let handed = joined.map_or_else(|| newcomm.set(std::ptr::null_mut()), |joined| hand_out(newcomm, joined));
+        handed.and(complete(joined.unwrap_or(comm)))
     }
 
     /// Makes a communicator of the same ranks in the same order, with comm's settings; calls on one do not meet those on the
@@ -121,7 +124,7 @@ c_api! {
     /// Groups of calls and failures: as for pennyCommGroup.
     fn pennyCommDup(comm: pennyComm_t, #[out] newcomm: *mut pennyComm_t) {
         let joined = comm::group(comm, Grouping::All, 0)?;
-        newcomm.set(to_c(joined)).and(complete(joined))
+        hand_out(newcomm, joined).and(complete(joined))
     }
 
     /// Makes a communicator of the ranks of comm that are not excluded, in the same order. They alone call it, with the same ranks to
@@ -132,7 +135,7 @@ c_api! {
     /// excludeRanksCount is 0.
     /// newcomm: written on success; the caller owns it until pennyCommDestroy or pennyCommAbort.
     /// config: as for pennyCommSplit. Returns when all remaining ranks have joined, also where `blocking` is 0.
-    /// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: revokes comm first, so that its calls under way end on all ranks.
+    /// shrinkFlags: PENNY_SHRINK_DEFAULT, or PENNY_SHRINK_ABORT: aborts comm first, so that its calls under way end on all ranks.
     ///
     /// A remaining rank that dies fails the call on the others with pennyRemoteError, in a sentence that names it; they can call
     /// again and exclude it, too. A rank that excludes others than a peer, and no more, gets pennyInvalidUsage. A communicator on a
@@ -170,16 +173,16 @@ c_api! {
         // SAFETY: the caller's promise. C may have aligned them badly.
         let excluded: Vec<c_int> = (0..count).map(|at| unsafe { excludeRanksList.add(at).read_unaligned() }).collect();
         let config = (config != default_config()).then_some(config);
-        newcomm.set(to_c(comm::shrink(comm, &excluded, aborts, config)?))
+        hand_out(newcomm, comm::shrink(comm, &excluded, aborts, config)?)
     }
 
     /// Creates an id by which new ranks can join those of comm; see pennyCommGrow. One rank of comm calls this function and
-    /// sends the bytes to the new ranks. Its process must live until all ranks have joined.
+    /// sends the bytes to the new ranks. Its process must live until all ranks have joined. A communicator that was revoked or
+    /// aborted, or that a failure has ended, cannot grow: pennyRemoteError, or that failure.
     ///
     /// uniqueId: written on success.
     fn pennyCommGetUniqueId(comm: pennyComm_t, #[out] uniqueId: *mut pennyUniqueId) {
-        comm::count(comm)?;
-        uniqueId.set(comm::unique_id()?.into())
+        uniqueId.set(comm::growth_id(comm)?.into())
     }
 
     /// Makes a communicator of the ranks of comm and new ranks. The ranks of comm keep their numbers, the new ranks come after
@@ -218,19 +221,19 @@ c_api! {
                 comm::init_rank(nRanks, &uniqueId.ok_or_else(missing)?, rank, &config)?
             }
         };
-        newcomm.set(to_c(joined)).and(complete(joined))
+        hand_out(newcomm, joined).and(complete(joined))
     }
 
     /// Makes the present and all future calls on the communicator fail, on every rank, and keeps it: it still serves
-    /// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. The other ranks' calls return
-    /// pennyRemoteError. May be called while another thread is inside a call on comm.
+    /// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. All ranks' calls return pennyRemoteError and a
+    /// sentence that names the rank which has revoked comm. May be called while another thread is inside a call on comm.
     ///
-    /// revokeFlags: PENNY_REVOKE_DEFAULT.
-    fn pennyCommRevoke(comm: pennyComm_t, revokeFlags: c_int) {
+    /// comm: NULL does nothing and succeeds. revokeFlags: PENNY_REVOKE_DEFAULT. A second call, also by another rank, changes nothing.
+    fn pennyCommRevoke(#[or_null] comm: pennyComm_t, revokeFlags: c_int) {
         if revokeFlags != PENNY_REVOKE_DEFAULT {
             return Err(Error::argument(format!("revokeFlags is {revokeFlags}; pass PENNY_REVOKE_DEFAULT (0)")));
         }
-        comm::revoke(comm)
+        comm.map_or(Ok(()), comm::revoke)
     }
 
     /// Completes all outstanding work on all ranks. Afterwards comm accepts pennyCommDestroy and pennyCommAbort only. The
@@ -274,6 +277,42 @@ c_api! {
             guard::file(comm, failure);
         }
         asyncError.set(pennyResult_t(state.err().map_or(Code::Success, |failure| failure.code) as c_int))
+    }
+
+    /// Gives memory of comm back to the system: the staging memory of its ranks, PENNY_STAGING bytes of each. Every rank calls it, when
+    /// none has outstanding calls on comm. Until pennyCommResume comm takes no calls (pennyInvalidUsage); pennyCommMemStats,
+    /// pennyCommGetAsyncError, pennyCommDestroy and pennyCommAbort still serve. What stays is the memory by which ranks meet and see each
+    /// other's state, the messages that no receive has taken, and memory of the program: pennyMemAlloc, windows, the symmetric heap.
+    ///
+    /// Between pennyGroupStart and pennyGroupEnd it is done at the end of the group, before the group's calls.
+    ///
+    /// flags: PENNY_SUSPEND_MEM. If a rank's system cannot take the memory back: pennySystemError, and comm stays usable.
+    fn pennyCommSuspend(comm: pennyComm_t, flags: c_int) {
+        if flags != PENNY_SUSPEND_MEM {
+            return Err(Error::argument(format!("flags is {flags}; pass PENNY_SUSPEND_MEM (1)")));
+        }
+        comm::suspend(comm)
+    }
+
+    /// Takes the memory again that pennyCommSuspend has given back, and makes comm usable. Every rank calls it; groups as for
+    /// pennyCommSuspend. If a rank's system does not have the memory: pennySystemError on all, and comm stays suspended. If comm is not
+    /// suspended, it does nothing and succeeds.
+    fn pennyCommResume(comm: pennyComm_t) {
+        comm::resume(comm)
+    }
+
+    /// Reads a number about the memory of comm on this rank. Memory of the program, and what a rank has once for all communicators, do
+    /// not count.
+    ///
+    /// value: written on success.
+    fn pennyCommMemStats(comm: pennyComm_t, stat: pennyCommMemStat_t, #[out] value: *mut u64) {
+        let memory = comm::comm_memory(comm)?;
+        value.set(match stat {
+            pennyStatMemSuspend => memory.suspendable,
+            pennyStatMemSuspended => memory.is_suspended.into(),
+            pennyStatMemPersist => memory.persistent,
+            _ => memory.suspendable + memory.persistent,
+        })
     }
 
     /// Reads the number of ranks.

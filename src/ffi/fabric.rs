@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_double, c_float, c_int, c_uint};
 
+use super::group::settle;
 use super::guard::{OrNull, Out, Parameter};
 use super::handle::pennyComm_t;
 use super::types::PENNY_VERSION_CODE;
@@ -193,7 +194,7 @@ c_api! {
     /// simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
     /// is closed.
     fn pennyGroupSimulateEnd(#[out] simInfo: *mut pennySimInfo_t) {
-        let ps = comm::group_simulate_end()?;
+        let ps = settle(comm::group_simulate_end())?;
         let ours = pennySimInfo_t {
             size: 0,
             magic: 0,

@@ -1,9 +1,11 @@
 //! Groups: calls that are made together, and recordings: calls that are made again and again.
 
-use super::guard::Parameter;
-use super::handle::{pennyStream_t, to_c};
-use crate::comm::{self, RecordingHandle};
+use super::guard::{Out, Parameter};
+use super::handle::{pennyComm_t, pennyStream_t, to_c};
+use super::window::pennyWindow_t;
+use crate::comm::{self, CommHandle, RecordingHandle, WindowHandle};
 use crate::error::Result;
+use std::cell::RefCell;
 
 /// The incomplete type to which a pennyRecording_t points.
 pub struct pennyRecording {
@@ -13,6 +15,56 @@ pub struct pennyRecording {
 /// A handle of recorded calls. It may be copied. It is valid until pennyRecordingDestroy; later calls refuse it with
 /// pennyInvalidArgument.
 pub type pennyRecording_t = *mut pennyRecording;
+
+/// A handle that a call in a group has written, and where.
+enum Promise {
+    Comm(Out<pennyComm_t>, CommHandle),
+    Window(Out<pennyWindow_t>, WindowHandle),
+}
+
+impl Promise {
+    /// Writes NULL if what was promised was not made.
+    fn settle(self) -> Result<()> {
+        match self {
+            // A communicator that joins in the background, or has failed in that, has a state.
+            Promise::Comm(at, handle) if comm::state(handle).is_err() => at.set(std::ptr::null_mut()),
+            Promise::Window(at, handle) if !comm::is_window(handle) => at.set(std::ptr::null_mut()),
+            _ => Ok(()),
+        }
+    }
+}
+
+thread_local! {
+    /// What the open group's calls have promised.
+    static PROMISED: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
+}
+
+fn promise(promise: impl FnOnce() -> Promise) {
+    if comm::is_group_open() {
+        PROMISED.with_borrow_mut(|promised| promised.push(promise()));
+    }
+}
+
+/// Hands out a communicator. In a group it is not made yet; if it is not made at the group's end, NULL takes its place.
+pub(super) fn hand_out(at: Out<pennyComm_t>, made: CommHandle) -> Result<()> {
+    promise(|| Promise::Comm(at, made));
+    at.set(to_c(made))
+}
+
+/// Hands out a window in the same way. `None`: there is none.
+pub(super) fn hand_out_window(at: Out<pennyWindow_t>, made: Option<WindowHandle>) -> Result<()> {
+    let Some(made) = made else { return at.set(std::ptr::null_mut()) };
+    promise(|| Promise::Window(at, made));
+    at.set(to_c(made))
+}
+
+/// Takes back the handles that the group has promised and not made, if the outermost has ended.
+pub(super) fn settle<T>(ended: Result<T>) -> Result<T> {
+    if !comm::is_group_open() {
+        PROMISED.take().into_iter().try_for_each(Promise::settle)?;
+    }
+    ended
+}
 
 impl Parameter for pennyRecording_t {
     type Admitted = RecordingHandle;
@@ -34,9 +86,10 @@ c_api! {
     /// Calls to the same peer keep their order; calls to different peers run at the same time.
     ///
     /// If a queued call was refused for its arguments, this function returns that result again and runs no call of the
-    /// group. Without an open group: pennyInvalidUsage.
+    /// group. Handles of communicators and windows that the group has not made become NULL, where its calls have written them.
+    /// Without an open group: pennyInvalidUsage.
     fn pennyGroupEnd() {
-        comm::group_end()
+        settle(comm::group_end())
     }
 
     /// Begins to record calls of the calling thread. Until pennyRecordEnd its collectives, transfers, puts and waits for signals
@@ -54,7 +107,7 @@ c_api! {
     /// The recording keeps the arguments of its calls. An operation of pennyRedOpCreatePreMulSum may be destroyed; a number that it
     /// reads when a call runs (pennyScalarDevice), buffers, windows and communicators must be there at each launch.
     fn pennyRecordEnd(#[out] recording: *mut pennyRecording_t) {
-        recording.set(to_c(comm::record_end()?))
+        recording.set(to_c(settle(comm::record_end())?))
     }
 
     /// Makes the calls of a recording, as those of one group. The same recording may be launched again before the calls of a launch

@@ -138,6 +138,20 @@ c_numbers! {
 }
 
 c_numbers! {
+    /// What pennyCommMemStats reads, for the calling rank. NCCL's numbers.
+    pub enum pennyCommMemStat_t {
+        /// Bytes of staging memory, which pennyCommSuspend gives back; the same number while it is given back.
+        pennyStatMemSuspend = 0,
+        /// 1 while it is given back, else 0.
+        pennyStatMemSuspended = 1,
+        /// Bytes of its part of the other memory that the ranks share for comm.
+        pennyStatMemPersist = 2,
+        /// The sum of both.
+        pennyStatMemTotal = 3,
+    }
+}
+
+c_numbers! {
     /// The division of N ranks into groups of size k by pennyCommGroup. The numbers are those of GCL's CommGroupType.
     pub enum pennyGroupKind_t {
         /// One group of all ranks.
@@ -155,8 +169,11 @@ pub const PENNY_SPLIT_NOCOLOR: c_int = -1;
 /// A flag of pennyCommShrink: comm's calls go on, and comm stays as it is.
 pub const PENNY_SHRINK_DEFAULT: c_int = 0;
 
-/// A flag of pennyCommShrink: comm is revoked first, so that its calls end on all ranks.
+/// A flag of pennyCommShrink: comm is aborted first, so that its calls end on all ranks.
 pub const PENNY_SHRINK_ABORT: c_int = 1;
+
+/// The flag of pennyCommSuspend: give staging memory back.
+pub const PENNY_SUSPEND_MEM: c_int = 1;
 
 /// The flag of pennyCommRevoke.
 pub const PENNY_REVOKE_DEFAULT: c_int = 0;
@@ -248,6 +265,20 @@ impl Parameter for pennyScalarResidence_t {
             pennyScalarDevice | pennyScalarHostImmediate => Ok(self),
             _ => Err(Error::argument(format!(
                 "{name} is {}, no pennyScalarResidence_t; it is pennyScalarDevice or pennyScalarHostImmediate",
+                self.0
+            ))),
+        }
+    }
+}
+
+impl Parameter for pennyCommMemStat_t {
+    type Admitted = pennyCommMemStat_t;
+    unsafe fn admit(self, name: &'static str) -> Result<pennyCommMemStat_t> {
+        match self {
+            pennyStatMemSuspend | pennyStatMemSuspended | pennyStatMemPersist | pennyStatMemTotal => Ok(self),
+            _ => Err(Error::argument(format!(
+                "{name} is {}, no pennyCommMemStat_t; it is pennyStatMemSuspend, pennyStatMemSuspended, pennyStatMemPersist or \
+                 pennyStatMemTotal",
                 self.0
             ))),
         }

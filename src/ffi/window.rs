@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use super::group::hand_out_window;
 use super::guard::Parameter;
-use super::handle::{pennyComm_t, pennyStream_t, to_c};
+use super::handle::{pennyComm_t, pennyStream_t};
 use super::types::pennyDataType_t;
 use crate::comm::{self, AwaitedSignals, Counter, Put, Signal, WindowHandle};
 use crate::error::{Error, Result};
@@ -51,7 +52,7 @@ pub struct pennyWaitSignalDesc_t {
 impl Parameter for pennyWindow_t {
     type Admitted = WindowHandle;
     unsafe fn admit(self, _name: &'static str) -> Result<WindowHandle> {
-        // NULL is as stale as any other; where all ranks call, they must hear of it.
+        // NULL is as stale as any other.
         Ok(WindowHandle::from_bits(self.addr() as u64))
     }
 }
@@ -73,13 +74,17 @@ impl pennyWaitSignalDesc_t {
 c_api! {
     /// Opens size bytes of this rank's memory, from buff on, to the other ranks: they write there with pennyPutSignal.
     /// Every rank of comm calls it with the same winFlags and its own buff and size. size may be 0, then buff is not used,
-    /// on a rank to which others do not write. A group does not queue it: it is complete when it returns.
+    /// on a rank to which others do not write.
     ///
-    /// A refusal on one rank fails the call on all: if a buff or a flag is refused, that rank gets the reason, every other
+    /// Between pennyGroupStart and pennyGroupEnd the window is made, and the handle becomes valid, at the end of the group, before the
+    /// group's calls; so one thread can register the windows of several ranks.
+    ///
+    /// A refusal on one rank fails the call on all: if a flag is refused, that rank gets the reason, every other
     /// rank pennyInvalidUsage with its number, and no rank has the window. The same holds where winFlags differ.
     ///
-    /// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address; anything else is
-    /// pennyInvalidArgument. It stays the caller's, and must not be freed before the window is deregistered.
+    /// buff: memory of pennyMemAlloc or pennyShmemMalloc, or a part of it, at any address. It stays the caller's, and must not be freed
+    /// before the window is deregistered. If it is other memory on any rank, the call succeeds, and win is NULL on all ranks, as in NCCL
+    /// where windows are not supported: puts need another way. PENNY_DEBUG=warn names the rank.
     /// win: written on success. winFlags: PENNY_WIN_DEFAULT, or the others or-ed.
     fn pennyCommWindowRegister(
         comm: pennyComm_t,
@@ -88,16 +93,16 @@ c_api! {
         #[out] win: *mut pennyWindow_t,
         winFlags: c_int,
     ) {
-        let window = comm::window_register(comm, buff, size, winFlags)?;
-        win.set(to_c(window))
+        hand_out_window(win, comm::window_register(comm, buff, size, winFlags)?)
     }
 
-    /// Closes a window. Every rank of comm calls it for the same window. When it returns no rank writes there any more, and
-    /// the memory may be freed. Call it after the puts; their signals may still be waited for afterwards. Ranks that name
-    /// different windows get pennyInvalidUsage, and all windows stay. The windows of a communicator end with it; a rank
-    /// that destroys comm with windows open must know that no other will write there.
+    /// Closes a window on this rank, without the other ranks. A rank that closes its part, or destroys comm, and frees the memory must know
+    /// that no other will write there: after it has waited for their signals, or after a barrier. Signals may still be waited for
+    /// afterwards. The windows of a communicator end with it.
+    ///
+    /// win: NULL does nothing and succeeds.
     fn pennyCommWindowDeregister(comm: pennyComm_t, win: pennyWindow_t) {
-        comm::window_deregister(comm, win)
+        if win.bits() == 0 { comm::count(comm).map(drop) } else { comm::window_deregister(comm, win) }
     }
 
     /// Reads the buff that this rank registered.

@@ -19,20 +19,21 @@ pub mod arrivals;
 mod family;
 mod layout;
 pub mod lines;
+mod reserved;
 pub mod signals;
 
 use super::segment::{Segment, ShmSafe};
 use crate::error::Result;
 use crate::sync::doorbell::{Doorbell, Sleepers};
-use crate::sync::prim::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::keeper::{self, Kept, LifeNode};
 use crate::sys::{fork, limits, shm};
-use arrivals::{BLOCK, used_of_half};
 pub use arrivals::{DEPTH, INLINE, largest_payload};
 pub use family::ChildPlace;
 use family::{CHILDREN, FamilyFile, LIVE_CHILDREN};
 pub use layout::Layout;
 use lines::Lines;
+use reserved::Reserved;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -64,8 +65,8 @@ pub struct Header {
     _line: [AtomicU64; 3],
     /// Highest sequence number of a call in which ranks disagreed; any rank writes (fetch_max).
     pub disagreement: AtomicU64,
-    /// 1 + the rank that aborted; 0: none.
-    pub aborted_by: AtomicU32,
+    /// The rank that has ended all calls, and how (`transport::link::Ending`); 0: none has.
+    pub ended_by: AtomicU32,
     /// 1 + the rank whose death was noticed first; 0: none. Ranks that die later are not the cause.
     pub first_dead: AtomicU32,
     /// The number of ranks that have left a call before its end. Their buffers belong to their callers again.
@@ -200,12 +201,7 @@ pub struct Control {
     file: Arc<FamilyFile>,
     /// Where it begins in the file; 0: it is the first of its ancestry.
     at: usize,
-    /// The number of calls whose arrivals are reserved; `u64::MAX`: all.
-    arrivals: AtomicU64,
-    /// The number of blocks that are reserved in each half of this rank's payloads.
-    payloads: AtomicU64,
-    /// This rank's staging memory is reserved.
-    staging: AtomicBool,
+    reserved: Reserved,
     /// The process that mapped it.
     generation: u32,
 }
@@ -239,10 +235,8 @@ impl Control {
     }
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
-        let (arrivals, payloads) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let staging = AtomicBool::new(false);
-        let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at: 0, arrivals, payloads, staging, generation })
+        let (reserved, generation) = (Reserved::by_its_maker(), fork::generation());
+        Ok(Control { lines: Lines { segment, layout }, file, at: 0, reserved, generation })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -259,61 +253,8 @@ impl Control {
         // Each for itself: the place was read from shared memory.
         shm::reserve(&file.file, at, layout.head())?;
         let segment = Segment::part(&file.file, at, layout.total())?;
-        let (arrivals, payloads) = (AtomicU64::new(0), AtomicU64::new(0));
-        let staging = AtomicBool::new(false);
-        let generation = fork::generation();
-        Ok(Control { lines: Lines { segment, layout }, file, at, arrivals, payloads, staging, generation })
-    }
-    /// Makes sure that the arrivals of call `seq` can be touched. Call this for each call in order.
-    #[inline]
-    pub fn reserve_arrivals(&self, seq: u64) -> Result<()> {
-        match seq <= self.layout.depth as u64 && self.arrivals.load(Ordering::Relaxed) < seq {
-            true => self.reserve_next_arrivals(seq),
-            false => Ok(()),
-        }
-    }
-    #[cold]
-    fn reserve_next_arrivals(&self, seq: u64) -> Result<()> {
-        const AT_ONCE: u64 = 8;
-        let last = seq.next_multiple_of(AT_ONCE);
-        let (from, to) = (self.layout.arrivals(last + 1 - AT_ONCE), self.layout.arrivals(last));
-        self.reserve(from, to + self.layout.arrivals_of_a_call() - from)?;
-        self.arrivals.store(if last < self.layout.depth as u64 { last } else { u64::MAX }, Ordering::Relaxed);
-        Ok(())
-    }
-    /// Tells whether the arrivals of call `seq` can be touched.
-    pub fn has_arrivals(&self, seq: u64) -> bool {
-        let reserved = self.arrivals.load(Ordering::Relaxed);
-        reserved == u64::MAX || seq.wrapping_sub(1) % (self.layout.depth as u64) < reserved
-    }
-    /// Makes sure that this rank's payloads of `bytes` bytes can be touched. The others read there what the rank has written.
-    #[inline]
-    pub fn reserve_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        match self.payloads.load(Ordering::Relaxed) < used_of_half(bytes, self.layout.half) as u64 {
-            true => self.reserve_own_payloads(rank, bytes),
-            false => Ok(()),
-        }
-    }
-    #[cold]
-    fn reserve_own_payloads(&self, rank: u32, bytes: usize) -> Result<()> {
-        let (first, blocks) = (self.layout.payloads(rank), used_of_half(bytes, self.layout.half));
-        self.reserve(first, blocks * BLOCK)?;
-        self.reserve(first + self.layout.half * BLOCK, blocks * BLOCK)?;
-        self.payloads.store(blocks as u64, Ordering::Relaxed);
-        Ok(())
-    }
-    /// Makes sure that this rank's staging memory can be touched. The rank itself does it, so that the pages lie on the node of its
-    /// cores; the others read there what the rank has written.
-    #[inline]
-    pub fn reserve_staging(&self, rank: u32) -> Result<()> {
-        if self.staging.load(Ordering::Relaxed) { Ok(()) } else { self.reserve_own_staging(rank) }
-    }
-    #[cold]
-    fn reserve_own_staging(&self, rank: u32) -> Result<()> {
-        let (offset, bytes) = self.layout.staging(rank);
-        self.reserve(offset, bytes)?;
-        self.staging.store(true, Ordering::Relaxed);
-        Ok(())
+        let (reserved, generation) = (Reserved::default(), fork::generation());
+        Ok(Control { lines: Lines { segment, layout }, file, at, reserved, generation })
     }
     /// The PID of the process whose death a communicator of this file has noticed first.
     pub fn dead_in_family(&self) -> Option<u32> {
@@ -334,11 +275,6 @@ impl Control {
         Ok(Membership {
             _kept: keeper::keep(&self.file.file, self.at + line + std::mem::offset_of!(Life, node))?,
         })
-    }
-    /// Reserves the space of the ring from one rank to another. Both ends do it before they touch it.
-    pub fn reserve_ring(&self, from: u32, to: u32) -> Result<()> {
-        let (offset, bytes) = self.layout.ring(from, to);
-        self.reserve(offset, bytes)
     }
     /// Reserves a range of the segment.
     fn reserve(&self, offset: usize, bytes: usize) -> Result<()> {

@@ -19,7 +19,7 @@ impl Opened {
         let memory = comm::mem_alloc(len * 8).unwrap();
         // SAFETY: it is freed after the window is deregistered.
         let address = unsafe { Address::from_raw(memory as *const u8) };
-        Opened { memory, len, window: comm::window_register(comm, address, len * 8, 0).unwrap() }
+        Opened { memory, len, window: comm::window_register(comm, address, len * 8, 0).unwrap().unwrap() }
     }
     #[allow(unsafe_code)]
     fn word(&self, at: usize) -> u64 {
@@ -28,6 +28,7 @@ impl Opened {
         unsafe { (self.memory as *const u64).add(at).read_volatile() }
     }
     fn close(self, comm: CommHandle) {
+        meet(comm);
         comm::window_deregister(comm, self.window).unwrap();
         comm::mem_free(self.memory).unwrap();
     }

@@ -4,7 +4,7 @@
 use super::arrival::{Fingerprint, Offer};
 use super::far::Far;
 use super::in_process::{Delivery, Network, transports};
-use super::link::{Body, Frame, Incoming, Link};
+use super::link::{Body, Ending, Frame, Incoming, Link};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
@@ -50,7 +50,7 @@ impl World {
         let findings: Vec<Finding> = std::thread::scope(|scope| {
             let threads = self.ranks.iter().map(|t| {
                 let part = &part;
-                scope.spawn(move || part(t).inspect_err(|_| t.abort()))
+                scope.spawn(move || part(t).inspect_err(|_| t.end_calls(Ending::Aborted)))
             });
             let threads: Vec<_> = threads.collect();
             threads.into_iter().map(|thread| thread.join().expect("a rank's thread")).collect()
@@ -235,10 +235,11 @@ fn a_death_ends_the_wait(wiring: Wiring) -> Finding {
 
 fn giving_up_and_aborting_and_leaving_end_the_wait(wiring: Wiring) -> Finding {
     type Way = (fn(&Transport), &'static str);
-    let ways: [Way; 3] = [
+    let ways: [Way; 4] = [
         (|t| t.fail(7), "gave up after an error in its call #7"),
         (Transport::leave, "has destroyed the communicator"),
-        (Transport::abort, "aborted the communicator"),
+        (|t| t.end_calls(Ending::Aborted), "aborted the communicator"),
+        (|t| t.end_calls(Ending::Revoked), "revoked the communicator"),
     ];
     ways.into_iter().try_for_each(|(end, why)| {
         World::new(3, wiring).run(|t| {

@@ -176,15 +176,15 @@ impl Far {
                     near.header().gave_up.fetch_add(1, Ordering::Release);
                 }
             }
-            Body::News(News { disagreement, cause, aborts }) => {
+            Body::News(News { disagreement, cause, ending }) => {
                 let header = near.header();
                 header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
                 if cause != 0 {
                     let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
                 }
-                if aborts {
-                    let word = &header.aborted_by;
-                    let _ = word.compare_exchange(0, from + 1, Ordering::Release, Ordering::Relaxed);
+                if let Some(ending) = ending {
+                    let word = &header.ended_by;
+                    let _ = word.compare_exchange(0, ending.word(from), Ordering::Release, Ordering::Relaxed);
                 }
             }
         }

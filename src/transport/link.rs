@@ -84,6 +84,40 @@ pub struct LifeLine {
     pub failed_seq: u64,
 }
 
+/// How a rank has ended the calls of all ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It has no communicator any more.
+    Aborted,
+    /// It keeps the communicator, to make another one of it.
+    Revoked,
+}
+
+impl Ending {
+    /// The bit of a revocation; the others are 1 + the rank.
+    const REVOKED: u32 = 1 << 31;
+
+    /// Returns the word that tells it.
+    pub fn word(self, rank: Rank) -> u32 {
+        let bit = if self == Ending::Revoked { Ending::REVOKED } else { 0 };
+        bit | (rank + 1)
+    }
+
+    /// Reads the word. `None`: no rank has ended the calls.
+    pub fn of(word: u32) -> Option<(Ending, Rank)> {
+        let rank = (word & !Ending::REVOKED).checked_sub(1)?;
+        Some((if word & Ending::REVOKED == 0 { Ending::Aborted } else { Ending::Revoked }, rank))
+    }
+
+    /// Returns the word for sentences.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Ending::Aborted => "aborted",
+            Ending::Revoked => "revoked",
+        }
+    }
+}
+
 /// What a rank tells all others by the header. Words that are 0 tell nothing.
 #[derive(Clone, Copy, Default)]
 pub struct News {
@@ -91,8 +125,8 @@ pub struct News {
     pub disagreement: u64,
     /// The rank or process because of which the rank gives up.
     pub cause: u64,
-    /// The rank has aborted the communicator.
-    pub aborts: bool,
+    /// The rank has ended the calls on the communicator.
+    pub ending: Option<Ending>,
 }
 
 /// A frame's body with its own copy of the bytes.

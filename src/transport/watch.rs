@@ -1,6 +1,7 @@
 //! Why a wait may be hopeless, in words: deaths, departures, aborts, disagreements, deadlines.
 
 use super::arrival::{AGREED, Fingerprint};
+use super::link::Ending;
 use super::{JOINING, Scope, Transport, counter_base};
 use crate::error::{Error, Result};
 use crate::memory::control::{ABSENT, ALIVE, FAILED, LEFT};
@@ -41,34 +42,37 @@ impl Transport {
         self.watch_ranks((0..self.nranks).filter(|&r| r != self.rank && !self.part_is_over(r, scope)))
     }
 
-    /// Has anybody aborted?
+    /// Has a rank aborted or revoked the communicator?
     #[inline]
     pub fn is_aborted(&self) -> bool {
-        self.control.header().aborted_by.load(Ordering::Acquire) != 0
+        self.control.header().ended_by.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the sentence that a rank has aborted.
+    /// Fails if a rank has aborted or revoked the communicator, with a sentence that says which.
     #[inline]
     pub fn check_abort(&self) -> Result<()> {
-        let by = self.control.header().aborted_by.load(Ordering::Acquire);
-        if by != 0
-            && let Some(dead) = self.first_dead()
-        {
-            return Err(self.gone(dead));
+        match Ending::of(self.control.header().ended_by.load(Ordering::Acquire)) {
+            None => Ok(()),
+            Some((ending, by)) => Err(self.ended(ending, by)),
         }
-        match by {
-            0 => Ok(()),
-            by if by - 1 == self.rank => Err(Error::remote(format!(
-                "rank {} (this rank) aborted the communicator; make a new one (pennyCommShrink makes one of its ranks)",
-                self.rank
-            ))),
-            by => Err(Error::remote(format!(
-                "rank {} aborted the communicator{}; make a new one{}",
-                by - 1,
+    }
+
+    #[cold]
+    fn ended(&self, ending: Ending, by: Rank) -> Error {
+        if let Some(dead) = self.first_dead() {
+            return self.gone(dead);
+        }
+        let verb = ending.verb();
+        Error::remote(match by == self.rank {
+            true => format!(
+                "rank {by} (this rank) {verb} the communicator; make a new one (pennyCommShrink makes one of its ranks)"
+            ),
+            false => format!(
+                "rank {by} {verb} the communicator{}; make a new one{}",
                 self.because(),
                 self.beside_the_ancestors_ranks()
-            ))),
-        }
+            ),
+        })
     }
 
     /// Are these ranks able to do their part? The dead are named before those who only failed because of them.
@@ -304,7 +308,7 @@ mod tests {
         // No life word of this communicator tells of it yet.
         ranks[0].lines(1).life(1).pid.store(77, Ordering::Relaxed);
         ranks[0].control.note_dead_in_family(77);
-        ranks[2].abort();
+        ranks[2].end_calls(Ending::Aborted);
         let told = ranks[0].check_abort().unwrap_err();
         assert!(told.message.contains("rank 1 (pid 77) died"), "{told}");
     }

@@ -44,14 +44,6 @@ static void *any;
     FAILS(ncclInvalidUsage, text, function(__VA_ARGS__));                                                              \
     FAILS(ncclInvalidUsage, text, p##function(__VA_ARGS__))
 
-static void communicators_hold_no_memory_of_a_gpu(void) {
-    uint64_t value = 5;
-    ABSENT("nothing to suspend", ncclCommSuspend, comm, NCCL_SUSPEND_MEM);
-    ABSENT("nothing to suspend", ncclCommResume, comm);
-    ABSENT("no memory of a GPU", ncclCommMemStats, comm, ncclStatGpuMemTotal, &value);
-    CHECK(value == 5);
-}
-
 static void there_are_no_parameters(void) {
     ncclParamHandle_t handle = NULL;
     const char *text = NULL, **table = NULL;
@@ -136,7 +128,6 @@ int main(void) {
     begin();
     OK(ncclGetUniqueId(&id));
     OK(ncclCommInitRank(&comm, 1, id, 0));
-    RUN(communicators_hold_no_memory_of_a_gpu);
     RUN(there_are_no_parameters);
     RUN(there_is_no_device_interface);
     RUN(a_program_can_ask_first);

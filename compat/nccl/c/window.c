@@ -38,23 +38,44 @@ static void each_rank_puts_to_its_neighbour(void) {
     }
 }
 
-/* What one rank cannot register no rank has, and the group says why. */
-static void memory_of_another_kind_is_refused(void) {
-    if (processes > 1) return;
+/* Where one rank has memory that the others do not reach no rank has a window, and all go on. */
+static void memory_of_another_kind_has_no_window(void) {
     static int memory[COUNT];
-    ncclWindow_t refused[MOST];
+    int one = 1, sum[MOST];
+    ncclWindow_t none[MOST];
     OK(ncclGroupStart());
     for (int i = 0; i < local; i++) {
-        OK(ncclCommWindowRegister(comms[i], i == 0 ? memory : inbox[i], COUNT * sizeof(int), &refused[i], NCCL_WIN_DEFAULT));
+        void *buff = first + i == 0 ? memory : inbox[i];
+        OK(ncclCommWindowRegister(comms[i], buff, COUNT * sizeof(int), &none[i], NCCL_WIN_DEFAULT));
+        OK(ncclAllReduce(&one, &sum[i], 1, ncclInt, ncclSum, comms[i], NULL));
     }
-    FAILS(ncclInvalidArgument, "ncclMemAlloc", ncclGroupEnd());
+    OK(ncclGroupEnd());
+    for (int i = 0; i < local; i++) {
+        CHECK(none[i] == NULL);
+        CHECK_INT(sum[i], ranks);
+        FAILS(ncclInvalidArgument, "peerWin is not a live window",
+              ncclPutSignal(&one, 1, ncclInt, 0, none[i], 0, 0, 0, 0, comms[i], NULL));
+        OK(ncclCommWindowDeregister(comms[i], none[i]));
+    }
+}
+
+/* One thread closes the windows of its ranks one after another, without a group. */
+static void each_rank_closes_its_window_by_itself(void) {
+    void *pointer = NULL;
+    for (int i = 0; i < local; i++) OK(ncclCommWindowDeregister(comms[i], window[i]));
+    for (int i = 0; i < local; i++) {
+        FAILS(ncclInvalidArgument, "not a live window", ncclCommWindowDeregister(comms[i], window[i]));
+        FAILS(ncclInvalidArgument, "not a live window", ncclWinGetUserPtr(comms[i], window[i], &pointer));
+        OK(ncclMemFree(inbox[i]));
+    }
 }
 
 int main(void) {
     begin();
     join();
     RUN(each_rank_puts_to_its_neighbour);
-    RUN(memory_of_another_kind_is_refused);
+    RUN(memory_of_another_kind_has_no_window);
+    RUN(each_rank_closes_its_window_by_itself);
     leave();
     return 0;
 }

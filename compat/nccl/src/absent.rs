@@ -26,18 +26,12 @@ macro_rules! absent {
     };
 }
 
-const SUSPEND: &str = "a communicator holds no memory of a GPU, so there is nothing to suspend or resume";
-const STATS: &str = "a communicator holds no memory of a GPU, so there are no statistics of it";
 const PARAMETERS: &str =
     "this library has no parameters of NCCL; its variables are those of Penny, which README.md lists";
 const DEVICE: &str = "there is no device interface, because no GPU takes part; ncclCommQueryProperties says so with \
                       deviceApiSupport; use the calls of the host, such as ncclPutSignal";
 
 absent! {
-    fn ncclCommSuspend, pncclCommSuspend(ncclComm_t, c_int): SUSPEND;
-    fn ncclCommResume, pncclCommResume(ncclComm_t): SUSPEND;
-    fn ncclCommMemStats, pncclCommMemStats(ncclComm_t, ncclCommMemStat_t, *mut u64): STATS;
-
     fn ncclParamBind, pncclParamBind(*mut ncclParamHandle_t, *const c_char): PARAMETERS;
     fn ncclParamGetI8, pncclParamGetI8(ncclParamHandle_t, *mut i8): PARAMETERS;
     fn ncclParamGetI16, pncclParamGetI16(ncclParamHandle_t, *mut i16): PARAMETERS;

@@ -143,6 +143,14 @@ pub fn place<T>(at: *mut T, name: &str) -> Outcome {
     }
 }
 
+/// Refuses a place for a handle that is NULL, and writes NULL there: what NCCL leaves behind if it makes nothing.
+pub fn none_yet<T>(at: *mut *mut T, name: &str) -> Outcome {
+    place(at, name)?;
+    // SAFETY: the caller of the exported function promises a place.
+    unsafe { at.write_unaligned(std::ptr::null_mut()) };
+    Ok(())
+}
+
 /// Runs a body and reports its failure.
 #[inline]
 pub fn call(name: &'static str, body: impl FnOnce() -> Outcome) -> ncclResult_t {

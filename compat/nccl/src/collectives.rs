@@ -1,6 +1,6 @@
 //! Collectives and transfers: each is Penny's function of the same name, after the checks that are NCCL's.
 
-use crate::boundary::{Failure, Outcome, argument, done, own};
+use crate::boundary::{Failure, Outcome, argument, done, own, usage};
 use crate::debug::{self, About};
 use crate::types::*;
 use crate::{capture, cuda, group, records};
@@ -78,6 +78,11 @@ pub fn on_stream(
     stream: cudaStream_t,
     call: impl FnOnce(penny::pennyStream_t) -> penny::pennyResult_t,
 ) -> Outcome {
+    if records::is_revoked(comm) {
+        return Err(usage(
+            "this rank has revoked the communicator; make another of its ranks with ncclCommShrink or ncclCommSplit",
+        ));
+    }
     if cuda::has_streams() {
         let captured = cuda::captured_in(stream);
         group::check_capture(comm, captured)?;

@@ -1,6 +1,6 @@
 //! Communicators: how ranks meet, what they know of each other, how they part.
 
-use crate::boundary::{Outcome, argument, done, number, place};
+use crate::boundary::{Outcome, argument, done, none_yet, number, place};
 use crate::debug::{self, About};
 use crate::records::{self, Record};
 use crate::types::*;
@@ -21,8 +21,8 @@ unsafe fn join(
     settings: &penny::pennyConfig_t,
     device: Option<i32>,
 ) -> Outcome {
-    place(comm, "comm")?;
-    let record = Record { function, device, id: records::digest(&id), announced: false, calls: 0 };
+    none_yet(comm, "comm")?;
+    let record = Record::new(function, device, records::digest(&id));
     if rank == 0 {
         let (code, ours) = (version::code().unwrap_or(version::DEFAULT), penny::PENNY_VERSION_CODE);
         let (nccl, penny) = (version::text(code), version::text(ours as i32));
@@ -134,7 +134,7 @@ nccl_api! {
     ) {
         group::queued(|| {
             begin()?;
-            place(newcomm, "newcomm")?;
+            none_yet(newcomm, "newcomm")?;
             if color < NCCL_SPLIT_NOCOLOR {
                 return Err(argument(format!("color is {color}; pass a number from 0 on, or NCCL_SPLIT_NOCOLOR")));
             }
@@ -175,6 +175,10 @@ nccl_api! {
         let mut state = penny::pennySuccess;
         // SAFETY: the place is a local one; Penny checks the handle.
         done(unsafe { penny::pennyCommGetAsyncError(comm, &mut state) })?;
+        if state == penny::pennyRemoteError && records::is_revoked(comm) {
+            // That the calls have ended is what the program wanted.
+            state = penny::pennySuccess;
+        }
         if state == penny::pennySuccess {
             records::announce(comm);
         }
@@ -223,7 +227,7 @@ pub unsafe fn made(
         // SAFETY: the caller's promise.
         let made = unsafe { newcomm.read_unaligned() };
         let device = records::device(from);
-        records::add(made, Record { function, device, id: 0, announced: false, calls: 0 });
+        records::add(made, Record::new(function, device, 0));
         if result == penny::pennySuccess {
             group::joined(made);
         }

@@ -3,14 +3,13 @@
 //! ```text
 //!     a call that is refused here, or a communicator that cannot be joined       the group runs nothing and returns that again
 //!     a call on a captured stream                                               at the end, recorded with those of the same capture
-//!     ncclCommWindowRegister of several communicators of one thread             at the end, one thread each: Penny's waits for all ranks
 //! ```
 
 use crate::boundary::{Failure, Outcome, argument, done, kept, usage};
 use crate::capture::{self, Captured};
 use crate::cuda::CaptureNumber;
+use crate::records;
 use crate::types::*;
-use crate::{records, windows};
 use penny_sys as penny;
 use std::cell::RefCell;
 use std::mem::take;
@@ -28,8 +27,6 @@ struct Group {
     captured: Vec<Captured>,
     /// For each communicator of its calls, the capture that they belong to.
     captures: Vec<(usize, Option<CaptureNumber>)>,
-    /// Windows that are registered at its end.
-    windows: Vec<windows::Registration>,
 }
 
 thread_local! {
@@ -78,11 +75,6 @@ pub fn joined(comm: ncclComm_t) {
     if !waits {
         records::announce(comm);
     }
-}
-
-/// Leaves the registration of a window to the end of the open group.
-pub fn register(window: windows::Registration) {
-    with(|group| group.windows.push(window));
 }
 
 /// Leaves a call on a captured stream to the end of the open group.
@@ -134,9 +126,6 @@ fn close(end: impl FnOnce() -> penny::pennyResult_t) -> Outcome {
         (group.depth == 0).then(|| take(group))
     });
     let Some(mut group) = last else { return done(end()) };
-    if group.failure.is_none() && !group.windows.is_empty() {
-        group.failure = windows::register_all(take(&mut group.windows)).err();
-    }
     if group.failure.is_none() {
         group.failure = capture::record_group(take(&mut group.captured)).err();
     }

@@ -1,9 +1,9 @@
 //! Communicators of the ranks that remain, also after a death, and of new ranks.
 
-use crate::boundary::{argument, done, place};
+use crate::boundary::{done, none_yet};
 use crate::comm::{begin, made};
 use crate::types::*;
-use crate::{config, group};
+use crate::{config, group, records};
 use penny_sys as penny;
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ nccl_api! {
     ) {
         group::queued(|| {
             begin()?;
-            place(newcomm, "newcomm")?;
+            none_yet(newcomm, "newcomm")?;
             // SAFETY: the caller's promise.
             let settings = unsafe { config::read_changes(config) }?;
             let settings = settings.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
@@ -28,10 +28,13 @@ nccl_api! {
         })
     }
 
-    /// Makes all calls on the communicator fail, on all ranks, and keeps it for ncclCommShrink.
+    /// Makes all calls on the communicator fail, on all ranks, and keeps it for ncclCommShrink. Then the state of the caller's rank is
+    /// ncclSuccess, and its calls are ncclInvalidUsage.
     fn ncclCommRevoke, pncclCommRevoke(comm: ncclComm_t, revokeFlags: c_int) {
         // SAFETY: Penny checks the handle.
-        done(unsafe { penny::pennyCommRevoke(comm, revokeFlags) })
+        done(unsafe { penny::pennyCommRevoke(comm, revokeFlags) })?;
+        records::revoke(comm);
+        Ok(())
     }
 
     /// Creates the id by which new ranks join those of a communicator.
@@ -47,12 +50,14 @@ nccl_api! {
     ) {
         group::queued(|| {
             begin()?;
-            place(newcomm, "newcomm")?;
-            if group::is_open() && !comm.is_null() {
-                return Err(argument("ncclCommGrow of an existing rank waits for the others; call it outside of groups"));
-            }
-            // SAFETY: the caller's promise.
-            let settings = unsafe { config::read_changes(config) }?;
+            none_yet(newcomm, "newcomm")?;
+            // SAFETY: the caller's promise. An existing rank goes on with the communicator's settings, a new one begins with its own.
+            let settings = unsafe {
+                match comm.is_null() {
+                    true => Some(config::read(config)?),
+                    false => config::read_changes(config)?,
+                }
+            };
             let settings = settings.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise.
             let grown = unsafe { penny::pennyCommGrow(comm, nRanks, uniqueId, rank, newcomm, settings) };

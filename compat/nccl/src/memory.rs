@@ -2,10 +2,10 @@
 
 use crate::boundary::{argument, done};
 use crate::collectives::datatype_is_known;
-use crate::cuda;
 use crate::types::*;
+use crate::{cuda, group};
 use penny_sys as penny;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 nccl_api! {
     /// Allocates memory that the other ranks can reach.
@@ -31,6 +31,24 @@ nccl_api! {
     fn ncclCommDeregister, pncclCommDeregister(comm: ncclComm_t, handle: *mut c_void) {
         // SAFETY: Penny refuses what it has not handed out.
         done(unsafe { penny::pennyCommDeregister(comm, handle) })
+    }
+
+    /// Gives memory of a communicator back, on all ranks, which all call.
+    fn ncclCommSuspend, pncclCommSuspend(comm: ncclComm_t, flags: c_int) {
+        // SAFETY: Penny checks the arguments.
+        group::queued(|| done(unsafe { penny::pennyCommSuspend(comm, flags) }))
+    }
+
+    /// Takes that memory again.
+    fn ncclCommResume, pncclCommResume(comm: ncclComm_t) {
+        // SAFETY: Penny checks the handle.
+        group::queued(|| done(unsafe { penny::pennyCommResume(comm) }))
+    }
+
+    /// Reads how much shared memory of the host a communicator has on this rank.
+    fn ncclCommMemStats, pncclCommMemStats(comm: ncclComm_t, stat: ncclCommMemStat_t, value: *mut u64) {
+        // SAFETY: the caller's promise; Penny checks the rest.
+        done(unsafe { penny::pennyCommMemStats(comm, stat, value) })
     }
 
     /// Makes a reduction that multiplies this rank's input by a number before it is added.

@@ -1,9 +1,11 @@
-//! What NCCL reports of a communicator and Penny does not know: its CUDA device, the digest of its id, how many calls were printed.
+//! What NCCL reports of a communicator and Penny does not know: its CUDA device, the digest of its id, how many calls were printed, and
+//! whether this rank has revoked it.
 
 use crate::debug::{self, About};
 use crate::types::*;
 use penny_sys as penny;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// A communicator of this process.
@@ -19,7 +21,19 @@ pub struct Record {
     pub announced: bool,
     /// Calls that were printed.
     pub calls: u64,
+    /// The program has revoked it.
+    pub revoked: bool,
 }
+
+impl Record {
+    /// What is known of a communicator that is about to be made.
+    pub fn new(function: &'static str, device: Option<i32>, id: u64) -> Record {
+        Record { function, device, id, announced: false, calls: 0, revoked: false }
+    }
+}
+
+/// Has any communicator been revoked?
+static ANY_REVOKED: AtomicBool = AtomicBool::new(false);
 
 static ALL: Mutex<BTreeMap<usize, Record>> = Mutex::new(BTreeMap::new());
 
@@ -38,6 +52,19 @@ pub fn add(comm: ncclComm_t, record: Record) {
 /// Removes a communicator that is gone.
 pub fn remove(comm: ncclComm_t) {
     all().remove(&comm.addr());
+}
+
+/// Notes that the program has revoked a communicator.
+pub fn revoke(comm: ncclComm_t) {
+    if let Some(record) = all().get_mut(&comm.addr()) {
+        record.revoked = true;
+        ANY_REVOKED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Has the program revoked it?
+pub fn is_revoked(comm: ncclComm_t) -> bool {
+    ANY_REVOKED.load(Ordering::Relaxed) && all().get(&comm.addr()).is_some_and(|record| record.revoked)
 }
 
 /// Returns its device, if this library knows it.

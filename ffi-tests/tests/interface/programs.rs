@@ -151,6 +151,12 @@ fn recordings_do_what_they_say() {
 }
 
 #[test]
+fn communicators_give_memory_back() {
+    holds("suspend", &[1, 2, 3]);
+    holds_with("suspend", &[2], &[("PENNY_SHM", "memfd"), ("PENNY_STAGING", "65536")]);
+}
+
+#[test]
 fn streams_do_what_they_say() {
     holds("stream", &[1, 2, 3]);
     holds_with("stream", &[2], &[("PENNY_FABRIC", "dgx-h100")]);

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import groups
+from ._errors import InvalidArgumentError
 from ._library import check, lib
 from ._structs import WaitSignalDesc
 from .buffers import Buffer
@@ -50,6 +51,10 @@ class Window(ClosedByAll):
         self._handle = ctypes.c_void_p()
         address, nbytes = (0, 0) if self._buffer is None else self._buffer.resolved[:2]
         check(lib.pennyCommWindowRegister(comm.handle, address, nbytes, self._handle, 0), comm.handle)
+        if not self._handle:
+            raise InvalidArgumentError(
+                "window: the memory of a rank is not shareable, so no rank has a window; pass memory of penny.empty"
+            )
 
     def put_signal(
         self,
@@ -106,6 +111,8 @@ class Window(ClosedByAll):
         """
         handle, self._handle = self._handle, ctypes.c_void_p()
         if handle:
+            # A rank that has met the others knows that none of them writes any more.
+            check(lib.pennyBarrier(self._comm.handle, None), self._comm.handle)
             check(lib.pennyCommWindowDeregister(self._comm.handle, handle), self._comm.handle)
 
     def _finish(self, result: int, stream: Stream | None, *anchors: object) -> None:

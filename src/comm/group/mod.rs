@@ -7,6 +7,7 @@ use super::stream::{self, StreamHandle};
 use crate::bootstrap::UniqueId;
 use crate::error::{Error, Result};
 use crate::sync::prim::{AtomicU32, Ordering};
+use at_end::AtEnd;
 use batch::{Batch, Queued};
 use std::cell::RefCell;
 
@@ -16,11 +17,29 @@ type Placed = (Queued, Option<StreamHandle>);
 #[derive(Default)]
 struct Group {
     depth: u32,
-    joining: Vec<Joining>,
+    promised: Promised,
     queue: Vec<Placed>,
     failure: Option<Error>,
     /// Its calls are recorded, not made.
     recording: Option<Box<Recorder>>,
+}
+
+/// What a group does before its calls.
+#[derive(Default)]
+struct Promised {
+    joining: Vec<Joining>,
+    at_end: Vec<AtEnd>,
+}
+
+impl Promised {
+    fn is_empty(&self) -> bool {
+        self.joining.is_empty() && self.at_end.is_empty()
+    }
+    /// Nothing of it is made.
+    fn give_up(&self, why: &Error) {
+        self.joining.iter().for_each(|joining| joining.give_up(why));
+        self.at_end.iter().for_each(AtEnd::give_up);
+    }
 }
 
 /// What a group that records has beside its calls.
@@ -69,8 +88,13 @@ pub(super) fn fail(error: &Error) {
 /// Joins at the end of the group: several ranks of one thread can only join together.
 pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
     let handle = joining.handle();
-    GROUP.with_borrow_mut(|g| g.joining.push(joining));
+    GROUP.with_borrow_mut(|g| g.promised.joining.push(joining));
     handle
+}
+
+/// Does something with all ranks of a communicator at the end of the group.
+fn add_at_end(what: AtEnd) {
+    GROUP.with_borrow_mut(|g| g.promised.at_end.push(what));
 }
 
 /// Makes a call at the end of the group, on a stream if one is given.
@@ -89,8 +113,13 @@ pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) -> Result<()> {
 
 /// Closes the group and runs it, if it is the outermost. [`Error::pending`]: some of its communicators join in the background.
 pub(super) fn end() -> Result<()> {
-    let (joining, queue) = close()?;
-    let in_background = pending::join_or_begin(joining)?;
+    let (Promised { joining, at_end }, queue) = close()?;
+    let joined = pending::join_or_begin(joining);
+    if joined.is_err() {
+        at_end.iter().for_each(AtEnd::give_up);
+    }
+    let in_background = joined?;
+    at_end::act(at_end)?;
     if queue.is_empty() {
         return if in_background { Err(Error::pending()) } else { Ok(()) };
     }
@@ -105,19 +134,20 @@ pub(super) fn end() -> Result<()> {
 
 /// Closes the group; tells what the outermost would take, instead of running it.
 pub(super) fn simulate_end() -> Result<u64> {
-    let (joining, queue) = close()?;
-    if !joining.is_empty() {
-        let e =
-            Error::usage("a group that makes communicators cannot be simulated; close it with pennyGroupEnd");
-        joining.iter().for_each(|joining| joining.give_up(&e));
+    let (promised, queue) = close()?;
+    if !promised.is_empty() {
+        let e = Error::usage(
+            "a group that makes communicators or windows, or suspends or resumes a communicator, cannot be simulated; close it with pennyGroupEnd",
+        );
+        promised.give_up(&e);
         return Err(e);
     }
     batch::estimate(queue.into_iter().map(|(call, _)| call).collect())
 }
 
 /// Ends the innermost group; of the outermost, returns its contents.
-fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
-    let (joining, queue, failure) = GROUP.with_borrow_mut(|g| {
+fn close() -> Result<(Promised, Vec<Placed>)> {
+    let (promised, queue, failure) = GROUP.with_borrow_mut(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
         }
@@ -127,22 +157,23 @@ fn close() -> Result<(Vec<Joining>, Vec<Placed>)> {
         g.depth -= 1;
         OPEN.fetch_sub(1, Ordering::Relaxed);
         if g.depth > 0 {
-            return Ok((Vec::new(), Vec::new(), None));
+            return Ok((Promised::default(), Vec::new(), None));
         }
-        Ok((std::mem::take(&mut g.joining), std::mem::take(&mut g.queue), g.failure.take()))
+        Ok((std::mem::take(&mut g.promised), std::mem::take(&mut g.queue), g.failure.take()))
     })?;
     if let Some(e) = failure {
         let e = Error::new(e.code, format!("a call of the group failed, so none of it was run: {e}"));
-        joining.iter().for_each(|joining| joining.give_up(&e));
+        promised.give_up(&e);
         return Err(e);
     }
-    Ok((joining, queue))
+    Ok((promised, queue))
 }
 
 /// An id is all zeros before `pennyGetUniqueId` has filled it.
 pub(super) fn is_blank(id: &UniqueId) -> bool {
     id.0.iter().all(|&b| b == 0)
 }
+pub(in crate::comm) mod at_end;
 pub(in crate::comm) mod batch;
 pub(in crate::comm) mod polled;
 pub(in crate::comm) mod recording;

@@ -63,12 +63,12 @@ pub fn record_end() -> Result<RecordingHandle> {
         Some(e) => {
             Err(e.with_message(format!("a call of the recording failed, so nothing was recorded: {e}")))
         }
-        None if recorded.joining.is_empty() => Ok(()),
+        None if recorded.promised.is_empty() => Ok(()),
         None => Err(Error::usage(
-            "the making of a communicator cannot be recorded; make it before pennyRecordStart",
+            "making communicators and windows, and suspending and resuming, cannot be recorded; do it before pennyRecordStart",
         )),
     };
-    why.inspect_err(|e| recorded.joining.iter().for_each(|joining| joining.give_up(e)))?;
+    why.inspect_err(|e| recorded.promised.give_up(e))?;
     let calls: Vec<_> = recorded.queue.into_iter().map(|(call, _)| call).collect();
     let grouped = grouped || calls.len() > 1;
     RECORDINGS.insert(Arc::new(Recording { calls, grouped })).ok_or_else(|| {

@@ -7,7 +7,7 @@
 //!
 //! All of them join as strangers do, by the id: a new rank shares no memory with the others yet.
 
-use crate::bootstrap::UniqueId;
+use crate::bootstrap::{self, MeetingPlace, UniqueId};
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::registry::{self, CommHandle};
@@ -26,7 +26,16 @@ struct Growth {
     id: Option<UniqueId>,
 }
 
-/// Agrees with all ranks of the parent on a growth. Returns how many ranks there will be, the id, and this rank's number.
+/// Makes an id by which new ranks join those of a communicator. It must be usable: its ranks agree on the growth by a call.
+pub fn growth_id(parent: CommHandle) -> Result<UniqueId> {
+    let shared = registry::shared(parent)?;
+    shared.refuse_forked()?;
+    shared.transport.check_abort()?;
+    shared.broken.get().map_or_else(bootstrap::create_id, |why| Err(why.clone()))
+}
+
+/// Agrees with all ranks of the parent on a growth. Returns how many ranks there will be, the id, and this rank's number. If that
+/// fails, the rank that has the id tells the new ranks, which wait where it leads.
 pub(in crate::comm) fn agree(
     parent: CommHandle,
     nranks: i32,
@@ -34,13 +43,21 @@ pub(in crate::comm) fn agree(
 ) -> Result<(u32, UniqueId, Rank)> {
     let shared = registry::shared(parent)?;
     let (rank, before) = (shared.transport.rank(), shared.transport.nranks());
-    let nranks = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
+    let asked = u32::try_from(nranks).ok().filter(|&n| n >= before && n <= MAX_RANKS).ok_or_else(|| {
         Error::argument(format!(
             "nRanks is {nranks}; it must be in {before}..={MAX_RANKS}: comm has {before} ranks"
         ))
-    })?;
-    let id = registry::enter(parent, |c| c.agree_on_growth(&Growth { nranks, id }))?;
-    Ok((nranks, id, rank))
+    });
+    let agreed = asked.and_then(|nranks| {
+        let id = registry::enter(parent, |c| c.agree_on_growth(&Growth { nranks, id }))?;
+        Ok((nranks, id, rank))
+    });
+    agreed.inspect_err(|why| {
+        if let Some(id) = id {
+            let nranks = u32::try_from(nranks).unwrap_or(before).clamp(before, MAX_RANKS);
+            bootstrap::refuse(&MeetingPlace::Id(id), rank, nranks, why);
+        }
+    })
 }
 
 /// The refusal of an existing rank in a group.

@@ -220,15 +220,17 @@ impl Attempt<'_> {
                 }
             } else if its.excluded() >= self.wish.excluded() && !its.may_exclude(me) {
                 // One that excludes this rank is at another communicator, and comes to this one or not.
-                return Err(Error::usage(format!(
-                    "ranks disagree on the ranks to exclude: rank {me} excludes {} of them, rank {member} {}; all remaining ranks must pass the \
-                     same excludeRanksList",
-                    self.wish.excluded(),
-                    if its.excluded() == self.wish.excluded() {
-                        "others".into()
-                    } else {
-                        its.excluded().to_string()
+                let (mine, theirs) = (ranks_in_words(self.wish.excluded()), ranks_in_words(its.excluded()));
+                let lists = match mine == theirs {
+                    true => {
+                        format!("the lists of rank {me} and of rank {member} name {mine} each, and differ")
                     }
+                    false => {
+                        format!("the list of rank {me} names {mine}, that of rank {member} names {theirs}")
+                    }
+                };
+                return Err(Error::usage(format!(
+                    "ranks disagree on the ranks to exclude: {lists}; all remaining ranks must pass the same excludeRanksList"
                 )));
             }
         }
@@ -255,6 +257,13 @@ impl Attempt<'_> {
             Some((its, at)) if at == place.at && its.excludes_the_same(self.wish) => Ok(()),
             _ => Err(given_up(self.members[0])),
         }
+    }
+}
+
+fn ranks_in_words(count: u64) -> String {
+    match count {
+        1 => "one rank".into(),
+        count => format!("{count} ranks"),
     }
 }
 

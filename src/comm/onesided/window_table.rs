@@ -15,7 +15,6 @@ pub type WindowHandle = handle::Handle<WindowKind>;
 /// One rank's part of a window, and where the others' lie.
 pub(in crate::comm) struct Window {
     pub(super) comm: CommHandle,
-    pub(super) number: u64,
     /// This rank's part, and each part's beginning.
     pub(super) region: Region,
     /// Bytes of each rank's part.
@@ -31,7 +30,6 @@ pub(super) static WINDOWS: Objects<WindowKind, Window> = Objects::new(&LAST);
 #[derive(Default)]
 pub(in crate::comm) struct Windows {
     pub(super) open: Vec<WindowHandle>,
-    pub(super) made: u64,
 }
 
 impl Drop for Windows {

@@ -14,7 +14,7 @@ fn window(comm: CommHandle) -> (usize, WindowHandle) {
     let memory = comm::mem_alloc(COUNT * 4).unwrap();
     // SAFETY: it is freed after the window is deregistered.
     let address = unsafe { Address::from_raw(memory as *const u8) };
-    (memory, comm::window_register(comm, address, COUNT * 4, 0).unwrap())
+    (memory, comm::window_register(comm, address, COUNT * 4, 0).unwrap().unwrap())
 }
 
 fn to(peer: Rank, source: Address<'static>, count: usize, window: WindowHandle) -> Signal {

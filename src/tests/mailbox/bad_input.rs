@@ -4,6 +4,7 @@ use super::{SHORT_MS, Town, read, write};
 use crate::error::{Code, Error};
 use crate::memory::control::LEFT;
 use crate::sync::prim::Ordering;
+use crate::transport::link::Ending;
 use std::fmt::Debug;
 
 #[track_caller]
@@ -118,7 +119,7 @@ fn who_waits_for_ranks_that_left_or_aborted_is_told() {
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| town.ranks[0].recv(0));
         let idler = scope.spawn(|| town.ranks[1].idle(0, true));
-        town.transports[1].abort();
+        town.transports[1].end_calls(Ending::Aborted);
         refused(receiver.join().unwrap(), Code::RemoteError, "rank 1 aborted");
         refused(idler.join().unwrap(), Code::RemoteError, "rank 1 (this rank) aborted");
     });

@@ -36,6 +36,8 @@ fn communicators_are_made_and_end() {
 #[test]
 fn ranks_leave_and_come() {
     holds("members", &[2, 3], &[NEWEST], &[]);
+    // An existing rank has its settings from the communicator, a new one from the variable.
+    holds("members", &[2], &[NEWEST], &[("NCCL_ALGO", "Ring")]);
 }
 
 #[test]
@@ -49,6 +51,12 @@ fn settings_are_read_by_their_size_and_version() {
 fn windows_and_signals_do_what_they_say() {
     holds("window", &[1], &[NEWEST], &[("TEST_LOCAL", "3")]);
     holds("window", &[3], &[NEWEST], &[("TEST_LOCAL", "1")]);
+}
+
+#[test]
+fn communicators_give_memory_back() {
+    holds("suspend", &[1], &[NEWEST], &[("TEST_LOCAL", "4")]);
+    holds("suspend", &[2], &[NEWEST], &[("TEST_LOCAL", "1")]);
 }
 
 #[test]

@@ -304,7 +304,8 @@ impl Part {
         self.entered = now_ns();
         if self.window.is_none() {
             let mut own = Buffer::new(true, places * count)?;
-            let window = comm::window_register(self.comm(), own.address(), places * count * 4, 0)?;
+            let window = comm::window_register(self.comm(), own.address(), places * count * 4, 0)?
+                .expect("memory of the heap");
             self.window = Some((own, window));
         }
         let (comm, (own, window)) = (self.comm(), self.window.as_mut().expect("registered"));
