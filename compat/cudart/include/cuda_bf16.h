@@ -107,6 +107,23 @@ static inline __nv_bfloat16 __hmul(__nv_bfloat16 a, __nv_bfloat16 b) { return a 
 static inline __nv_bfloat16 __hdiv(__nv_bfloat16 a, __nv_bfloat16 b) { return a / b; }
 #endif
 
+#ifdef __cplusplus
+#include "penny_half_functions.h"
+PENNY_HALF_CONVERSIONS(bfloat16, __nv_bfloat16, __bfloat162float, __float2bfloat16)
+PENNY_HALF_ARITHMETIC(__nv_bfloat16, __nv_bfloat162, __bfloat162float, __float2bfloat16)
+inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return penny_pair(x, y); }
+inline __nv_bfloat162 make_bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return penny_pair(x, y); }
+inline __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 x) { return penny_pair(x, x); }
+inline __nv_bfloat162 __float2bfloat162_rn(float x) { return penny_pair(__float2bfloat16(x), __float2bfloat16(x)); }
+inline __nv_bfloat16 __low2bfloat16(__nv_bfloat162 pair) { return pair.x; }
+inline __nv_bfloat16 __high2bfloat16(__nv_bfloat162 pair) { return pair.y; }
+inline __nv_bfloat162 __low2bfloat162(__nv_bfloat162 pair) { return penny_pair(pair.x, pair.x); }
+inline __nv_bfloat162 __high2bfloat162(__nv_bfloat162 pair) { return penny_pair(pair.y, pair.y); }
+inline __nv_bfloat162 __lowhigh2highlow(__nv_bfloat162 pair) { return penny_pair(pair.y, pair.x); }
+#endif
+
+#define __CUDA_BF16_TYPES_EXIST__
+
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 

@@ -65,7 +65,6 @@ static inline float __half2float(__half value) {
 }
 static inline __half __float2half_rn(float value) { return __float2half(value); }
 static inline __half __double2half(double value) { return __float2half((float)value); }
-static inline __half __int2half_rn(int value) { return __float2half((float)value); }
 static inline __half2 __floats2half2_rn(float a, float b) {
     __half2 made;
     made.x = __float2half(a);
@@ -110,6 +109,23 @@ static inline __half __hadd(__half a, __half b) { return __float2half(__half2flo
 static inline __half __hsub(__half a, __half b) { return __float2half(__half2float(a) - __half2float(b)); }
 static inline __half __hmul(__half a, __half b) { return __float2half(__half2float(a) * __half2float(b)); }
 static inline __half __hdiv(__half a, __half b) { return __float2half(__half2float(a) / __half2float(b)); }
+
+#ifdef __cplusplus
+#include "penny_half_functions.h"
+PENNY_HALF_CONVERSIONS(half, __half, __half2float, __float2half)
+PENNY_HALF_ARITHMETIC(__half, __half2, __half2float, __float2half)
+inline __half2 __halves2half2(__half x, __half y) { return penny_pair(x, y); }
+inline __half2 make_half2(__half x, __half y) { return penny_pair(x, y); }
+inline __half2 __half2half2(__half x) { return penny_pair(x, x); }
+inline __half2 __float2half2_rn(float x) { return penny_pair(__float2half(x), __float2half(x)); }
+inline __half __low2half(__half2 pair) { return pair.x; }
+inline __half __high2half(__half2 pair) { return pair.y; }
+inline __half2 __low2half2(__half2 pair) { return penny_pair(pair.x, pair.x); }
+inline __half2 __high2half2(__half2 pair) { return penny_pair(pair.y, pair.y); }
+inline __half2 __lowhigh2highlow(__half2 pair) { return penny_pair(pair.y, pair.x); }
+#endif
+
+#define __CUDA_FP16_TYPES_EXIST__
 
 typedef __half half;
 typedef __half2 half2;

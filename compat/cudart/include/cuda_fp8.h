@@ -73,4 +73,6 @@ typedef struct {
 } __nv_fp8_e5m2;
 #endif
 
+#define __CUDA_FP8_TYPES_EXIST__
+
 #endif

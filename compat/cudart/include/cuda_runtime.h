@@ -82,7 +82,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *pGraphExec, cudaGraph_t
     return cudaGraphInstantiate(pGraphExec, graph, 0ULL);
 }
 
-/* Kernels are functions here, and launches of them are refused. */
+/* Kernels: functions that penny-nvcc has compiled. */
 template <class T>
 inline cudaError_t cudaLaunchKernel(T *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem = 0,
                                     cudaStream_t stream = 0) {
@@ -93,6 +93,45 @@ template <class T> inline cudaError_t cudaFuncSetAttribute(T *func, cudaFuncAttr
 }
 template <class T> inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attr, T *func) {
     return cudaFuncGetAttributes(attr, reinterpret_cast<const void *>(func));
+}
+template <class T> inline cudaError_t cudaFuncSetCacheConfig(T *func, cudaFuncCache cacheConfig) {
+    return cudaFuncSetCacheConfig(reinterpret_cast<const void *>(func), cacheConfig);
+}
+template <class T>
+inline cudaError_t cudaLaunchCooperativeKernel(T *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem = 0,
+                                               cudaStream_t stream = 0) {
+    return cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(func), gridDim, blockDim, args, sharedMem, stream);
+}
+template <class T>
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, T *func, int blockSize,
+                                                                 size_t dynamicSMemSize) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, reinterpret_cast<const void *>(func), blockSize,
+                                                         dynamicSMemSize);
+}
+#endif
+
+#if defined(PENNY_NVCC) && defined(__cplusplus)
+#include "penny_kernel.h"
+
+#include "penny_atomics.h"
+#include "penny_device_functions.h"
+#include "penny_ptx.h"
+#include "penny_warp.h"
+
+namespace penny_cuda {
+template <class... P, int... numbers>
+inline cudaError_t launch_with(const cudaLaunchConfig_t *config, void (*kernel)(P...), std::tuple<P...> &arguments,
+                               Numbers<numbers...>) {
+    void *places[] = {static_cast<void *>(&std::get<numbers>(arguments))..., nullptr};
+    return cudaLaunchKernelExC(config, reinterpret_cast<const void *>(kernel), places);
+}
+} // namespace penny_cuda
+
+/* Launches a kernel whose arguments become those of its parameters. */
+template <class... P, class... A>
+inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...values) {
+    std::tuple<P...> arguments(static_cast<P>(values)...);
+    return penny_cuda::launch_with(config, kernel, arguments, typename penny_cuda::Count<sizeof...(P)>::type());
 }
 #endif
 

@@ -39,8 +39,7 @@ pub fn now(operation: &Operation) -> Result<()> {
     // Without the lock: what others queue meanwhile has no order with this call, and this may wait for it.
     order::settle(&stream);
     let _order = lock(&stream.order);
-    operation.perform();
-    Ok(())
+    operation.perform()
 }
 
 cuda_api! {

@@ -104,7 +104,7 @@ fn kind(step: &Step) -> c_int {
         Step::Operation(Operation::Free(_)) => 11,
         Step::Empty => 5,
         // A program that asks sees what it would see of NCCL: a kernel.
-        Step::Foreign(_) => 0,
+        Step::Foreign(_) | Step::Operation(Operation::Kernel(..)) => 0,
     }
 }
 

@@ -1,4 +1,5 @@
-//! CUDA's runtime on the host: memory, streams, events and graphs for programs that call NCCL from the host and launch no kernels.
+//! CUDA's runtime on the host: memory, streams, events and graphs for programs that call NCCL from the host. Kernels that
+//! penny-nvcc has compiled run on the stream's thread.
 //!
 //! ```text
 //!     guard         each exported function: catches panics, records the error of the thread
@@ -7,7 +8,8 @@
 //!     copy          copies and sets: operations (operation) on streams
 //!     stream        streams of Penny behind handles                          order        what an operation waits for
 //!     event         events                                                   capture, graph   recorded operations
-//!     launch        kernels: refused                                         hooks        what libraries beside this one ask
+//!     launch        launches of kernels, which are known (kernels)           hooks        what libraries beside this one ask
+//!     grid          the run of a launch: blocks, their threads (fibers), their warps (warp), their shared memory (shared)
 //! ```
 //!
 //! The library is a client of `penny.h`. A stream is a Penny stream, so an operation here and a collective there keep their
@@ -21,12 +23,15 @@ mod copy;
 mod device;
 mod error;
 mod event;
+mod fibers;
 mod fork;
 mod graph;
+mod grid;
 mod guard;
 mod handles;
 mod hooks;
 mod ipc;
+mod kernels;
 mod launch;
 mod memory;
 mod operation;
@@ -35,5 +40,7 @@ mod penny;
 mod pools;
 mod properties;
 mod real;
+mod shared;
 mod stream;
 mod symbols;
+mod warp;

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
-use crate::codes;
+use crate::grid::{self, Shape};
 use crate::guard::{Result, fault, invalid};
 use crate::handles::Handle;
-use crate::memory;
+use crate::{codes, kernels, memory};
 
 /// A function of the program that a stream calls.
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -34,6 +35,8 @@ pub enum Operation {
     Set { at: Block, value: u8, width: usize, height: usize },
     /// Calls a function of the program.
     Call(Call),
+    /// Runs a kernel.
+    Kernel(Arc<kernels::Call>, Shape),
     /// Frees memory that was taken out of the table.
     Free(memory::Freed),
 }
@@ -87,13 +90,13 @@ impl Operation {
                 width * height <= IN_PLACE_BYTES
             }
             Operation::Free(_) => true,
-            // It may wait for what its caller does next.
-            Operation::Call(_) => false,
+            // They may wait for what their caller does next.
+            Operation::Call(_) | Operation::Kernel(..) => false,
         }
     }
 
-    /// Does it.
-    pub fn perform(&self) {
+    /// Does it. Only a kernel can fail.
+    pub fn perform(&self) -> Result<()> {
         match self {
             Operation::Copy { to, from, width, height } => {
                 for row in 0..*height {
@@ -113,8 +116,15 @@ impl Operation {
                 call.make();
                 IN_HOST_FUNCTION.set(false);
             }
+            Operation::Kernel(call, shape) => {
+                IN_HOST_FUNCTION.set(true);
+                let outcome = grid::run(call, shape);
+                IN_HOST_FUNCTION.set(false);
+                return outcome;
+            }
             Operation::Free(freed) => freed.free(),
         }
+        Ok(())
     }
 }
 

@@ -156,10 +156,10 @@ impl Stream {
 
     fn run_in_order(self: &Arc<Self>, operation: Operation) -> Result<()> {
         if order::follow(self)? && operation.is_in_place() {
-            operation.perform();
-            return Ok(());
+            return operation.perform();
         }
-        self.penny.call(Box::new(move || operation.perform()))
+        let stream = self.clone();
+        self.penny.call(Box::new(move || stream.note(operation.perform())))
     }
 
     /// Does the steps of a graph, one after another, up to one that is refused.

@@ -1,12 +1,8 @@
-/*
- * NCCL's host interface as libnccl.so.2 of Penny provides it.
- *
+/* NCCL's host interface as libnccl.so.2 of Penny provides it.
  * Names, numbers and layouts are those of NCCL, so that a program compiled against either header runs with either library.
  * A program that was compiled against NVIDIA's header needs nothing of this one. What each call does is said in penny.h
  * for the function of the same name with the prefix penny; README.md beside the library says what differs.
- *
- * The header declares NCCL 2.27. Define PENNY_NCCL_MINOR as 28, 29 or 30 before it to get what these versions have added.
- */
+ * The header declares NCCL 2.27. Define PENNY_NCCL_MINOR as 28, 29 or 30 before it to get what these versions have added. */
 #ifndef PENNY_NCCL_H
 #define PENNY_NCCL_H
 #define NCCL_H_ /* The guard of NVIDIA's header: a program that has both in its path gets one of them. */
@@ -15,6 +11,9 @@
 #if __has_include(<cuda_runtime.h>)
 #include <cuda_runtime.h>
 #define PENNY_NCCL_HAS_CUDA_RUNTIME
+#endif
+#if __has_include(<cuda_fp8.h>)
+#include <cuda_fp8.h> /* Programs expect the types of small numbers of NCCL's header. */
 #endif
 #endif
 #ifndef PENNY_NCCL_HAS_CUDA_RUNTIME

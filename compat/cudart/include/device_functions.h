@@ -1,0 +1,7 @@
+/* A header of CUDA; everything is in cuda_runtime.h. */
+#ifndef PENNY_DEVICE_FUNCTIONS_H
+#define PENNY_DEVICE_FUNCTIONS_H
+
+#include "cuda_runtime.h"
+
+#endif
