@@ -211,6 +211,24 @@ def test_the_ranks_that_remain_make_a_communicator(comm):
     part.destroy()
 
 
+@on_ranks(2)
+def test_a_suspended_communicator_takes_no_calls_until_it_is_resumed(comm):
+    part = comm.dup()
+    assert part.all_reduce(np.ones(1 << 16))[0] == 2
+    before = part.memory_statistics()
+    assert before["suspend"] > 0 and before["suspended"] == 0
+    assert before["total"] == before["suspend"] + before["persist"]
+    part.suspend()
+    during = part.memory_statistics()
+    assert during["suspend"] == before["suspend"] and during["suspended"] == 1
+    with pytest.raises(penny.PennyError, match="suspended"):
+        part.barrier()
+    part.resume()
+    assert part.memory_statistics()["suspended"] == 0
+    assert part.all_reduce(np.ones(1 << 16))[0] == 2
+    part.destroy()
+
+
 def test_a_communicator_that_is_forgotten_is_warned_about():
     comm = penny.init_all(1)[0]
     with pytest.warns(ResourceWarning, match="rank 0 of 1 was not destroyed"):

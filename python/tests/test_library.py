@@ -39,10 +39,13 @@ NUMBERS = {
             "SemaphoreKind",
             "DeviceKind",
             "ScalarResidence",
+            "CommMemStat",
         )
     },
 }
-HANDLES = {f"penny{name}_t" for name in ("Comm", "Stream", "Event", "Window", "Mailbox", "Semaphore")}
+HANDLES = {
+    f"penny{name}_t" for name in ("Comm", "Stream", "Event", "Window", "Mailbox", "Semaphore", "Recording")
+}
 STRUCTS = {
     "pennyUniqueId": _structs.UniqueId,
     "pennyConfig_t": _structs.Config,
@@ -68,6 +71,7 @@ ENUMS = {
     "pennySemaphoreKind_t": _enums.SemaphoreKind,
     "pennyDeviceKind_t": _enums.DeviceKind,
     "pennyScalarResidence_t": _enums.ScalarResidence,
+    "pennyCommMemStat_t": _enums.CommMemStat,
 }
 
 
@@ -158,7 +162,7 @@ def test_names_of_enums_are_the_headers():
     for name, enum in ENUMS.items():
         body = re.search(r"typedef enum \{([^{}]*?)\} " + name, HEADER, re.DOTALL).group(1)
         header = {
-            re.sub(r"^(PENNY_(SIGNAL|CMP)_|penny(Group|Semaphore|Device)?)", "", word)
+            re.sub(r"^(PENNY_(SIGNAL|CMP)_|penny(Group|Semaphore|Device|StatMem)?)", "", word)
             .replace("_", "")
             .lower(): int(number)
             for word, number in re.findall(r"(\w+) = (\d+)", body)

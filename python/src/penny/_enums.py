@@ -126,3 +126,12 @@ class ScalarResidence(IntEnum):
 
     SCALAR_DEVICE = 0
     SCALAR_HOST_IMMEDIATE = 1
+
+
+class CommMemStat(IntEnum):
+    """The numbers about a communicator's memory."""
+
+    SUSPEND = 0
+    SUSPENDED = 1
+    PERSIST = 2
+    TOTAL = 3

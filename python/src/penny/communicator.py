@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _interrupts, groups
-from ._enums import GroupKind, Result
+from ._enums import CommMemStat, GroupKind, Result
 from ._errors import InvalidArgumentError, PennyError, error_for
 from ._library import check, lib
 from ._structs import SPLIT_NOCOLOR, UNIQUE_ID_BYTES, Config, UniqueId
@@ -19,6 +19,9 @@ from .memory import Registration
 from .premul import PreMulSum
 from .vector import VectorCollectives
 from .windows import Window
+
+# The flag of pennyCommSuspend for staging memory.
+SUSPEND_MEM = 1
 
 
 class Communicator(VectorCollectives):
@@ -139,6 +142,26 @@ class Communicator(VectorCollectives):
         It still serves `shrink`.
         """
         check(lib.pennyCommRevoke(self._handle, 0), self._handle)
+
+    def suspend(self) -> None:
+        """Gives the staging memory back to the system. Until `resume`, the communicator takes no calls. Every rank calls."""
+        check(lib.pennyCommSuspend(self._handle, SUSPEND_MEM), self._handle)
+
+    def resume(self) -> None:
+        """Takes back the memory that `suspend` has given back. Every rank calls."""
+        check(lib.pennyCommResume(self._handle), self._handle)
+
+    def memory_statistics(self) -> dict[str, int]:
+        """Reads bytes of memory on this rank: `suspend`, what `suspend` gives back; `persist`; and `total`, their sum.
+
+        `suspended` is 1 while the first is given back, else 0.
+        """
+        numbers = {}
+        for stat in CommMemStat:
+            value = ctypes.c_uint64()
+            check(lib.pennyCommMemStats(self._handle, stat, ctypes.byref(value)), self._handle)
+            numbers[stat.name.lower()] = value.value
+        return numbers
 
     def premul_sum(self, factor: Any) -> PreMulSum:
         """Makes a reduction that multiplies this rank's input by `factor`, an array of one element.
