@@ -348,5 +348,5 @@ impl Timing {
 
 /// Returns the specification of a transfer between two ranks, for an estimate.
 pub fn transfer_spec(count: u64, size: u64) -> CallSpec {
-    CallSpec { what: What::Transfer { from: 0, to: 1 }, count, size, kind: 0 }
+    CallSpec::plain(What::Transfer { from: 0, to: 1 }, count, size, 0)
 }

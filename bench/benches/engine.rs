@@ -2,6 +2,7 @@
 //!
 //! The machine is one switch with a transmit and a receive port a place. `elements` are events.
 
+use penny::sim::fabric::tuning::Tuning;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -39,12 +40,17 @@ fn switch(places: u32) -> Network {
     Network {
         name: format!("switch of {places}"),
         classes: vec![class],
-        ports: (0..2 * places).map(|p| Port { name: format!("p{p}"), class: 0 }).collect(),
+        ports: std::sync::Arc::new(
+            (0..2 * places).map(|p| Port { name: format!("p{p}"), class: 0 }).collect(),
+        ),
         shape: Shape::flat(places),
-        routes: Box::new(Switch),
+        routes: std::sync::Arc::new(Switch),
         faults: Vec::new(),
         placement: Vec::new(),
         fair: false,
+        slicing: penny::sim::topology::Slicing::Auto,
+        launch_ps: 0,
+        protocols: Vec::new(),
         mailbox: None,
     }
 }
@@ -112,7 +118,13 @@ fn repeat(criterion: &mut Criterion) {
     for nranks in [8, 64, 1024] {
         let view = RankView::flat(Collective::AllReduce, 0, nranks, 0);
         let plans = all_reduce("ring", &view).into();
-        let call = SharedCall { plans, view, count: 1 << 10, size: 4, slice_bytes: 0 };
+        let call = SharedCall {
+            plans,
+            view,
+            count: 1 << 10,
+            size: 4,
+            tuning: Tuning { protocol: 0, slice_bytes: 0 },
+        };
         let network = Arc::new(switch(nranks));
         let mut ports = vec![PortState::default(); network.ports.len()];
         let mut pricer = Pricer::new(network);

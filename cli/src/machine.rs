@@ -1,23 +1,38 @@
 //! The machine that a command line names.
 
 use penny::internals::fabric::live::Machine;
+use penny::sim::algorithms;
 use penny::sim::plan::RankView;
 use penny::sim::topology::{self, Network};
 use penny::{Collective, Rank};
+use penny_bench::sizes::parse_bytes;
 
-/// Opens `--fabric`, with `--nodes` added to its arguments.
-pub fn open(fabric: &str, nodes: Option<u32>) -> Result<Network, String> {
-    topology::open(&spec(fabric, nodes)).map_err(|e| e.message.clone())
+/// Opens `--fabric`, with `--nodes` and `--slice` added to its arguments.
+pub fn open(fabric: &str, nodes: Option<u32>, slice: Option<&str>) -> Result<Network, String> {
+    let network = topology::open(&spec(fabric, nodes, slice)).map_err(|e| e.message.clone())?;
+    algorithms::check_protocols(&network).map_err(|e| e.message.clone())?;
+    Ok(network)
 }
 
-/// The machine's name with `--nodes` among its arguments.
-pub fn spec(fabric: &str, nodes: Option<u32>) -> String {
-    match nodes {
-        None => fabric.to_owned(),
-        Some(nodes) => {
-            let sign = if fabric.contains(':') { ',' } else { ':' };
-            format!("{fabric}{sign}nodes={nodes}")
-        }
+/// The machine's name with `--nodes` and `--slice` among its arguments.
+pub fn spec(fabric: &str, nodes: Option<u32>, slice: Option<&str>) -> String {
+    let nodes = nodes.map(|nodes| format!("nodes={nodes}"));
+    let slice = slice.map(|slice| format!("slice={slice}"));
+    [nodes, slice].into_iter().flatten().fold(fabric.to_owned(), |spec, argument| {
+        let sign = if spec.contains(':') { ',' } else { ':' };
+        format!("{spec}{sign}{argument}")
+    })
+}
+
+/// Reads `--slice`; returns the value of the machine's argument `slice`.
+pub fn slice(text: &str) -> Result<String, String> {
+    match text {
+        "auto" => Ok(text.to_owned()),
+        text => match parse_bytes(text) {
+            Ok(0) => Ok("0".to_owned()),
+            Ok(bytes) => Ok(format!("{bytes}B")),
+            Err(why) => Err(format!("{why}, or `auto`")),
+        },
     }
 }
 
@@ -62,12 +77,16 @@ pub struct Placed {
     /// Ranks; default: one at each place of the machine
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
+    /// Largest slice of a chunk in bytes; 0: chunks are not cut; auto: for each call the slice with which it is quickest.
+    /// Default: what the machine's file says, else auto
+    #[arg(long, value_name = "BYTES", value_parser = slice)]
+    slice: Option<String>,
 }
 
 impl Placed {
     /// The machine.
     pub fn open(&self) -> Result<Network, String> {
-        open(&self.fabric, self.nodes)
+        open(&self.fabric, self.nodes, self.slice.as_deref())
     }
 
     /// Returns the view of a collective of its ranks.
@@ -85,6 +104,9 @@ pub struct MachineArgs {
     /// Nodes of the preset: the same as :nodes=N after its name
     #[arg(long, value_name = "N", requires = "fabric", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
+    /// Largest slice of a chunk on the cluster in bytes, 0, or auto, as for `penny sim`
+    #[arg(long, value_name = "BYTES", requires = "fabric", value_parser = slice)]
+    slice: Option<String>,
     /// virtual: the cluster's time is reported; paced:D: calls also take that time, D times slower
     #[arg(long, value_name = "CLOCK", requires = "fabric")]
     clock: Option<String>,
@@ -94,7 +116,7 @@ impl MachineArgs {
     /// Returns the environment variables that declare the machine to ranks. `Err` says why it has no places for `ranks` ranks.
     pub fn environment(&self, ranks: u32) -> Result<Vec<(&'static str, String)>, String> {
         let Some(fabric) = &self.fabric else { return Ok(Vec::new()) };
-        let spec = spec(fabric, self.nodes);
+        let spec = spec(fabric, self.nodes, self.slice.as_deref());
         let machine = Machine::declared(Some(&spec), self.clock.as_deref()).map_err(|e| e.message.clone())?;
         if let Some(machine) = machine {
             places(&machine.network, ranks).map_err(|why| format!("-n {ranks}: {why}"))?;
@@ -122,8 +144,9 @@ mod tests {
 
     #[test]
     fn nodes_are_one_argument_among_others() {
-        assert_eq!(spec("dgx-h100", Some(2)), "dgx-h100:nodes=2");
-        assert_eq!(spec("dgx-h100:places=4", Some(2)), "dgx-h100:places=4,nodes=2");
-        assert_eq!(spec("t3000", None), "t3000");
+        assert_eq!(spec("dgx-h100", Some(2), None), "dgx-h100:nodes=2");
+        assert_eq!(spec("dgx-h100:places=4", Some(2), None), "dgx-h100:places=4,nodes=2");
+        assert_eq!(spec("dgx-h100", Some(2), Some("64B")), "dgx-h100:nodes=2,slice=64B");
+        assert_eq!(spec("t3000", None, None), "t3000");
     }
 }

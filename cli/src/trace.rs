@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use penny::DataType;
-use penny::sim::fabric::engine::{price, price_traced};
+use penny::sim::algorithms;
+use penny::sim::fabric::engine::price_traced;
 use penny::sim::fabric::trace::perfetto;
+use penny::sim::fabric::tuning::Tuning;
 use penny::sim::fabric::{CallTimes, PricedCall};
 use penny::sim::topology::Network;
 use penny_bench::layout;
@@ -14,6 +16,7 @@ use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
 use crate::machine::Placed;
+use crate::sim::{Block, Views, Wanted};
 use crate::{answer, machine, sim};
 
 const EXAMPLES: &str = "\
@@ -43,9 +46,6 @@ pub struct Args {
     /// Algorithm (also --algo), or `auto` for the quickest
     #[arg(long, alias = "algo", value_name = "NAME", default_value = "auto")]
     algorithm: String,
-    /// Largest slice of a chunk in bytes; 0: chunks are not cut
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
-    slice: usize,
     /// Write to this file instead of standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -62,26 +62,25 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
     let candidates = sim::programs(std::slice::from_ref(&args.algorithm), &view)?;
-    let entry = vec![0; view.nranks as usize];
     let places = machine::places(&network, view.nranks)?;
-    let mut quickest: Option<(u64, PricedCall<'_>)> = None;
+    let (machine, is_carried) = (Views::of(&network), algorithms::is_carried(&network, &view));
+    let mut quickest: Option<(u64, PricedCall<'_>, Tuning)> = None;
+    let count = layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64;
     for candidate in &candidates {
-        let call = PricedCall {
-            plans: candidate.plans(),
-            places: &places,
-            view: view.clone(),
-            count: layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64,
-            size: dtype.size() as u64,
-            slice_bytes: args.slice as u64,
+        let block = Block { count, size: dtype.size() as u64 };
+        let least_ps = quickest.as_ref().map(|(least_ps, ..)| *least_ps);
+        let wanted = match args.algorithm == "auto" && is_carried {
+            true => Wanted::Quicker(least_ps),
+            false => Wanted::Named,
         };
-        let outcome = price(&network, &call, &entry).map_err(|e| e.message.clone())?;
-        let time = outcome.exit_ps.iter().copied().max().unwrap_or(0);
-        if quickest.as_ref().is_none_or(|(least, _)| time < *least) {
-            quickest = Some((time, call));
+        let Some(priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+        let time_ps = priced.summary.last_ps();
+        if least_ps.is_none_or(|least_ps| time_ps < least_ps) {
+            quickest = Some((time_ps, candidate.call(&places, block, priced.tuning), priced.tuning));
         }
     }
-    let (_, call) = quickest.ok_or("there is no algorithm to trace")?;
-    let (_, text) = traced(&network, &call, &entry)?;
+    let (_, call, tuning) = quickest.ok_or("there is no algorithm to trace")?;
+    let (_, text) = traced(machine.view(tuning), &call)?;
     match &args.output {
         None => answer::print(&text),
         Some(file) => {
@@ -92,14 +91,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 }
 
 /// A price, and the trace of it.
-pub fn traced(
-    network: &Network,
-    call: &PricedCall<'_>,
-    entry: &[u64],
-) -> Result<(CallTimes, String), String> {
-    let mut spans = Vec::new();
+pub fn traced(network: &Network, call: &PricedCall<'_>) -> Result<(CallTimes, String), String> {
+    let (mut spans, entry) = (Vec::new(), vec![network.launch_ps; call.places.len()]);
     let outcome =
-        price_traced(network, call, entry, &mut |span| spans.push(span)).map_err(|e| e.message.clone())?;
+        price_traced(network, call, &entry, &mut |span| spans.push(span)).map_err(|e| e.message.clone())?;
     Ok((outcome, perfetto(&spans, network)))
 }
 

@@ -215,7 +215,7 @@ fn a_simulation_says_of_which_machine_it_is() {
         row["fabric_hash"].as_str().unwrap().to_owned()
     };
     let one = hash("sim all_reduce --fabric dgx-h100:nodes=2 -b 1M --json");
-    assert_eq!(one, hash("sim broadcast --fabric dgx-h100 --nodes 2 -b 8K --slice 0 --json"));
+    assert_eq!(one, hash("sim broadcast --fabric dgx-h100 --nodes 2 -b 8K --slice auto --json"));
     assert_ne!(one, hash("sim all_reduce --fabric dgx-h100 -b 1M --json"));
     assert!(answer("sim all_reduce --fabric dgx-h100 --nodes 2 -b 1M").contains(&one));
 }

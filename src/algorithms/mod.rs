@@ -14,6 +14,7 @@ pub mod meet_in_middle;
 pub mod one_shot;
 pub mod pairwise;
 pub mod quad_ring;
+pub mod rail_trees;
 pub mod ring;
 pub mod ring_pair;
 pub mod ring_reverse;
@@ -25,12 +26,14 @@ pub mod two_shot;
 
 pub use cycles::cycles;
 
+use crate::error::{Error, Result};
 pub use crate::plan::check::Cost;
 #[cfg(test)]
 use crate::plan::check::{self, PlanFault, Proof};
 pub use crate::plan::link::Alike;
 use crate::plan::link::{Linked, link};
 use crate::plan::{Chunk, Plan, RankView, Shape};
+use crate::topology::Network;
 use crate::types::Collective;
 
 /// A row of the table of algorithms.
@@ -78,6 +81,7 @@ pub static ALL: &[&Algorithm] = &[
     &hierarchical::HIERARCHICAL,
     &torus::TORUS,
     &mailbox::MAILBOX,
+    &rail_trees::RAIL_TREES,
 ];
 
 /// Returns the algorithm of this name.
@@ -105,6 +109,26 @@ impl Algorithm {
     }
 }
 
+/// Refuses a machine with a protocol for an algorithm that is not in the table.
+pub fn check_protocols(network: &Network) -> Result<()> {
+    let named = network.protocols.iter().flat_map(|p| p.algorithms.iter().map(move |name| (p, name)));
+    for (protocol, name) in named {
+        if find(name).is_none() {
+            return Err(Error::argument(format!(
+                "{}: [[protocol]] {}: algorithms: `{name}` is no algorithm; `penny algorithms` lists them",
+                network.name, protocol.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a protocol of the machine carries an algorithm that serves the view. If none does, calls go over the bare machine.
+pub fn is_carried(network: &Network, view: &RankView) -> bool {
+    let able = candidates(view.collective).filter(|algorithm| algorithm.refuses(view).is_none());
+    able.into_iter().any(|algorithm| network.carriers(algorithm.name).next().is_some())
+}
+
 /// Returns the program of one rank. A single rank copies its input, whatever the algorithm.
 ///
 /// Panics if the algorithm refuses the view.
@@ -128,7 +152,7 @@ pub fn cost(algorithm: &Algorithm, v: &RankView) -> Cost {
 }
 
 /// Returns the program of the view's rank, linked to those of its peers.
-pub fn linked(algorithm: &Algorithm, v: &RankView) -> Result<Linked, String> {
+pub fn linked(algorithm: &Algorithm, v: &RankView) -> std::result::Result<Linked, String> {
     let alike = if v.nranks == 1 { Alike::No } else { (algorithm.alike)(v) };
     link(v, alike, &|v| plan(algorithm, v))
 }
@@ -140,7 +164,7 @@ pub fn plan_all(algorithm: &Algorithm, v: &RankView) -> Vec<Plan> {
 
 /// Proves the programs of all ranks, and what the algorithm claims about them.
 #[cfg(test)]
-pub fn prove(algorithm: &Algorithm, v: &RankView) -> Result<Proof, Box<PlanFault>> {
+pub fn prove(algorithm: &Algorithm, v: &RankView) -> std::result::Result<Proof, Box<PlanFault>> {
     let proof = check::prove(&plan_all(algorithm, v), v.collective, v.root)?;
     for rank in 0..v.nranks {
         proof.costs(rank, cost(algorithm, &v.of(rank)))?;

@@ -36,7 +36,7 @@ pub static TREE: Algorithm = Algorithm {
 };
 
 /// The number of trees.
-const TREES: u32 = 2;
+pub(super) const TREES: u32 = 2;
 
 fn plan(v: &RankView, out: &mut Plan) {
     out.parts = TREES;
@@ -92,17 +92,18 @@ fn cost(v: &RankView) -> Cost {
 }
 
 /// A rank's place in one tree.
-struct Node {
+pub(super) struct Node {
     /// The parent; the top has none.
-    up: Option<Rank>,
+    pub up: Option<Rank>,
     left: Option<Rank>,
     right: Option<Rank>,
     /// Hops from the top.
-    depth: u32,
+    pub depth: u32,
 }
 
 impl Node {
-    fn of(v: &RankView, tree: u32) -> Node {
+    /// Returns the place of the view's rank in a tree.
+    pub fn of(v: &RankView, tree: u32) -> Node {
         let (n, rooted) = (v.nranks, v.collective.rooted());
         // The trees hold all ranks, or all but the root, counted from the one after it.
         let (size, first) = if rooted { (n - 1, v.root + 1) } else { (n, 0) };
@@ -111,20 +112,22 @@ impl Node {
         if rooted && v.rank == v.root {
             return Node { up: None, left: Some(rank_at(top)), right: None, depth: 0 };
         }
-        let me = (1..=size).find(|&p| rank_at(p) == v.rank).expect("every rank has a seat");
-        let child = |side: std::ops::RangeInclusive<u32>| {
-            side.into_iter().find(|&p| parent(p, size) == Some(me)).map(rank_at)
-        };
+        let me = position(tree, (v.rank + n - first % n) % n, size);
+        // The height of this position above the lowest leaves.
+        let above = me.trailing_zeros();
+        // Of the positions that are missing at the end, the child is the highest one below that is there.
+        let right = (0..above).rev().map(|j| me + (1 << j)).find(|&p| p <= size);
         let depth = std::iter::successors(parent(me, size), |&p| parent(p, size)).count() as u32;
         Node {
             up: parent(me, size).map(rank_at).or(rooted.then_some(v.root)),
-            left: child(1..=me),
-            right: child(me..=size),
+            left: above.checked_sub(1).map(|j| rank_at(me - (1 << j))),
+            right: right.map(rank_at),
             depth: depth + rooted as u32,
         }
     }
 
-    fn children(&self) -> Vec<Rank> {
+    /// Returns the children, of which there are at most two.
+    pub fn children(&self) -> Vec<Rank> {
         self.left.into_iter().chain(self.right).collect()
     }
     fn fold(&self) -> Vec<Operand> {
@@ -133,7 +136,7 @@ impl Node {
 }
 
 /// Returns the number of hops from the top of a tree, or from the root above it, to the lowest leaf.
-fn height(v: &RankView) -> u32 {
+pub(super) fn height(v: &RankView) -> u32 {
     if v.collective.rooted() { 1 + (v.nranks - 1).ilog2() } else { v.nranks.ilog2() }
 }
 
@@ -160,9 +163,35 @@ fn seat(tree: u32, position: u32, size: u32) -> u32 {
     }
 }
 
+/// Returns the position of a member, counted from 0, in a tree: the inverse of [`seat`].
+fn position(tree: u32, member: u32, size: u32) -> u32 {
+    match (tree, size % 2) {
+        (0, _) => member + 1,
+        (_, 0) => size - member,
+        _ if member == 0 => size,
+        _ => member,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parents_and_children_agree() {
+        for size in 1..=130 {
+            for tree in 0..TREES {
+                assert!((1..=size).all(|p| position(tree, seat(tree, p, size), size) == p), "{size}, {tree}");
+            }
+            let node = |rank| Node::of(&RankView::flat(Collective::AllReduce, rank, size, 0), 1);
+            for rank in 0..size {
+                let children: Vec<Rank> = (0..size).filter(|&r| node(r).up == Some(rank)).collect();
+                let mut known = node(rank).children();
+                known.sort_unstable();
+                assert_eq!(known, children, "rank {rank} of {size}");
+            }
+        }
+    }
 
     fn inner(nranks: u32, rank: Rank, tree: u32) -> bool {
         let v = RankView::flat(Collective::AllReduce, rank, nranks, 0);

@@ -15,8 +15,8 @@ use crate::kernels::Fold;
 use crate::memory::control::Membership;
 use crate::memory::view::{Address, Payload};
 use crate::onesided::Races;
+use crate::planner::Chosen;
 use crate::planner::Planner;
-use crate::planner::select::Why;
 use crate::sys::cpu;
 use crate::timing::Timing;
 use crate::transport::Transport;
@@ -204,7 +204,7 @@ impl CommCore {
     }
 
     /// Checks a collective and chooses its algorithm. `None`: there is nothing to do.
-    pub(super) fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, (usize, Why))>> {
+    pub(super) fn choose<'a>(&mut self, call: &Call<'a>) -> Result<Option<(Checked<'a>, Chosen)>> {
         self.usable()?;
         let checked = call.check(self.rank(), self.nranks())?;
         self.broken()?;
@@ -252,12 +252,7 @@ impl CommCore {
 
     /// Runs a collective whose arguments are right by an algorithm.
     #[inline]
-    pub(super) fn carry_out(
-        &mut self,
-        call: &Call,
-        checked: &Checked<'_>,
-        chosen: (usize, Why),
-    ) -> Result<()> {
+    pub(super) fn carry_out(&mut self, call: &Call, checked: &Checked<'_>, chosen: Chosen) -> Result<()> {
         self.enter(call, *checked, chosen, None)?.go_on(self)?;
         self.ordering(Races::leave)
     }
@@ -268,7 +263,7 @@ impl CommCore {
         &mut self,
         call: &Call<'_>,
         checked: Checked<'a>,
-        (algorithm, why): (usize, Why),
+        Chosen { algorithm, why, .. }: Chosen,
         polls: Polls,
     ) -> Result<Exchange<'a>> {
         let mine = Fingerprint {

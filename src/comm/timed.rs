@@ -8,7 +8,7 @@ use super::registry::{self, CommHandle};
 use crate::error::{Error, Result};
 use crate::fabric::PortCounters;
 use crate::fabric::live::{CallSpec, ClockStats, Participant, Post, What};
-use crate::planner::select::Why;
+use crate::planner::Chosen;
 use crate::timing::transfer_spec;
 use crate::transport::pair;
 use crate::types::{Collective, Rank};
@@ -17,11 +17,9 @@ use std::sync::Arc;
 impl CommCore {
     /// A collective: post, move the bytes, take the time.
     #[cold]
-    pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: (usize, Why)) -> Result<()> {
+    pub(super) fn timed(&mut self, call: &Call, checked: &Checked<'_>, chosen: Chosen) -> Result<()> {
         let kind = call.dtype as u64 | (call.op as u64) << 8 | (call.padded as u64) << 16;
-        let algorithm = self.priced_algorithm(call, chosen.0)?;
-        let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
-        let spec = CallSpec { what, count: checked.count as u64, size: call.dtype.size() as u64, kind };
+        let spec = CallSpec { kind, ..self.priced_call(call, checked, chosen) };
         let number = self.seq + 1;
         let post = self.timing().collective(number, || spec);
         self.in_time(post.as_slice(), |c| c.carry_out(call, checked, chosen))
@@ -29,19 +27,25 @@ impl CommCore {
 
     /// The library's own exchange: all must have come, and it takes no time.
     pub(super) fn untimed(&mut self, work: impl FnOnce(&mut CommCore) -> Result<()>) -> Result<()> {
-        let spec = || CallSpec { what: What::Meeting, count: 0, size: 0, kind: 0 };
+        let spec = || CallSpec::plain(What::Meeting, 0, 0, 0);
         let post = self.timing().collective(self.seq + 1, spec);
         self.in_time(post.as_slice(), work)
     }
 
-    /// A barrier moves nothing here, and on the machine what a reduction of nothing moves.
-    fn priced_algorithm(&mut self, call: &Call, algorithm: usize) -> Result<u8> {
-        if call.collective != Collective::Barrier {
-            return Ok(algorithm as u8);
+    /// Returns the call as the machine takes it. A barrier moves nothing here, and there what a reduction of nothing moves.
+    fn priced_call(&mut self, call: &Call, checked: &Checked<'_>, mut chosen: Chosen) -> CallSpec {
+        if call.collective == Collective::Barrier {
+            // What PENNY_ALGO asks for may be of no use for a reduction.
+            chosen = self.planner.choose(Collective::AllReduce, 0, 0, [0, 1]).unwrap_or(chosen);
         }
-        // What PENNY_ALGO asks for may be of no use for a reduction.
-        let chosen = self.planner.choose(Collective::AllReduce, 0, 0, [0, 1]);
-        Ok(chosen.map_or(algorithm, |(algorithm, _)| algorithm) as u8)
+        let algorithm = chosen.algorithm as u8;
+        CallSpec {
+            what: What::Collective { collective: call.collective, root: checked.root, algorithm },
+            count: checked.count as u64,
+            size: call.dtype.size() as u64,
+            kind: 0,
+            tuning: chosen.tuning,
+        }
     }
 
     /// The posts of transfers, in their order.
@@ -121,10 +125,8 @@ impl CommCore {
     fn estimate_collective(&mut self, call: &Call) -> Result<u64> {
         let Some(checked) = call.check(self.rank(), self.nranks())? else { return Ok(0) };
         let block = [checked.count as u64, call.dtype.size() as u64];
-        let (algorithm, _) = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
-        let algorithm = self.priced_algorithm(call, algorithm)?;
-        let what = What::Collective { collective: call.collective, root: checked.root, algorithm };
-        let spec = CallSpec { what, count: block[0], size: block[1], kind: 0 };
+        let chosen = self.planner.choose(call.collective, checked.root, checked.bytes, block)?;
+        let spec = self.priced_call(call, &checked, chosen);
         self.timing().estimate(&[(spec, (0..self.nranks()).collect())])
     }
 }

@@ -10,6 +10,7 @@
 //!         |-- pricer               what was asked before
 //!         '-- live                 ranks that move real bytes and take their time from it
 //!     shortcuts                    the same prices for calls too large for lists of steps
+//!     tuning, slicing              by which protocol, and how finely chunks are cut: what has the least price
 //!     mover                        the protocol on one Ethernet link, packet by packet
 //! ```
 
@@ -18,14 +19,17 @@ pub mod ethernet;
 pub mod live;
 pub mod pricer;
 pub mod shortcuts;
+pub mod slicing;
 #[cfg(all(test, not(loom)))]
 mod tests;
 pub mod trace;
+pub mod tuning;
 pub mod world;
 
 use crate::plan::{Plan, RankView};
 use crate::types::Rank;
 use std::sync::Arc;
+use tuning::Tuning;
 
 /// A collective call to be priced.
 pub struct PricedCall<'a> {
@@ -54,8 +58,8 @@ pub struct SharedCall {
     pub count: u64,
     /// Bytes of an element.
     pub size: u64,
-    /// The largest slice, as in [`PricedCall`].
-    pub slice_bytes: u64,
+    /// The protocol, and the largest slice as in [`PricedCall`].
+    pub tuning: Tuning,
 }
 
 impl SharedCall {
@@ -67,7 +71,7 @@ impl SharedCall {
             view: self.view.clone(),
             count: self.count,
             size: self.size,
-            slice_bytes: self.slice_bytes,
+            slice_bytes: self.tuning.slice_bytes,
         }
     }
 }

@@ -15,6 +15,7 @@
 
 use super::engine::Engine;
 use super::engine::running::too_long;
+use super::tuning::Tuning;
 use super::{CallTimes, PortCounters, PortState, SharedCall};
 use crate::error::Result;
 use crate::plan::Plan;
@@ -35,6 +36,8 @@ pub struct Priced {
 /// A network and the prices already asked of it.
 pub struct Pricer {
     network: Arc<Network>,
+    /// Its views.
+    views: Vec<Arc<Network>>,
     known: HashMap<Key, Known>,
     /// Numbers that all of it holds, about.
     held: usize,
@@ -46,7 +49,7 @@ struct Key {
     plans: usize,
     count: u64,
     size: u64,
-    slice_bytes: u64,
+    tuning: Tuning,
     first_place: Rank,
     last_place: Rank,
 }
@@ -118,7 +121,7 @@ impl Priced {
 impl Pricer {
     /// Makes a pricer that remembers no prices yet.
     pub fn new(network: Arc<Network>) -> Pricer {
-        Pricer { network, known: HashMap::new(), held: 0 }
+        Pricer { views: network.views(), network, known: HashMap::new(), held: 0 }
     }
 
     /// What a [`World`](super::world::World) with these ports and nothing under way says of a call that stands at
@@ -192,7 +195,8 @@ impl Pricer {
         let before = |port: &PortState| port.free_ps.saturating_sub(base_ps);
         let fresh = |port| PortState { free_ps: before(port), counters: PortCounters::default() };
         let mut engine = Engine::resume(&self.network, ports.iter().map(fresh));
-        let outcome = engine.run(&self.network, &call.call(places), &entries, &mut |_| {})?;
+        let view = &self.views[call.tuning.protocol as usize];
+        let outcome = engine.run(view, &call.call(places), &entries, &mut |_| {})?;
         let passed = (0..).zip(ports).zip(engine.ports()).filter(|(_, after)| after.counters.messages > 0);
         let ports: Box<[Passed]> = passed
             .map(|((port, state), after)| Passed {
@@ -227,7 +231,8 @@ impl Pricer {
         ports: &mut [PortState],
     ) -> Result<Priced> {
         let mut engine = Engine::resume(&self.network, ports.iter().copied());
-        let mut outcome = engine.run(&self.network, &call.call(places), entry_ps, &mut |_| {})?;
+        let view = &self.views[call.tuning.protocol as usize];
+        let mut outcome = engine.run(view, &call.call(places), entry_ps, &mut |_| {})?;
         for ((counters, before), after) in outcome.counters.iter_mut().zip(ports).zip(engine.ports()) {
             *counters = after.counters.since(&before.counters);
             *before = after;
@@ -256,7 +261,7 @@ impl Key {
             plans: call.plans.as_ptr().addr(),
             count: call.count,
             size: call.size,
-            slice_bytes: call.slice_bytes,
+            tuning: call.tuning,
             first_place: places.first().copied().unwrap_or(0),
             last_place: places.last().copied().unwrap_or(0),
         }

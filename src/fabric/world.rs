@@ -30,7 +30,8 @@ use std::sync::Arc;
 
 /// A network and the calls under way in it.
 pub struct World {
-    network: Arc<Network>,
+    /// The network's views.
+    views: Vec<Arc<Network>>,
     engine: Engine,
 }
 
@@ -48,7 +49,7 @@ impl World {
     pub fn resume(network: Arc<Network>, ports: Vec<PortState>) -> World {
         assert_eq!(ports.len(), network.ports.len(), "one state for each port");
         let engine = Engine::resume(&network, ports.into_iter());
-        World { network, engine }
+        World { views: network.views(), engine }
     }
 
     /// Returns the present state of the ports. A message that is being served is counted in full.
@@ -59,7 +60,7 @@ impl World {
     /// One more call: member m stands at `places[m]` and enters at `entry_ps[m]`, or at [`World::boundary_ps`] where
     /// that is later. Returns what [`Finished::call`] will say, counting from 0. A call that is refused changes nothing.
     pub fn admit(&mut self, call: &SharedCall, places: &[Rank], entry_ps: &[u64]) -> Result<u64> {
-        self.engine.admit(&self.network, &call.call(places), entry_ps)
+        self.engine.admit(&self.views[call.tuning.protocol as usize], &call.call(places), entry_ps)
     }
 
     /// Handles what happens before `until_ps`, in order, and returns as soon as a member is finished. `None`: all that

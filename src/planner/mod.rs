@@ -4,8 +4,11 @@ pub mod options;
 pub mod profile;
 pub mod select;
 
+pub use crate::algorithms::check_protocols;
+
 use crate::algorithms;
 use crate::error::{Error, Result};
+use crate::fabric::tuning::Tuning;
 use crate::log;
 use crate::plan::link::Linked;
 use crate::plan::{Plan, RankView, Shape};
@@ -26,8 +29,30 @@ pub struct Planner {
     one_shot: usize,
 }
 
-/// A function that returns the time of an algorithm for a view, a number of elements per block, and bytes per element.
-pub type Judge = Box<dyn Fn(&RankView, usize, [u64; 2]) -> Result<u64> + Send>;
+/// A function that returns how an algorithm's call is over soonest and its time, for a view, and for a block's elements and the bytes
+/// of each. `None`: the machine does not carry the algorithm.
+pub type Judge =
+    Box<dyn Fn(&RankView, usize, [u64; 2], JudgeRequest) -> Result<Option<(Tuning, u64)>> + Send>;
+
+/// What a [`Judge`] is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgeRequest {
+    /// The algorithm was asked for by name.
+    Asked,
+    /// It competes with another, which takes this time in picoseconds if there is one.
+    Quicker(Option<u64>),
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The algorithm, by its index in the table.
+    pub algorithm: usize,
+    /// The reason.
+    pub why: Why,
+    /// How the declared machine carries it; the default if none is declared.
+    pub tuning: Tuning,
+}
 
 type Key = (Collective, Rank, usize);
 
@@ -37,8 +62,7 @@ struct Choice {
     bytes: u64,
     /// Root and block, on which a price depends.
     priced: Option<(Rank, [u64; 2])>,
-    algorithm: usize,
-    why: Why,
+    chosen: Chosen,
 }
 
 impl Planner {
@@ -63,7 +87,7 @@ impl Planner {
         self
     }
 
-    /// The algorithm for a call, by its index in the table. `bytes` is the whole vector, `block` a block's elements and
+    /// How a call is made. `bytes` is the whole vector, `block` a block's elements and
     /// the bytes of each.
     #[inline]
     pub fn choose(
@@ -72,29 +96,26 @@ impl Planner {
         root: Rank,
         bytes: u64,
         block: [u64; 2],
-    ) -> Result<(usize, Why)> {
+    ) -> Result<Chosen> {
         // The same call again, as in a training loop: the last choice is the first looked at.
         let priced = self.judge.is_some().then_some((root, block));
         let same = |c: &&Choice| c.collective == collective && c.bytes == bytes && c.priced == priced;
         if let Some(c) = self.choices.iter().find(same) {
-            return Ok((c.algorithm, c.why));
+            return Ok(c.chosen);
         }
         self.decide(collective, root, bytes, block)
     }
 
     #[cold]
-    fn decide(
-        &mut self,
-        collective: Collective,
-        root: Rank,
-        bytes: u64,
-        block: [u64; 2],
-    ) -> Result<(usize, Why)> {
+    fn decide(&mut self, collective: Collective, root: Rank, bytes: u64, block: [u64; 2]) -> Result<Chosen> {
         let view = self.view(collective, root);
         let (mut algorithm, mut why) = self.selection.choose(&view, bytes)?;
+        let mut tuning = Tuning::default();
         if let Some(judge) = &self.judge {
             if why == Why::Auto && collective != Collective::Barrier {
-                algorithm = self.quickest(judge, &view, bytes, block)?;
+                (algorithm, tuning) = self.quickest(judge, &view, bytes, block)?;
+            } else if collective != Collective::Barrier {
+                tuning = judge(&view.of(0), algorithm, block, JudgeRequest::Asked)?.unwrap_or_default().0;
             }
             // Bytes move by the very algorithm that the machine's time is of.
             why = Why::Asked;
@@ -107,22 +128,48 @@ impl Planner {
         if self.choices.len() >= REMEMBERED {
             self.choices.pop();
         }
-        self.choices.insert(0, Choice { collective, bytes, priced, algorithm, why });
-        Ok((algorithm, why))
+        let chosen = Chosen { algorithm, why, tuning };
+        self.choices.insert(0, Choice { collective, bytes, priced, chosen });
+        Ok(chosen)
     }
 
-    /// Returns the algorithm with the least time on the machine among those that can serve; it is the same on all
-    /// ranks.
-    fn quickest(&self, judge: &Judge, view: &RankView, bytes: u64, block: [u64; 2]) -> Result<usize> {
-        let mut best = None;
+    /// Returns the algorithm with the least time on the machine among those that can serve, and how it is carried; they are the
+    /// same on all ranks.
+    fn quickest(
+        &self,
+        judge: &Judge,
+        view: &RankView,
+        bytes: u64,
+        block: [u64; 2],
+    ) -> Result<(usize, Tuning)> {
+        // A collective that no protocol carries goes over the bare machine, as one that was asked for by name.
+        let carried = self.least(judge, view, bytes, block, JudgeRequest::Quicker)?;
+        let best = match carried {
+            None => self.least(judge, view, bytes, block, |_| JudgeRequest::Asked)?,
+            best => best,
+        };
+        best.ok_or_else(|| Error::internal("an algorithm that serves was lost"))
+    }
+
+    fn least(
+        &self,
+        judge: &Judge,
+        view: &RankView,
+        bytes: u64,
+        block: [u64; 2],
+        request: impl Fn(Option<u64>) -> JudgeRequest,
+    ) -> Result<Option<(usize, Tuning)>> {
+        let mut best: Option<(u64, (usize, Tuning))> = None;
         for algorithm in self.selection.allowed(view, bytes) {
-            let takes_ps = judge(&view.of(0), algorithm, block)?;
-            if best.is_none_or(|(least_ps, _)| takes_ps < least_ps) {
-                best = Some((takes_ps, algorithm));
+            let least_ps = best.map(|(least_ps, _)| least_ps);
+            let priced = judge(&view.of(0), algorithm, block, request(least_ps))?;
+            if let Some((tuning, takes_ps)) = priced
+                && least_ps.is_none_or(|least_ps| takes_ps < least_ps)
+            {
+                best = Some((takes_ps, (algorithm, tuning)));
             }
         }
-        best.map(|(_, algorithm)| algorithm)
-            .ok_or_else(|| Error::internal("an algorithm that serves was lost"))
+        Ok(best.map(|(_, chosen)| chosen))
     }
 
     fn view(&self, collective: Collective, root: Rank) -> RankView {
@@ -145,8 +192,8 @@ impl Planner {
     }
 
     /// The algorithm that serves every call, whatever was asked for: what ranks tell each other for the library's own sake.
-    pub fn plainest(&self) -> (usize, Why) {
-        (self.one_shot, Why::Asked)
+    pub fn plainest(&self) -> Chosen {
+        Chosen { algorithm: self.one_shot, why: Why::Asked, tuning: Tuning::default() }
     }
 
     /// Tells whether this is the algorithm by which small messages can be exchanged without a program.
@@ -179,6 +226,11 @@ pub fn programs(index: u8, view: &RankView) -> Result<Vec<Plan>> {
         ))
     })?;
     Ok(algorithms::plan_all(algorithm, view))
+}
+
+/// Returns the name of an algorithm, by its index in the table.
+pub fn name_of(index: usize) -> &'static str {
+    algorithms::ALL[index].name
 }
 
 /// Sizes for which the choice is remembered.

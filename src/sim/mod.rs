@@ -34,14 +34,16 @@ use crate::types::{Collective, DataType, Rank};
 /// Declared machines: ports, what they cost, and the way between two places.
 pub mod topology {
     pub use crate::topology::{
-        Class, MachineSpec, MailboxSpec, Network, Port, PortId, Routes, faults, matrix, open, parse, presets,
-        text_of, units,
+        Class, MachineSpec, MailboxSpec, Network, Port, PortId, Protocol, Routes, Slicing, faults, matrix,
+        open, parse, presets, text_of, units,
     };
 }
 
 /// The algorithms: for each collective and rank, the steps that it makes.
 pub mod algorithms {
-    pub use crate::algorithms::{ALL, Algorithm, Cost, candidates, cycles, find, linked, plan_all};
+    pub use crate::algorithms::{
+        ALL, Algorithm, Cost, candidates, check_protocols, cycles, find, is_carried, linked, plan_all,
+    };
 }
 
 /// One rank's plan, as data: steps over chunks, with the checker that proves it and the ways to print it.
@@ -70,6 +72,11 @@ pub mod fabric {
     /// The same prices for calls that are too large for lists of steps.
     pub mod shortcuts {
         pub use crate::fabric::shortcuts::{Ask, Means, Summary, Used, count_within_reach, price};
+    }
+    /// The protocol and the slice with which a call is over soonest.
+    pub mod tuning {
+        pub use crate::fabric::slicing::{Divisible, PricedSlice};
+        pub use crate::fabric::tuning::{Tuning, quickest, quickest_of_any};
     }
     /// Which port carries what when, for Perfetto and chrome://tracing.
     pub mod trace {
@@ -118,20 +125,24 @@ pub fn times(
     let places = machine.places(ranks)?;
     let view =
         plan::RankView { shape: machine.shape_of(&places), ..plan::RankView::flat(collective, 0, ranks, 0) };
-    let entry = vec![0; ranks as usize];
+    algorithms::check_protocols(machine)?;
+    let (views, is_carried) = (machine.views(), algorithms::is_carried(machine, &view));
     let mut times = Vec::new();
     for algorithm in algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()) {
         let plans = algorithms::plan_all(algorithm, &view);
         let size = datatype.size() as u64;
-        let call = fabric::PricedCall {
-            plans: &plans,
-            places: &places,
-            view: view.clone(),
-            count,
-            size,
-            slice_bytes: 0,
+        let divisible = fabric::tuning::Divisible::of(&plans, count, size);
+        let price = |tuning: fabric::tuning::Tuning| {
+            let (plans, places, view, slice_bytes) = (&plans, &places, view.clone(), tuning.slice_bytes);
+            let call = fabric::PricedCall { plans, places, view, count, size, slice_bytes };
+            let network = &views[tuning.protocol as usize];
+            fabric::engine::price(network, &call, &vec![network.launch_ps; ranks as usize])
         };
-        let outcome = fabric::engine::price(machine, &call, &entry)?;
+        let priced = match is_carried {
+            true => fabric::tuning::quickest(machine, algorithm.name, divisible, None, price)?,
+            false => Some(fabric::tuning::quickest_of_any(machine, algorithm.name, divisible, price)?),
+        };
+        let Some((_, outcome)) = priced else { continue };
         let picoseconds = outcome.exit_ps.iter().copied().max().unwrap_or(0);
         times.push(Time { algorithm: algorithm.name, picoseconds });
     }

@@ -36,7 +36,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "handle",
         ],
     ),
-    ("planner", &["plan", "algorithms", "memory::control::largest_payload"]),
+    ("planner", &["plan", "algorithms", "fabric::tuning", "memory::control::largest_payload"]),
     ("algorithms", &["plan", "topology"]),
     ("topology", &["plan::Shape", "plan::Lane"]),
     ("fabric", &["plan", "topology", "memory::segment", "sync", "sys"]),

@@ -15,6 +15,8 @@ use crate::algorithms;
 use crate::comm::{self, Call, CommHandle, Config, Transfer};
 use crate::error::Result;
 use crate::fabric::engine::price;
+use crate::fabric::slicing::Divisible;
+use crate::fabric::tuning;
 use crate::fabric::{self, CallTimes};
 use crate::memory::view::Address;
 use crate::plan::RankView;
@@ -110,9 +112,14 @@ fn outcome(
     let n = places.len() as u32;
     let view = RankView { shape: network.shape_of(places), ..RankView::flat(collective, 0, n, 0) };
     let plans = algorithms::plan_all(algorithms::ALL[algorithm], &view);
-    let call =
-        fabric::PricedCall { plans: &plans, places, view, count: count as u64, size: 4, slice_bytes: 0 };
-    price(network, &call, &vec![0; n as usize]).unwrap()
+    let (divisible, views) = (Divisible::of(&plans, count as u64, 4), network.views());
+    let priced = tuning::quickest_of_any(network, algorithms::ALL[algorithm].name, divisible, |tuning| {
+        let (plans, view, count, slice_bytes) = (&plans, view.clone(), count as u64, tuning.slice_bytes);
+        let call = fabric::PricedCall { plans, places, view, count, size: 4, slice_bytes };
+        let network = &views[tuning.protocol as usize];
+        price(network, &call, &vec![network.launch_ps; n as usize])
+    });
+    priced.unwrap().1
 }
 
 /// One half of a transfer of words.

@@ -1,6 +1,7 @@
 //! What a shape makes of its section of a machine's file, and how much of it there may be.
 
 use super::{Port, Routes, Shape};
+use std::sync::Arc;
 
 /// The most places of a machine.
 pub(super) const MOST_PLACES: u32 = 1 << 20;
@@ -11,5 +12,5 @@ pub(super) const MOST_LINKS: u32 = 64;
 pub(super) struct Built {
     pub ports: Vec<Port>,
     pub shape: Shape,
-    pub routes: Box<dyn Routes>,
+    pub routes: Arc<dyn Routes>,
 }

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -83,7 +84,7 @@ pub(super) fn edges(section: &Section, classes: &[Class]) -> Result<Built> {
             ))
         })?);
     }
-    Ok(Built { ports, shape: Shape::flat(places), routes: Box::new(Edges { places, on, wires }) })
+    Ok(Built { ports, shape: Shape::flat(places), routes: Arc::new(Edges { places, on, wires }) })
 }
 
 /// The wire that each place takes to one of them, or a place that has no way.

@@ -21,6 +21,11 @@
 //!
 //! `[[load]]` with `link` and `bw`: other traffic takes this part of the link's payload bandwidth at all times.
 //!
+//! `slice = "64KiB"` beside `name`: ranks hand chunks on in slices of at most this size; 0: whole; `auto`, if it is left out: each
+//! call with the slice of its least price. Also an argument, `dgx-h100:nodes=2,slice=0`.
+//!
+//! `launch` and `[[protocol]]`, which the argument `as=nccl` selects: what a library adds, `protocol.rs`.
+//!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
 //! `[mailbox]`: `mailbox.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments,
@@ -29,8 +34,12 @@
 use super::built::Built;
 use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
-use super::{Class, Network, Port, PortId, edges, faults, grid, mailbox, placement, switch};
-use crate::error::Result;
+use super::{
+    Class, Network, Port, PortId, Protocol, Slicing, edges, faults, grid, mailbox, placement, protocol,
+    switch,
+};
+use crate::error::{Error, Result};
+use std::sync::Arc;
 use toml::de::DeTable;
 
 type Builder = fn(&Section, &[Class]) -> Result<Built>;
@@ -71,18 +80,31 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let root = Section { source, name: "the file".into(), at: 0, table: document.get_ref(), arguments: &[] };
     let shapes = SHAPES.iter().map(|(name, _)| *name);
     root.knows(
-        &["name", "class", "override", "load", "fault", "placement", "arb", "mailbox"]
-            .into_iter()
-            .chain(shapes)
-            .collect::<Vec<_>>(),
+        &[
+            "name",
+            "class",
+            "override",
+            "load",
+            "fault",
+            "placement",
+            "arb",
+            "slice",
+            "launch",
+            "protocol",
+            "mailbox",
+        ]
+        .into_iter()
+        .chain(shapes)
+        .collect::<Vec<_>>(),
     )?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
     let (own, of_shape): (Vec<_>, Vec<_>) =
-        arguments.iter().cloned().partition(|(key, _)| key == "placement");
+        arguments.iter().cloned().partition(|(key, _)| ["placement", "slice", "as"].contains(&&**key));
+    let given = |name: &str| own.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
     let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
-    let placement = placement::read(&root, own.last().map(|(_, value)| value.as_str()), shape.nranks())?;
+    let placement = placement::read(&root, given("placement"), shape.nranks())?;
     for (number, section) in listed(&root, "override")?.iter().enumerate() {
         section.knows(&["link", "bw", "lat", "post", "gap"])?;
         reclass(section, &mut classes, &mut ports, |old| change(section, number, old))?;
@@ -96,9 +118,52 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
         faults::read(&section, &ports, &mut faults)?;
     }
     let mailbox = mailbox::read(&root)?;
-    let given: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let name = if given.is_empty() { name.to_owned() } else { format!("{name}:{}", given.join(",")) };
-    Ok(Network { name, classes, ports, shape, routes, faults, placement, fair, mailbox })
+    let slicing =
+        slicing(&Section { source, name: "the file".into(), at: 0, table: root.table, arguments: &own })?;
+    let launch_ps = root.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
+    let protocols = protocols(&root, given("as"), &classes)?;
+    let arguments: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let name = if arguments.is_empty() { name.to_owned() } else { format!("{name}:{}", arguments.join(",")) };
+    Ok(Network {
+        name,
+        classes,
+        ports: Arc::new(ports),
+        shape,
+        routes,
+        faults,
+        placement,
+        fair,
+        slicing,
+        launch_ps,
+        protocols,
+        mailbox,
+    })
+}
+
+/// The protocols of the library that the argument `as` names, and those of no library.
+fn protocols(root: &Section, library: Option<&str>, classes: &[Class]) -> Result<Vec<Protocol>> {
+    let sections = listed(root, "protocol")?;
+    let libraries = protocol::libraries(&sections)?;
+    if let Some(library) = library.filter(|library| !libraries.contains(library)) {
+        let known = if libraries.is_empty() { "none".to_owned() } else { libraries.join(", ") };
+        return Err(Error::argument(format!(
+            "{}: the argument as: there is no [[protocol]] with as = \"{library}\"; known here: {known}",
+            root.source.file
+        )));
+    }
+    protocol::read(&sections, library, classes)
+}
+
+/// `slice`, the key or the argument.
+fn slicing(root: &Section) -> Result<Slicing> {
+    let Some(field) = root.get("slice") else { return Ok(Slicing::Auto) };
+    field.read(|text| match text {
+        "auto" => Ok(Slicing::Auto),
+        "0" => Ok(Slicing::Bytes(0)),
+        text => units::size(text)
+            .map(Slicing::Bytes)
+            .map_err(|why| format!("{why}, `auto`, or 0 for whole chunks")),
+    })
 }
 
 /// The sections of a list, `[[override]]`.

@@ -16,6 +16,7 @@ use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
+use std::sync::Arc;
 
 /// Directions of a place's wires: axis a up is 2a, down is 2a + 1.
 const DIRECTIONS: [&str; 6] = ["x+", "x-", "y+", "y-", "z+", "z-"];
@@ -80,7 +81,7 @@ fn build(section: &Section, classes: &[Class], axes: usize, wraps: bool) -> Resu
             }
         }
     }
-    Ok(Built { ports, shape, routes: Box::new(grid) })
+    Ok(Built { ports, shape, routes: Arc::new(grid) })
 }
 
 impl Grid {

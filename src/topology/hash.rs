@@ -3,8 +3,8 @@
 //! Texts go in as length and bytes, numbers as 8 bytes, the lowest first; lists begin with their length. What the
 //! machine is called does not matter, what its classes are called does not either.
 
-use super::Network;
 use super::faults::{FaultKind, PortFault};
+use super::{Class, Network, Slicing};
 use crate::hash::Fnv64;
 
 /// The hash of a machine's parts.
@@ -17,6 +17,12 @@ impl Parts {
     fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.0.bytes(text.as_bytes());
+    }
+    fn class(&mut self, class: &Class) {
+        let physics = [class.rate, class.latency_ps, class.post_ps, class.gap_ps, class.mtu, class.header];
+        physics.into_iter().for_each(|n| self.number(n));
+        self.number(class.store_and_forward.into());
+        self.number(class.credits.into());
     }
     fn fault(&mut self, fault: &PortFault) {
         [u64::from(fault.port), fault.from_ps, fault.until_ps].into_iter().for_each(|n| self.number(n));
@@ -38,20 +44,16 @@ impl Parts {
 impl Network {
     /// The same on every run and on every host for machines on which every call takes the same time: over the ports
     /// with the physics of their classes, the shape, what the ways say of themselves ([`Routes::describe`]), faults,
-    /// placement, arbitration and mailboxes.
+    /// placement, arbitration, slicing, launch, protocols and mailboxes.
     ///
     /// [`Routes::describe`]: super::Routes::describe
     pub fn hash(&self) -> u64 {
         let mut hash = Parts(Fnv64::new());
         hash.number(self.ports.len() as u64);
-        for port in &self.ports {
+        for port in self.ports.iter() {
             let class = &self.classes[port.class as usize];
             hash.text(&port.name);
-            let physics =
-                [class.rate, class.latency_ps, class.post_ps, class.gap_ps, class.mtu, class.header];
-            physics.into_iter().for_each(|n| hash.number(n));
-            hash.number(class.store_and_forward.into());
-            hash.number(class.credits.into());
+            hash.class(class);
         }
         self.shape.0.into_iter().for_each(|n| hash.number(n.into()));
         hash.text(&self.routes.describe());
@@ -59,6 +61,18 @@ impl Network {
         self.faults.iter().for_each(|fault| hash.fault(fault));
         hash.number(self.placement.len() as u64);
         hash.number(self.fair.into());
+        hash.number(match self.slicing {
+            Slicing::Auto => u64::MAX,
+            Slicing::Bytes(bytes) => bytes,
+        });
+        hash.number(self.launch_ps);
+        hash.number(self.protocols.len() as u64);
+        for protocol in &self.protocols {
+            hash.number(protocol.base_ps);
+            hash.number(protocol.algorithms.len() as u64);
+            protocol.algorithms.iter().for_each(|name| hash.text(name));
+            protocol.classes.iter().for_each(|class| hash.class(class));
+        }
         self.placement.iter().for_each(|&place| hash.number(place.into()));
         if let Some(mailbox) = self.mailbox {
             [mailbox.threads.into(), mailbox.cores.into(), mailbox.cycle_ps]

@@ -17,6 +17,7 @@ mod hash;
 mod mailbox;
 mod matrix;
 mod placement;
+mod protocol;
 mod source;
 mod spec;
 mod switch;
@@ -27,11 +28,13 @@ pub mod units;
 pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
+pub use protocol::Protocol;
 pub use spec::{MachineSpec, open, text_of};
 pub mod orders;
 
 use crate::plan::{Lane, Shape};
 use crate::types::Rank;
+use std::sync::Arc;
 
 /// Index of a port in [`Network::ports`].
 pub type PortId = u32;
@@ -81,24 +84,41 @@ pub trait Routes: Send + Sync {
     }
 }
 
-/// A machine as far as messages are concerned.
+/// How finely chunks are cut, so that a rank hands on their begin while their end still arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slicing {
+    /// For each call, as it is over soonest.
+    #[default]
+    Auto,
+    /// The largest slice in bytes; 0: chunks are not cut.
+    Bytes(u64),
+}
+
+/// A machine as far as messages are concerned. A clone shares its ports and its ways.
+#[derive(Clone)]
 pub struct Network {
     /// The name: the preset with its arguments, or the file.
     pub name: String,
     /// Kinds of ports.
     pub classes: Vec<Class>,
     /// All ports.
-    pub ports: Vec<Port>,
+    pub ports: Arc<Vec<Port>>,
     /// The arrangement of the places; there are `shape.nranks()` of them.
     pub shape: Shape,
     /// The way from place to place.
-    pub routes: Box<dyn Routes>,
+    pub routes: Arc<dyn Routes>,
     /// The faults and their times.
     pub faults: Vec<faults::PortFault>,
     /// Rank r stands at `placement[r]`; empty: at place r. See [`Network::places`].
     pub placement: Vec<Rank>,
     /// Ports serve the connections at them in turns, a packet each; otherwise messages, whichever comes first.
     pub fair: bool,
+    /// How its ranks cut chunks.
+    pub slicing: Slicing,
+    /// What every call takes before its first message.
+    pub launch_ps: u64,
+    /// What carries calls; empty: they take what the ports take.
+    pub protocols: Vec<Protocol>,
     /// The mailbox of every place, if the machine has mailboxes.
     pub mailbox: Option<MailboxSpec>,
 }

@@ -19,6 +19,7 @@ use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
+use std::sync::Arc;
 
 /// Ports of a place, in order.
 const NODE_PORTS: [&str; 5] = ["nv.tx", "nv.rx", "nic.tx", "nic.rx", "spine"];
@@ -38,7 +39,7 @@ pub(super) fn switch(section: &Section, classes: &[Class]) -> Result<Built> {
     let class = section.need("port", "\"memory\"")?.class(classes)?;
     let port = |i: u32| Port { name: format!("g{}.{}", i / 2, ["tx", "rx"][i as usize % 2]), class };
     let ports = (0..2 * places).map(port).collect();
-    Ok(Built { ports, shape: Shape::flat(places), routes: Box::new(Switch) })
+    Ok(Built { ports, shape: Shape::flat(places), routes: Arc::new(Switch) })
 }
 
 /// `[nodes]`
@@ -59,7 +60,7 @@ pub(super) fn nodes(section: &Section, classes: &[Class]) -> Result<Built> {
     };
     let ports = (0..places * nodes).flat_map(place).collect();
     let routes = Nodes { places, stride: kinds.len() as u32 };
-    Ok(Built { ports, shape: Shape([places, nodes, 1]), routes: Box::new(routes) })
+    Ok(Built { ports, shape: Shape([places, nodes, 1]), routes: Arc::new(routes) })
 }
 
 impl Routes for Switch {

@@ -63,6 +63,10 @@ impl Declared {
         };
         let mut document: DocumentMut = text.parse().map_err(|e| format!("{name}: {e}"))?;
         for (key, text) in arguments.split([',', ':']).filter_map(|argument| argument.split_once('=')) {
+            if key.trim() == "slice" {
+                document["slice"] = value(text.trim());
+                continue;
+            }
             let shape = document
                 .iter_mut()
                 .find(|(key, item)| item.is_table_like() && !["class", "override"].contains(&key.get()));

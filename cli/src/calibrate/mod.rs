@@ -16,16 +16,17 @@ use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
 use fit::Fit;
-use penny::sim::fabric::{PricedCall, engine};
+use penny::sim::algorithms;
+use penny::sim::fabric::engine;
+use penny::sim::fabric::tuning::Tuning;
 use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny_bench::layout;
-use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 use table::{Place, Sample, Table};
 
 use crate::args_or::ArgsOr;
-use crate::sim::{self, Programs};
+use crate::sim::{self, Block, Programs, Views, Wanted};
 use crate::{answer, machine};
 
 /// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
@@ -82,9 +83,9 @@ pub struct Args {
     /// Columns of nccl-tests' table to read
     #[arg(long, value_name = "PLACE", default_value = "out")]
     place: Place,
-    /// Largest slice of a chunk in bytes; 0: chunks are not cut
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
-    slice: usize,
+    /// Largest slice of a chunk in bytes, 0, or auto, as for `penny sim`; it becomes a part of the machine's file
+    #[arg(long, value_name = "BYTES", value_parser = machine::slice)]
+    slice: Option<String>,
 }
 
 /// The times of a table, and the settings to price them.
@@ -94,7 +95,8 @@ struct Question {
     candidates: Vec<Programs>,
     places: Vec<u32>,
     samples: Vec<Sample>,
-    slice_bytes: u64,
+    /// No algorithm was named.
+    auto: bool,
 }
 
 /// The fastest algorithm at a size, and its time.
@@ -130,13 +132,13 @@ fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let Subject::Collective(collective) = subject else {
         return Err(format!("{subject} is two calls, not a collective: it has no plan"));
     };
-    let machine = Declared::open(&machine::spec(&args.fabric, args.nodes))?;
+    let machine = Declared::open(&machine::spec(&args.fabric, args.nodes, args.slice.as_deref()))?;
     let before = machine.network(&machine.with(&[], &[], false))?;
     let view = machine::view(&before, collective, args.ranks, 0)?;
     let candidates = sim::programs(&args.algorithm, &view)?;
     let places = machine::places(&before, view.nranks)?;
-    let slice_bytes = args.slice as u64;
-    let question = Question { subject, view, candidates, places, samples, slice_bytes };
+    let auto = args.algorithm.iter().any(|name| name == "auto");
+    let question = Question { subject, view, candidates, places, samples, auto };
     let names = match args.fit.is_empty() {
         true => machine.usual(&question.used_classes(&before)?),
         false => args.fit.clone(),
@@ -180,40 +182,39 @@ impl Question {
     }
 
     fn answer(&self, network: &Network, sample: &Sample) -> Result<Answer, String> {
-        let entry = vec![0; self.view.nranks as usize];
-        let mut best: Option<Answer> = None;
+        let machine = Views::of(network);
+        let auto = self.auto && algorithms::is_carried(network, &self.view);
+        let mut best: Option<(u64, &'static str)> = None;
         for candidate in &self.candidates {
-            let call = self.call(candidate, sample);
-            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message.clone())?;
-            let seconds = outcome.exit_ps.iter().copied().max().unwrap_or(0) as f64 * 1e-12;
-            if best.as_ref().is_none_or(|best| seconds < best.seconds) {
-                best = Some(Answer { seconds, algorithm: candidate.algorithm.name });
+            let wanted = if auto { Wanted::Quicker(best.map(|(ps, _)| ps)) } else { Wanted::Named };
+            let Some(priced) = candidate.price(&machine, &self.places, self.block(sample), wanted)? else {
+                continue;
+            };
+            let time_ps = priced.summary.last_ps();
+            if best.is_none_or(|(least_ps, _)| time_ps < least_ps) {
+                best = Some((time_ps, candidate.algorithm.name));
             }
         }
         match best {
-            Some(best) if best.seconds > 0.0 => Ok(best),
+            Some((time_ps, algorithm)) if time_ps > 0 => {
+                Ok(Answer { seconds: time_ps as f64 * 1e-12, algorithm })
+            }
             _ => Err(format!("{} B take no time among {} ranks", sample.bytes, self.view.nranks)),
         }
     }
 
-    fn call<'a>(&'a self, candidate: &'a Programs, sample: &Sample) -> PricedCall<'a> {
+    fn block(&self, sample: &Sample) -> Block {
         // The type decides only where a chunk is rounded.
         let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
-        PricedCall {
-            plans: candidate.plans(),
-            places: &self.places,
-            view: self.view.clone(),
-            count: layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64,
-            size: element as u64,
-            slice_bytes: self.slice_bytes,
-        }
+        let count = layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64;
+        Block { count, size: element as u64 }
     }
 
     /// Returns the names of the link classes that messages pass.
     fn used_classes<'a>(&self, network: &'a Network) -> Result<Vec<&'a str>, String> {
         let mut used = Vec::new();
         for candidate in &self.candidates {
-            let call = self.call(candidate, &self.samples[0]);
+            let call = candidate.call(&self.places, self.block(&self.samples[0]), Tuning::default());
             let entry = vec![0; self.view.nranks as usize];
             let outcome = engine::price(network, &call, &entry).map_err(|e| e.message.clone())?;
             let ports = (0..).zip(&outcome.counters).filter(|(_, passed)| passed.messages > 0);
@@ -246,7 +247,7 @@ fn report(
         question.subject,
         question.view.nranks,
         args.table.display(),
-        machine::spec(&args.fabric, args.nodes),
+        machine::spec(&args.fabric, args.nodes, args.slice.as_deref()),
         machine::hash(before),
         machine::hash(after),
         "size",

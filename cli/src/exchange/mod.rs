@@ -67,7 +67,7 @@ struct Row {
 /// Prices, and prints the table.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let spec = spec(args);
-    let network = machine::open(&spec, None)?;
+    let network = machine::open(&spec, None, None)?;
     let sizes = args.sizes.list()?;
     let hash = machine::hash(&network);
     let mut rows = Vec::new();
@@ -101,10 +101,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
 
 /// Two nodes where the machine has one and takes the argument: an exchange has a pair inside and a pair across.
 fn spec(args: &Args) -> String {
-    let two = machine::spec(&args.fabric, Some(2));
-    match machine::open(&args.fabric, None) {
+    let two = machine::spec(&args.fabric, Some(2), None);
+    match machine::open(&args.fabric, None, None) {
         Ok(network) if network.shape.nodes() == 1 && !args.fabric.contains("nodes=") => {
-            if machine::open(&two, None).is_ok() { two } else { args.fabric.clone() }
+            if machine::open(&two, None, None).is_ok() { two } else { args.fabric.clone() }
         }
         _ => args.fabric.clone(),
     }
@@ -131,7 +131,7 @@ fn row(
     bytes: u64,
     signal: Signal,
 ) -> Result<Row, String> {
-    let network = machine::open(spec, None)?;
+    let network = machine::open(spec, None, None)?;
     let waves = pattern::Waves::of(bytes, args.wave as u64, args.slots)?;
     let fabric = network.name.clone();
     let time_ps = kernel::price(network, pair, waves, signal)?;

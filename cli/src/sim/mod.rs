@@ -6,17 +6,19 @@ mod table;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use penny::DataType;
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
+use penny::sim::fabric::tuning::{self, Divisible, Tuning};
 use penny::sim::fabric::{PricedCall, engine};
 use penny::sim::plan::cycles::Cycles;
 use penny::sim::plan::{Plan, RankView};
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::options::Choice;
-use penny_bench::sizes::{Sizes, parse_bytes};
+use penny_bench::sizes::Sizes;
 use penny_bench::subject::Subject;
 use table::Row;
 
@@ -56,9 +58,6 @@ pub struct Args {
     /// Algorithms (also --algo), `all`, or `auto` for the quickest at each size
     #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
     algorithm: Vec<String>,
-    /// Largest slice of a chunk in bytes; 0: chunks are not cut
-    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = parse_bytes)]
-    slice: usize,
     /// Print the used ports after each line: bytes, messages, share of the time, longest queue
     #[arg(long)]
     counters: bool,
@@ -101,31 +100,93 @@ impl Programs {
         self.cycles.as_ref().map_or(count, within)
     }
 
-    /// Prices the call with the fastest exact method, and returns which one was used. Faults and ports that serve in turns need
-    /// the general engine.
-    fn price(&self, network: &Network, places: &[u32], cut: Cut) -> Result<(Summary, Used), String> {
-        let entry_ps = &vec![0; places.len()];
-        let Cut { count, size, slice_bytes } = cut;
+    /// Prices the call as it is over soonest, by the fastest exact method. `None`: no protocol of the machine carries the algorithm.
+    pub fn price(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        wanted: Wanted,
+    ) -> Result<Option<Priced>, String> {
+        let Block { count, size } = block;
+        let divisible = match &self.cycles {
+            Some(cycles) => Divisible::of_cycles(cycles, count, size),
+            None => Divisible::of(self.plans(), count, size),
+        };
+        let price = |tuning| self.price_as(machine, places, block, tuning);
+        let (network, name) = (machine.bare(), self.algorithm.name);
+        let found = match wanted {
+            Wanted::Named => tuning::quickest_of_any(network, name, divisible, price).map(Some),
+            Wanted::Quicker(least_ps) => tuning::quickest(network, name, divisible, least_ps, price),
+        };
+        let found = found.map_err(|e| e.message.clone())?;
+        Ok(found.map(|(tuning, (summary, used))| Priced { tuning, summary, used }))
+    }
+
+    /// Prices the call as it is carried in one way. Faults and ports that serve in turns need the general engine.
+    fn price_as(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        tuning: Tuning,
+    ) -> penny::Result<(Summary, Used)> {
+        let network = machine.view(tuning);
+        let entry_ps = &vec![network.launch_ps; places.len()];
         if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
-            let ask = Ask { cycles, places, count, size, slice_bytes, entry_ps };
-            return shortcuts::price(network, &ask).map_err(|e| e.message.clone());
+            let Block { count, size } = block;
+            let ask = Ask { cycles, places, count, size, slice_bytes: tuning.slice_bytes, entry_ps };
+            return shortcuts::price(network, &ask);
         }
-        let outcome =
-            engine::price(network, &self.call(places, cut), entry_ps).map_err(|e| e.message.clone())?;
+        let outcome = engine::price(network, &self.call(places, block, tuning), entry_ps)?;
         Ok((outcome.into(), Used::steps(places.len() as u32)))
     }
 
-    fn call<'a>(&'a self, places: &'a [u32], Cut { count, size, slice_bytes }: Cut) -> PricedCall<'a> {
+    /// Returns the call as the engine takes it.
+    pub fn call<'a>(&'a self, places: &'a [u32], block: Block, tuning: Tuning) -> PricedCall<'a> {
+        let (Block { count, size }, slice_bytes) = (block, tuning.slice_bytes);
         PricedCall { plans: self.plans(), places, view: self.view.clone(), count, size, slice_bytes }
     }
 }
 
-/// The elements of a block, the bytes of an element, and the bytes of a slice.
+/// The elements of a block, and the bytes of an element.
 #[derive(Clone, Copy)]
-struct Cut {
-    count: u64,
-    size: u64,
-    slice_bytes: u64,
+pub struct Block {
+    pub count: u64,
+    pub size: u64,
+}
+
+/// What a price is wanted for.
+#[derive(Clone, Copy)]
+pub enum Wanted {
+    /// The algorithm was named.
+    Named,
+    /// It competes with others, of which the quickest takes this time in picoseconds, if one is known.
+    Quicker(Option<u64>),
+}
+
+/// The price of a call, and how it is carried and was priced.
+pub struct Priced {
+    pub tuning: Tuning,
+    pub summary: Summary,
+    pub used: Used,
+}
+
+/// A machine, bare and by each of its protocols.
+pub struct Views(Vec<Arc<Network>>);
+
+impl Views {
+    pub fn of(network: &Network) -> Views {
+        Views(network.views())
+    }
+    /// Returns the machine as it was declared.
+    pub fn bare(&self) -> &Network {
+        &self.0[0]
+    }
+    /// Returns the machine as a call finds it that is carried so.
+    pub fn view(&self, tuning: Tuning) -> &Network {
+        &self.0[tuning.protocol as usize]
+    }
 }
 
 /// Prices, and prints the table.
@@ -138,7 +199,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     };
     let network = args.machine.open()?;
     let view = args.machine.view(&network, collective, args.root)?;
+    let machine = Views::of(&network);
     let candidates = programs(&args.algorithm, &view)?;
+    let is_carried = algorithms::is_carried(&network, &view);
+    let is_named = |name: &&str| !is_carried || args.algorithm.iter().any(|known| known == name);
     let auto = args.algorithm.iter().any(|name| name == "auto");
     let sizes = args.sizes.list()?;
     for (option, file) in [("--trace", &args.trace), ("--goal", &args.goal)] {
@@ -161,20 +225,21 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                     "# {count} elements, {within} of them priced: this number of ranks needs chunks of one size\n"
                 );
             }
-            let (size, slice_bytes) = (dtype.size() as u64, args.slice as u64);
-            let cut = Cut { count: within as u64, size, slice_bytes };
-            if let Some(file) = &args.goal {
-                write("--goal", file, &goal::schedule(&candidate.call(&places, cut))?)?;
-            }
-            let priced = match &args.trace {
-                None => candidate.price(&network, &places, cut)?,
-                Some(file) => {
-                    let call = candidate.call(&places, cut);
-                    let (outcome, text) = traced(&network, &call, &vec![0; places.len()])?;
-                    write("--trace", file, &text)?;
-                    (outcome.into(), Used::steps(view.nranks))
-                }
+            let block = Block { count: within as u64, size: dtype.size() as u64 };
+            let least_ps = rows.iter().map(|row: &Row| row.time_ps).min();
+            let wanted = match is_named(&candidate.algorithm.name) {
+                true => Wanted::Named,
+                false => Wanted::Quicker(least_ps.filter(|_| auto && args.plot.is_none())),
             };
+            let Some(priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+            if let Some(file) = &args.goal {
+                write("--goal", file, &goal::schedule(&candidate.call(&places, block, priced.tuning))?)?;
+            }
+            if let Some(file) = &args.trace {
+                let call = candidate.call(&places, block, priced.tuning);
+                let (_, text) = traced(machine.view(priced.tuning), &call)?;
+                write("--trace", file, &text)?;
+            }
             rows.push(Row::new(
                 args,
                 &network,

@@ -1,14 +1,14 @@
 //! The table that `penny sim` prints, as text and as JSON.
 
 use penny::DataType;
-use penny::sim::fabric::shortcuts::{Summary, Used};
+use penny::sim::fabric::shortcuts::Summary;
 use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::report::Measurement;
 use serde::Serialize;
 
-use super::Args;
+use super::{Args, Priced};
 use crate::plot::Point;
 
 /// One line of the answer.
@@ -23,6 +23,11 @@ pub struct Row {
     algorithm: &'static str,
     /// The older name of `algorithm`, until 1.0.
     algo: &'static str,
+    /// The machine's protocol that carries it, if it declares any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<String>,
+    /// Bytes of the largest slice of a chunk; 0: chunks are not cut.
+    slice_bytes: u64,
     pub time_ps: u64,
     algbw_gbps: f64,
     busbw_gbps: f64,
@@ -53,7 +58,7 @@ impl Row {
         algorithm: &'static str,
         count: usize,
         dtype: DataType,
-        (summary, used): &(Summary, Used),
+        Priced { tuning, summary, used }: &Priced,
     ) -> Row {
         let time_ps = summary.last_ps();
         let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
@@ -69,6 +74,8 @@ impl Row {
             count,
             algorithm,
             algo: algorithm,
+            protocol: network.protocol_name(tuning.protocol as usize).map(str::to_owned),
+            slice_bytes: tuning.slice_bytes,
             time_ps,
             algbw_gbps: measured.algbw_gbps,
             busbw_gbps: measured.busbw_gbps,
@@ -83,6 +90,12 @@ impl Row {
         Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
     }
 
+    /// The algorithm, and the protocol behind a slash.
+    fn way(&self) -> String {
+        let protocol = self.protocol.iter().map(|name| format!("/{name}"));
+        std::iter::once(self.algorithm.to_owned()).chain(protocol).collect()
+    }
+
     /// As a line of the table, with its ports below.
     pub fn line(&self, dtype: DataType) -> String {
         let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *self;
@@ -94,12 +107,13 @@ impl Row {
             machine: None,
         };
         let mut text = format!(
-            "{:12} {:12} {:>10} {}  {:<17} {:9} {}\n",
+            "{:12} {:12} {:>10} {}  {:<17} {:>8} {:9} {}\n",
             self.bytes,
             self.count,
             dtype.to_string(),
             measured.columns(),
-            self.algorithm,
+            self.way(),
+            slice_text(self.slice_bytes),
             self.events,
             self.engine
         );
@@ -122,8 +136,13 @@ impl Row {
     }
 }
 
+/// The slice as the table shows it.
+fn slice_text(slice_bytes: u64) -> String {
+    if slice_bytes == 0 { "whole".to_owned() } else { slice_bytes.to_string() }
+}
+
 fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow> {
-    let ports = (0..).zip(&network.ports).map(|(id, port)| (port, summary.counters(id)));
+    let ports = (0..).zip(network.ports.iter()).map(|(id, port)| (port, summary.counters(id)));
     ports
         .filter(|(_, passed)| passed.messages > 0)
         .map(|(port, passed)| PortRow {
@@ -139,7 +158,7 @@ fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow
 /// The lines above the table.
 pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
     format!(
-        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}\n",
+        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8}\n",
         args.collective,
         network.name,
         network.shape.nranks(),
@@ -150,6 +169,7 @@ pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
         "algbw",
         "busbw",
         "algorithm",
+        "slice",
         "events",
         "(B)",
         "(elements)",
@@ -157,5 +177,7 @@ pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
         "(us)",
         "(GB/s)",
         "(GB/s)",
+        "",
+        "(B)",
     )
 }

@@ -26,7 +26,7 @@ pub fn table(network: &Network) -> String {
 
 /// Name, and the ports by which it transmits and receives, which stand side by side.
 fn nics(network: &Network) -> impl Iterator<Item = (&str, [PortId; 2])> {
-    let ports = (0..).zip(&network.ports);
+    let ports = (0..).zip(network.ports.iter());
     ports.filter_map(|(tx, port)| {
         let name = port.name.strip_suffix(".tx").filter(|name| name.ends_with(".nic"))?;
         let next = network.ports.get(tx as usize + 1)?;

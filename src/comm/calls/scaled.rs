@@ -15,7 +15,7 @@ use crate::comm::shared::CommHandle;
 use crate::error::{Error, Result};
 use crate::kernels::{self, Dest, Fold, FoldSource};
 use crate::memory::view::{Address, Payload, WithWords};
-use crate::planner::select::Why;
+use crate::planner::Chosen;
 use crate::sync::lock::Mutex;
 use crate::sync::parallel_for::ParallelFor;
 use crate::types::{DataType, RedOp};
@@ -181,7 +181,7 @@ impl CommCore {
         &mut self,
         scaled: &Scaled<'_>,
         checked: &Checked<'x>,
-        chosen: (usize, Why),
+        chosen: Chosen,
         words: &'x mut [u64],
     ) -> Result<()> {
         let products = Payload::from(words).part(0, checked.input.bytes());

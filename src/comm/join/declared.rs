@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fabric::live::clock_segment::ClockSegment;
 use crate::fabric::live::{CallSpec, Machine, Participant, Placement};
-use crate::planner::{self, Planner};
+use crate::planner::{self, JudgeRequest, Planner};
 use crate::transport::Transport;
 use crate::types::Rank;
 use std::fs::File;
@@ -16,6 +16,7 @@ pub(in crate::comm) fn found(
     nranks: u32,
 ) -> Result<Option<Participant>> {
     let Some(machine) = machine else { return Ok(None) };
+    planner::check_protocols(&machine.network)?;
     machine.network.places(nranks).map_err(|e| Error::argument(format!("PENNY_FABRIC: {e}")))?;
     (rank == 0).then(|| Participant::found(machine.clone(), nranks, planner::programs)).transpose()
 }
@@ -67,8 +68,13 @@ pub(in crate::comm) fn planner(
     }));
     planner.on_machine(
         placement.shape(),
-        Box::new(move |view, algorithm, block| {
-            participant.estimate(&[(CallSpec::of(view, algorithm as u8, block), places.to_vec())])
+        Box::new(move |view, algorithm, block, wanted| {
+            let (asked, least_ps) = match wanted {
+                JudgeRequest::Asked => (true, None),
+                JudgeRequest::Quicker(least_ps) => (false, least_ps),
+            };
+            let name = planner::name_of(algorithm);
+            participant.quickest(&CallSpec::of(view, algorithm as u8, block), name, &places, asked, least_ps)
         }),
     )
 }

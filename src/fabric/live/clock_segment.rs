@@ -34,7 +34,7 @@ pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x04");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x05");
 
 shared_layout! {
     /// What all ranks look at.
@@ -185,6 +185,9 @@ pub const ABANDONED: u32 = 3;
 /// `Ticket::state`: all posts are done.
 pub const SERVED: u32 = 2;
 
+/// Words that tell what a call is.
+pub const SPEC: usize = 5;
+
 shared_layout! {
     /// A rank's part in one call or transfer.
     #[repr(C, align(64))]
@@ -194,7 +197,7 @@ shared_layout! {
         /// Which of its calls or transfers.
         pub key: AtomicU64,
         /// What it is; the same at all members that agree.
-        pub spec: [AtomicU64; 4],
+        pub spec: [AtomicU64; SPEC],
         /// The member's number in the call.
         pub member: AtomicU32,
         /// Members in all.
@@ -204,7 +207,7 @@ shared_layout! {
         /// How far it is: 0 posted, 1 taken by the engine, 2 done.
         pub stage: AtomicU32,
         _pad: AtomicU32,
-        _rest: [AtomicU64; 7],
+        _rest: [AtomicU64; 6],
     }
 }
 

@@ -8,7 +8,7 @@
 //! begins at the ports and admits the logged calls again, up to [`Journal::handled_ps`]; the one that ran it last
 //! just goes on. When nothing is under way the ports are written anew, and the log is empty again.
 
-use super::clock_segment::{ClockSegment, LOG, PORT, POSTS, TICKETS};
+use super::clock_segment::{ClockSegment, LOG, PORT, POSTS, SPEC, TICKETS};
 use crate::error::{Error, Result};
 use crate::fabric::{PortCounters, PortState};
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub struct Journal<'a> {
 /// A call in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    pub spec: [u64; 4],
+    pub spec: [u64; SPEC],
     pub members: Vec<LoggedMember>,
 }
 
@@ -43,7 +43,7 @@ pub const TURNS: u32 = 0xff_ffff;
 const _: () = assert!(TICKETS <= 256 && POSTS <= 4096);
 
 /// Words of a call, and of each member.
-const CALL: usize = 5;
+const CALL: usize = SPEC + 1;
 const MEMBER: usize = 2;
 
 #[cold]
@@ -113,11 +113,11 @@ impl<'a> Journal<'a> {
         let places = self.clock_segment.places();
         let room = LOG.saturating_sub(at + CALL) / MEMBER;
         // A plan for more members than there are ranks may take for ever to make.
-        let count = if at + CALL <= LOG { self.word(at + 4) as usize } else { 0 };
+        let count = if at + CALL <= LOG { self.word(at + SPEC) as usize } else { 0 };
         if count == 0 || count > room.min(places as usize) {
             return Err(overwritten());
         }
-        let spec = [0, 1, 2, 3].map(|i| self.word(at + i));
+        let spec = std::array::from_fn(|i| self.word(at + i));
         let members = (0..count).map(|i| {
             let who = self.word(at + CALL + MEMBER * i);
             LoggedMember {

@@ -26,6 +26,7 @@
 
 mod bystanders;
 mod drive;
+mod estimates;
 mod log;
 mod one_sided;
 mod pace;

@@ -58,9 +58,7 @@ impl Participant {
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<Delivery<'_>> {
-        let put = |&[from, to]: &[Rank; 2]| {
-            self.alone(CallSpec { what: What::Put { from, to }, count: bytes, size: 1, kind: 0 })
-        };
+        let put = |&[from, to]: &[Rank; 2]| self.alone(CallSpec::plain(What::Put { from, to }, bytes, 1, 0));
         let posts: Vec<Post> = ways.iter().filter(|[from, to]| from != to).map(put).collect();
         let (line, entry_ps) = self.go_inside(clock::now_ns(), at_ps)?;
         let mut arrival = Delivery { participant: self, line, at_ps: entry_ps };
@@ -81,7 +79,7 @@ impl Participant {
         watch: impl FnMut() -> Result<()>,
         expired: impl FnOnce() -> Error,
     ) -> Result<u64> {
-        let pause = self.alone(CallSpec { what: What::Pause, count: 0, size: 1, kind: 0 });
+        let pause = self.alone(CallSpec::plain(What::Pause, 0, 1, 0));
         let waiting = self.enter(&[pause], Some(at_ps))?;
         self.leave(waiting, deadline_ns, watch, expired)
     }

@@ -11,6 +11,7 @@ use super::sentence::write_text;
 use super::spec::{CallSpec, Post};
 use super::threads;
 use crate::error::{Error, Result};
+use crate::fabric::tuning::Tuning;
 use crate::plan::{Plan, RankView};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
@@ -339,6 +340,19 @@ impl Participant {
         if !waiting.held {
             self.come_out(waiting.line);
         }
+    }
+
+    /// Returns how a collective is over soonest on the idle machine, and the time of its last member then. `None`: no protocol carries
+    /// its algorithm, which is called `name`. `asked`: it was asked for by name; otherwise one that cannot be quicker than `least_ps` is not looked at closely.
+    pub fn quickest(
+        &self,
+        spec: &CallSpec,
+        name: &str,
+        places: &[Rank],
+        asked: bool,
+        least_ps: Option<u64>,
+    ) -> Result<Option<(Tuning, u64)>> {
+        self.runner.lock().quickest(spec, name, places, asked, least_ps)
     }
 
     /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call

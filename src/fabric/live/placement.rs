@@ -76,7 +76,7 @@ impl Placement {
         *number += 1;
         let (from, to) = if send { (self.rank, peer) } else { (peer, self.rank) };
         let key = 1 << 63 | (from as u64) << 47 | (to as u64) << 31 | (*number as u64 & 0x7fff_ffff);
-        let spec = CallSpec { what: What::Transfer { from, to }, count, size, kind };
+        let spec = CallSpec::plain(What::Transfer { from, to }, count, size, kind);
         Post { comm: self.comm, key, spec, member: !send as u32, members: 2 }
     }
 }

@@ -18,7 +18,9 @@ use std::sync::Arc;
 
 /// The state with which a process runs the engine.
 pub struct Runner {
-    network: Arc<Network>,
+    pub(super) network: Arc<Network>,
+    /// Its views.
+    pub(super) views: Vec<Arc<Network>>,
     /// The place of each rank of the job.
     places: Vec<Rank>,
     programs: Programs,
@@ -66,7 +68,8 @@ impl Gathered {
 impl Runner {
     pub fn new(network: Arc<Network>, places: Vec<Rank>, programs: Programs) -> Runner {
         let pricer = Pricer::new(network.clone());
-        Runner { network, places, programs, plans: HashMap::new(), pricer, world: None }
+        let views = network.views();
+        Runner { network, views, places, programs, plans: HashMap::new(), pricer, world: None }
     }
 
     /// Runs until a rank is done, or no call is in progress. Returns the number of tickets served.
@@ -96,7 +99,7 @@ impl Runner {
     }
 
     /// The plans of a call, and the call as the engine takes it.
-    fn call(&mut self, spec: &CallSpec, places: &[Rank]) -> Result<SharedCall> {
+    pub(super) fn call(&mut self, spec: &CallSpec, places: &[Rank]) -> Result<SharedCall> {
         let members = places.len() as u32;
         let view = spec.view(members, self.network.shape_of(places));
         let plans = match spec.what {
@@ -120,7 +123,19 @@ impl Runner {
     /// Returns the places of a call's ends and the times at which they enter.
     fn ends(&self, spec: &CallSpec, members: &[LoggedMember]) -> (Vec<Rank>, Vec<u64>) {
         let places = members.iter().map(|member| self.places[member.rank as usize]).collect();
-        spec.ends(places, members.iter().map(|member| member.entry_ps).collect())
+        let launch_ps = self.launch_ps(spec);
+        let entry_ps = |member: &LoggedMember| member.entry_ps.saturating_add(launch_ps).min(u64::MAX - 1);
+        spec.ends(places, members.iter().map(entry_ps).collect())
+    }
+
+    /// Returns what a call takes before its first message.
+    pub(super) fn launch_ps(&self, spec: &CallSpec) -> u64 {
+        match spec.what {
+            What::Collective { .. } | What::Transfer { .. } => {
+                self.views[spec.tuning.protocol as usize].launch_ps
+            }
+            What::Put { .. } | What::Pause | What::Meeting => 0,
+        }
     }
 
     /// Prices a call that is alone in progress; its price is remembered.
@@ -234,21 +249,6 @@ impl Runner {
             self.world = Some(known);
         }
         Ok(served)
-    }
-
-    /// Returns the time at which the last member of calls that begin together would be done on the idle machine.
-    pub fn estimate(&mut self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
-        let mut world = World::new(self.network.clone());
-        for (spec, places) in calls {
-            let shared = self.call(spec, places)?;
-            world.admit(&shared, places, &vec![0; places.len()])?;
-        }
-        let mut last_ps = 0;
-        // BOUND: one turn per member that finishes.
-        while let Some(finished) = world.advance(u64::MAX)? {
-            last_ps = last_ps.max(finished.exit_ps);
-        }
-        Ok(last_ps)
     }
 }
 

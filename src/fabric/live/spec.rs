@@ -1,7 +1,8 @@
 //! What a rank posts: its part in one call or transfer, as words that others can read.
 
-use super::clock_segment::PostLine;
+use super::clock_segment::{PostLine, SPEC};
 use crate::fabric::SharedCall;
+use crate::fabric::tuning::Tuning;
 use crate::plan::{Chunk, Plan, RankView, Shape};
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};
@@ -50,6 +51,8 @@ pub struct CallSpec {
     pub size: u64,
     /// The number that distinguishes variants: type, operation, padding.
     pub kind: u64,
+    /// How the machine carries it.
+    pub tuning: Tuning,
 }
 
 /// The part of one member.
@@ -76,15 +79,23 @@ const MEETING: u64 = 1 << 62;
 /// The bit of [`CallSpec::words`] that marks a pause.
 const PAUSE: u64 = 1 << 60;
 
+/// The bits of the last of [`CallSpec::words`] that are the slice; those above are the protocol.
+const SLICE: u64 = (1 << 56) - 1;
+
 impl CallSpec {
     /// Makes a collective as a view of it, by an algorithm; `block` is a block's elements and the bytes of each.
     pub fn of(view: &RankView, algorithm: u8, [count, size]: [u64; 2]) -> CallSpec {
         let what = What::Collective { collective: view.collective, root: view.root, algorithm };
-        CallSpec { what, count, size, kind: 0 }
+        CallSpec::plain(what, count, size, 0)
+    }
+
+    /// Makes a call that is carried as the bare machine carries it.
+    pub fn plain(what: What, count: u64, size: u64, kind: u64) -> CallSpec {
+        CallSpec { what, count, size, kind, tuning: Tuning::default() }
     }
 
     /// Encodes the call as words.
-    pub(super) fn words(&self) -> [u64; 4] {
+    pub(super) fn words(&self) -> [u64; SPEC] {
         let what = match self.what {
             What::Collective { collective, root, algorithm } => {
                 collective as u64 | (algorithm as u64) << 8 | (root as u64) << 16
@@ -94,12 +105,14 @@ impl CallSpec {
             What::Pause => PAUSE,
             What::Meeting => MEETING,
         };
-        [what, self.count, self.size, self.kind]
+        let tuning = self.tuning.slice_bytes & SLICE | (self.tuning.protocol as u64) << 56;
+        [what, self.count, self.size, self.kind, tuning]
     }
 
     /// Decodes the words of another rank; `None` if they are invalid.
-    pub(super) fn read(words: [u64; 4]) -> Option<CallSpec> {
-        let [what, count, size, kind] = words;
+    pub(super) fn read(words: [u64; SPEC]) -> Option<CallSpec> {
+        let [what, count, size, kind, tuning] = words;
+        let tuning = Tuning { protocol: (tuning >> 56) as u8, slice_bytes: tuning & SLICE };
         let what = if what & TRANSFER != 0 {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
         } else if what & PUT != 0 {
@@ -115,7 +128,7 @@ impl CallSpec {
                 algorithm: (what >> 8 & 0xff) as u8,
             }
         };
-        Some(CallSpec { what, count, size, kind })
+        Some(CallSpec { what, count, size, kind, tuning })
     }
 
     /// Returns the view for which its plans are made.
@@ -154,7 +167,7 @@ impl CallSpec {
 
     /// Converts the call for the engine.
     pub(super) fn call(&self, plans: Arc<[Plan]>, view: RankView) -> SharedCall {
-        SharedCall { plans, view, count: self.count, size: self.size, slice_bytes: 0 }
+        SharedCall { plans, view, count: self.count, size: self.size, tuning: self.tuning }
     }
 }
 

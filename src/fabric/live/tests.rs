@@ -41,7 +41,7 @@ fn participants(fabric: &str, n: u32, grace_ns: u64) -> Vec<Participant> {
 
 /// One half of a transfer; both of its ends give it the same key.
 fn half(send: bool, from: Rank, to: Rank, key: u64, count: u64) -> Post {
-    let spec = CallSpec { what: What::Transfer { from, to }, count, size: 1, kind: 0 };
+    let spec = CallSpec::plain(What::Transfer { from, to }, count, 1, 0);
     Post { comm: 0, key, spec, member: !send as u32, members: 2 }
 }
 
@@ -152,7 +152,7 @@ fn a_ticket_that_is_withdrawn_while_the_engine_has_it_is_not_answered_for_its_ne
 fn an_engine_that_panics_fails_all_and_lets_go() {
     let participants = participants("dgx-h100", 2, 0);
     let what = What::Collective { collective: Collective::AllReduce, root: 0, algorithm: 0 };
-    let spec = CallSpec { what, count: 1, size: 1, kind: 0 };
+    let spec = CallSpec::plain(what, 1, 1, 0);
     let post = |member| Post { comm: 0, key: 1, spec, member, members: 2 };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| pass(&participants[1], post(1)).unwrap_err());

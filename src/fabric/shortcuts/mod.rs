@@ -111,8 +111,8 @@ fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Sum
     }))
 }
 
-/// The messages of all ranks, slices aside.
-fn messages(cycles: &Cycles) -> u64 {
+/// Returns the number of messages of all ranks, slices aside.
+pub fn messages(cycles: &Cycles) -> u64 {
     u64::from(cycles.rounds()) * u64::from(cycles.nranks()) * u64::from(cycles.lanes())
 }
 

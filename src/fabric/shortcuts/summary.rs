@@ -70,6 +70,11 @@ impl Summary {
         self.exit_ps.iter().copied().max().unwrap_or(0)
     }
 
+    /// Returns how long the busiest port is taken.
+    pub fn busiest_ps(&self) -> u64 {
+        self.counters.iter().map(|port| port.busy_ps).max().unwrap_or(0)
+    }
+
     /// Ranks that may differ from each other: the first of each class.
     pub fn classes(&self) -> u32 {
         self.exit_ps.len() as u32

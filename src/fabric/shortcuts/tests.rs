@@ -189,11 +189,11 @@ fn one_unlike_port_ends_the_symmetry() {
         price(network, &ask).unwrap().1.simulated
     };
     assert_eq!(simulated(&network), 2);
-    network.ports[7].class = 0;
+    std::sync::Arc::make_mut(&mut network.ports)[7].class = 0;
     assert_eq!(simulated(&network), 12);
     // Unlike, but the same after every four.
-    network.ports[3].class = 0;
-    network.ports[11].class = 0;
+    std::sync::Arc::make_mut(&mut network.ports)[3].class = 0;
+    std::sync::Arc::make_mut(&mut network.ports)[11].class = 0;
     assert_eq!(simulated(&network), 4);
 }
 

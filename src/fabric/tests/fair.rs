@@ -2,6 +2,7 @@
 
 use super::machines::{Wiring, machine, plain};
 use super::*;
+use crate::fabric::tuning::Tuning;
 use crate::plan::Chunk;
 use crate::topology::Class;
 use proptest::prelude::*;
@@ -89,7 +90,7 @@ proptest! {
             view: RankView::flat(Collective::AllReduce, 0, 4, 0),
             count: 100,
             size: 1,
-            slice_bytes,
+            tuning: Tuning { protocol: 0, slice_bytes },
         };
         let calls = [call("ring"), call("two_shot")];
         let late: Vec<u64> = offsets[4..].iter().map(|offset| offset + 100_000).collect();

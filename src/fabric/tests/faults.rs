@@ -5,6 +5,7 @@ use super::*;
 use crate::error::Code;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::trace::Span;
+use crate::fabric::tuning::Tuning;
 use crate::plan::Chunk;
 use crate::topology::{self, Class};
 use std::sync::Arc;
@@ -106,7 +107,7 @@ fn damage_goes_on_from_call_to_call_and_is_never_remembered() {
         view: RankView::flat(Collective::AllReduce, 0, 2, 0),
         count: 20,
         size: 1,
-        slice_bytes: 0,
+        tuning: Tuning { protocol: 0, slice_bytes: 0 },
     };
     let (mut pricer, mut world) = (Pricer::new(network.clone()), World::new(network.clone()));
     let mut ports = world.ports();

@@ -64,13 +64,16 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
     let port = |p: u32| Port { name: format!("p{p}"), class: p % classes.len() as u32 };
     Network {
         name: "small".into(),
-        ports: (0..ports).map(port).collect(),
+        ports: std::sync::Arc::new((0..ports).map(port).collect()),
         classes,
         shape: Shape::flat(places),
-        routes: Box::new(Ways { places, wiring }),
+        routes: std::sync::Arc::new(Ways { places, wiring }),
         faults: Vec::new(),
         placement: Vec::new(),
         fair: false,
+        slicing: crate::topology::Slicing::Auto,
+        launch_ps: 0,
+        protocols: Vec::new(),
         mailbox: None,
     }
 }

@@ -4,6 +4,7 @@ use super::machines::{Wiring, machine, plain};
 use super::*;
 use crate::fabric::engine::queue::{Queue, TimedEvent};
 use crate::fabric::pricer::{LazyPorts, Priced, Pricer};
+use crate::fabric::tuning::Tuning;
 use crate::topology::Class;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ fn shared(count: u64) -> SharedCall {
         view: RankView::flat(Collective::AllReduce, 0, 4, 0),
         count,
         size: 4,
-        slice_bytes: 0,
+        tuning: Tuning { protocol: 0, slice_bytes: 0 },
     }
 }
 

@@ -228,7 +228,7 @@ fn a_trace_holds_what_the_counters_count() {
 #[test]
 fn a_timeline_has_a_track_a_rank_and_port_with_exact_times() {
     let mut network = machine(Wiring::Ring, 2, vec![plain()]);
-    network.ports[0].name = "a\"b\\\n".into();
+    std::sync::Arc::make_mut(&mut network.ports)[0].name = "a\"b\\\n".into();
     let span = trace::Span {
         call: 0,
         place: 3,

@@ -5,6 +5,7 @@ use super::model::any_class;
 use super::*;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::trace::Span;
+use crate::fabric::tuning::Tuning;
 use crate::topology::Class;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ fn shared(name: &str, nranks: u32, count: u64) -> SharedCall {
         view: RankView::flat(Collective::AllReduce, 0, nranks, 0),
         count,
         size: 1,
-        slice_bytes: 16,
+        tuning: Tuning { protocol: 0, slice_bytes: 16 },
     }
 }
 

@@ -86,6 +86,7 @@ macro_rules! three_way_tests {
 three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100: "dgx-h100:nodes=2", 16;
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:nodes=3", 24;
+    virtual_paced_and_simulated_times_are_equal_by_protocols: "dgx-h100:nodes=2,as=nccl", 16;
     virtual_paced_and_simulated_times_are_equal_on_dgx_a100: "dgx-a100:nodes=2", 12;
     virtual_paced_and_simulated_times_are_equal_on_dgx_1v: "dgx-1v", 8;
     virtual_paced_and_simulated_times_are_equal_on_n300: "n300", 2;
@@ -107,6 +108,21 @@ fn sixty_four_ranks_on_eight_nodes_take_the_simulated_time() {
     on_machine(64, fabric, "virtual", "allreduce:alternating_rings", |rank, comm| {
         let took = timed(rank, 64, comm, Collective::AllReduce, 40_000);
         assert_eq!(took, simulated(&network, 64, alternating, Collective::AllReduce, 40_000)[rank as usize]);
+    });
+}
+
+#[test]
+fn what_no_protocol_carries_goes_over_the_bare_machine() {
+    let (fabric, bare) = ("dgx-h100:nodes=2,as=nccl", topology::open("dgx-h100:nodes=2").unwrap());
+    on_machine(16, fabric, "virtual", "", |rank, comm| {
+        let took = timed(rank, 16, comm, Collective::AlltoAll, 100);
+        let able = (0..algorithms::ALL.len()).filter(|&m| {
+            let shape = bare.shape;
+            let view = RankView { shape, ..RankView::flat(Collective::AlltoAll, 0, 16, 0) };
+            algorithms::ALL[m].refuses(&view).is_none()
+        });
+        let exits = able.map(|m| simulated(&bare, 16, m, Collective::AlltoAll, 100));
+        assert_eq!(took, exits.min_by_key(|exits| exits.iter().max().copied()).unwrap()[rank as usize]);
     });
 }
 

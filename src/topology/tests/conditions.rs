@@ -68,6 +68,8 @@ fn a_hash_stands_for_all_that_matters_and_nothing_else() {
     ];
     let mut hashes: Vec<u64> = differ.iter().map(|rest| hash(rest)).collect();
     hashes.push(read(&format!("arb = \"fair\"\n{}", wired(plain))).hash());
+    hashes.push(read(&format!("slice = 0\n{}", wired(plain))).hash());
+    hashes.push(read(&format!("slice = \"4KiB\"\n{}", wired(plain))).hash());
     hashes.push(read(&format!("placement = [1]\n{}", wired(plain))).hash());
     hashes.extend(presets().iter().map(|(name, _)| network(name).hash()));
     let count = hashes.len();
@@ -75,7 +77,7 @@ fn a_hash_stands_for_all_that_matters_and_nothing_else() {
     hashes.dedup();
     assert_eq!(hashes.len(), count);
     // It is the same on every host, as long as the preset is.
-    assert_eq!(network("n300").hash(), 16_685_095_730_187_563_679);
+    assert_eq!(network("n300").hash(), 1_990_340_495_820_419_767);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub fn draw(canvas: &mut Canvas, network: &Network) {
 /// Each edge once, by the ports from the lower place: `g0.g3`, `g0.g3.1`.
 fn edges(network: &Network) -> Vec<Link> {
     let mut edges: BTreeMap<(u32, u32), Link> = BTreeMap::new();
-    for port in &network.ports {
+    for port in network.ports.iter() {
         let mut places = port.name.split('.').map_while(|part| part.strip_prefix('g')?.parse::<u32>().ok());
         let (Some(from), Some(to)) = (places.next(), places.next()) else { continue };
         if from < to {

@@ -61,7 +61,7 @@ pub fn draw(canvas: &mut Canvas, network: &Network) {
 /// Each edge once, by the port that goes up its axis: `g3.x+`, `g3.x+.1`.
 fn steps(network: &Network) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    for port in &network.ports {
+    for port in network.ports.iter() {
         let mut parts = port.name.split('.');
         let place =
             parts.next().and_then(|part| part.strip_prefix('g')).and_then(|number| number.parse().ok());
