@@ -1,6 +1,7 @@
 //! Presets open, ways are what the drawings say, and a wrong file is told where and why.
 
 mod conditions;
+#[cfg(not(loom))]
 mod protocols;
 
 use super::*;
