@@ -1,18 +1,22 @@
 #!/bin/sh
 # Builds the C library and installs it: headers, shared and static library, pkg-config file, CMake package.
 #
-#   ./install.sh --prefix DIR [--libdir NAME] [--profile NAME]
+#   ./install.sh --prefix DIR [--nccl] [--libdir NAME] [--profile NAME]
 #
+#   --nccl           also penny-nvcc, NCCL's library and CUDA's runtime on the host, in a folder that serves as CUDA_HOME and NCCL_HOME
 #   --prefix DIR     where to; DESTDIR, if set, is put before it while copying
 #   --libdir NAME    the library directory below the prefix (default: lib)
 #   --profile NAME   the cargo profile that is built (default: release)
 set -eu
 
-prefix= libdir=lib profile=release
-usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit "$1"; }
+prefix= libdir=lib profile=release nccl=
+usage() { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit "$1"; }
 while [ $# -gt 0 ]; do
     case $1 in
         --help) usage 0 ;;
+        --nccl)
+            nccl=yes
+            shift ;;
         --prefix | --libdir | --profile)
             [ $# -ge 2 ] || usage 2 >&2
             eval "${1#--}=\$2"
@@ -84,5 +88,26 @@ else()
     endif()
 endif()
 END
+
+# A folder of its own: in the directory of libraries they would take the place of NVIDIA's for all programs.
+if [ -n "$nccl" ]; then
+    cargo build --package penny-nccl --package penny-cudart --package penny-nvcc --profile "$profile"
+    home=$lib/penny-cuda
+    mkdir -p "$to/bin" "$home/bin" "$home/include" "$home/lib64"
+    install -m 755 "$target/penny-nvcc" "$home/bin/nvcc"
+    ln -sf "../$libdir/penny-cuda/bin/nvcc" "$to/bin/penny-nvcc"
+    install -m 644 compat/cudart/include/*.h compat/nccl/include/*.h "$home/include"
+    for name in nccl:2 cudart:12; do
+        install -m 755 "$target/lib${name%:*}.so" "$home/lib64/lib${name%:*}.so.${name#*:}"
+        ln -sf "lib${name%:*}.so.${name#*:}" "$home/lib64/lib${name%:*}.so"
+    done
+    # Linkers read these as libraries that consist of the other.
+    for name in cudart_static cudadevrt; do
+        echo 'INPUT(-lcudart)' >"$home/lib64/lib$name.a"
+    done
+    ln -sf "../../libpenny.so.$major" "$home/lib64/libpenny.so.$major"
+    ln -sfn lib64 "$home/lib"
+    echo "installed penny-nvcc; CUDA_HOME and NCCL_HOME are $prefix/$libdir/penny-cuda"
+fi
 
 echo "installed penny $version below $to"

@@ -19,10 +19,11 @@ pub fn environment() -> Result<Vec<(&'static str, String)>, String> {
     ])
 }
 
-/// Returns the folder of both libraries: that of the program, as in a checkout, or lib beside the program's folder, as installed.
+/// Returns the folder of both libraries: that of the program, as in a checkout, or one of lib beside the program's folder, as
+/// `install.sh --nccl` or a package installs them.
 fn find(program: &Path) -> Result<PathBuf, String> {
     let own = program.parent().unwrap_or(Path::new("."));
-    let installed = ["lib", "lib64"].map(|name| own.join("..").join(name));
+    let installed = ["lib/penny-cuda/lib64", "lib", "lib64"].map(|name| own.join("..").join(name));
     let folders = || std::iter::once(own).chain(installed.iter().map(PathBuf::as_path));
     let missing = |folder: &Path| LIBRARIES.iter().find(|(name, _)| !folder.join(name).exists());
     if let Some(folder) = folders().find(|folder| missing(folder).is_none()) {
@@ -64,6 +65,14 @@ mod tests {
         std::fs::write(lib.join("libnccl.so.2"), "").unwrap();
         std::fs::write(lib.join("libcudart.so.12"), "").unwrap();
         assert_eq!(find(&program).unwrap(), lib.canonicalize().unwrap());
+        let own = lib.join("penny-cuda/lib64");
+        std::fs::create_dir_all(&own).unwrap();
+        for (name, _) in LIBRARIES {
+            std::fs::write(own.join(name), "").unwrap();
+            std::fs::remove_file(lib.join(name)).unwrap();
+        }
+        assert_eq!(find(&program).unwrap(), own.canonicalize().unwrap());
+        let lib = own;
         std::fs::write(bin.join("libnccl.so.2"), "").unwrap();
         assert_eq!(find(&program).unwrap(), lib.canonicalize().unwrap(), "one of them alone does not count");
         std::fs::write(bin.join("libcudart.so.12"), "").unwrap();

@@ -106,13 +106,14 @@ fn skipped(why: &str) {
 }
 
 /// Installs the library of this profile into a new directory.
-fn install() -> tempfile::TempDir {
+fn install(options: &[&str]) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     let mut install = Command::new(root().join("install.sh"));
     install
         .env("CARGO_TARGET_DIR", library::target_dir())
         .args(["--profile", &library::profile(), "--prefix"])
-        .arg(to.path());
+        .arg(to.path())
+        .args(options);
     run(&mut install);
     for header in fs::read_dir(root().join("include")).unwrap().map(|entry| entry.unwrap().path()) {
         let name = header.file_name().unwrap();
@@ -134,7 +135,7 @@ fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
     if !exists("pkg-config") {
         return skipped("there is no pkg-config on this machine");
     }
-    let to = install();
+    let to = install(&[]);
     let lib = to.path().join("lib");
     let pkg_config = |how: &[&str]| -> Vec<String> {
         let flags = run(Command::new("pkg-config")
@@ -171,7 +172,7 @@ fn an_installed_library_is_found_by_cmake() {
     if !exists("cmake") {
         return skipped("there is no cmake on this machine");
     }
-    let to = install();
+    let to = install(&[]);
     source(to.path());
     let project = "cmake_minimum_required(VERSION 3.13)\nproject(use C)\nfind_package(penny 0.1 REQUIRED)\n\
         add_executable(main main.c)\ntarget_link_libraries(main PRIVATE penny::penny)\n";
@@ -185,4 +186,53 @@ fn an_installed_library_is_found_by_cmake() {
         .arg(format!("-DCMAKE_PREFIX_PATH={}", to.path().display())));
     run(Command::new("cmake").arg("--build").arg(&build));
     assert_eq!(run(&mut Command::new(build.join("main"))), version());
+}
+
+/// A program with a kernel and with NCCL, as a user would build it with what is installed.
+const KERNEL_PROGRAM: &str = "#include <nccl.h>\n#include <stdio.h>\n\
+    __global__ void add(int *at, int n) { __shared__ int by; if (threadIdx.x == 0) by = n; __syncthreads(); at[threadIdx.x] += by; }\n\
+    int main() {\n\
+        int version, *at;\n\
+        if (ncclGetVersion(&version) != ncclSuccess || cudaMallocManaged(&at, 8 * sizeof *at) != cudaSuccess) return 1;\n\
+        add<<<1, 8>>>(at, 3);\n\
+        if (cudaDeviceSynchronize() != cudaSuccess) return 1;\n\
+        printf(\"%d %d\\n\", version / 100, at[7]);\n\
+    }\n";
+
+#[test]
+fn an_installed_nvcc_compiles_programs_of_nccl() {
+    let to = install(&["--nccl", "--libdir", "lib/host"]);
+    let home = to.path().join("lib/host/penny-cuda");
+    let (source, object, program) =
+        (to.path().join("main.cu"), to.path().join("main.o"), to.path().join("main"));
+    fs::write(&source, KERNEL_PROGRAM).unwrap();
+    // The library of programs that are not asked about stays free of NVIDIA's names.
+    for (folder, name) in
+        [("lib/host", "libnccl.so.2"), ("lib/host", "libcudart.so.12"), ("include", "nccl.h")]
+    {
+        assert!(!to.path().join(folder).join(name).exists(), "{name}");
+    }
+    let nvcc = |path: &Path| {
+        let mut command = Command::new(path);
+        for name in ["LD_LIBRARY_PATH", "PENNY_CUDA_HOME", "NVCC_CCBIN"] {
+            command.env_remove(name);
+        }
+        command
+    };
+    run(nvcc(&to.path().join("bin/penny-nvcc")).arg(&source).arg("-lnccl").arg("-o").arg(&program));
+    assert_eq!(run(&mut nvcc(&program)), "227 3\n");
+    // As a Makefile does with CUDA_HOME and NCCL_HOME, and without a word of this tree.
+    run(nvcc(&home.join("bin/nvcc")).arg("-c").arg(&source).arg("-o").arg(&object));
+    run(penny_ffi_tests::compiler::cxx()
+        .arg(&object)
+        .arg("-L")
+        .arg(home.join("lib"))
+        .args(["-lnccl", "-lcudart_static"])
+        .arg(format!("-Wl,-rpath,{}", home.join("lib64").display()))
+        .arg("-o")
+        .arg(&program));
+    assert_eq!(run(&mut nvcc(&program)), "227 3\n");
+    let shown = nvcc(&home.join("bin/nvcc")).args(["-dryrun", "-c"]).arg(&source).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stderr).into_owned();
+    assert!(shown.contains("penny-cuda/include") && !shown.contains("compat/"), "{shown}");
 }

@@ -147,6 +147,51 @@ static void rows_are_copied_and_set(void) {
     OK(cudaFree(device));
 }
 
+/* The refusal names both sizes. */
+static void says(const char *what) {
+    if (strstr(pennyCudaGetLastMessage(), what) == NULL) FAIL("%s is not in: %s", what, pennyCudaGetLastMessage());
+}
+
+static void ranges_beyond_an_allocation_are_refused(void) {
+    static char mine[3000], registered[3000];
+    char *memory = NULL, *pinned = NULL;
+    size_t pitch = 0;
+    cudaStream_t stream;
+    OK(cudaStreamCreate(&stream));
+    OK(cudaMalloc((void **)&memory, 1000));
+    OK(cudaMallocHost((void **)&pinned, 1000));
+    OK(cudaHostRegister(registered, 1000, 0));
+    FAILS(cudaErrorInvalidValue, cudaMemcpy(memory, mine, 1001, cudaMemcpyHostToDevice));
+    says("dst has 1000 bytes up to the end of its allocation of 1000 bytes, and 1001 are asked for");
+    FAILS(cudaErrorInvalidValue, cudaMemcpyAsync(mine, memory + 999, 2, cudaMemcpyDeviceToHost, stream));
+    says("src has 1 bytes up to the end of its allocation of 1000 bytes, and 2 are asked for");
+    FAILS(cudaErrorInvalidValue, cudaMemcpyPeer(mine, 0, pinned, 1, 1001));
+    FAILS(cudaErrorInvalidValue, cudaMemcpy(mine, registered + 1, 1000, cudaMemcpyDefault));
+    FAILS(cudaErrorInvalidValue, cudaMemset(memory + 500, 7, 501));
+    says("devPtr has 500 bytes");
+    FAILS(cudaErrorInvalidValue, cudaMemsetAsync(pinned, 7, 4000, stream));
+    FAILS(cudaErrorInvalidValue, cudaMemset2D(memory, 100, 7, 1, 11));
+    FAILS(cudaErrorInvalidValue, cudaMemcpy2D(mine, 100, memory + 1, 100, 100, 10, cudaMemcpyDefault));
+    OK(cudaStreamSynchronize(stream));
+    CHECK(all_are(mine, 0, sizeof mine));
+    /* To the last byte, and no longer than the rows: their last pitch need not be there. */
+    OK(cudaMemset(memory, 7, 1000));
+    OK(cudaMemset2D(memory + 1, 100, 8, 99, 10));
+    OK(cudaMemcpyAsync(mine, memory, 1000, cudaMemcpyDeviceToHost, stream));
+    OK(cudaMemcpy(pinned + 999, mine, 1, cudaMemcpyDefault));
+    OK(cudaStreamSynchronize(stream));
+    CHECK(mine[0] == 7 && mine[1] == 8 && mine[100] == 7 && mine[999] == 8 && mine[1000] == 0);
+    OK(cudaHostUnregister(registered));
+    OK(cudaMemcpy(mine, registered, sizeof mine, cudaMemcpyDefault));
+    OK(cudaFree(memory));
+    OK(cudaMallocPitch((void **)&memory, &pitch, 100, 3));
+    OK(cudaMemset2D(memory, pitch, 1, 100, 3));
+    FAILS(cudaErrorInvalidValue, cudaMemset2D(memory, pitch, 1, 100, 4));
+    OK(cudaFree(memory));
+    OK(cudaFreeHost(pinned));
+    OK(cudaStreamDestroy(stream));
+}
+
 static void memory_is_freed_in_the_streams_turn(void) {
     cudaStream_t stream;
     gate here = {0};
@@ -243,6 +288,7 @@ int main(void) {
     RUN(memory_of_the_program_is_registered_once);
     RUN(copies_of_every_direction_are_made);
     RUN(rows_are_copied_and_set);
+    RUN(ranges_beyond_an_allocation_are_refused);
     RUN(memory_is_freed_in_the_streams_turn);
     RUN(memory_in_use_is_freed_after_its_use);
     RUN(pools_count_what_they_give);

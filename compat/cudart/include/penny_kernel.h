@@ -59,6 +59,7 @@ size_t pennyCudaDynamicSharedSize(void);
 }
 
 #include <tuple>
+#include <type_traits>
 
 /* Where a thread is. Each program and library has these once. */
 __attribute__((weak)) __thread uint3 threadIdx;
@@ -97,10 +98,16 @@ template <int... numbers> struct Count<0, numbers...> {
     typedef Numbers<numbers...> type;
 };
 
+template <class... T> struct AreValues : std::true_type {};
+template <class T, class... Rest> struct AreValues<T, Rest...> : AreValues<Rest...> {};
+template <class T, class... Rest> struct AreValues<T &, Rest...> : std::false_type {};
+template <class T, class... Rest> struct AreValues<T &&, Rest...> : std::false_type {};
+
 template <class Function, Function function, class Body> struct Kernel;
 
 /* A kernel whose body is a lambda without captures. */
 template <class... P, void (*function)(P...), class Body> struct Kernel<void (*)(P...), function, Body> {
+    static_assert(AreValues<P...>::value, "parameters of kernels are values, not references");
     typedef std::tuple<P...> Arguments;
     typedef typename Count<sizeof...(P)>::type All;
 

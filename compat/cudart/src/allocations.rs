@@ -111,6 +111,22 @@ pub fn find(address: usize) -> Option<Allocation> {
     (address - found.at < found.bytes).then_some(*found)
 }
 
+/// Checks that bytes which begin in memory of the table do not go on beyond its end.
+pub fn check_range(name: &str, at: usize, bytes: usize) -> Result<()> {
+    let Some(found) = find(at) else { return Ok(()) };
+    let room = found.bytes - (at - found.at);
+    if bytes <= room {
+        return Ok(());
+    }
+    fault(
+        codes::cudaErrorInvalidValue,
+        format!(
+            "{name} has {room} bytes up to the end of its allocation of {} bytes, and {bytes} are asked for; pass a count that fits",
+            found.bytes
+        ),
+    )
+}
+
 /// Takes out what begins at an address, if it is as it should be.
 pub fn take(address: usize, fits: impl Fn(&Allocation) -> bool) -> Option<Allocation> {
     table(|table| table.get(&address).is_some_and(fits).then(|| table.remove(&address)).flatten())

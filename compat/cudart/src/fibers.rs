@@ -155,10 +155,11 @@ impl Drop for Stack {
     }
 }
 
-/// Returns what `penny_fiber_switch` finds on a new stack: r15 r14 r13 r12 rbx rbp, where to go on, and room that keeps the stack aligned.
+/// Returns what `penny_fiber_switch` finds on a new stack: r15 r14 r13 r12 rbx rbp, where to go on, and two words: the stack is
+/// aligned to 16 bytes where it goes on.
 #[cfg(target_arch = "x86_64")]
-fn new_top(function: usize, argument: usize) -> [usize; 10] {
-    [0, 0, function, argument, 0, 0, penny_fiber_begin as *const () as usize, 0, 0, 0]
+fn new_top(function: usize, argument: usize) -> [usize; 9] {
+    [0, 0, function, argument, 0, 0, penny_fiber_begin as *const () as usize, 0, 0]
 }
 
 /// Returns what `penny_fiber_switch` finds on a new stack: x19 to x30, d8 to d15.

@@ -109,6 +109,7 @@ fn with<T>(act: impl FnOnce(*mut Grid<'static>) -> T) -> T {
 
 /// Runs a launch.
 pub fn run(call: &Call, shape: &Shape) -> Result<()> {
+    crate::division::prepare();
     let mut grid = Grid {
         call,
         block: Block {

@@ -58,8 +58,10 @@ impl Kernel {
 
 /// Returns the value of the template argument `function` in what a compiler writes for a function's name.
 fn named(text: &str) -> &str {
-    let Some(at) = text.rfind("function = ") else { return text };
-    let rest = text[at + "function = ".len()..].trim_start_matches('&');
+    // As g++ and as clang write it.
+    let found = ["function)(P ...) = ", "function = "].iter().find_map(|mark| text.split_once(mark));
+    let Some((_, rest)) = found else { return text };
+    let rest = rest.trim_start_matches('&');
     let mut depth = 0_i32;
     for (i, letter) in rest.char_indices() {
         match letter {

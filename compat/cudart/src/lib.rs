@@ -9,7 +9,8 @@
 //!     stream        streams of Penny behind handles                          order        what an operation waits for
 //!     event         events                                                   capture, graph   recorded operations
 //!     launch        launches of kernels, which are known (kernels)           hooks        what libraries beside this one ask
-//!     grid          the run of a launch: blocks, their threads (fibers), their warps (warp), their shared memory (shared)
+//!     grid          the run of a launch: blocks, their threads (fibers), their warps (warp), their shared memory (shared), what divisions
+//!                   by zero are (division)
 //! ```
 //!
 //! The library is a client of `penny.h`. A stream is a Penny stream, so an operation here and a collective there keep their
@@ -21,6 +22,7 @@ mod capture;
 mod codes;
 mod copy;
 mod device;
+mod division;
 mod error;
 mod event;
 mod fibers;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::grid::{self, Shape};
 use crate::guard::{Result, fault, invalid};
 use crate::handles::Handle;
-use crate::{codes, kernels, memory};
+use crate::{allocations, codes, kernels, memory};
 
 /// A function of the program that a stream calls.
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -156,8 +156,10 @@ fn check_block(name: &str, block: Block, width: usize, height: usize) -> Result<
         );
     }
     let bytes = (height - 1).checked_mul(block.pitch).and_then(|before| before.checked_add(width));
-    match bytes.and_then(|bytes| block.at.checked_add(bytes)) {
-        Some(_) if width.checked_mul(height).is_some_and(|all| all <= isize::MAX as usize) => Ok(()),
+    match bytes.filter(|&bytes| block.at.checked_add(bytes).is_some()) {
+        Some(bytes) if width.checked_mul(height).is_some_and(|all| all <= isize::MAX as usize) => {
+            allocations::check_range(name, block.at, bytes)
+        }
         _ => invalid(format!("{name} and the count go beyond the address space; pass the count in bytes")),
     }
 }

@@ -126,24 +126,24 @@ fn define(source: &Source, edits: &mut Edits, global: usize, head: &Head) -> Res
             arguments.iter().zip(&types).map(|(name, one)| name.clone() + dots(one)).collect();
         own = format!("{name}<{}>", arguments.join(", "));
     }
-    let declared: Vec<String> = values
+    let declared: Vec<&str> =
+        values.iter().map(|one| source.between(one.tokens.start, one.tokens.end)).collect();
+    // A parameter with the kernel's name hides it, so it has another one outside of the body.
+    let outer = |(number, (one, inner)): (usize, (&Parameter, &String))| match one.name {
+        Some(token) if inner == name => {
+            let other = format!("penny_argument_{number}");
+            edits.replace(source.tokens[token].range.clone(), other.clone());
+            other
+        }
+        _ => inner.clone(),
+    };
+    let outer: Vec<String> = values.iter().zip(&names).enumerate().map(outer).collect();
+    let named: Vec<_> = outer.iter().zip(&values).collect();
+    let types: Vec<String> = named
         .iter()
-        .zip(&names)
-        .map(|(one, name)| match one.name {
-            Some(_) => source.between(one.tokens.start, one.tokens.end).to_owned(),
-            None => {
-                let (before, behind) =
-                    (source.between(one.tokens.start, one.place), source.between(one.place, one.tokens.end));
-                format!("{before} {name}{behind}")
-            }
-        })
+        .map(|(name, one)| format!("::penny_cuda::plain<decltype({name})>{}", dots(one)))
         .collect();
-    let types: Vec<String> = values
-        .iter()
-        .zip(&names)
-        .map(|(one, name)| format!("::penny_cuda::plain<decltype({name})>{}", dots(one)))
-        .collect();
-    let passed: Vec<String> = values.iter().zip(&names).map(|(one, name)| name.clone() + dots(one)).collect();
+    let passed: Vec<String> = named.iter().map(|(name, one)| format!("{name}{}", dots(one))).collect();
     let at = |i: usize| source.tokens[i].range.clone();
     edits.insert(at(head.begin).end, format!(" auto penny_body = []({}) -> void {{", declared.join(", ")));
     edits.insert(
@@ -206,6 +206,13 @@ mod tests {
              ::penny_cuda::Kernel<void (*)(::penny_cuda::plain<decltype(a)>, ::penny_cuda::plain<decltype(n)>), &k, \
              decltype(penny_body)>::launch(a, n); }"
         );
+    }
+
+    #[test]
+    fn a_parameter_with_the_name_of_the_kernel_does_not_hide_it() {
+        let text = made("__penny_global__ void k(int *k, int n) { *k = n; }");
+        assert!(text.contains("void k(int *penny_argument_0, int n) { auto penny_body = [](int *k, int n) -> void { *k = n; }"), "{text}");
+        assert!(text.contains("&k, ") && text.contains("::launch(penny_argument_0, n)"), "{text}");
     }
 
     #[test]

@@ -36,19 +36,17 @@ impl Places {
         })
     }
 
-    /// `<home>/include` with `<home>/lib64`, `<home>/lib/penny-cuda` or `<home>/lib`.
+    /// `<home>/include` with `<home>/lib64` or `<home>/lib`.
     fn below(home: &Path) -> Option<Places> {
-        let include = ["include/penny-cuda", "include"].map(|name| home.join(name));
-        let include = include.into_iter().find(|folder| folder.join(HEADER).is_file())?;
-        let libraries =
-            ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"].map(|name| home.join(name));
+        let include = home.join("include");
+        let libraries = ["lib64", "lib"].map(|name| home.join(name));
         let library = libraries.into_iter().find(|folder| folder.join(LIBRARY).exists())?;
-        Some(Places { include: vec![include], library })
+        include.join(HEADER).is_file().then(|| Places { include: vec![include], library })
     }
 
     fn beside(program: &Path) -> Option<Places> {
         let folder = program.parent()?;
-        // <prefix>/bin/penny-nvcc
+        // <home>/bin/nvcc
         if let Some(found) = folder.parent().and_then(Places::below) {
             return Some(found);
         }
