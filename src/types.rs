@@ -106,7 +106,7 @@ c_enum! {
         Max = 2, "max";
         /// The smallest (IEEE minNum).
         Min = 3, "min";
-        /// Sum / nranks; integers truncate toward zero.
+        /// Sum of x/nranks; integers are divided after the sum, toward zero.
         Avg = 4, "avg";
         /// x0*x0 + x1*x1 + ...
         SquareAdd = 64, "square_add";

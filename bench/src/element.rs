@@ -45,6 +45,16 @@ impl Format {
         let field = (held + bias - 1) as u64;
         sign | ((field << self.fraction_bits) + units)
     }
+
+    /// The value of finite bits.
+    fn decode(self, bits: u64) -> f64 {
+        let bias = (1 << (self.exponent_bits - 1)) - 1;
+        let field = (bits >> self.fraction_bits & ((1 << self.exponent_bits) - 1)) as i32;
+        let hidden = u64::from(field > 0) << self.fraction_bits;
+        let digits = bits & ((1 << self.fraction_bits) - 1) | hidden;
+        let value = digits as f64 * 2f64.powi(field.max(1) - bias - self.fraction_bits as i32);
+        if bits >> (self.exponent_bits + self.fraction_bits) & 1 == 1 { -value } else { value }
+    }
 }
 
 /// The low `dtype.size()` bytes of the result are the element nearest to `value`; integers must be given exactly.
@@ -53,6 +63,17 @@ pub fn encode(dtype: DataType, value: f64) -> u64 {
         (_, Some(format)) => format.encode(value),
         (DataType::Float64, _) => value.to_bits(),
         _ => value as i64 as u64,
+    }
+}
+
+/// Returns the value of an element; floats must be finite, integers below 2^53 in magnitude.
+pub fn decode(dtype: DataType, bits: u64) -> f64 {
+    let unused = 64 - 8 * dtype.size() as u32;
+    match (dtype, Format::of(dtype)) {
+        (_, Some(format)) => format.decode(bits),
+        (DataType::Float64, _) => f64::from_bits(bits),
+        _ if is_signed(dtype) => ((bits << unused) as i64 >> unused) as f64,
+        _ => (bits << unused >> unused) as f64,
     }
 }
 
@@ -111,6 +132,21 @@ mod tests {
             assert_eq!(bits(DataType::Float8e4m3), u64::from(e4m3), "e4m3 {value}");
             let e5m2 = float8::F8E5M2::from_f64(value).to_bits();
             assert_eq!(bits(DataType::Float8e5m2), u64::from(e5m2), "e5m2 {value}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for &dtype in DataType::ALL {
+            let whole = exact_up_to(dtype).min(1 << 20) as i64;
+            let low = if is_signed(dtype) { -whole } else { 0 };
+            for value in (low..=whole).step_by(if whole > 1000 { 997 } else { 1 }) {
+                assert_eq!(decode(dtype, encode(dtype, value as f64)), value as f64, "{dtype}");
+            }
+        }
+        for value in probes() {
+            let half = half::f16::from_f64(value);
+            assert_eq!(decode(DataType::Float16, half.to_bits().into()), half.to_f64(), "half {value}");
         }
     }
 

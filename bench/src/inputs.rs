@@ -3,6 +3,7 @@
 //! ```text
 //!     M = the largest whole number up to which the type holds all (8 for fp8_e5m2, 2^24 for float ...)
 //!     sum, avg     whole numbers, sum over ranks of |x| <= M: every partial sum in every order is exact
+//!     avg, floats  whole numbers of at most two ranks: the sum of their products with 1/n is rounded once in every order
 //!     square_add   the same with x*x
 //!     prod         +-2^k, sum over ranks of |k| <= the exponent range
 //!     max, min     whole numbers within M; for half of the elements the extreme is one rank's alone
@@ -14,7 +15,7 @@
 
 use penny::internals::types::{DataType, RedOp};
 
-use crate::element::{encode, exact_exponent, exact_up_to, is_signed};
+use crate::element::{decode, encode, exact_exponent, exact_up_to, is_signed};
 use crate::pattern::Pattern;
 
 /// The inputs of one call. Every rank can compute the inputs of all ranks.
@@ -62,7 +63,11 @@ impl Inputs {
                 RedOp::Min => numbers.fold(f64::INFINITY, f64::min),
                 RedOp::SquareAdd => numbers.map(|x| x * x).sum(),
                 RedOp::Avg if self.dtype.is_integer() => (numbers.sum::<f64>() / n).trunc(),
-                RedOp::Avg => numbers.sum::<f64>() / n,
+                RedOp::Avg => {
+                    let share =
+                        |x: f64| decode(self.dtype, encode(self.dtype, x * reciprocal(self.dtype, n)));
+                    numbers.map(share).sum()
+                }
                 _ => numbers.sum(),
             };
             return encode(self.dtype, value);
@@ -107,7 +112,8 @@ impl Inputs {
             }
             _ => {
                 let range = exact_up_to(self.dtype);
-                let active = range.min(u64::from(self.nranks));
+                let most = if op == RedOp::Avg && self.dtype.is_float() { 2 } else { range };
+                let active = most.min(u64::from(self.nranks));
                 let share = range / active;
                 match self.is_active(rank, index, active) {
                     false => 0.0,
@@ -170,6 +176,12 @@ impl Inputs {
     }
 }
 
+/// Returns 1/n as an element of a float type, which averages multiply by.
+fn reciprocal(dtype: DataType, n: f64) -> f64 {
+    let narrow = dtype != DataType::Float64;
+    decode(dtype, encode(dtype, if narrow { f64::from((1.0 / n) as f32) } else { 1.0 / n }))
+}
+
 /// Combines numbers rather than bits.
 fn is_arithmetic(op: RedOp) -> bool {
     use RedOp::*;
@@ -209,24 +221,17 @@ mod tests {
         })
     }
 
-    fn decode(dtype: DataType, bits: u64) -> f64 {
-        match dtype {
-            DataType::Float16 => half::f16::from_bits(bits as u16).to_f64(),
-            DataType::Bfloat16 => half::bf16::from_bits(bits as u16).to_f64(),
-            DataType::Float8e4m3 => float8::F8E4M3::from_bits(bits as u8).to_f64(),
-            DataType::Float8e5m2 => float8::F8E5M2::from_bits(bits as u8).to_f64(),
-            DataType::Float32 => f64::from(f32::from_bits(bits as u32)),
-            DataType::Float64 => f64::from_bits(bits),
-            DataType::Int8 => f64::from(bits as i8),
-            DataType::Int16 => f64::from(bits as i16),
-            DataType::Int32 => f64::from(bits as i32),
-            DataType::Int64 => bits as i64 as f64,
-            _ => (bits & low(dtype)) as f64,
-        }
-    }
-
     fn low(dtype: DataType) -> u64 {
         u64::MAX >> (64 - 8 * dtype.size())
+    }
+
+    /// Returns what an input becomes before it is combined.
+    fn mapped(inputs: Inputs, op: RedOp, x: f64) -> f64 {
+        match op {
+            RedOp::SquareAdd => x * x,
+            RedOp::Avg if inputs.dtype.is_float() => x * reciprocal(inputs.dtype, f64::from(inputs.nranks)),
+            _ => x,
+        }
     }
 
     /// Returns one step of an arithmetic reduction, rounded to the element type after it, as the least exact library does.
@@ -246,17 +251,15 @@ mod tests {
         for (inputs, op) in cases().filter(|(_, op)| is_arithmetic(*op)) {
             let Inputs { dtype, nranks, .. } = inputs;
             for index in 0..200 {
-                let square = |x: f64| if op == RedOp::SquareAdd { x * x } else { x };
-                let term = |rank| encode(dtype, square(decode(dtype, inputs.bits(rank, index))));
+                let term = |rank| encode(dtype, mapped(inputs, op, decode(dtype, inputs.bits(rank, index))));
                 let combine = |a, b| hop(dtype, op, a, b);
                 let forward = (0..nranks).map(term).reduce(combine).unwrap();
                 let backward = (0..nranks).rev().map(term).reduce(combine).unwrap();
                 let odd_first = (1..nranks).step_by(2).chain((0..nranks).step_by(2));
                 let shuffled = odd_first.map(term).reduce(combine).unwrap();
                 let finish = |bits| match op {
-                    RedOp::Avg => {
-                        let mean = decode(dtype, bits) / f64::from(nranks);
-                        encode(dtype, if dtype.is_float() { mean } else { mean.trunc() })
+                    RedOp::Avg if dtype.is_integer() => {
+                        encode(dtype, (decode(dtype, bits) / f64::from(nranks)).trunc())
                     }
                     _ => bits,
                 };
@@ -284,8 +287,7 @@ mod tests {
                 RedOp::LogicalOr => u64::from(words.any(|w| w != 0)),
                 RedOp::LogicalXor => words.filter(|&w| w != 0).count() as u64 % 2,
                 _ => {
-                    let square = |x: f64| if op == RedOp::SquareAdd { x * x } else { x };
-                    let term = |w| encode(dtype, square(decode(dtype, w)));
+                    let term = |w| encode(dtype, mapped(inputs, op, decode(dtype, w)));
                     words.map(term).reduce(|a, b| hop(dtype, op, a, b)).unwrap()
                 }
             };

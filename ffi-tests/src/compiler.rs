@@ -50,7 +50,14 @@ pub fn has_openmp() -> bool {
 /// The same by a compiler with its options.
 #[track_caller]
 pub fn program_by(compiler: &mut Command, source: &Path, to: &Path) {
-    program_with(compiler, source, to, crate::library::dir(), &[&crate::root().join("include")], &["penny"]);
+    program_with(
+        compiler,
+        source,
+        to,
+        crate::library::dir(),
+        &[&crate::root().join("include")],
+        &["penny", "m"],
+    );
 }
 
 /// The same against libraries of one directory, with folders of headers.

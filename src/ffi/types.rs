@@ -82,9 +82,9 @@ c_numbers! {
         pennyDouble = 8,
         /// The upper half of binary32.
         pennyBfloat16 = 9,
-        /// OCP FP8 E4M3: finite only, one NaN.
+        /// OCP FP8 E4M3: finite only, one NaN. Results saturate at 448.
         pennyFloat8e4m3 = 10,
-        /// OCP FP8 E5M2: with infinities.
+        /// OCP FP8 E5M2: with infinities. Results saturate at 57344.
         pennyFloat8e5m2 = 11,
         /// One byte, zero or not.
         pennyBool = 64,
@@ -106,7 +106,7 @@ c_numbers! {
         pennyMax = 2,
         /// The smallest; a NaN loses to a number.
         pennyMin = 3,
-        /// (x0 + x1 + ...) / ranks; integers truncate toward zero.
+        /// The mean. Floats are multiplied by 1/ranks before the sum; integers are divided after it, toward zero.
         pennyAvg = 4,
         /// x0*x0 + x1*x1 + ...
         pennySquareAdd = 64,

@@ -4,7 +4,7 @@
 //!                 sign exponent mantissa   bias   largest   beyond it
 //!     binary16      1      5       10       15     65504    infinity
 //!     bfloat16      1      8        7      127    3.4e38    infinity
-//!     float8e5m2    1      5        2       15     57344    infinity
+//!     float8e5m2    1      5        2       15     57344    57344, also where it is infinite
 //!     float8e4m3    1      4        3        7       448    448; all exponent and mantissa bits set is NaN
 //! ```
 //!
@@ -52,7 +52,7 @@ macro_rules! format {
 format!(Half, u16, 10, 15, 0x7c00, 0x7c00, 0x7e00);
 format!(Bfloat, u16, 7, 127, 0x7f80, 0x7f80, 0x7fc0);
 format!(E4m3, u8, 3, 7, 0x7e, 0x7f, 0x7f);
-format!(E5m2, u8, 2, 15, 0x7c, 0x7c, 0x7e);
+format!(E5m2, u8, 2, 15, 0x7b, 0x7c, 0x7e);
 
 /// The unsigned integers that hold small floats.
 pub trait FloatBits: Copy {

@@ -3,6 +3,8 @@
 //! Plain loops over raw pointers: the compiler makes vectors of them for each instruction set. It checks for overlap at run
 //! time, hence two shapes, for `out` apart from its operands and for `out` that is one of them.
 
+use super::unary::Shares;
+
 /// One operation on two values. Commutes, to the bit.
 pub trait Combine<T> {
     /// a op b.
@@ -122,6 +124,47 @@ pub unsafe fn onto<T: Copy, O: Combine<T>>(out: *mut u8, b: *const u8, n: usize)
         // SAFETY: i < n, and the caller's promise.
         unsafe {
             let value = O::of(out.add(i).read_unaligned(), b.add(i).read_unaligned());
+            out.add(i).write_unaligned(value);
+        }
+    }
+}
+
+/// out = a times its factor + b times its factor, where `out` overlaps neither; `raw` says which are raw and take 1/`ranks`.
+///
+/// # Safety
+/// Valid for n elements of `T`, aligned or not; `ranks` >= 1.
+#[inline(always)]
+pub unsafe fn pair_shares<T: Shares>(
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    n: usize,
+    raw: [bool; 2],
+    ranks: u32,
+) {
+    let (out, a, b) = (out.cast::<T>(), a.cast::<T>(), b.cast::<T>());
+    let [of_a, of_b] = raw.map(|raw| if raw { T::share(ranks) } else { T::WHOLE });
+    for i in 0..n {
+        // SAFETY: i < n, and the caller's promise.
+        unsafe {
+            let value = T::sum(a.add(i).read_unaligned(), of_a, b.add(i).read_unaligned(), of_b);
+            out.add(i).write_unaligned(value);
+        }
+    }
+}
+
+/// As [`pair_shares`] with `out` for a, where `out` does not overlap `b`.
+///
+/// # Safety
+/// As [`pair_shares`].
+#[inline(always)]
+pub unsafe fn onto_shares<T: Shares>(out: *mut u8, b: *const u8, n: usize, raw: [bool; 2], ranks: u32) {
+    let (out, b) = (out.cast::<T>(), b.cast::<T>());
+    let [of_out, of_b] = raw.map(|raw| if raw { T::share(ranks) } else { T::WHOLE });
+    for i in 0..n {
+        // SAFETY: i < n, and the caller's promise.
+        unsafe {
+            let value = T::sum(out.add(i).read_unaligned(), of_out, b.add(i).read_unaligned(), of_b);
             out.add(i).write_unaligned(value);
         }
     }

@@ -3,8 +3,8 @@
 use super::FoldSource;
 use super::codec::{Bfloat, E4m3, E5m2, Half};
 use super::combine::{self, And, Combine, Max, Min, Or, Prod, Sum, Xor};
-use super::small::{self, Codec};
-use super::unary::{self, Divide, Map, NonZero, Same, Square};
+use super::small::{self, Codec, ShareOf};
+use super::unary::{self, Divide, Map, NonZero, Portion, Same, Shares, Square};
 use crate::types::{DataType, RedOp};
 
 /// An instruction set to compile for. In ascending order of speed.
@@ -61,12 +61,31 @@ impl Isa {
     }
 }
 
-/// In place, on n values.
-type OnValues = unsafe fn(*mut u8, usize);
+/// In place, on n values, in a reduction among a number of ranks.
+type OnValues = unsafe fn(*mut u8, usize, u32);
 /// out = a op b, over n values.
 type Pair = unsafe fn(*mut u8, *const u8, *const u8, usize);
 /// out = out op b, over n values.
 type Onto = unsafe fn(*mut u8, *const u8, usize);
+
+/// How two operands become one. `pair` writes to a third place, `onto` to the first operand's.
+#[derive(Clone, Copy)]
+pub(super) enum Join {
+    /// As they are.
+    Plain { pair: Pair, onto: Onto },
+    /// Each times its factor, which is 1/n for raw operands: the map is a part of it.
+    Shares {
+        pair: unsafe fn(*mut u8, *const u8, *const u8, usize, [bool; 2], u32),
+        onto: unsafe fn(*mut u8, *const u8, usize, [bool; 2], u32),
+    },
+}
+
+impl Join {
+    /// Tells whether the operands are combined as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, Join::Plain { .. })
+    }
+}
 
 /// The functions that fold one type with one operation. Calling them is unsafe on a CPU that lacks their instruction set.
 #[derive(Clone, Copy)]
@@ -75,19 +94,16 @@ pub(super) enum Stages {
     Plain {
         /// The operation's function for raw sources, if it has one.
         map: Option<OnValues>,
-        pair: Pair,
-        onto: Onto,
-        /// In place, on n values, by a number of ranks.
-        divide: Option<unsafe fn(*mut u8, usize, u32)>,
+        join: Join,
+        /// Divides by the number of ranks.
+        divide: Option<OnValues>,
     },
     /// 16- and 8-bit floats: everything at once.
     Small {
         /// Does the operation map raw sources?
         maps: bool,
-        /// Does the operation divide at its end?
-        divides: bool,
         /// Sees [`small::fold`].
-        fold: unsafe fn(*mut u8, &[FoldSource<'_>], usize, usize, Option<u32>),
+        fold: unsafe fn(*mut u8, &[FoldSource<'_>], usize, usize, u32),
     },
 }
 
@@ -108,9 +124,32 @@ macro_rules! instruction_set {
                 unsafe { combine::onto::<T, O>(out, b, n) }
             }
             $(#[$feature])?
-            unsafe fn map<T: Copy, M: Map<T>>(x: *mut u8, n: usize) {
+            unsafe fn map<T: Copy, M: Map<T>>(x: *mut u8, n: usize, ranks: u32) {
                 // SAFETY: the caller's promise.
-                unsafe { unary::map::<T, M>(x, n) }
+                unsafe { unary::map::<T, M>(x, n, ranks) }
+            }
+            $(#[$feature])?
+            unsafe fn pair_shares<T: Shares>(
+                out: *mut u8,
+                a: *const u8,
+                b: *const u8,
+                n: usize,
+                raw: [bool; 2],
+                ranks: u32,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { combine::pair_shares::<T>(out, a, b, n, raw, ranks) }
+            }
+            $(#[$feature])?
+            unsafe fn onto_shares<T: Shares>(
+                out: *mut u8,
+                b: *const u8,
+                n: usize,
+                raw: [bool; 2],
+                ranks: u32,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { combine::onto_shares::<T>(out, b, n, raw, ranks) }
             }
             $(#[$feature])?
             unsafe fn divide<T: Copy + Divide>(x: *mut u8, n: usize, ranks: u32) {
@@ -123,17 +162,17 @@ macro_rules! instruction_set {
                 sources: &[FoldSource<'_>],
                 offset: usize,
                 n: usize,
-                divisor: Option<u32>,
+                ranks: u32,
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { small::fold::<$lanes, C, O, M>(out, sources, offset, n, divisor) }
+                unsafe { small::fold::<$lanes, C, O, M>(out, sources, offset, n, ranks) }
             }
 
-            fn both<T: Copy, O: Combine<T>>() -> Option<(Pair, Onto)> {
-                Some((pair::<T, O>, onto::<T, O>))
+            fn both<T: Copy, O: Combine<T>>() -> Option<Join> {
+                Some(Join::Plain { pair: pair::<T, O>, onto: onto::<T, O> })
             }
             /// Returns the functions for operations in which signed and unsigned integers differ.
-            fn order<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
+            fn order<T: Copy>(op: RedOp) -> Option<Join>
             where
                 Max: Combine<T>,
                 Min: Combine<T>,
@@ -144,7 +183,7 @@ macro_rules! instruction_set {
                     _ => None,
                 }
             }
-            fn arithmetic<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
+            fn arithmetic<T: Copy>(op: RedOp) -> Option<Join>
             where
                 Sum: Combine<T>,
                 Prod: Combine<T>,
@@ -155,7 +194,7 @@ macro_rules! instruction_set {
                     _ => None,
                 }
             }
-            fn bits<T: Copy>(op: RedOp) -> Option<(Pair, Onto)>
+            fn bits<T: Copy>(op: RedOp) -> Option<Join>
             where
                 And: Combine<T>,
                 Or: Combine<T>,
@@ -195,33 +234,38 @@ macro_rules! instruction_set {
                 Square: Map<U>,
                 NonZero: Map<U>,
             {
-                let (pair, onto) = order::<T>(op).or_else(|| arithmetic::<U>(op)).or_else(|| bits::<U>(op))?;
+                let join = order::<T>(op).or_else(|| arithmetic::<U>(op)).or_else(|| bits::<U>(op))?;
                 let map = square::<U>(op).or_else(|| nonzero::<U>(op));
                 let divide = (op == RedOp::Avg).then_some(divide::<T> as _);
-                Some(Stages::Plain { map, pair, onto, divide })
+                Some(Stages::Plain { map, join, divide })
             }
-            fn float<T: Copy + Divide>(op: RedOp) -> Option<Stages>
+            fn float<T: Shares>(op: RedOp) -> Option<Stages>
             where
                 Sum: Combine<T>,
                 Prod: Combine<T>,
                 Max: Combine<T>,
                 Min: Combine<T>,
                 Square: Map<T>,
+                Portion<T>: Map<T>,
             {
-                let (pair, onto) = order::<T>(op).or_else(|| arithmetic::<T>(op))?;
-                let divide = (op == RedOp::Avg).then_some(divide::<T> as _);
-                Some(Stages::Plain { map: square::<T>(op), pair, onto, divide })
+                if op == RedOp::Avg {
+                    let join = Join::Shares { pair: pair_shares::<T>, onto: onto_shares::<T> };
+                    return Some(Stages::Plain { map: Some(map::<T, Portion<T>>), join, divide: None });
+                }
+                let join = order::<T>(op).or_else(|| arithmetic::<T>(op))?;
+                Some(Stages::Plain { map: square::<T>(op), join, divide: None })
             }
             fn small<C: Codec<$lanes>>(op: RedOp) -> Option<Stages> {
                 let fold = match op {
-                    RedOp::Sum | RedOp::Avg => fold::<C, Sum, Same>,
+                    RedOp::Sum => fold::<C, Sum, Same>,
+                    RedOp::Avg => fold::<C, Sum, ShareOf<$lanes, C>>,
                     RedOp::SquareAdd => fold::<C, Sum, Square>,
                     RedOp::Prod => fold::<C, Prod, Same>,
                     RedOp::Max => fold::<C, Max, Same>,
                     RedOp::Min => fold::<C, Min, Same>,
                     _ => return None,
                 };
-                Some(Stages::Small { maps: op == RedOp::SquareAdd, divides: op == RedOp::Avg, fold })
+                Some(Stages::Small { maps: matches!(op, RedOp::SquareAdd | RedOp::Avg), fold })
             }
 
             pub fn stages(dtype: DataType, op: RedOp) -> Option<Stages> {

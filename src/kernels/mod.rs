@@ -7,15 +7,15 @@
 //! stays in the first-level cache, so every source is read once and every destination written once:
 //!
 //! ```text
-//!     source 0 --map--+                                map      raw sources only: square, x != 0
-//!                     combine--+                       divide   Avg only, on finish
+//!     source 0 --map--+                                map      raw sources only: square, x != 0, x/n
+//!                     combine--+                       divide   Avg of integers only, on finish
 //!     source 1 --map--+        combine--divide--> dest 0
 //!                              |             +--> dest 1
 //!     source 2 --map-----------+
 //! ```
 //!
 //! A stage that has nothing to do is left out: operands are read straight from the sources, the last combine writes straight
-//! to a single destination, and a fold of two is one loop. The 16- and 8-bit floats take all stages at once, in registers,
+//! to a single destination, and a fold of two is one loop. An average of floats maps as it combines. The 16- and 8-bit floats take all stages at once, in registers,
 //! between widening to float32 and rounding back (`small.rs`).
 //!
 //! Every loop is written once and compiled for every instruction set (`isa.rs`); which one is used is a value, not a global.
@@ -24,11 +24,13 @@
 //!
 //! The result depends on the values and their order only, never on instruction set, alignment, slicing or the place of the
 //! destination:
-//! - integers wrap around; `Avg` truncates toward zero;
+//! - integers wrap around; `Avg` divides at the end and truncates toward zero;
+//! - `Avg` of floats adds the products of the raw sources and 1/n, where 1/n and each product are rounded to the element type:
+//!   to the bit the sum of inputs that were multiplied by 1/n before;
 //! - float16, bfloat16 and float8 are float32 during a fold and rounded once, to nearest even, at its end;
 //! - a float result that is not a number is the one positive quiet NaN with no payload, whichever NaN went in;
 //! - `Max` and `Min` prefer numbers to NaN, and hold that -0 < +0;
-//! - float8e4m3 has no infinity: what is too large becomes +-448, as do infinities; float8e5m2 overflows to infinity;
+//! - float8 saturates: what is too large, and an infinity, becomes +-448 (float8e4m3) or +-57344 (float8e5m2);
 //! - one source to which nothing is done is copied, NaN payload and all.
 //!
 //! Payload may change under our hands: it is read through raw pointers only, and no address or length is made of it.
@@ -54,7 +56,7 @@ pub use isa::Isa;
 
 use crate::memory::view::Payload;
 use crate::types::{DataType, RedOp};
-use isa::Stages;
+use isa::{Join, Stages};
 use std::mem::MaybeUninit;
 
 /// An operand of a fold.
@@ -62,7 +64,7 @@ use std::mem::MaybeUninit;
 pub struct FoldSource<'a> {
     /// The elements; they need not be aligned.
     pub view: Payload<'a>,
-    /// A rank's own untouched input, so the operation's map (square, x != 0) applies to it.
+    /// A rank's own untouched input, so the operation's map (square, x != 0, x/n) applies to it.
     pub raw: bool,
 }
 
@@ -112,26 +114,23 @@ impl Fold {
 
     /// Folds `sources` left to right, element by element, `count` elements, into every one of `dests`.
     ///
-    /// `finish` says that this fold completes the reduction, so `Avg` divides.
+    /// `finish` says that this fold completes the reduction, so `Avg` of integers divides.
     ///
     /// A destination may be exactly a source, at the same address, or share no byte with it. Panics if a view is too short
     /// or nothing is given to fold.
     #[inline]
     pub fn fold(&self, sources: &[FoldSource<'_>], dests: &[Dest<'_>], count: usize, finish: bool) {
         // Two operands that need neither map nor division: on the path of the smallest messages, hence no detour.
-        if let (
-            &[a, b],
-            &[Dest { view: dest, non_temporal: false }],
-            Stages::Plain { map, pair, onto, divide },
-        ) = (sources, dests, self.stages)
-            && !(finish && divide.is_some() || map.is_some() && (a.raw || b.raw))
+        if let (&[a, b], &[Dest { view: dest, non_temporal: false }], Stages::Plain { map, join, divide }) =
+            (sources, dests, self.stages)
+            && !(finish && divide.is_some() || map.is_some() && join.is_plain() && (a.raw || b.raw))
             && count
                 .checked_mul(self.size)
                 .is_some_and(|bytes| bytes <= a.view.bytes().min(b.view.bytes()).min(dest.bytes()))
         {
             debug_assert!(apart(sources, dests, count * self.size));
             // SAFETY: the views hold `count` elements, and the stages are of this CPU.
-            return unsafe { combine(pair, onto, dest.addr(), a.view.addr(), b.view.addr(), count) };
+            return unsafe { self.combine(join, dest.addr(), a.operand(0), b.operand(0), count) };
         }
         self.fold_any(sources, dests, count, finish);
     }
@@ -145,7 +144,7 @@ impl Fold {
         debug_assert!(apart(sources, dests, bytes));
         let (maps, divides) = match self.stages {
             Stages::Plain { map, divide, .. } => (map.is_some(), divide.is_some()),
-            Stages::Small { maps, divides, .. } => (maps, divides),
+            Stages::Small { maps, .. } => (maps, false),
         };
         let divide = finish && divides;
         let unmapped = !(maps && sources.iter().any(|s| s.raw));
@@ -156,18 +155,18 @@ impl Fold {
                 }
             }
             // Short, and the destination is not read after it is first written: it is its own block.
-            (Stages::Plain { pair, onto, divide: divider, .. }, [a, b, rest @ ..], [dest])
+            (Stages::Plain { join, divide: divider, .. }, [a, b, rest @ ..], [dest])
                 if bytes <= BLOCK
-                    && unmapped
+                    && (unmapped || !join.is_plain())
                     && !dest.non_temporal
                     && rest.iter().all(|s| s.view.addr() != dest.view.addr()) =>
             {
                 let out = dest.view.addr();
                 // SAFETY: the views hold `count` elements, as asserted, and the stages are of this CPU.
                 unsafe {
-                    combine(pair, onto, out, a.view.addr(), b.view.addr(), count);
+                    self.combine(join, out, a.operand(0), b.operand(0), count);
                     for source in rest {
-                        onto(out, source.view.addr(), count);
+                        self.combine(join, out, Operand::folded(out), source.operand(0), count);
                     }
                     if let Some(divider) = divider.filter(|_| divide) {
                         divider(out, count, self.nranks);
@@ -176,10 +175,29 @@ impl Fold {
             }
             (Stages::Small { fold, .. }, _, [dest]) if !dest.non_temporal => {
                 // SAFETY: as above.
-                unsafe { fold(dest.view.addr(), sources, 0, count, divide.then_some(self.nranks)) }
+                unsafe { fold(dest.view.addr(), sources, 0, count, self.nranks) }
             }
             // SAFETY: as above.
             _ => unsafe { self.fold_blocks(sources, dests, count, divide) },
+        }
+    }
+
+    /// Writes a op b to `out`, which may be exactly `a` or `b`. Every operation commutes, to the bit.
+    ///
+    /// # Safety
+    /// All three hold n values, `out` overlaps none in part, and the CPU has what `join` uses.
+    #[inline(always)]
+    unsafe fn combine(&self, join: Join, out: *mut u8, a: Operand, b: Operand, n: usize) {
+        let (a, b) = if std::ptr::eq(out, b.at) { (b, a) } else { (a, b) };
+        let onto_a = std::ptr::eq(out, a.at);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match join {
+                Join::Plain { onto, .. } if onto_a => onto(out, b.at, n),
+                Join::Plain { pair, .. } => pair(out, a.at, b.at, n),
+                Join::Shares { onto, .. } if onto_a => onto(out, b.at, n, [a.raw, b.raw], self.nranks),
+                Join::Shares { pair, .. } => pair(out, a.at, b.at, n, [a.raw, b.raw], self.nranks),
+            }
         }
     }
 
@@ -207,23 +225,25 @@ impl Fold {
             unsafe {
                 let value = match self.stages {
                     Stages::Small { fold, .. } => {
-                        fold(acc, sources, offset, n, divide.then_some(self.nranks));
+                        fold(acc, sources, offset, n, self.nranks);
                         acc
                     }
-                    Stages::Plain { map, pair, onto, divide: divider } => {
+                    Stages::Plain { map, join, divide: divider } => {
+                        let map = map.filter(|_| join.is_plain() || sources.len() == 1);
                         let operand = |source: &FoldSource<'_>, room: *mut u8| {
-                            let payload = source.view.addr().add(offset);
-                            let Some(map) = map.filter(|_| source.raw) else { return payload };
-                            room.copy_from_nonoverlapping(payload, n * self.size);
-                            map(room, n);
-                            room
+                            let operand = source.operand(offset);
+                            let Some(map) = map.filter(|_| source.raw) else { return operand };
+                            room.copy_from_nonoverlapping(operand.at, n * self.size);
+                            map(room, n, self.nranks);
+                            Operand::folded(room)
                         };
                         let mut value = operand(&sources[0], acc);
                         for (i, source) in sources.iter().enumerate().skip(1) {
                             let to = if i + 1 == sources.len() { out.unwrap_or(acc) } else { acc };
-                            combine(pair, onto, to, value, operand(source, room), n);
-                            value = to;
+                            self.combine(join, to, value, operand(source, room), n);
+                            value = Operand::folded(to);
                         }
+                        let mut value = value.at;
                         if let Some(divider) = divider.filter(|_| divide) {
                             if value != acc {
                                 acc.copy_from_nonoverlapping(value, n * self.size);
@@ -248,35 +268,33 @@ impl Fold {
     }
 }
 
+/// Where an operand of a combination begins.
+#[derive(Clone, Copy)]
+struct Operand {
+    at: *mut u8,
+    /// As of its source.
+    raw: bool,
+}
+
+impl Operand {
+    /// Returns an operand to which the operation's map has been applied.
+    fn folded(at: *mut u8) -> Operand {
+        Operand { at, raw: false }
+    }
+}
+
+impl FoldSource<'_> {
+    /// Returns the operand `offset` bytes into the source.
+    #[inline(always)]
+    fn operand(&self, offset: usize) -> Operand {
+        Operand { at: self.view.addr().wrapping_add(offset), raw: self.raw }
+    }
+}
+
 /// Tells whether every destination is exactly a source or does not overlap it, in the first `bytes` bytes.
 fn apart(sources: &[FoldSource<'_>], dests: &[Dest<'_>], bytes: usize) -> bool {
     let pair = |d: &Dest<'_>, s: &FoldSource<'_>| {
         s.view.addr() == d.view.addr() || !s.view.part(0, bytes).overlaps(d.view.part(0, bytes))
     };
     dests.iter().all(|d| sources.iter().all(|s| pair(d, s)))
-}
-
-/// out = a op b; `out` may be exactly `a` or `b`. Every operation commutes, to the bit.
-///
-/// # Safety
-/// All three hold n values, `out` overlaps none in part, and the CPU has what `pair` and `onto` use.
-#[inline(always)]
-unsafe fn combine(
-    pair: unsafe fn(*mut u8, *const u8, *const u8, usize),
-    onto: unsafe fn(*mut u8, *const u8, usize),
-    out: *mut u8,
-    a: *const u8,
-    b: *const u8,
-    n: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if std::ptr::eq(out, a) {
-            onto(out, b, n)
-        } else if std::ptr::eq(out, b) {
-            onto(out, a, n)
-        } else {
-            pair(out, a, b, n)
-        }
-    }
 }

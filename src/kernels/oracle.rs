@@ -30,8 +30,10 @@ pub(crate) fn load(bytes: &[u8]) -> u64 {
 }
 
 fn element(dtype: DataType, op: RedOp, nranks: u32, operands: &[(u64, bool)], finish: bool) -> u64 {
-    let maps = matches!(op, RedOp::SquareAdd | RedOp::LogicalAnd | RedOp::LogicalOr | RedOp::LogicalXor);
-    let divide = op == RedOp::Avg && finish;
+    let shares = op == RedOp::Avg && dtype.is_float();
+    let maps =
+        matches!(op, RedOp::SquareAdd | RedOp::LogicalAnd | RedOp::LogicalOr | RedOp::LogicalXor) || shares;
+    let divide = op == RedOp::Avg && !shares && finish;
     if let &[(bits, raw)] = operands
         && !(raw && maps)
         && !divide
@@ -40,15 +42,19 @@ fn element(dtype: DataType, op: RedOp, nranks: u32, operands: &[(u64, bool)], fi
     }
     match dtype {
         DataType::Float64 => {
-            let xs: Vec<f64> = operands.iter().map(|&(x, raw)| square(f64::from_bits(x), raw, op)).collect();
-            let sum = float(op, &xs, |a, b| a + b, |a, b| a * b, f64::total_cmp, |x| x.is_nan());
-            let result = if divide { sum / f64::from(nranks) } else { sum };
+            let share = |x: f64, raw| if raw && shares { x * (1.0 / f64::from(nranks)) } else { x };
+            let value = |&(x, raw): &(u64, bool)| share(square(f64::from_bits(x), raw, op), raw);
+            let xs: Vec<f64> = operands.iter().map(value).collect();
+            let result = float(op, &xs, |a, b| a + b, |a, b| a * b, f64::total_cmp, |x| x.is_nan());
             if result.is_nan() { f64::NAN.to_bits() } else { result.to_bits() }
         }
         _ if dtype.is_float() => {
-            let xs: Vec<f32> = operands.iter().map(|&(x, raw)| square(widen(dtype, x), raw, op)).collect();
-            let sum = float(op, &xs, |a, b| a + b, |a, b| a * b, f32::total_cmp, |x| x.is_nan());
-            let result = if divide { sum / nranks as f32 } else { sum };
+            let rounded = |x: f32| widen(dtype, narrow(dtype, x));
+            let factor = rounded((1.0 / f64::from(nranks)) as f32);
+            let share = |x: f32, raw| if raw && shares { rounded(x * factor) } else { x };
+            let value = |&(x, raw): &(u64, bool)| share(square(widen(dtype, x), raw, op), raw);
+            let xs: Vec<f32> = operands.iter().map(value).collect();
+            let result = float(op, &xs, |a, b| a + b, |a, b| a * b, f32::total_cmp, |x| x.is_nan());
             narrow(dtype, if result.is_nan() { f32::NAN } else { result })
         }
         _ => {
@@ -136,7 +142,7 @@ pub(crate) fn narrow(dtype: DataType, x: f32) -> u64 {
         DataType::Float16 => f16::from_f32(x).to_bits().into(),
         DataType::Bfloat16 => bf16::from_f32(x).to_bits().into(),
         DataType::Float8e4m3 => nearest(dtype, x, 0x7e, 0x7e, 0x7f),
-        DataType::Float8e5m2 => nearest(dtype, x, 0x7b, 0x7c, 0x7e),
+        DataType::Float8e5m2 => nearest(dtype, x, 0x7b, 0x7b, 0x7e),
         _ => unreachable!("{dtype} is no float of up to 32 bits"),
     }
 }

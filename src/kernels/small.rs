@@ -7,7 +7,8 @@ use super::FoldSource;
 use super::codec::{self, Format};
 use super::combine::{Combine, Max, Min, Prod, Sum};
 use super::tail;
-use super::unary::{Divide, Map, Same, Square};
+use super::unary::{Map, Same, Square, reciprocal};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Elements a step.
@@ -34,45 +35,56 @@ pub trait Codec<L> {
     /// # Safety
     /// As `load`.
     unsafe fn store(codes: *mut Self::Code, floats: L);
+    /// Rounds floats as storing and loading them does. NaNs are plain before and after it.
+    #[inline(always)]
+    fn rounded(floats: L) -> L {
+        let mut codes = [Self::Code::default(); WIDTH];
+        // SAFETY: the array has WIDTH elements; the caller's promise.
+        unsafe {
+            Self::store(codes.as_mut_ptr(), floats);
+            Self::load(codes.as_ptr())
+        }
+    }
 }
 
-/// Folds n elements of `sources`, `offset` bytes into each, to `out`; divides the result if a divisor is given.
+/// Floats held together, that can be one number.
+pub trait Splat {
+    /// Returns the number in all places.
+    fn splat(x: f32) -> Self;
+}
+
+/// Folds n elements of `sources`, `offset` bytes into each, to `out`, in a reduction among `ranks` ranks.
 ///
 /// # Safety
 /// All are valid for the elements, aligned or not, and each source is `out` exactly or does not overlap it; the CPU has
 /// what `L` and `C` use.
 #[inline(always)]
-pub unsafe fn fold<L, C, O, M>(
-    out: *mut u8,
-    sources: &[FoldSource<'_>],
-    offset: usize,
-    n: usize,
-    divisor: Option<u32>,
-) where
-    L: Copy + Divide,
+pub unsafe fn fold<L, C, O, M>(out: *mut u8, sources: &[FoldSource<'_>], offset: usize, n: usize, ranks: u32)
+where
+    L: Copy,
     C: Codec<L>,
     O: Combine<L>,
     M: Map<L>,
 {
-    let whole = n - n % WIDTH;
+    let (whole, map) = (n - n % WIDTH, M::among(ranks));
     // SAFETY: below `whole` full steps fit; the rest goes through a full step on the stack, of which as many elements
     // count as there are.
     unsafe {
         // The common number of sources is known to the compiler, which then keeps their addresses in registers.
         if let &[a, b] = sources {
-            steps::<L, C, O, M>(out, &[a, b], offset, whole, divisor);
+            steps::<L, C, O, M>(out, &[a, b], offset, whole, map);
         } else {
-            steps::<L, C, O, M>(out, sources, offset, whole, divisor);
+            steps::<L, C, O, M>(out, sources, offset, whole, map);
         }
         if whole < n {
             let size = size_of::<C::Code>();
             let (bytes, tail) = ((n - whole) * size, offset + whole * size);
-            let mut acc = tail_of::<L, C, M>(&sources[0], tail, bytes);
+            let mut acc = tail_of::<L, C, M>(&sources[0], tail, bytes, map);
             for source in &sources[1..] {
-                acc = O::of(acc, tail_of::<L, C, M>(source, tail, bytes));
+                acc = O::of(acc, tail_of::<L, C, M>(source, tail, bytes, map));
             }
             let mut codes = [0; WORDS];
-            C::store(codes.as_mut_ptr().cast(), divided(acc, divisor));
+            C::store(codes.as_mut_ptr().cast(), acc);
             tail::write(out.add(whole * size), codes, bytes);
         }
     }
@@ -83,14 +95,9 @@ pub unsafe fn fold<L, C, O, M>(
 /// # Safety
 /// As [`fold`], for `whole` elements, a multiple of [`WIDTH`].
 #[inline(always)]
-unsafe fn steps<L, C, O, M>(
-    out: *mut u8,
-    sources: &[FoldSource<'_>],
-    offset: usize,
-    whole: usize,
-    divisor: Option<u32>,
-) where
-    L: Copy + Divide,
+unsafe fn steps<L, C, O, M>(out: *mut u8, sources: &[FoldSource<'_>], offset: usize, whole: usize, map: M)
+where
+    L: Copy,
     C: Codec<L>,
     O: Combine<L>,
     M: Map<L>,
@@ -100,17 +107,17 @@ unsafe fn steps<L, C, O, M>(
     unsafe {
         if !C::LONG {
             for i in (0..whole).step_by(WIDTH) {
-                C::store(out.add(i), divided(step::<L, C, O, M>(sources, offset, i), divisor));
+                C::store(out.add(i), step::<L, C, O, M>(sources, offset, i, map));
             }
             return;
         }
         let mut batch = [MaybeUninit::<L>::uninit(); BATCH];
         for from in (0..whole).step_by(BATCH * WIDTH) {
             for (floats, i) in batch.iter_mut().zip((from..whole).step_by(WIDTH)) {
-                floats.write(step::<L, C, O, M>(sources, offset, i));
+                floats.write(step::<L, C, O, M>(sources, offset, i, map));
             }
             for (floats, i) in batch.iter().zip((from..whole).step_by(WIDTH)) {
-                C::store(out.add(i), divided(floats.assume_init(), divisor));
+                C::store(out.add(i), floats.assume_init());
             }
         }
     }
@@ -121,9 +128,9 @@ unsafe fn steps<L, C, O, M>(
 /// # Safety
 /// The sources hold them, from `offset` bytes on.
 #[inline(always)]
-unsafe fn step<L, C, O, M>(sources: &[FoldSource<'_>], offset: usize, i: usize) -> L
+unsafe fn step<L, C, O, M>(sources: &[FoldSource<'_>], offset: usize, i: usize, map: M) -> L
 where
-    L: Copy + Divide,
+    L: Copy,
     C: Codec<L>,
     O: Combine<L>,
     M: Map<L>,
@@ -131,9 +138,9 @@ where
     let at = offset + i * size_of::<C::Code>();
     // SAFETY: the caller's promise.
     unsafe {
-        let mut acc = mapped::<L, M>(C::load(sources[0].view.addr().add(at).cast()), sources[0].raw);
+        let mut acc = mapped(C::load(sources[0].view.addr().add(at).cast()), sources[0].raw, map);
         for source in &sources[1..] {
-            acc = O::of(acc, mapped::<L, M>(C::load(source.view.addr().add(at).cast()), source.raw));
+            acc = O::of(acc, mapped(C::load(source.view.addr().add(at).cast()), source.raw, map));
         }
         acc
     }
@@ -144,24 +151,45 @@ where
 /// # Safety
 /// The source holds `bytes` bytes at `offset`.
 #[inline(always)]
-unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(source: &FoldSource<'_>, offset: usize, bytes: usize) -> L {
+unsafe fn tail_of<L, C: Codec<L>, M: Map<L>>(
+    source: &FoldSource<'_>,
+    offset: usize,
+    bytes: usize,
+    map: M,
+) -> L {
     // SAFETY: the caller's promise; the words hold a step of any format.
     unsafe {
         let codes = tail::read::<WORDS>(source.view.addr().add(offset), bytes);
-        mapped::<L, M>(C::load(codes.as_ptr().cast()), source.raw)
+        mapped(C::load(codes.as_ptr().cast()), source.raw, map)
     }
 }
 
 #[inline(always)]
-fn mapped<L, M: Map<L>>(x: L, raw: bool) -> L {
-    if raw { M::of(x) } else { x }
+fn mapped<L, M: Map<L>>(x: L, raw: bool, map: M) -> L {
+    if raw { map.of(x) } else { x }
 }
 
-#[inline(always)]
-fn divided<L: Divide>(x: L, divisor: Option<u32>) -> L {
-    match divisor {
-        Some(n) => x.divide(n),
-        None => x,
+/// Shares of an average, in a format.
+pub struct ShareOf<L, C>(L, PhantomData<C>);
+
+impl<L: Copy, C> Clone for ShareOf<L, C> {
+    fn clone(&self) -> ShareOf<L, C> {
+        *self
+    }
+}
+impl<L: Copy, C> Copy for ShareOf<L, C> {}
+
+impl<L: Copy + Splat, C: Codec<L>> Map<L> for ShareOf<L, C>
+where
+    Prod: Combine<L>,
+{
+    #[inline(always)]
+    fn among(nranks: u32) -> ShareOf<L, C> {
+        ShareOf(C::rounded(L::splat(reciprocal(nranks))), PhantomData)
+    }
+    #[inline(always)]
+    fn of(self, x: L) -> L {
+        C::rounded(Prod::of(x, self.0))
     }
 }
 
@@ -198,21 +226,29 @@ each! { Sum Prod Max Min }
 
 impl Map<Floats> for Square {
     #[inline(always)]
-    fn of(x: Floats) -> Floats {
-        Floats(x.0.map(<Square as Map<f32>>::of))
+    fn among(_: u32) -> Square {
+        Square
+    }
+    #[inline(always)]
+    fn of(self, x: Floats) -> Floats {
+        Floats(x.0.map(|x| Square.of(x)))
     }
 }
 
 impl<L> Map<L> for Same {
     #[inline(always)]
-    fn of(x: L) -> L {
+    fn among(_: u32) -> Same {
+        Same
+    }
+    #[inline(always)]
+    fn of(self, x: L) -> L {
         x
     }
 }
 
-impl Divide for Floats {
+impl Splat for Floats {
     #[inline(always)]
-    fn divide(self, n: u32) -> Floats {
-        Floats(self.0.map(|x| x.divide(n)))
+    fn splat(x: f32) -> Floats {
+        Floats([x; WIDTH])
     }
 }

@@ -188,7 +188,7 @@ fn folds_across_blocks(isa: Isa) {
     }
 }
 
-/// Every value of the small formats comes back from a fold with itself; NaNs become the one NaN.
+/// Every value of the small formats comes back from a fold with itself; NaNs become the one NaN, and float8 saturates.
 fn keeps_every_small_value(isa: Isa) {
     for (dtype, nan) in [
         (DataType::Float16, 0x7e00),
@@ -199,7 +199,11 @@ fn keeps_every_small_value(isa: Isa) {
         let size = dtype.size();
         let codes = 0..1u64 << (8 * size);
         let all: Vec<u8> = codes.clone().flat_map(|x| x.to_le_bytes().into_iter().take(size)).collect();
-        let plain = |x: u64| if oracle::widen(dtype, x).is_nan() { nan } else { x };
+        let plain = |x: u64| match oracle::widen(dtype, x) {
+            value if value.is_nan() => nan,
+            value if dtype == DataType::Float8e5m2 && value.is_infinite() => x & 0x80 | 0x7b,
+            _ => x,
+        };
         let expected: Vec<u8> = codes.flat_map(|x| plain(x).to_le_bytes().into_iter().take(size)).collect();
         let (mut a, mut b, mut out) =
             (Room::new(&all, 0), Room::new(&all, 1), Room::new(&vec![0; all.len()], 3));

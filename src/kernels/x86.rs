@@ -10,19 +10,17 @@
 
 use super::codec::{Bfloat, E4m3, E5m2, Format, Half};
 use super::combine::{Combine, Max, Min, Prod, Sum};
-use super::small::Codec;
-use super::unary::{Divide, Map, Square};
+use super::small::{Codec, Splat};
+use super::unary::{Map, Square};
 use std::arch::x86_64::*;
 
 /// Sixteen floats, in whatever order the codec that loads and stores them likes.
 #[derive(Clone, Copy)]
 pub struct Avx([__m256; 2]);
 
-#[cfg(test)]
-impl Avx {
-    /// Sixteen times the same.
+impl Splat for Avx {
     #[inline(always)]
-    pub fn splat(x: f32) -> Avx {
+    fn splat(x: f32) -> Avx {
         // SAFETY: AVX2.
         unsafe { Avx([_mm256_set1_ps(x); 2]) }
     }
@@ -69,20 +67,12 @@ combine! {
 
 impl Map<Avx> for Square {
     #[inline(always)]
-    fn of(x: Avx) -> Avx {
-        Prod::of(x, x)
+    fn among(_: u32) -> Square {
+        Square
     }
-}
-
-impl Divide for Avx {
     #[inline(always)]
-    fn divide(self, n: u32) -> Avx {
-        let Avx([a, b]) = self;
-        // SAFETY: AVX2.
-        unsafe {
-            let n = _mm256_set1_ps(n as f32);
-            Avx([plain(_mm256_div_ps(a, n)), plain(_mm256_div_ps(b, n))])
-        }
+    fn of(self, x: Avx) -> Avx {
+        Prod::of(x, x)
     }
 }
 
@@ -102,6 +92,16 @@ impl Codec<Avx> for Half {
         unsafe {
             _mm_storeu_si128(codes.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a));
             _mm_storeu_si128(codes.add(8).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b));
+        }
+    }
+    #[inline(always)]
+    fn rounded(Avx([a, b]): Avx) -> Avx {
+        // SAFETY: AVX2.
+        unsafe {
+            Avx([
+                _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(a)),
+                _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(b)),
+            ])
         }
     }
 }
@@ -126,27 +126,54 @@ impl Codec<Avx> for Bfloat {
             _mm256_storeu_si256(codes.cast(), packed);
         }
     }
+    #[inline(always)]
+    fn rounded(Avx([a, b]): Avx) -> Avx {
+        Avx([halved(a), halved(b)])
+    }
 }
 
 /// The upper halves, rounded. NaNs are plain, so rounding up does not carry them away.
 #[inline(always)]
 fn upper_halves(x: __m256) -> __m256i {
     // SAFETY: AVX2.
+    unsafe { _mm256_srli_epi32::<16>(up_to_halves(x)) }
+}
+
+/// The floats with what rounds their upper halves added; the lower halves are left over.
+#[inline(always)]
+fn up_to_halves(x: __m256) -> __m256i {
+    // SAFETY: AVX2.
     unsafe {
         let x = _mm256_castps_si256(x);
         let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(x), _mm256_set1_epi32(1));
         let up = _mm256_add_epi32(x, _mm256_set1_epi32(0x7fff));
-        _mm256_srli_epi32::<16>(_mm256_add_epi32(up, odd))
+        _mm256_add_epi32(up, odd)
     }
 }
 
-/// The magnitudes' nearest codes, ties to even, in 32-bit lanes and too large by [`excess`]. What is too large, or a NaN, gets
-/// the code of overflow.
+/// The floats rounded to their upper halves. NaNs are plain.
+#[inline(always)]
+fn halved(x: __m256) -> __m256 {
+    // SAFETY: AVX2.
+    unsafe { _mm256_castsi256_ps(_mm256_and_si256(up_to_halves(x), _mm256_set1_epi32(!0xffff))) }
+}
+
+/// The magnitudes of floats between roundings.
+#[derive(Clone, Copy)]
+struct Magnitudes {
+    /// The magnitude plus `large`: their sum rounds it.
+    sum: __m256,
+    large: __m256,
+    /// The power of two in the magnitude.
+    power: __m256i,
+}
+
+/// The magnitudes, rounded to F in the last place of a sum, ties to even. What is too large, or a NaN, is the largest of F.
 ///
 /// To x's power of two belongs one whose last place is the unit of F's mantissa there: their sum rounds x, and the sum's
 /// last bits count units. Powers below the least normal one count as that, which gives subnormals.
 #[inline(always)]
-fn magnitudes<F: Format>(x: __m256) -> __m256i {
+fn magnitudes<F: Format>(x: __m256) -> Magnitudes {
     let drop = (23 - F::MANTISSA) as i32;
     let most = f32::from_bits((F::OVERFLOW << drop) + ((127 - F::BIAS) << 23));
     // SAFETY: AVX2.
@@ -156,9 +183,30 @@ fn magnitudes<F: Format>(x: __m256) -> __m256i {
         let power = _mm256_castps_si256(_mm256_and_ps(x, _mm256_set1_ps(f32::INFINITY)));
         let power = _mm256_max_epi32(power, _mm256_set1_epi32((128 - F::BIAS as i32) << 23));
         let large = _mm256_mul_ps(_mm256_castsi256_ps(power), _mm256_set1_ps((1 << drop) as f32));
-        let sum = _mm256_castps_si256(_mm256_add_ps(x, large));
-        let exponent = _mm256_srl_epi32(power, _mm_cvtsi32_si128(drop));
-        _mm256_sub_epi32(sum, _mm256_sub_epi32(_mm256_castps_si256(large), exponent))
+        Magnitudes { sum: _mm256_add_ps(x, large), large, power }
+    }
+}
+
+/// The magnitudes' codes in 32-bit lanes, too large by [`excess`].
+#[inline(always)]
+fn codes<F: Format>(x: __m256) -> __m256i {
+    let Magnitudes { sum, large, power } = magnitudes::<F>(x);
+    // SAFETY: AVX2.
+    unsafe {
+        let exponent = _mm256_srl_epi32(power, _mm_cvtsi32_si128((23 - F::MANTISSA) as i32));
+        _mm256_sub_epi32(_mm256_castps_si256(sum), _mm256_sub_epi32(_mm256_castps_si256(large), exponent))
+    }
+}
+
+/// The floats rounded to F. A NaN stays what it is.
+#[inline(always)]
+fn rounded<F: Format>(x: __m256) -> __m256 {
+    let Magnitudes { sum, large, .. } = magnitudes::<F>(x);
+    // SAFETY: AVX2.
+    unsafe {
+        let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+        let number = _mm256_or_ps(_mm256_sub_ps(sum, large), sign);
+        _mm256_blendv_ps(number, x, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))
     }
 }
 
@@ -177,9 +225,9 @@ fn bytes<F: Format>(a: __m256, b: __m256) -> __m128i {
         let sign = _mm256_and_si256(_mm256_srli_epi16::<8>(high), _mm256_set1_epi16(0x80));
         let nan = _mm256_cmpeq_epi16(high, _mm256_set1_epi16(0x7fc0));
         let nan = _mm256_and_si256(nan, _mm256_set1_epi16((F::NAN ^ F::OVERFLOW) as i16));
-        let number = _mm256_packus_epi32(magnitudes::<F>(a), magnitudes::<F>(b));
+        let number = _mm256_packus_epi32(codes::<F>(a), codes::<F>(b));
         let number = _mm256_sub_epi16(number, _mm256_set1_epi16(excess::<F>()));
-        let code = _mm256_or_si256(number, _mm256_or_si256(sign, nan));
+        let code = _mm256_xor_si256(number, _mm256_or_si256(sign, nan));
         // Packed twice within halves of the register, the fours lie in the order 0 2 1 3.
         let mixed = _mm_packus_epi16(_mm256_castsi256_si128(code), _mm256_extracti128_si256::<1>(code));
         _mm_shuffle_epi32::<0b11_01_10_00>(mixed)
@@ -203,6 +251,10 @@ impl Codec<Avx> for E5m2 {
         unsafe {
             _mm_storeu_si128(codes.cast(), bytes::<E5m2>(a, b));
         }
+    }
+    #[inline(always)]
+    fn rounded(Avx([a, b]): Avx) -> Avx {
+        Avx([rounded::<E5m2>(a), rounded::<E5m2>(b)])
     }
 }
 
@@ -231,5 +283,9 @@ impl Codec<Avx> for E4m3 {
         unsafe {
             _mm_storeu_si128(codes.cast(), bytes::<E4m3>(a, b));
         }
+    }
+    #[inline(always)]
+    fn rounded(Avx([a, b]): Avx) -> Avx {
+        Avx([rounded::<E4m3>(a), rounded::<E4m3>(b)])
     }
 }

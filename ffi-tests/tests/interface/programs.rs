@@ -135,6 +135,14 @@ fn inputs_are_scaled_before_they_are_added() {
 }
 
 #[test]
+fn averages_have_the_same_bits_by_every_algorithm_and_on_every_way() {
+    let names: Vec<_> = penny::internals::algorithms::ALL.iter().map(|algorithm| algorithm.name).collect();
+    let names = names.join(" ");
+    holds_with("averages", &[1, 2, 3, 4, 7], &[("TEST_ALGORITHMS", &names)]);
+    holds_with("averages", &[3], &[("TEST_ALGORITHMS", "one_shot"), ("PENNY_REPRODUCIBLE", "1")]);
+}
+
+#[test]
 fn transfers_do_what_they_say() {
     holds("point_to_point", &[1, 2, 3]);
 }

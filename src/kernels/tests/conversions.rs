@@ -50,7 +50,7 @@ fn portable_conversions_round_to_nearest_even() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn avx_conversions_round_to_nearest_even() {
-    use crate::kernels::small::{Codec, WIDTH};
+    use crate::kernels::small::{Codec, Splat, WIDTH};
     use crate::kernels::x86::Avx;
 
     #[target_feature(enable = "avx2,f16c")]
@@ -75,14 +75,14 @@ fn avx_conversions_round_to_nearest_even() {
     }
 }
 
-/// The crate float8 saturates where Penny overflows to infinity (float8e5m2), and has other NaNs; all other values agree.
+/// The crate float8 has other NaNs and keeps infinities; all other values agree.
 #[test]
 fn float8_conversions_are_those_of_the_float8_crate() {
     for x in telling_floats(DataType::Float8e4m3).into_iter().filter(|x| !x.is_nan()) {
         let crates = u64::from(float8::F8E4M3::from_f32(x).to_bits());
         assert_eq!(oracle::narrow(DataType::Float8e4m3, x), crates, "e4m3 of {x:e}");
     }
-    for x in telling_floats(DataType::Float8e5m2).into_iter().filter(|x| x.abs() < 61440.0) {
+    for x in telling_floats(DataType::Float8e5m2).into_iter().filter(|x| x.is_finite()) {
         let crates = u64::from(float8::F8E5M2::from_f32(x).to_bits());
         assert_eq!(oracle::narrow(DataType::Float8e5m2, x), crates, "e5m2 of {x:e}");
     }
