@@ -8,6 +8,8 @@ static void ranks_that_disagree_are_told(void) {
     FAILS(ncclInvalidUsage, "count", ncclAllReduce(in, out, (size_t)(1 + process), ncclInt, ncclSum, comm, NULL));
     FAILS(ncclInvalidUsage, "int32", ncclAllReduce(in, out, 1, process == 0 ? ncclInt32 : ncclUint32, ncclSum, comm, NULL));
     FAILS(ncclInvalidUsage, "max", ncclAllReduce(in, out, 1, ncclInt, process == 0 ? ncclMax : ncclMin, comm, NULL));
+    FAILS(ncclInvalidUsage, "root", ncclReduce(in, out, 1, ncclInt, ncclSum, process, comm, NULL));
+    FAILS(ncclInvalidUsage, "root", ncclBroadcast(in, out, 1, ncclInt, 1 - process, comm, NULL));
     OK(ncclAllReduce(in, out, 1, ncclInt, ncclSum, comm, NULL));
     CHECK_INT(out[0], 2);
 }

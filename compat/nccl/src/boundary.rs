@@ -192,6 +192,17 @@ fn report(name: &'static str, text: &str, result: ncclResult_t) -> ncclResult_t 
     result
 }
 
+/// Files the sentence of a communicator's failure that a call on a stream has met, unless it is the newest already.
+pub fn file(name: &'static str, comm: penny::pennyComm_t, state: penny::pennyResult_t) {
+    // SAFETY: Penny checks the handle; its text is valid until the next failing call of this thread.
+    let text = unsafe { CStr::from_ptr(penny::pennyGetLastError(comm)) };
+    let text = sentence::in_nccls_words(&text.to_string_lossy());
+    let newest = LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone().unwrap_or_default();
+    if !text.is_empty() && !newest.to_bytes().ends_with(text.as_bytes()) {
+        report(name, &text, number(state));
+    }
+}
+
 /// The newest sentence of this process: NCCL keeps one for all threads.
 static LAST: Mutex<Option<CString>> = Mutex::new(None);
 

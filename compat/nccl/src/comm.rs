@@ -1,6 +1,6 @@
 //! Communicators: how ranks meet, what they know of each other, how they part.
 
-use crate::boundary::{Outcome, argument, done, none_yet, number, place};
+use crate::boundary::{self, Outcome, argument, done, none_yet, number, place};
 use crate::debug::{self, About};
 use crate::records::{self, Record};
 use crate::types::*;
@@ -169,7 +169,7 @@ nccl_api! {
         end(comm, "Abort", || unsafe { penny::pennyCommAbort(comm) })
     }
 
-    /// Reads the communicator's state.
+    /// Reads the communicator's state. Of a failure, `ncclGetLastError` then returns the sentence.
     fn ncclCommGetAsyncError, pncclCommGetAsyncError(comm: ncclComm_t, asyncError: *mut ncclResult_t) {
         place(asyncError, "asyncError")?;
         let mut state = penny::pennySuccess;
@@ -179,8 +179,10 @@ nccl_api! {
             // That the calls have ended is what the program wanted.
             state = penny::pennySuccess;
         }
-        if state == penny::pennySuccess {
-            records::announce(comm);
+        match state {
+            penny::pennySuccess => records::announce(comm),
+            penny::pennyInProgress => {}
+            failure => boundary::file("ncclCommGetAsyncError", comm, failure),
         }
         // SAFETY: the caller's promise.
         unsafe { asyncError.write_unaligned(number(state)) };

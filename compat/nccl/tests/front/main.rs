@@ -2,8 +2,10 @@
 //! one another.
 
 mod debug;
+mod kill;
 mod library;
 mod programs;
+mod table;
 mod words;
 
 use penny_ffi_tests::{compiler, library as penny, ranks};
