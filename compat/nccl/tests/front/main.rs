@@ -5,6 +5,7 @@ mod debug;
 mod kill;
 mod library;
 mod programs;
+mod python;
 mod table;
 mod words;
 
