@@ -1,6 +1,8 @@
 //! c/*.c: each as one process that has several ranks, or as several.
 
-use super::{holds, run};
+use super::{dir, holds, program, run};
+use penny_ffi_tests::compiler;
+use std::process::Command;
 
 /// Declares what NCCL 2.30 has.
 const NEWEST: &str = "-DPENNY_NCCL_MINOR=30";
@@ -100,6 +102,21 @@ fn graphs_of_captured_calls_are_launched() {
 #[test]
 fn memory_of_a_gpu_is_refused() {
     holds("gpu_memory", &[1], &[], &[]);
+}
+
+/// A library that comes with a program stands for NVIDIA's runtime: all memory lies on its GPU 3.
+#[test]
+fn a_runtime_of_another_in_the_process_is_found() {
+    let to = tempfile::tempdir().unwrap();
+    let (source, other) = (to.path().join("other.c"), to.path().join("libother.so"));
+    let says = "int cudaPointerGetAttributes(int *all, const void *at) { return all[0] = 2, all[1] = 3, at == 0; }\n";
+    std::fs::write(&source, says).unwrap();
+    compiler::run(compiler::cc().args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&other));
+    let program = program("told", to.path(), &[]);
+    let mut command = Command::new(&program);
+    command.env("LD_LIBRARY_PATH", dir()).env("LD_PRELOAD", &other);
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("ncclAllReduce: sendbuff is memory of GPU 3"), "{said}");
 }
 
 #[test]
