@@ -129,9 +129,27 @@ static void a_group_belongs_to_its_thread(void) {
     OK(pennyGroupEnd());
 }
 
+/* All steps of an all-gather in one group: each inner group sends what those before it have received. */
+static void inner_groups_that_use_each_others_data_keep_their_order(void) {
+    if ((ranks & (ranks - 1)) != 0) return;
+    int32_t all[64] = {0};
+    all[rank] = 1000 + rank;
+    OK(pennyGroupStart());
+    for (int mask = 1; mask < ranks; mask <<= 1) {
+        int peer = rank ^ mask;
+        OK(pennyGroupStart());
+        OK(pennySend(all + (rank & -mask), (size_t)mask, pennyInt32, peer, comm, NULL));
+        OK(pennyRecv(all + (peer & -mask), (size_t)mask, pennyInt32, peer, comm, NULL));
+        OK(pennyGroupEnd());
+    }
+    OK(pennyGroupEnd());
+    for (int r = 0; r < ranks; r++) CHECK(all[r] == 1000 + r);
+}
+
 int main(void) {
     begin();
     comm = join();
+    RUN(inner_groups_that_use_each_others_data_keep_their_order);
     RUN(an_empty_group_is_no_work);
     RUN(an_end_without_a_start_is_refused);
     RUN(groups_nest_and_the_outermost_runs);

@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
             }
             What::Transfers(halves) => {
                 let half = |x: Transfer<'_>| Transfer { buffer: lend(x.buffer), ..x };
-                halves.into_iter().flatten().map(|x| Queued::Transfer(handle, half(x))).collect()
+                halves.into_iter().flatten().map(|x| Queued::Transfer(handle, half(x), 0)).collect()
             }
             What::Permute(p) => {
                 let permute = Permute { send: lend(p.send), recv: lend(p.recv), ..p };

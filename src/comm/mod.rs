@@ -285,7 +285,7 @@ pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamH
 pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
     if is_for_later(stream) {
         transfer.check(user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Transfer(comm, *transfer));
+        return later(stream, Queued::Transfer(comm, *transfer, 0));
     }
     registry::enter(comm, |c| calls::point_to_point::run(c, std::slice::from_ref(transfer), false))
 }

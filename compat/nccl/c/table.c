@@ -240,6 +240,13 @@ static void movements(kase *k, member *mine) {
     FILL(k->count);
     hypercube(k, mine);
     VERIFY(m->out, 0, blocks, of_all);
+    k->name = "hypercube in one group";
+    FILL(k->count);
+    OK(ncclGroupStart());
+    hypercube(k, mine);
+    OK(ncclGroupEnd());
+    for (member *m = mine; m < mine + each; m++) CHECK(cudaStreamSynchronize(m->stream) == cudaSuccess);
+    VERIFY(m->out, 0, blocks, of_all);
 }
 
 static void *thread_main(void *argument) {

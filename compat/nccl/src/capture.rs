@@ -48,6 +48,8 @@ impl Drop for Recording {
 pub struct Captured {
     number: CaptureNumber,
     stream: cudaStream_t,
+    /// The number of the inner group that it is of.
+    inner: u32,
     call: Recording,
 }
 
@@ -59,7 +61,7 @@ pub fn record(
 ) -> Outcome {
     let call = Recording::of(|| done(call(null_mut())))?;
     if group::is_open() {
-        group::captured(Captured { number, stream, call });
+        group::captured(|inner| Captured { number, stream, inner, call });
         return Ok(());
     }
     hand_over(stream, call)
@@ -74,7 +76,11 @@ pub fn record_group(mut calls: Vec<Captured>) -> Outcome {
     while let Some(&Captured { number, stream, .. }) = calls.first() {
         let (together, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(|one| one.number == number);
         // A recording that is launched in another is added to that.
-        let add = || together.iter().try_for_each(|one| one.call.launch(null_mut()));
+        let add = || {
+            together.chunk_by(|a, b| a.inner == b.inner).try_for_each(|inner| {
+                group::all(|| inner.iter().try_for_each(|one| one.call.launch(null_mut())))
+            })
+        };
         steps.push((stream, Recording::of(add)?));
         calls = others;
     }

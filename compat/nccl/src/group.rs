@@ -19,6 +19,8 @@ use std::ptr::null_mut;
 #[derive(Default)]
 struct Group {
     depth: u32,
+    /// Inner groups that have ended.
+    inner: u32,
     /// The first failure of a call in it.
     failure: Option<Failure>,
     /// Communicators that become complete at its end.
@@ -78,8 +80,8 @@ pub fn joined(comm: ncclComm_t) {
 }
 
 /// Leaves a call on a captured stream to the end of the open group.
-pub fn captured(call: Captured) {
-    with(|group| group.captured.push(call));
+pub fn captured(call: impl FnOnce(u32) -> Captured) {
+    with(|group| group.captured.push(call(group.inner)));
 }
 
 /// Refuses a call on a communicator that has calls in other captures in the open group: graphs are launched one by one, and calls of
@@ -123,6 +125,7 @@ fn open() -> Outcome {
 fn close(end: impl FnOnce() -> penny::pennyResult_t) -> Outcome {
     let last = with(|group| {
         group.depth = group.depth.saturating_sub(1);
+        group.inner += 1;
         (group.depth == 0).then(|| take(group))
     });
     let Some(mut group) = last else { return done(end()) };

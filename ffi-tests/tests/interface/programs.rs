@@ -149,7 +149,7 @@ fn transfers_do_what_they_say() {
 
 #[test]
 fn groups_do_what_they_say() {
-    holds("group", &[1, 2, 3]);
+    holds("group", &[1, 2, 3, 4]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub fn check(queued: &Queued) -> Result<()> {
         Queued::Permute(_, permute) => permute.check(rank, nranks),
         Queued::Vector(_, vector) => vector.check(rank, nranks),
         Queued::Scaled(_, scaled) => scaled.call.check(rank, nranks).map(drop),
-        Queued::Transfer(_, transfer) => transfer.check(rank, nranks).map(drop),
+        Queued::Transfer(_, transfer, _) => transfer.check(rank, nranks).map(drop),
         Queued::Signal(..) | Queued::Awaited(..) => Ok(()),
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! A communicator's puts and signals are made first, then all its transfers run side by side, then its collectives in their
 //! order, then it waits for the signals that it was to wait for: the same order on every rank, whatever order the calls were
-//! made in; and nobody waits for a signal before it has given its own. The communicators of a batch wait for one another
+//! made in; and nobody waits for a signal before it has given its own. Transfers of inner groups
+//! that use each other's data are made one group after the other (`stages.rs`). The communicators of a batch wait for one another
 //! where their ranks are of one process, so their shares are polled in turn (`polled.rs`); on a declared machine, whose clock
 //! waits for threads, each share has a thread of its own.
 
 use super::polled::PolledBatch;
+use super::stages::stages;
 use crate::comm::calls::collective::Call;
 use crate::comm::calls::permute::Permute;
 use crate::comm::calls::point_to_point::{self, Transfer};
@@ -29,8 +31,8 @@ pub enum Queued {
     Vector(CommHandle, Vector<'static>),
     /// A sum of scaled inputs.
     Scaled(CommHandle, Scaled<'static>),
-    /// One half of a transfer.
-    Transfer(CommHandle, Transfer<'static>),
+    /// One half of a transfer, and the number of the inner group that it is of.
+    Transfer(CommHandle, Transfer<'static>, u32),
     /// A signal, with or without a put.
     Signal(CommHandle, Signal),
     /// A wait for signals.
@@ -41,7 +43,7 @@ impl Queued {
     /// Its communicator.
     pub fn comm(&self) -> CommHandle {
         match self {
-            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, _) => *h,
+            Queued::Collective(h, _) | Queued::Permute(h, _) | Queued::Transfer(h, ..) => *h,
             Queued::Signal(h, _) | Queued::Awaited(h, _) | Queued::Vector(h, _) | Queued::Scaled(h, _) => *h,
         }
     }
@@ -53,7 +55,7 @@ impl Queued {
             Queued::Permute(..) => "permute",
             Queued::Vector(_, vector) => vector.kind.name(),
             Queued::Scaled(_, scaled) => scaled.call.collective.name(),
-            Queued::Transfer(_, transfer) if transfer.send => "send",
+            Queued::Transfer(_, transfer, _) if transfer.send => "send",
             Queued::Transfer(..) => "recv",
             Queued::Signal(_, Signal { put: None, .. }) => "signal",
             Queued::Signal(..) => "put with signal",
@@ -68,7 +70,7 @@ impl Queued {
             Queued::Permute(_, permute) => c.permute(permute),
             Queued::Vector(_, vector) => c.vector(vector),
             Queued::Scaled(_, scaled) => c.scaled(scaled),
-            Queued::Transfer(_, transfer) => point_to_point::run(c, std::slice::from_ref(transfer), false),
+            Queued::Transfer(_, transfer, _) => point_to_point::run(c, std::slice::from_ref(transfer), false),
             Queued::Signal(_, signal) => c.signal(signal),
             Queued::Awaited(_, awaited) => c.await_signals(awaited),
         })
@@ -151,7 +153,8 @@ pub(in crate::comm) fn side_by_side<T: Send>(
 pub(super) struct Share {
     pub handle: CommHandle,
     pub signals: Vec<Signal>,
-    pub transfers: Vec<Transfer<'static>>,
+    /// Those of one list run side by side, one list after the other: see [`stages`].
+    pub transfers: Vec<Vec<Transfer<'static>>>,
     pub joint: Vec<Joint>,
     pub awaited: Vec<AwaitedSignals>,
     /// Its rank's clock on a declared machine, where the rank has other shares in the group.
@@ -162,10 +165,12 @@ pub(super) struct Share {
 /// Divides a queue into one share for each communicator.
 fn divide(queue: Vec<Queued>) -> Vec<Share> {
     let mut shares: Vec<Share> = Vec::new();
+    let mut transfers: Vec<Vec<(Transfer<'static>, u32)>> = Vec::new();
     for queued in queue {
         let handle = queued.comm();
         let at = shares.iter().position(|s| s.handle == handle).unwrap_or_else(|| {
             shares.push(Share::new(handle));
+            transfers.push(Vec::new());
             shares.len() - 1
         });
         match queued {
@@ -173,10 +178,13 @@ fn divide(queue: Vec<Queued>) -> Vec<Share> {
             Queued::Permute(_, permute) => shares[at].joint.push(Joint::Permute(permute)),
             Queued::Vector(_, vector) => shares[at].joint.push(Joint::Vector(vector)),
             Queued::Scaled(_, scaled) => shares[at].joint.push(Joint::Scaled(scaled)),
-            Queued::Transfer(_, transfer) => shares[at].transfers.push(transfer),
+            Queued::Transfer(_, transfer, inner) => transfers[at].push((transfer, inner)),
             Queued::Signal(_, signal) => shares[at].signals.push(signal),
             Queued::Awaited(_, awaited) => shares[at].awaited.extend(awaited),
         }
+    }
+    for (share, transfers) in shares.iter_mut().zip(transfers) {
+        share.transfers = stages(transfers);
     }
     shares
 }
@@ -231,7 +239,10 @@ impl Share {
     /// then, assuming that the other ranks send as many as this one.
     fn estimate(&self) -> Result<u64> {
         registry::enter(self.handle, |communicator| {
-            let other_ps = communicator.estimate(&self.transfers, &self.joint)?;
+            let mut other_ps = communicator.estimate(&[], &self.joint)?;
+            for transfers in &self.transfers {
+                other_ps = other_ps.saturating_add(communicator.estimate(transfers, &[])?);
+            }
             Ok(other_ps.saturating_add(communicator.estimate_signals(&self.signals)?))
         })
     }
@@ -244,7 +255,9 @@ impl Share {
                 // A later one would say that those before it have come.
                 ended = ended.and_then(|()| communicator.signal(signal));
             }
-            ended = ended.and(point_to_point::run(communicator, &self.transfers, true));
+            for transfers in &self.transfers {
+                ended = ended.and_then(|()| point_to_point::run(communicator, transfers, true));
+            }
             for call in &self.joint {
                 ended = ended.and(match call {
                     Joint::Collective(call) => communicator.collective(call),

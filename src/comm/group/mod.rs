@@ -17,6 +17,8 @@ type Placed = (Queued, Option<StreamHandle>);
 #[derive(Default)]
 struct Group {
     depth: u32,
+    /// Inner groups that have ended.
+    inner: u32,
     promised: Promised,
     queue: Vec<Placed>,
     failure: Option<Error>,
@@ -98,13 +100,16 @@ fn add_at_end(what: AtEnd) {
 }
 
 /// Makes a call at the end of the group, on a stream if one is given.
-pub(super) fn add(queued: Queued, stream: Option<StreamHandle>) -> Result<()> {
+pub(super) fn add(mut queued: Queued, stream: Option<StreamHandle>) -> Result<()> {
     stream.map_or(Ok(()), stream::check)?;
     GROUP.with_borrow_mut(|g| {
         if g.recording.is_some() && stream.is_some() {
             return Err(Error::usage(
                 "stream is not NULL, and the call is recorded; pass NULL here, and the stream to pennyRecordingLaunch",
             ));
+        }
+        if let Queued::Transfer(.., inner) = &mut queued {
+            *inner = g.inner;
         }
         g.queue.push((queued, stream));
         Ok(())
@@ -157,8 +162,10 @@ fn close() -> Result<(Promised, Vec<Placed>)> {
         g.depth -= 1;
         OPEN.fetch_sub(1, Ordering::Relaxed);
         if g.depth > 0 {
+            g.inner += 1;
             return Ok((Promised::default(), Vec::new(), None));
         }
+        g.inner = 0;
         Ok((std::mem::take(&mut g.promised), std::mem::take(&mut g.queue), g.failure.take()))
     })?;
     if let Some(e) = failure {
@@ -177,3 +184,4 @@ pub(in crate::comm) mod at_end;
 pub(in crate::comm) mod batch;
 pub(in crate::comm) mod polled;
 pub(in crate::comm) mod recording;
+mod stages;

@@ -45,7 +45,8 @@ enum Stage {
     Outside,
     /// Give its signals, and begin its transfers.
     Entered,
-    Transfers(point_to_point::PolledTransfers<'static>),
+    /// The transfers of this index's list.
+    Transfers(usize, point_to_point::PolledTransfers<'static>),
     /// Begin the collective call of this index, or wait for signals behind the last.
     Before(usize),
     Collective(usize, Exchange<'static>),
@@ -186,7 +187,10 @@ impl PolledShare {
                     let at = *at;
                     self.begin(at, c)
                 }
-                Stage::Transfers(transfers) => transfers.poll(c).map(|()| Stage::Before(0)),
+                Stage::Transfers(at, transfers) => {
+                    let at = *at;
+                    transfers.poll(c).and_then(|()| self.begin_transfers(at + 1, c))
+                }
                 Stage::Collective(at, exchange) => {
                     c.poll_collective(exchange).map(|()| Stage::Before(*at + 1))
                 }
@@ -210,7 +214,7 @@ impl PolledShare {
     /// Returns the stage that follows one that failed.
     fn after_failure(&self) -> Stage {
         match self.stage {
-            Stage::Entered | Stage::Transfers(_) => Stage::Before(0),
+            Stage::Entered | Stage::Transfers(..) => Stage::Before(0),
             Stage::Before(at) if at < self.share.joint.len() => Stage::Before(at + 1),
             Stage::Collective(at, _)
             | Stage::Permute(at, _)
@@ -224,10 +228,14 @@ impl PolledShare {
         // A later signal would say that those before it have come.
         let given = self.share.signals.iter().try_for_each(|signal| c.signal(signal));
         self.note(given);
-        if self.share.transfers.is_empty() {
-            return Ok(Stage::Before(0));
-        }
-        point_to_point::PolledTransfers::begin(c, &self.share.transfers, self.grouped).map(Stage::Transfers)
+        self.begin_transfers(0, c)
+    }
+
+    /// Begins the transfers of a list; behind the last, the collectives.
+    fn begin_transfers(&mut self, at: usize, c: &mut CommCore) -> Result<Stage> {
+        let Some(transfers) = self.share.transfers.get(at) else { return Ok(Stage::Before(0)) };
+        let begun = point_to_point::PolledTransfers::begin(c, transfers, self.grouped)?;
+        Ok(Stage::Transfers(at, begun))
     }
 
     /// Begins the collective call of an index; behind the last, the wait for signals.
