@@ -86,6 +86,19 @@ pub(super) fn drive_once() {
     }
 }
 
+/// Goes on with what a thread asks for in a poll, once; at the first of some polls in a row that find it not to be over, with all
+/// that is listed, because that may have to be done before.
+pub(super) fn drive_polled(target: &dyn Drivable) {
+    if !is_on_machine() {
+        target.go_on(0);
+        if !target.is_idle() && IN_VAIN.get().is_multiple_of(POLLS_A_LOOK) {
+            for work in busy(Some(target)) {
+                work.go_on(0);
+            }
+        }
+    }
+}
+
 thread_local! {
     /// Polls of this thread in a row that have found what it asks for not to be over.
     static IN_VAIN: Cell<u32> = const { Cell::new(0) };
@@ -94,6 +107,9 @@ thread_local! {
 /// Polls in a row after which a thread lets others run at each further one, wherever they are.
 const POLLS_BEFORE_YIELD: u32 = 256;
 
+/// Polls in a row of which one looks at all that is listed: threads that poll for work of their own would get in each other's way.
+const POLLS_A_LOOK: u32 = 4;
+
 /// Notes what a thread has found that polls, and lets the threads and ranks run that it polls for, if they need its core.
 pub(super) fn note_poll(is_over: bool) {
     if is_over {
@@ -101,7 +117,7 @@ pub(super) fn note_poll(is_over: bool) {
     }
     let polls = IN_VAIN.get().saturating_add(1);
     IN_VAIN.set(polls);
-    if polls > POLLS_BEFORE_YIELD || (polls > 1 && is_core_needed()) {
+    if polls > POLLS_BEFORE_YIELD || (polls % POLLS_A_LOOK == 2 && is_core_needed()) {
         cpu::yield_now();
     }
 }

@@ -22,6 +22,7 @@
 mod at_once;
 mod event;
 mod failures;
+mod parts;
 mod queue;
 mod task;
 pub(super) mod turn;
@@ -32,7 +33,7 @@ pub use event::{EventHandle, event_create, event_destroy, event_elapsed_ms, even
 pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
-use super::progress::{Drivable, drive_once, note_poll};
+use super::progress::{Drivable, drive_polled, note_poll};
 use super::registry::{self, Entry};
 use super::shared::CommShared;
 use crate::error::{Error, Result};
@@ -151,7 +152,7 @@ pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     }
     let stream = find(stream)?;
     if !stream.is_idle() {
-        drive_once();
+        drive_polled(&*stream);
     }
     let is_idle = stream.is_idle();
     note_poll(is_idle);
@@ -206,8 +207,9 @@ pub fn stream_host_function(
     Ok(())
 }
 
-/// Queues checked calls on the first of these streams. They begin when all streams have reached this point, and all
-/// streams continue when they have completed. If one is `None` the caller waits for that, too, and gets the outcome.
+/// Queues checked calls on these streams, those that have nothing to do with each other apart from each other ([`parts`]). Calls of a part
+/// are queued on the first of its streams: they begin when all of its streams have reached this point, and all continue when they
+/// have completed. If a stream is `None` all calls are one part, and the caller waits for it and gets the outcome.
 ///
 /// On a declared machine the caller runs them at once, unless a stream is still busy: the program's thread declares what it
 /// computes, in the order of its calls. A thread that calls for other ranks of the machine as well must go on to queue their
@@ -219,6 +221,33 @@ pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()
             return queue_one(batch, stream, comm);
         }
     }
+    if batch.calls.len() > 1 && !batch.is_timed() && !streams.contains(&None) {
+        return queue_parts(batch, streams);
+    }
+    queue_part(batch, streams)
+}
+
+fn queue_parts(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    // All of the group is queued, or nothing.
+    streams.iter().flatten().try_for_each(|stream| find(*stream)?.is_open())?;
+    batch.calls.iter().try_for_each(|call| registry::shared(call.comm())?.refuse_forked())?;
+    let grouped = batch.grouped;
+    let calls = batch.calls.into_iter().zip(streams).filter_map(|(call, stream)| Some((call, (*stream)?)));
+    for part in parts::parts(calls.collect()) {
+        let (calls, streams): (Vec<_>, Vec<_>) = part.into_iter().map(|(call, on)| (call, Some(on))).unzip();
+        let batch = Batch { calls, grouped };
+        match (&batch.calls[..], &streams[..]) {
+            ([call], &[Some(stream)]) => {
+                let comm = registry::shared(call.comm())?;
+                queue_one(batch, stream, comm)?;
+            }
+            _ => queue_part(batch, &streams)?,
+        }
+    }
+    Ok(())
+}
+
+fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let waits = streams.contains(&None);
     if waits {
         refuse_worker()?;

@@ -1,0 +1,66 @@
+//! The parts of a group on streams that have nothing to do with each other.
+//!
+//! ```text
+//!     c0 on A, c1 on B, c1 on C, c2 on C, c3 on D          [c0 A]  [c1 B, c1 C, c2 C]  [c3 D]
+//! ```
+//!
+//! Two calls are of one part if they share a stream or a communicator, directly or through others. Parts are queued as if each were a
+//! group: none waits for another's streams. They may still wait for each other's ranks, so all are queued before any is made.
+
+use super::StreamHandle;
+use crate::comm::group::batch::Queued;
+
+/// Calls and the stream of each.
+pub(super) type StreamPart = Vec<(Queued, StreamHandle)>;
+
+/// Divides calls into parts, in the order of the first call of each. Calls keep their order.
+pub(super) fn parts(calls: StreamPart) -> Vec<StreamPart> {
+    let mut parts: Vec<StreamPart> = Vec::new();
+    for (call, stream) in calls {
+        let meets =
+            |part: &StreamPart| part.iter().any(|(other, on)| *on == stream || other.comm() == call.comm());
+        let mut met = (0..parts.len()).filter(|&i| meets(&parts[i]));
+        let Some(first) = met.next() else {
+            parts.push(vec![(call, stream)]);
+            continue;
+        };
+        // It joins what was apart so far.
+        let others: Vec<usize> = met.collect();
+        for &other in others.iter().rev() {
+            let other = parts.remove(other);
+            parts[first].extend(other);
+        }
+        parts[first].push((call, stream));
+    }
+    parts
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::comm::onesided::signals::AwaitedSignals;
+    use crate::comm::registry::CommHandle;
+
+    /// Returns the parts of calls of communicators on streams, as the numbers of both.
+    fn divided(calls: &[(u64, u64)]) -> Vec<Vec<(u64, u64)>> {
+        let comm = |number: u64| CommHandle::from_bits(number);
+        let call = |&(of, on): &(u64, u64)| {
+            let awaited: Vec<AwaitedSignals> = Vec::new();
+            (Queued::Awaited(comm(of), awaited), StreamHandle::from_bits(on))
+        };
+        let numbers =
+            |part: &StreamPart| part.iter().map(|(call, on)| (call.comm().bits(), on.bits())).collect();
+        parts(calls.iter().map(call).collect()).iter().map(numbers).collect()
+    }
+
+    #[test]
+    fn calls_without_a_common_stream_or_communicator_are_apart() {
+        assert_eq!(divided(&[(1, 11), (2, 12), (1, 11)]), [vec![(1, 11), (1, 11)], vec![(2, 12)]]);
+    }
+
+    #[test]
+    fn what_meets_through_others_is_one_part() {
+        let calls = [(1, 11), (2, 12), (3, 13), (2, 13), (3, 11)];
+        assert_eq!(divided(&calls), [vec![(1, 11), (2, 12), (3, 13), (2, 13), (3, 11)]]);
+    }
+}
