@@ -12,6 +12,7 @@
 //! other wait does.
 
 use crate::error::{Code, Error, Result};
+use crate::fabric::live::program_time::Moment;
 use crate::fabric::live::{Activity, CallSpec, Delivery, Participant, PendingCall, Placement, Post, What};
 use crate::sync::lock::{Mutex, MutexGuard};
 use crate::sync::wait::eagerly;
@@ -100,6 +101,18 @@ impl Timing {
         self.declared.as_ref().map(|declared| &declared.participant)
     }
 
+    /// Returns the rank's clock on the declared machine; the free form: no moment.
+    pub fn moment(&self) -> Moment {
+        self.participant().map_or(Moment::default(), |participant| participant.moment())
+    }
+
+    /// What the rank does from now on begins at this time of the machine or later.
+    pub fn begin_after(&self, moment: Moment) {
+        if let Some(participant) = self.participant() {
+            participant.begin_after(moment);
+        }
+    }
+
     /// Tells the rank's participant from those of other ranks of this process.
     pub fn key(&self) -> Option<usize> {
         self.participant().map(|participant| Arc::as_ptr(participant).addr())
@@ -149,7 +162,10 @@ impl Timing {
     /// Posts what this rank is about to do, at its clock or at `at_ps`. `None`: there is nothing to post.
     pub fn enter(&self, posts: &[Post], at_ps: Option<u64>) -> Result<Option<PendingCall>> {
         match &self.declared {
-            Some(declared) if !posts.is_empty() => declared.participant.enter(posts, at_ps).map(Some),
+            Some(declared) if !posts.is_empty() => {
+                let at_ps = declared.participant.begin_after_known(at_ps);
+                declared.participant.enter(posts, at_ps).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -158,7 +174,10 @@ impl Timing {
     pub fn leave(&self, pending: Option<PendingCall>) -> Result<Option<u64>> {
         let (Some(declared), Some(pending)) = (&self.declared, pending) else { return Ok(None) };
         let deadline_ns = self.transport.deadline();
-        declared.participant.leave(pending, deadline_ns, || self.watch(), || self.expired(declared)).map(Some)
+        let exit_ps =
+            declared.participant.leave(pending, deadline_ns, || self.watch(), || self.expired(declared))?;
+        declared.participant.know(exit_ps);
+        Ok(Some(exit_ps))
     }
 
     /// Takes back what was posted, since its work failed; returns the error, which may name who is to blame. After a
@@ -265,10 +284,11 @@ impl Timing {
         let ways: Vec<[Rank; 2]> = to.map(|to| [place(from), place(to)]).collect();
         let (deadline_ns, watch) = (self.transport.deadline(), || watch().and_then(|()| self.watch()));
         let expired = || self.expired(declared);
-        declared
-            .participant
-            .put_all(&ways, bytes as u64, at_ps, deadline_ns, watch, expired)
-            .map(|delivery| Carried(Some(delivery)))
+        let at_ps = declared.participant.begin_after_known(at_ps);
+        let delivery =
+            declared.participant.put_all(&ways, bytes as u64, at_ps, deadline_ns, watch, expired)?;
+        declared.participant.know(delivery.at_ps);
+        Ok(Carried(Some(delivery)))
     }
 
     /// Something has been stored at a rank: its waits there look again.
@@ -295,7 +315,12 @@ impl Timing {
         let deadline_ns = self.transport.deadline();
         match &self.declared {
             None => self.transport.wait_watching(deadline_ns, ready, watch, expired),
-            Some(declared) => declared.participant.await_store(ready, deadline_ns, watch, expired),
+            Some(declared) => {
+                declared.participant.begin_after_known(None);
+                declared.participant.await_store(ready, deadline_ns, watch, expired)?;
+                declared.participant.know(declared.participant.clock_ps());
+                Ok(())
+            }
         }
     }
 
@@ -305,6 +330,7 @@ impl Timing {
         match &self.declared {
             None => Ok(()),
             Some(declared) => {
+                declared.participant.begin_after_known(None);
                 self.pause_on(declared, declared.participant.clock_ps().saturating_add(more_ps), watch)
             }
         }
@@ -318,7 +344,10 @@ impl Timing {
     #[cold]
     fn pause_on(&self, declared: &Declared, at_ps: u64, watch: impl Fn() -> Result<()>) -> Result<()> {
         let (deadline_ns, watch) = (self.transport.deadline(), || watch().and_then(|()| self.watch()));
-        declared.participant.pause_until(at_ps, deadline_ns, watch, || self.expired(declared)).map(drop)
+        declared.participant.begin_after_known(None);
+        let at_ps = declared.participant.pause_until(at_ps, deadline_ns, watch, || self.expired(declared))?;
+        declared.participant.know(at_ps);
+        Ok(())
     }
 
     /// Moves this rank's clock on to a time, if it is not past it.
@@ -328,7 +357,8 @@ impl Timing {
             None => Ok(()),
             Some(declared) => {
                 let watch = || watch().and_then(|()| self.watch());
-                declared.participant.advance_to(at_ps, watch).map(drop)
+                declared.participant.know(declared.participant.advance_to(at_ps, watch)?);
+                Ok(())
             }
         }
     }

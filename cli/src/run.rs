@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::launch::{self, Job, Line, Stream};
 use crate::machine::MachineArgs;
-use crate::nccl;
+use crate::preload;
 
 const EXAMPLES: &str = "\
 The exit code is the first bad one of a rank (128 + number for a signal), 124 after --timeout, 127 if there is no such
@@ -18,11 +18,16 @@ code is then 130, as it is where a rank ends badly after Ctrl-C.
 
 Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment.
 
+With --virtual-time the program and Python read the cluster's time from clock_gettime, gettimeofday, std::chrono and MPI_Wtime: what
+their ranks have waited for, and what they have slept; computing takes none. Penny, MPI and other libraries keep this machine's
+time, so that their time-outs hold; PENNY_VIRTUAL_TIME_IN=libmine.so:libother names libraries that belong to the program.
+
 Examples:
   penny run -n 4 ./train --epochs 3
   penny run -n 16 --fabric dgx-h100 --nodes 2 ./train
   penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'
-  penny run -n 1 --nccl ./all_reduce_perf -g 4";
+  penny run -n 1 --nccl ./all_reduce_perf -g 4
+  penny run -n 1 --nccl --fabric dgx-h100 --virtual-time ./all_reduce_perf -g 8";
 
 /// The options of `penny run`.
 #[derive(clap::Args)]
@@ -39,6 +44,9 @@ pub struct Args {
     /// Put Penny's libnccl.so.2 and libcudart.so.12 before the program's own, so that a program of NCCL runs without GPUs
     #[arg(long)]
     nccl: bool,
+    /// Let the program's clock tell the cluster's time (see below); needs --fabric
+    #[arg(long, requires = "fabric")]
+    virtual_time: bool,
     /// End the ranks after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -64,9 +72,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub fn main(args: Args) -> Result<ExitCode, String> {
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
     let mut environment = args.machine.environment(args.ranks)?;
-    if args.nccl {
-        environment.extend(nccl::environment()?);
-    }
+    // The one that tells the time stands first: the others ask for it.
+    let libraries = [(args.virtual_time, &preload::TIME), (args.nccl, &preload::NCCL)];
+    let libraries: Vec<_> = libraries.into_iter().filter_map(|(wanted, one)| wanted.then_some(one)).collect();
+    environment.extend(preload::environment(&libraries)?);
     let job = Job {
         program: program.clone(),
         arguments: arguments.to_vec(),

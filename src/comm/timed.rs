@@ -151,7 +151,9 @@ pub fn fabric_now(comm: CommHandle) -> Result<u64> {
 
 /// Declares that this rank computes: advances its clock by `ps` picoseconds.
 pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
-    let to_ps = participant(comm)?.clock_ps().checked_add(ps);
+    let participant = participant(comm)?;
+    participant.begin_after_known(None);
+    let to_ps = participant.clock_ps().checked_add(ps);
     let to_ps = to_ps.ok_or_else(|| {
         Error::argument(format!("{ps} ps more would take the clock past 2^64 picoseconds; pass less"))
     })?;
@@ -162,7 +164,9 @@ pub fn fabric_advance(comm: CommHandle, ps: u64) -> Result<u64> {
 pub fn fabric_advance_to(comm: CommHandle, at_ps: u64) -> Result<u64> {
     let shared = registry::shared(comm)?;
     let participant = shared.timing.participant().ok_or_else(undeclared)?;
-    participant.advance_to(at_ps, || shared.transport.check_abort())
+    let now_ps = participant.advance_to(at_ps, || shared.transport.check_abort())?;
+    participant.know(now_ps);
+    Ok(now_ps)
 }
 
 /// The declared machine, and how its time stands.

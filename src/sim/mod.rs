@@ -67,11 +67,11 @@ pub mod fabric {
 
     /// One engine that serves every message at every port of its way.
     pub mod engine {
-        pub use crate::fabric::engine::{price, price_traced};
+        pub use crate::fabric::engine::{price, price_in_succession, price_traced};
     }
     /// The same prices for calls that are too large for lists of steps.
     pub mod shortcuts {
-        pub use crate::fabric::shortcuts::{Ask, Means, Summary, Used, count_within_reach, price};
+        pub use crate::fabric::shortcuts::{Ask, Means, Summary, Used, count_within_reach, messages, price};
     }
     /// The protocol and the slice with which a call is over soonest.
     pub mod tuning {

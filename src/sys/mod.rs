@@ -16,6 +16,7 @@ pub mod openmp;
 pub mod parallel_function;
 pub mod process;
 pub mod process_memory;
+pub mod program_clock;
 pub mod progress_hook;
 pub mod remap;
 pub mod shm;

@@ -33,6 +33,7 @@ Examples:
   penny sim all_reduce --fabric dgx-h100 --nodes 2 -n 16 -b 256M -e 8G -f 2 --algorithm ring,alternating_rings
   penny sim all_reduce --fabric dgx-h100 -b 1K -e 4G -f 4 --algorithm all --plot all_reduce.svg
   penny sim all_reduce --fabric tpu-v5e:shape=4x4 -b 1M -e 1M --algorithm torus --counters
+  penny sim all_reduce --fabric dgx-h100 -b 8 -e 64M -f 8 --algorithm tree --iters 20
   penny sim all_reduce --fabric t3000 -b 64K --algorithm ring_pair --trace ring_pair.json
   penny sim broadcast --fabric dgx-a100 -b 1M --algorithm tree --goal tree.goal
   penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
@@ -58,6 +59,9 @@ pub struct Args {
     /// Algorithms (also --algo), `all`, or `auto` for the quickest at each size
     #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
     algorithm: Vec<String>,
+    /// Calls back to back, each rank's next one when its last is over; the time is their mean
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    iters: u32,
     /// Print the used ports after each line: bytes, messages, share of the time, longest queue
     #[arg(long)]
     counters: bool,
@@ -74,6 +78,9 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// Messages of calls in succession, at most: more take minutes.
+const MOST_IN_SUCCESSION: u64 = 200_000_000;
 
 /// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
 pub struct Programs {
@@ -140,6 +147,29 @@ impl Programs {
         }
         let outcome = engine::price(network, &self.call(places, block, tuning), entry_ps)?;
         Ok((outcome.into(), Used::steps(places.len() as u32)))
+    }
+
+    /// Prices calls in succession that are carried as a single one is soonest over.
+    fn in_succession(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        priced: Priced,
+        times: u32,
+    ) -> Result<Priced, String> {
+        let messages = self.cycles.as_ref().map_or(0, shortcuts::messages);
+        if messages.saturating_mul(times.into()) > MOST_IN_SUCCESSION {
+            return Err(format!(
+                "--iters {times}: each call has {messages} messages, which are followed one by one; give fewer calls, so that they have \
+                 {MOST_IN_SUCCESSION} at most"
+            ));
+        }
+        let network = machine.view(priced.tuning);
+        let call = self.call(places, block, priced.tuning);
+        let outcome = engine::price_in_succession(network, &call, network.launch_ps, times);
+        let summary = outcome.map_err(|e| e.message.clone())?.into();
+        Ok(Priced { summary, used: Used::steps(places.len() as u32), ..priced })
     }
 
     /// Returns the call as the engine takes it.
@@ -226,12 +256,16 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 );
             }
             let block = Block { count: within as u64, size: dtype.size() as u64 };
-            let least_ps = rows.iter().map(|row: &Row| row.time_ps).min();
+            // Rows of several calls do not say what one takes.
+            let least_ps = rows.iter().filter(|_| args.iters == 1).map(|row: &Row| row.time_ps).min();
             let wanted = match is_named(&candidate.algorithm.name) {
                 true => Wanted::Named,
                 false => Wanted::Quicker(least_ps.filter(|_| auto && args.plot.is_none())),
             };
-            let Some(priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+            let Some(mut priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+            if args.iters > 1 {
+                priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
+            }
             if let Some(file) = &args.goal {
                 write("--goal", file, &goal::schedule(&candidate.call(&places, block, priced.tuning))?)?;
             }

@@ -28,7 +28,13 @@ pub struct Row {
     protocol: Option<String>,
     /// Bytes of the largest slice of a chunk; 0: chunks are not cut.
     slice_bytes: u64,
+    /// Of one call; of several their mean.
     pub time_ps: u64,
+    /// Calls back to back.
+    iters: u32,
+    /// Time and bandwidths as a benchmark on the machine would tell them, whose clock tells whole nanoseconds.
+    #[serde(skip)]
+    told: Measurement,
     algbw_gbps: f64,
     busbw_gbps: f64,
     events: u64,
@@ -60,11 +66,12 @@ impl Row {
         dtype: DataType,
         Priced { tuning, summary, used }: &Priced,
     ) -> Row {
-        let time_ps = summary.last_ps();
+        let (all_ps, iters) = (summary.last_ps(), args.iters);
         let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
         let factor = args.collective.bus_factor(view.nranks);
-        let measured = Measurement::new(time_ps as f64 * 1e-12, bytes, factor, None);
-        let ports = if args.counters { used_ports(network, summary, time_ps) } else { Vec::new() };
+        let of_one = |all_s: f64| Measurement::new(all_s / f64::from(iters), bytes, factor, None);
+        let measured = of_one(all_ps as f64 * 1e-12);
+        let ports = if args.counters { used_ports(network, summary, all_ps) } else { Vec::new() };
         Row {
             fabric: network.name.clone(),
             fabric_hash: hash.to_owned(),
@@ -76,7 +83,9 @@ impl Row {
             algo: algorithm,
             protocol: network.protocol_name(tuning.protocol as usize).map(str::to_owned),
             slice_bytes: tuning.slice_bytes,
-            time_ps,
+            time_ps: all_ps / u64::from(iters),
+            iters,
+            told: of_one(all_ps.div_ceil(1000) as f64 * 1e-9),
             algbw_gbps: measured.algbw_gbps,
             busbw_gbps: measured.busbw_gbps,
             events: summary.events,
@@ -98,20 +107,12 @@ impl Row {
 
     /// As a line of the table, with its ports below.
     pub fn line(&self, dtype: DataType) -> String {
-        let Row { time_ps, algbw_gbps, busbw_gbps, .. } = *self;
-        let measured = Measurement {
-            time_us: time_ps as f64 * 1e-6,
-            algbw_gbps,
-            busbw_gbps,
-            wrong: None,
-            machine: None,
-        };
         let mut text = format!(
             "{:12} {:12} {:>10} {}  {:<17} {:>8} {:9} {}\n",
             self.bytes,
             self.count,
             dtype.to_string(),
-            measured.columns(),
+            self.told.columns(),
             self.way(),
             slice_text(self.slice_bytes),
             self.events,
@@ -158,10 +159,15 @@ fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow
 /// The lines above the table.
 pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
     format!(
-        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8}\n",
+        "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}{}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8}\n",
         args.collective,
         network.name,
         network.shape.nranks(),
+        if args.iters > 1 {
+            format!("  the mean of {} calls back to back", args.iters)
+        } else {
+            String::new()
+        },
         "size",
         "count",
         "type",

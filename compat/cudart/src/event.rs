@@ -125,8 +125,8 @@ fn record(event: Handle, on: Handle, flags: c_uint) -> Result<()> {
         return Ok(());
     }
     let _order = lock(&stream.order);
-    let is_idle = order::follow(&stream)?;
-    event.penny.record((!is_idle).then_some(stream.penny))?;
+    order::follow(&stream)?;
+    event.penny.record(Some(stream.penny))?;
     *lock(&event.recorded) = Recorded::OnStream;
     Ok(())
 }
@@ -165,7 +165,9 @@ cuda_api! {
     fn cudaEventQuery(event: Handle) {
         let event = find(event)?;
         event.refuse_captured()?;
-        event.penny.query()
+        event.penny.query()?;
+        // On a declared machine the thread knows from now on when that was.
+        event.penny.synchronize()
     }
 
     /// Waits until the event is complete.

@@ -287,6 +287,8 @@ cuda_api! {
         if !order::is_idle(&stream) {
             return fault(codes::cudaErrorNotReady, "work of the stream has not completed yet");
         }
+        // On a declared machine the thread knows from now on when that was.
+        order::settle(&stream);
         stream.outcome()
     }
 

@@ -17,6 +17,7 @@ use crate::comm::calls::vector::Vector;
 use crate::comm::onesided::signals::{AwaitedSignals, Signal};
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time;
 use crate::sys::background;
 use crate::timing::{Part, Timing};
 
@@ -202,8 +203,25 @@ fn run(batch: Batch, entry: Entry) -> Result<()> {
             shares.iter().try_for_each(|share| registry::await_turns(&*registry::shared(share.handle)?))?;
         }
         divide_time(&mut shares)?;
+        return run_apart(&mut shares, entry);
     }
-    side_by_side(&mut shares, |share| std::mem::take(&mut share.part).act(|| share.run(entry)))
+    side_by_side(&mut shares, |share| share.run(entry))
+}
+
+/// Runs shares on a declared machine. Each begins when its rank can, and none before what the caller knows; and the caller knows
+/// afterwards when the last was over.
+fn run_apart(shares: &mut [Share], entry: Entry) -> Result<()> {
+    let comms: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()).collect();
+    if entry == Entry::Caller {
+        comms.iter().for_each(|comm| comm.timing.begin_after(program_time::known()));
+    }
+    let run = |share: &mut Share| {
+        let part = std::mem::take(&mut share.part);
+        program_time::apart(|| part.act(|| share.run(entry)))
+    };
+    let ended = side_by_side(shares, run);
+    comms.iter().for_each(|comm| program_time::know(comm.timing.moment()));
+    ended
 }
 
 /// A rank's communicators of one group enter it at one time, and its clock may move on when all of them wait.

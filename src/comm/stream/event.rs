@@ -7,6 +7,7 @@ use super::turn::{refuse_forked, refuse_worker};
 use crate::comm::progress::{drive_once, drive_until, note_poll};
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time::{self, Moment};
 use crate::handle::{self, EventKind, Objects, Remembered};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
@@ -28,19 +29,26 @@ pub(super) struct Point {
 
 struct Outcome {
     at_ns: u64,
+    /// On a declared machine, the machine's time.
+    moment: Moment,
     failure: Option<Error>,
 }
 
 impl Point {
-    /// Lets those go on that wait for the stream to come here.
-    pub fn pass(&self, failure: Option<Error>) {
-        self.decide(failure);
+    /// Lets those go on that wait for the stream to come here, which it does at this time of a declared machine.
+    pub fn pass(&self, moment: Moment, failure: Option<Error>) {
+        self.decide(moment, failure);
         self.release();
     }
 
     /// Says how it went. Threads that wait go on after [`release`](Self::release), which follows at once.
-    pub fn decide(&self, failure: Option<Error>) {
-        let _ = self.outcome.set(Outcome { at_ns: clock::now_ns(), failure });
+    pub fn decide(&self, moment: Moment, failure: Option<Error>) {
+        let _ = self.outcome.set(Outcome { at_ns: clock::now_ns(), moment, failure });
+    }
+
+    /// Returns the time of a declared machine at which it was passed.
+    pub fn moment(&self) -> Moment {
+        self.outcome.get().map_or(Moment::default(), |outcome| outcome.moment)
     }
 
     /// Lets those go on that wait.
@@ -55,7 +63,9 @@ impl Point {
 
     /// Waits until streams have come to it.
     pub fn await_passed(&self) -> Result<()> {
-        unless_interrupted(drive_until(None, &self.passed, 1))
+        unless_interrupted(drive_until(None, &self.passed, 1))?;
+        program_time::know(self.moment());
+        Ok(())
     }
 
     /// Returns the outcome; an error of code `InProgress` if the stream has not reached the point.
@@ -136,7 +146,9 @@ pub fn event_destroy(event: EventHandle) -> Result<()> {
 /// Waits until an event is over; the first failure since the event before it on its stream.
 pub fn event_synchronize(event: EventHandle) -> Result<()> {
     let Some(point) = find(event)?.point() else { return Ok(()) };
-    if !point.is_passed() {
+    if point.is_passed() {
+        program_time::know(point.moment());
+    } else {
         refuse_worker()?;
         point.await_passed()?;
     }
@@ -154,17 +166,22 @@ pub fn event_query(event: EventHandle) -> Result<()> {
     if is_over {
         // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
         point.reach();
+        program_time::find(point.moment());
     }
     point.outcome()
 }
 
-/// Milliseconds of this machine's clock between two events that are over.
+/// Milliseconds between two events that are over: of a declared machine, if the streams' calls were made there, else of this one.
 pub fn event_elapsed_ms(start: EventHandle, end: EventHandle) -> Result<f64> {
-    let at_ns = |event, name| {
+    let times = |event, name| {
         let never = || Error::usage(format!("event {name} was never recorded"));
         let point = find(event)?.point().ok_or_else(never)?;
-        point.outcome.get().map(|outcome| outcome.at_ns).ok_or_else(Error::pending)
+        point.outcome.get().map(|outcome| (outcome.at_ns, outcome.moment)).ok_or_else(Error::pending)
     };
-    let (start, end) = (at_ns(start, "start")?, at_ns(end, "end")?);
-    Ok((end as f64 - start as f64) / 1e6)
+    let ((start_ns, start), (end_ns, end)) = (times(start, "start")?, times(end, "end")?);
+    let job = start.job.max(end.job);
+    if job > 0 && [start.job, end.job].iter().all(|one| [0, job].contains(one)) {
+        return Ok((end.ps as f64 - start.ps as f64) / 1e9);
+    }
+    Ok((end_ns as f64 - start_ns as f64) / 1e6)
 }

@@ -34,9 +34,10 @@ pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
 use super::progress::{Drivable, drive_polled, note_poll};
-use super::registry::{self, Entry};
+use super::registry;
 use super::shared::CommShared;
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time::{self, Moment};
 use crate::handle::{self, Objects, Remembered, StreamKind};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -45,7 +46,7 @@ use event::Point;
 use queue::StreamQueue;
 use std::cell::RefCell;
 use std::sync::Arc;
-use task::{Calls, StreamTask};
+use task::{Awaited, Calls, StreamTask, Timed};
 use turn::{is_worker, refuse_forked};
 
 /// Names a stream of this process.
@@ -123,10 +124,11 @@ fn end(stream: &Arc<StreamQueue>) {
     }
 }
 
-/// Returns the first failure of an idle stream that no synchronisation has told; `None`: it has to be looked at more closely.
-fn idle_outcome(stream: StreamHandle) -> Option<Result<()>> {
+/// Returns the time that an idle stream has reached, and its first failure that no synchronisation has told; `None`: it has to be looked at more closely.
+fn idle_outcome(stream: StreamHandle) -> Option<(Moment, Result<()>)> {
     let outcome = |stream: &Arc<StreamQueue>| {
-        (stream.is_idle() && stream.generation == fork::generation()).then(|| stream.failures.untold())
+        (stream.is_idle() && stream.generation == fork::generation())
+            .then(|| (stream.reached(), stream.failures.untold()))
     };
     STREAMS.with(stream, outcome)?
 }
@@ -135,19 +137,22 @@ fn idle_outcome(stream: StreamHandle) -> Option<Result<()>> {
 pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
-    if let Some(outcome) = idle_outcome(stream) {
+    if let Some((reached, outcome)) = idle_outcome(stream) {
+        program_time::know(reached);
         return outcome;
     }
     let stream = find(stream)?;
     stream.settle()?;
+    program_time::know(stream.reached());
     stream.failures.untold()
 }
 
 /// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
-    if let Some(outcome) = idle_outcome(stream) {
+    if let Some((reached, outcome)) = idle_outcome(stream) {
         note_poll(true);
+        program_time::find(reached);
         return outcome;
     }
     let stream = find(stream)?;
@@ -159,6 +164,7 @@ pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     if !is_idle {
         return Err(Error::pending());
     }
+    program_time::find(stream.reached());
     stream.failures.untold()
 }
 
@@ -166,12 +172,12 @@ pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
 pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
     let event = event::find(event)?;
     let Some(stream) = stream.map(find).transpose()? else {
-        event.record().pass(None);
+        event.record().pass(program_time::known(), None);
         return Ok(());
     };
     let _order = QUEUING.lock();
     stream.is_open()?;
-    stream.push(StreamTask::Record(event.record()));
+    stream.push(StreamTask::Record(event.record(), program_time::queue()));
     Ok(())
 }
 
@@ -187,7 +193,7 @@ pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Re
     };
     let _order = QUEUING.lock();
     stream.is_open()?;
-    stream.push(StreamTask::Await(point));
+    stream.push(StreamTask::Await(point, Awaited::Event));
     Ok(())
 }
 
@@ -252,38 +258,60 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     if waits {
         refuse_worker()?;
     }
-    let streams = streams.iter().flatten().map(|stream| find(*stream)).collect::<Result<Vec<_>>>()?;
-    let streams = distinct(streams);
+    let found = |stream: &Option<StreamHandle>| stream.map(find).transpose();
+    let of_call = streams.iter().map(found).collect::<Result<Vec<_>>>()?;
+    let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
+    let streams = distinct(of_call.iter().flatten().cloned().collect());
+    let timed = |stream: &Arc<StreamQueue>| {
+        let is_its = |of: &&Option<Arc<StreamQueue>>| of.as_ref().is_some_and(|of| Arc::ptr_eq(of, stream));
+        Timed::of(of_call.iter().zip(&comms).filter(|(of, _)| is_its(of)).map(|(_, comm)| comm.clone()))
+    };
     let Some((first, others)) = streams.split_first() else {
         return Err(Error::internal("calls were queued on no stream"));
     };
-    let comms = batch.calls.iter().map(|call| registry::shared(call.comm())).collect::<Result<Vec<_>>>()?;
-    let comms = distinct(comms);
-    comms.iter().try_for_each(|comm| comm.refuse_forked())?;
+    let all = distinct(comms.clone());
+    all.iter().try_for_each(|comm| comm.refuse_forked())?;
     let in_place = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
-    if comms.iter().any(in_place) && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
-        let ended = task::run(batch, Entry::Caller, &comms);
+    if all.iter().any(in_place) && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
+        let timed: Vec<Timed> = streams.iter().map(timed).collect();
+        let known = program_time::queue();
+        for (stream, timed) in streams.iter().zip(&timed) {
+            timed.begin_after(known.later(stream.reached()));
+        }
+        let ended = task::run(batch, &all);
+        for (stream, timed) in streams.iter().zip(&timed) {
+            stream.reach(timed.moment());
+        }
         if let Err(error) = &ended {
             streams.iter().for_each(|stream| stream.failures.add(error));
         }
-        return if waits { ended } else { Ok(()) };
+        if !waits {
+            return Ok(());
+        }
+        all.iter().for_each(|comm| program_time::know(comm.timing.moment()));
+        return ended;
     }
     let over = Arc::new(Point::default());
     {
         let _order = QUEUING.lock();
         streams.iter().try_for_each(|stream| stream.is_open())?;
+        let known = program_time::queue();
         for other in others {
             let come = Arc::new(Point::default());
-            other.push(StreamTask::Pass(come.clone()));
-            first.push(StreamTask::Await(come));
+            other.push(StreamTask::Pass(come.clone(), timed(other), known));
+            first.push(StreamTask::Await(come, Awaited::Streams));
         }
         let failures = others.iter().map(|other| other.failures.clone()).collect();
-        let turns = comms.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
-        first.push(StreamTask::Calls(Calls::new(batch, turns, failures, Some(over.clone()))));
-        others.iter().for_each(|other| other.push(StreamTask::Await(over.clone())));
+        let turns = all.into_iter().map(|comm| (comm.turns.take(), comm)).collect();
+        let calls = Calls::new(batch, turns, failures, Some(over.clone()), timed(first));
+        first.push(StreamTask::Calls(calls));
+        for other in others {
+            other.push(StreamTask::Await(over.clone(), Awaited::Group(timed(other))));
+        }
     }
     if waits {
         over.await_passed()?;
+        comms.iter().for_each(|comm| program_time::know(comm.timing.moment()));
         return over.outcome();
     }
     Ok(())
@@ -295,8 +323,9 @@ fn queue_one(batch: Batch, stream: StreamHandle, comm: Arc<CommShared>) -> Resul
     comm.refuse_forked()?;
     let _order = QUEUING.lock();
     stream.is_open()?;
+    let timed = Timed::of(std::iter::once(comm.clone()));
     let turns = vec![(comm.turns.take(), comm)];
-    stream.push(StreamTask::Calls(Calls::new(batch, turns, Vec::new(), None)));
+    stream.push(StreamTask::Calls(Calls::new(batch, turns, Vec::new(), None, timed)));
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use super::turn;
 use crate::comm::progress::{self, Awaits, Drivable, drive_until};
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time::{Moment, Unfinished};
 use crate::sync::event_count::EventCount;
 use crate::sync::listed::Listed;
 use crate::sync::lock::Mutex;
@@ -16,9 +17,9 @@ use std::thread::JoinHandle;
 
 /// A stream: tasks in their order, of which one is under way.
 pub(super) struct StreamQueue {
-    tasks: Mutex<VecDeque<StreamTask>>,
+    tasks: Mutex<VecDeque<(StreamTask, Option<Unfinished>)>>,
     /// The task that is under way. Who holds the lock goes on with it.
-    present: Mutex<Option<StreamTask>>,
+    present: Mutex<Option<(StreamTask, Option<Unfinished>)>>,
     /// It is among the work that threads which wait go on with ([`progress`]).
     listed: Listed,
     /// Only the worker may run the next task: it need not wait whether another thread takes it up.
@@ -31,12 +32,21 @@ pub(super) struct StreamQueue {
     pub queued: EventCount,
     /// Tasks that are over.
     pub done: EventCount,
+    /// On a declared machine, the time that it has reached.
+    reached: Reached,
     pub failures: Arc<Failures>,
     /// Its end is queued, and nothing can be queued behind that. Changes while streams are queued on.
     pub ended: AtomicBool,
     pub worker: Mutex<Option<JoinHandle<()>>>,
     /// The process that made it: a forked child has no worker.
     pub generation: u32,
+}
+
+/// A [`Moment`] that one thread writes at a time.
+#[derive(Default)]
+struct Reached {
+    job: AtomicU64,
+    ps: AtomicU64,
 }
 
 pub(super) const NOT_LIVE: &str = "stream is not a live stream: it was destroyed already, or never created by pennyStreamCreate; pass \
@@ -69,6 +79,7 @@ impl StreamQueue {
             driven_by_others: AtomicU64::new(0),
             queued: EventCount::default(),
             done: EventCount::default(),
+            reached: Reached::default(),
             failures: Arc::default(),
             ended: AtomicBool::new(false),
             worker: Mutex::default(),
@@ -85,11 +96,23 @@ impl StreamQueue {
     pub fn push(self: &Arc<Self>, task: StreamTask) {
         // The end is for the worker alone.
         let is_end = matches!(task, StreamTask::End);
-        self.tasks.lock().push_back(task);
+        self.tasks.lock().push_back((task, Unfinished::begin()));
         self.queued.raise(self.queued.get() + 1);
         if !is_end {
             progress::list(self);
         }
+    }
+
+    /// Returns the time of a declared machine that it has reached.
+    pub fn reached(&self) -> Moment {
+        Moment { job: self.reached.job.load(Ordering::Acquire), ps: self.reached.ps.load(Ordering::Acquire) }
+    }
+
+    /// It has reached a time of a declared machine. Called by who goes on with it, or makes calls for it while it is idle.
+    pub fn reach(&self, moment: Moment) {
+        let reached = self.reached().later(moment);
+        self.reached.job.store(reached.job, Ordering::Release);
+        self.reached.ps.store(reached.ps, Ordering::Release);
     }
 
     /// Waits until everything is over that has been queued so far.
@@ -110,11 +133,16 @@ impl StreamQueue {
             if present.is_none() {
                 *present = self.tasks.lock().pop_front();
             }
-            let Some(task) = present.as_mut() else { return Driven::Idle };
+            let Some((task, _)) = present.as_mut() else { return Driven::Idle };
             if in_place {
                 self.is_in_place.store(true, Ordering::Relaxed);
             }
-            let advance = task.go_on(&self.failures, in_place);
+            let before = self.reached();
+            let mut reached = before;
+            let advance = task.go_on(&self.failures, &mut reached, in_place);
+            if reached != before {
+                self.reach(reached);
+            }
             if in_place {
                 self.is_in_place.store(false, Ordering::Relaxed);
             }
@@ -128,8 +156,8 @@ impl StreamQueue {
             // event finds the stream idle.
             self.done.raise(self.done.get() + 1);
             match task {
-                Some(StreamTask::Record(point)) => point.release(),
-                Some(StreamTask::End) => return Driven::Ended,
+                Some((StreamTask::Record(point, _), _)) => point.release(),
+                Some((StreamTask::End, _)) => return Driven::Ended,
                 _ => {}
             }
         }
@@ -161,7 +189,7 @@ impl Drivable for StreamQueue {
 
     fn awaits(&self) -> Option<Awaits> {
         match self.present.try_lock() {
-            Some(present) => present.as_ref().map(StreamTask::awaits),
+            Some(present) => present.as_ref().map(|(task, _)| task.awaits()),
             None => Some(Awaits::a_thread()),
         }
     }

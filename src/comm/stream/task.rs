@@ -9,6 +9,7 @@ use crate::comm::progress::Awaits;
 use crate::comm::registry::{self, Entry};
 use crate::comm::shared::CommShared;
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time::{self, Moment};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,16 +18,48 @@ use std::sync::Arc;
 pub(super) enum StreamTask {
     /// Make calls when their turns on their communicators have come.
     Calls(Calls),
-    /// An event is recorded: it tells how it went so far.
-    Record(Arc<Point>),
-    /// A point that only streams wait for.
-    Pass(Arc<Point>),
+    /// An event is recorded: it tells how it went so far. The time at which it was queued.
+    Record(Arc<Point>, Moment),
+    /// A point that only the first stream of a group waits for; the group's communicators on this one, and what the thread knew that
+    /// queued it.
+    Pass(Arc<Point>, Timed, Moment),
     /// Wait for what another stream does.
-    Await(Arc<Point>),
+    Await(Arc<Point>, Awaited),
     /// Call a function of the program; taken out when it is called.
     Call(Option<Box<dyn FnOnce() + Send>>),
     /// The last task of a stream.
     End,
+}
+
+/// What a stream waits for.
+pub(super) enum Awaited {
+    /// An event: on a declared machine the stream has come to its time then.
+    Event,
+    /// Other streams of a group, whose times are their own.
+    Streams,
+    /// The calls of a group, of which these are made for this stream.
+    Group(Timed),
+}
+
+/// The communicators of a stream's share in calls that take a declared machine's time; otherwise none.
+#[derive(Default)]
+pub(super) struct Timed(Vec<Arc<CommShared>>);
+
+impl Timed {
+    /// Takes those that stand on a declared machine.
+    pub fn of(comms: impl Iterator<Item = Arc<CommShared>>) -> Timed {
+        Timed(comms.filter(|comm| comm.timing.is_declared()).collect())
+    }
+
+    /// Their ranks begin what comes at this time or later.
+    pub fn begin_after(&self, moment: Moment) {
+        self.0.iter().for_each(|comm| comm.timing.begin_after(moment));
+    }
+
+    /// Returns the time to which their ranks have come.
+    pub fn moment(&self) -> Moment {
+        self.0.iter().fold(Moment::default(), |moment, comm| moment.later(comm.timing.moment()))
+    }
 }
 
 /// Calls and what they have to do with others.
@@ -40,7 +73,11 @@ pub(super) struct Calls {
     /// The point that reports the completion and the outcome of the calls to these streams and to waiting threads.
     over: Option<Arc<Point>>,
     /// They take a declared machine's time.
-    timed: bool,
+    is_timed: bool,
+    /// The communicators among them that are of this stream.
+    timed: Timed,
+    /// What the thread knew that queued them: they begin no earlier.
+    queued: Moment,
 }
 
 enum Work {
@@ -65,20 +102,30 @@ pub(super) enum Advance {
 impl StreamTask {
     /// Goes on with the task, without waiting. Functions of the program are called by the stream's own thread, as are calls
     /// that take a declared machine's time; those wait.
-    pub fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
+    pub fn go_on(&mut self, failures: &Failures, reached: &mut Moment, in_place: bool) -> Advance {
         match self {
-            StreamTask::Calls(calls) => return calls.go_on(failures, in_place),
-            StreamTask::Record(point) => point.decide(failures.unrecorded()),
-            StreamTask::Pass(point) => point.pass(None),
-            StreamTask::Await(point) if !point.is_passed() => return Advance::Pending,
+            StreamTask::Calls(calls) => return calls.go_on(failures, reached, in_place),
+            StreamTask::Record(point, queued) => {
+                *reached = reached.later(*queued);
+                point.decide(*reached, failures.unrecorded());
+            }
+            StreamTask::Pass(point, timed, queued) => {
+                timed.begin_after(reached.later(*queued));
+                point.pass(Moment::default(), None);
+            }
+            StreamTask::Await(point, _) if !point.is_passed() => return Advance::Pending,
+            StreamTask::Await(_, Awaited::Streams) => {}
+            StreamTask::Await(point, Awaited::Event) => *reached = reached.later(point.moment()),
+            StreamTask::Await(_, Awaited::Group(timed)) => *reached = reached.later(timed.moment()),
             StreamTask::Call(_) | StreamTask::End if !turn::is_worker() => return Advance::WorkerOnly,
             StreamTask::Call(function) => {
                 let Some(function) = function.take() else { return Advance::Over };
+                program_time::stand_at(*reached);
                 if catch_unwind(AssertUnwindSafe(function)).is_err() {
                     failures.add(&Error::internal("a function that a stream has called panicked"));
                 }
             }
-            StreamTask::Await(_) | StreamTask::End => {}
+            StreamTask::End => {}
         }
         Advance::Over
     }
@@ -96,7 +143,7 @@ impl StreamTask {
                     None => Awaits::a_thread(),
                 }
             }
-            StreamTask::Await(point) => {
+            StreamTask::Await(point, _) => {
                 let point = point.clone();
                 Awaits::Threads(Box::new(move |most| point.sleep(most)))
             }
@@ -111,25 +158,31 @@ impl Calls {
         turns: Vec<(u64, Arc<CommShared>)>,
         others: Vec<Arc<Failures>>,
         over: Option<Arc<Point>>,
+        timed: Timed,
     ) -> Calls {
-        let timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
-        Calls { name: batch.name(), work: Work::Batch(batch), turns, others, over, timed }
+        let is_timed = turns.iter().any(|(_, comm)| comm.timing.is_declared());
+        let (name, work, queued) = (batch.name(), Work::Batch(batch), program_time::queue());
+        Calls { name, work, turns, others, over, is_timed, timed, queued }
     }
 
     /// A collective that has begun.
     pub fn under_way(batch: PolledBatch, name: &'static str, turn: u64, comm: Arc<CommShared>) -> Calls {
-        let (turns, others) = (vec![(turn, comm)], Vec::new());
-        Calls { name, work: Work::UnderWay(batch), turns, others, over: None, timed: false }
+        let (turns, others, work) = (vec![(turn, comm)], Vec::new(), Work::UnderWay(batch));
+        let (timed, queued) = (Timed::default(), Moment::default());
+        Calls { name, work, turns, others, over: None, is_timed: false, timed, queued }
     }
 
-    fn go_on(&mut self, failures: &Failures, in_place: bool) -> Advance {
+    fn go_on(&mut self, failures: &Failures, reached: &mut Moment, in_place: bool) -> Advance {
         // Once they have begun, each communicator looks after itself.
         let has_begun = !matches!(self.work, Work::Batch(_));
         if !has_begun && !self.turns.iter().all(|(turn, comm)| comm.turns.has_come(*turn)) {
             return Advance::Pending;
         }
         let comms = self.turns.iter().map(|(_, comm)| comm);
-        let ended = match catch_unwind(AssertUnwindSafe(|| self.work.go_on(self.timed, in_place))) {
+        if self.is_timed && turn::is_worker() {
+            self.timed.begin_after(reached.later(self.queued));
+        }
+        let ended = match catch_unwind(AssertUnwindSafe(|| self.work.go_on(self.is_timed, in_place))) {
             Ok(Err(step)) => return step,
             Ok(Ok(ended)) => ended.map_err(|error| tell(self.name, error, comms)),
             Err(panic) => {
@@ -139,19 +192,20 @@ impl Calls {
                 Err(tell(self.name, defect, self.turns.iter().map(|(_, comm)| comm)))
             }
         };
-        self.end(failures, ended)
+        self.end(failures, reached, ended)
     }
 
-    fn end(&mut self, failures: &Failures, ended: Result<()>) -> Advance {
+    fn end(&mut self, failures: &Failures, reached: &mut Moment, ended: Result<()>) -> Advance {
         // Before the next turn comes.
         self.work = Work::Over;
+        *reached = reached.later(self.timed.moment());
         if let Err(error) = &ended {
             failures.add(error);
             self.others.iter().for_each(|other| other.add(error));
         }
         self.turns.iter().for_each(|(turn, comm)| comm.turns.end(*turn));
         if let Some(over) = &self.over {
-            over.pass(ended.err());
+            over.pass(*reached, ended.err());
         }
         Advance::Over
     }
@@ -186,10 +240,10 @@ impl Work {
     }
 }
 
-/// Makes calls at once, and tells their communicators if they fail.
-pub(super) fn run(batch: Batch, entry: Entry, comms: &[Arc<CommShared>]) -> Result<()> {
+/// Makes calls at once for streams, and tells their communicators if they fail.
+pub(super) fn run(batch: Batch, comms: &[Arc<CommShared>]) -> Result<()> {
     let name = batch.name();
-    let ended = catch_unwind(AssertUnwindSafe(|| batch.run(entry)));
+    let ended = program_time::apart(|| catch_unwind(AssertUnwindSafe(|| batch.run(Entry::Caller))));
     let ended = ended.unwrap_or_else(|panic| Err(defect(&*panic, comms.iter())));
     ended.map_err(|error| tell(name, error, comms.iter()))
 }

@@ -6,6 +6,7 @@
 
 use crate::comm::progress::drive_until;
 use crate::error::{Error, Result};
+use crate::fabric::live::program_time;
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ pub(super) fn is_worker() -> bool {
 /// From now on this thread is a stream's worker.
 pub(super) fn become_worker() {
     IS_WORKER.set(true);
+    program_time::work_apart();
 }
 
 /// An error on the worker threads themselves, which would wait for their own end.

@@ -41,7 +41,30 @@ pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Resu
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
-/// Does the same, and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
+/// When each rank is done with the last of several equal calls, each of which it enters `gap_ps` after it was done with the one before;
+/// the first at `gap_ps`. As ranks that move bytes have it: a call is under way when all have entered it. Traffic and events are those of all.
+pub fn price_in_succession(
+    network: &Network,
+    call: &PricedCall<'_>,
+    gap_ps: u64,
+    times: u32,
+) -> Result<CallTimes> {
+    let mut engine = Engine::new(network);
+    let mut exit_ps = vec![0; call.places.len()];
+    let mut events = 0;
+    let mut counters = Vec::new();
+    for _ in 0..times {
+        let entry_ps: Vec<u64> =
+            exit_ps.iter().map(|at_ps: &u64| at_ps.saturating_add(gap_ps).min(u64::MAX - 1)).collect();
+        let outcome = engine.run(network, call, &entry_ps, &mut |_| {})?;
+        (exit_ps, counters) = (outcome.exit_ps, outcome.counters);
+        events += outcome.events;
+        engine = Engine::resume(network, engine.ports());
+    }
+    Ok(CallTimes { exit_ps, counters, events })
+}
+
+/// As [`price`], and passes each message's stay at each port to `sink`, in the order in which heads reach ports.
 pub fn price_traced(
     network: &Network,
     call: &PricedCall<'_>,

@@ -74,7 +74,8 @@ shared_layout! {
         pub reached_ps: AtomicU64,
         /// Times that somebody has held `runner`.
         pub runs: AtomicU64,
-        _rest: AtomicU64,
+        /// The latest time that a thread of a program knows, where programs' clocks follow the machine's.
+        pub known_ps: AtomicU64,
         /// Ranks that sleep.
         pub sleepers: Sleepers,
         /// Why, if `deadlock` is not 0.

@@ -32,6 +32,7 @@ mod one_sided;
 mod pace;
 mod presence;
 mod process_ranks;
+pub mod program_time;
 mod report;
 mod runner;
 pub mod sentence;

@@ -6,6 +6,7 @@ use super::local_threads::LocalThreads;
 use super::pace::Clock;
 use super::presence::Watchdog;
 use super::process_ranks::ProcessRanks;
+use super::program_time;
 use super::runner::Runner;
 use super::sentence::write_text;
 use super::spec::{CallSpec, Post};
@@ -105,8 +106,10 @@ impl Participant {
         let runner = Runner::new(machine.network.clone(), places, programs);
         let backoff = Backoff::for_ranks(clock_segment.places() as usize, None);
         let process_ranks = ProcessRanks::with(&clock_segment, place)?;
+        let clock_segment = Arc::new(clock_segment);
+        program_time::attend(&clock_segment)?;
         Ok(Participant {
-            clock_segment: Arc::new(clock_segment),
+            clock_segment,
             number: threads::next_number(),
             machine,
             place,
@@ -157,6 +160,11 @@ impl Participant {
         self.clock_segment.place(self.place).clock_ps.load(Ordering::Acquire)
     }
 
+    /// Moves the clock on to a time, if that is later. Returns what it was.
+    pub(super) fn advance_clock(&self, at_ps: u64) -> u64 {
+        self.clock_segment.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel)
+    }
+
     /// Returns the clock, for a program that asks. One that asks again and again with nothing between must see it move, or a
     /// loop that waits for a time would never end: after 16 looks each costs 50 ns, then twice as much, up to 1 us.
     pub fn look(&self) -> u64 {
@@ -178,7 +186,7 @@ impl Participant {
     pub fn advance_to(&self, at_ps: u64, watch: impl FnMut() -> Result<()>) -> Result<u64> {
         self.looked_anew();
         let line = self.presence()?;
-        let before = self.clock_segment.place(self.place).clock_ps.fetch_max(at_ps, Ordering::AcqRel);
+        let before = self.advance_clock(at_ps);
         if let Clock::Paced(dilation) = self.machine.clock
             && at_ps > before
         {
