@@ -91,7 +91,7 @@ END
 
 # A folder of its own: in the directory of libraries they would take the place of NVIDIA's for all programs.
 if [ -n "$nccl" ]; then
-    cargo build --package penny-nccl --package penny-cudart --package penny-nvcc --profile "$profile"
+    cargo build --package penny-nccl --package penny-cudart --package penny-nvcc --package penny-time --profile "$profile"
     home=$lib/penny-cuda
     mkdir -p "$to/bin" "$home/bin" "$home/include" "$home/lib64"
     install -m 755 "$target/penny-nvcc" "$home/bin/nvcc"
@@ -101,6 +101,7 @@ if [ -n "$nccl" ]; then
         install -m 755 "$target/lib${name%:*}.so" "$home/lib64/lib${name%:*}.so.${name#*:}"
         ln -sf "lib${name%:*}.so.${name#*:}" "$home/lib64/lib${name%:*}.so"
     done
+    install -m 755 "$target/libpenny_time.so" "$home/lib64/libpenny_time.so"
     # Linkers read these as libraries that consist of the other.
     for name in cudart_static cudadevrt; do
         echo 'INPUT(-lcudart)' >"$home/lib64/lib$name.a"

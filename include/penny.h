@@ -1330,7 +1330,8 @@ pennyResult_t pennyEventQuery(pennyEvent_t event);
 // Waits until the event is complete; then returns as pennyEventQuery does.
 pennyResult_t pennyEventSynchronize(pennyEvent_t event);
 
-// Computes the milliseconds between two complete events, by this host's clock (not that of a simulated cluster).
+// Computes the milliseconds between two complete events: by the clock of the simulated cluster (declared machine) if calls of
+// one were made on their streams or known to the threads that recorded them, otherwise by this host's.
 pennyResult_t pennyEventElapsedTime(float *ms,
                                     pennyEvent_t start,
                                     pennyEvent_t end);

@@ -130,7 +130,8 @@ c_api! {
         comm::event_synchronize(event)
     }
 
-    /// Computes the milliseconds between two complete events, by this host's clock (not that of a simulated cluster).
+    /// Computes the milliseconds between two complete events: by the clock of the simulated cluster (declared machine) if calls of
+    /// one were made on their streams or known to the threads that recorded them, otherwise by this host's.
     fn pennyEventElapsedTime(#[out] ms: *mut c_float, start: pennyEvent_t, end: pennyEvent_t) {
         comm::event_elapsed_ms(start, end).and_then(|elapsed| ms.set(elapsed as c_float))
     }

@@ -256,13 +256,13 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 );
             }
             let block = Block { count: within as u64, size: dtype.size() as u64 };
-            // Rows of several calls do not say what one takes.
-            let least_ps = rows.iter().filter(|_| args.iters == 1).map(|row: &Row| row.time_ps).min();
+            let least_ps = rows.iter().map(|row: &Row| row.alone_ps).min();
             let wanted = match is_named(&candidate.algorithm.name) {
                 true => Wanted::Named,
                 false => Wanted::Quicker(least_ps.filter(|_| auto && args.plot.is_none())),
             };
             let Some(mut priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+            let alone_ps = priced.summary.last_ps();
             if args.iters > 1 {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
             }
@@ -283,11 +283,13 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 within,
                 dtype,
                 &priced,
+                alone_ps,
             ));
         }
         drawn.extend(rows.iter().map(Row::point));
         if auto {
-            rows.sort_by_key(|row| row.time_ps);
+            // As ranks choose it, who do not know how often they will call.
+            rows.sort_by_key(|row| row.alone_ps);
             rows.truncate(1);
         }
         for row in rows {

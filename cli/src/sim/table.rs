@@ -32,6 +32,9 @@ pub struct Row {
     pub time_ps: u64,
     /// Calls back to back.
     iters: u32,
+    /// Of a call alone.
+    #[serde(skip)]
+    pub alone_ps: u64,
     /// Time and bandwidths as a benchmark on the machine would tell them, whose clock tells whole nanoseconds.
     #[serde(skip)]
     told: Measurement,
@@ -65,6 +68,7 @@ impl Row {
         count: usize,
         dtype: DataType,
         Priced { tuning, summary, used }: &Priced,
+        alone_ps: u64,
     ) -> Row {
         let (all_ps, iters) = (summary.last_ps(), args.iters);
         let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
@@ -85,6 +89,7 @@ impl Row {
             slice_bytes: tuning.slice_bytes,
             time_ps: all_ps / u64::from(iters),
             iters,
+            alone_ps,
             told: of_one(all_ps.div_ceil(1000) as f64 * 1e-9),
             algbw_gbps: measured.algbw_gbps,
             busbw_gbps: measured.busbw_gbps,

@@ -272,7 +272,13 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     let all = distinct(comms.clone());
     all.iter().try_for_each(|comm| comm.refuse_forked())?;
     let in_place = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
-    if all.iter().any(in_place) && !is_worker() && streams.iter().all(|stream| stream.is_idle()) {
+    // Calls of several ranks show it, too.
+    let is_one_rank = all.iter().all(|comm| comm.timing.key() == all[0].timing.key());
+    if is_one_rank
+        && all.iter().any(in_place)
+        && !is_worker()
+        && streams.iter().all(|stream| stream.is_idle())
+    {
         let timed: Vec<Timed> = streams.iter().map(timed).collect();
         let known = program_time::queue();
         for (stream, timed) in streams.iter().zip(&timed) {
