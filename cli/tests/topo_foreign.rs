@@ -42,7 +42,7 @@ fn answer(arguments: &[&str]) -> String {
 }
 
 /// Every file of the folder that is a machine, with what goes with it.
-const MACHINES: [&[&str]; 15] = [
+const MACHINES: [&[&str]; 16] = [
     &["two-port-nics.xml"],
     &["wired-gpus.xml"],
     &["devices-only.xml"],
@@ -58,6 +58,7 @@ const MACHINES: [&[&str]; 15] = [
     &["torus.yml"],
     &["switches.yml"],
     &["fully-connected.yml"],
+    &["mixed.yml"],
 ];
 
 #[test]
@@ -95,6 +96,7 @@ fn every_number_that_the_file_does_not_hold_is_marked() {
         "25GB/s",
         "700ns",
         "31.507GB/s",
+        "2us",
     ];
     for files in MACHINES {
         for line in imported(files).lines() {
@@ -133,11 +135,16 @@ fn two_ports_of_a_nic_add_up_and_a_lying_upper_switch_caps_nothing() {
 #[test]
 fn gpus_that_are_wired_to_each_other_are_the_preset_of_that_machine() {
     let (node, preset) = (network(&["wired-gpus.xml"]), topology::open("dgx-1v").unwrap());
-    assert_eq!(node.ports, preset.ports);
+    let names = |network: &Network, nic: bool| -> Vec<String> {
+        let ports = network.ports.iter().map(|port| port.name.trim_start_matches("n0.").to_owned());
+        ports.filter(|name| name.contains(".nic.") == nic).collect()
+    };
+    assert_eq!(names(&node, false), names(&preset, false));
     assert_eq!(rate(&node, "nv"), rate(&preset, "nv"));
-    assert!(
-        imported(&["wired-gpus.xml"]).contains("# Not carried over: the NICs mlx5_0, mlx5_1, mlx5_2, mlx5_3")
-    );
+    // Its NICs are kept: two GPUs share one, and other nodes are reached over them.
+    assert_eq!(names(&node, true).len(), 16);
+    let two = topology::parse("m.toml", &imported(&["wired-gpus.xml"]), &[("nodes".into(), "2".into())]);
+    assert_eq!(two.unwrap().shape.0, [8, 2, 1]);
 }
 
 #[test]
@@ -160,7 +167,7 @@ fn bridged_pairs_keep_their_nvlinks_and_meet_over_pcie() {
     let node = network(&["topo-m-bridges.txt"]);
     let names: Vec<&str> = node.ports.iter().map(|port| port.name.as_str()).collect();
     assert!(
-        names.contains(&"g0.g1.3") && names.contains(&"g0.g2") && !names.contains(&"g0.g2.1"),
+        names.contains(&"n0.g0.g1.3") && names.contains(&"n0.g0.g2") && !names.contains(&"n0.g0.g2.1"),
         "{names:?}"
     );
     let pcie = network(&["topo-m-pcie.txt"]);
@@ -171,9 +178,18 @@ fn bridged_pairs_keep_their_nvlinks_and_meet_over_pcie() {
 #[test]
 fn both_styles_of_a_descriptor_are_one_machine_and_chips_may_be_empty() {
     let (flow, block) = (network(&["t3000-flow.yaml"]), network(&["t3000-block-empty-chips.yaml"]));
-    assert_eq!((&flow.ports, &flow.classes), (&block.ports, &block.classes));
+    // The one with coordinates is a mesh, and the preset; the other has the same links, edge by edge.
+    assert_eq!((flow.ports.len(), &flow.classes), (block.ports.len(), &block.classes));
     let preset = topology::open("t3000").unwrap();
-    assert_eq!((flow.ports.len(), rate(&flow, "eth")), (preset.ports.len(), rate(&preset, "eth")));
+    assert_eq!(
+        (&flow.ports, flow.shape, rate(&flow, "eth")),
+        (&preset.ports, preset.shape, rate(&preset, "eth"))
+    );
+    let bare = std::fs::read_to_string(folder().join("t3000-flow.yaml")).unwrap();
+    let (head, rest) = bare.split_once("chips: {").unwrap();
+    let bare = format!("{head}chips: {{}}\n{}", rest.split_once('}').unwrap().1);
+    let bare = import(&[File { name: "bare.yaml", text: &bare }], None).unwrap();
+    assert_eq!(topology::parse("m.toml", &bare, &[]).unwrap().ports, block.ports);
     let sparse = imported(&["blackhole-sparse-ids.yaml"]);
     assert!(
         sparse.contains("Places in order are chips 10, 11, 12, 13.") && sparse.contains("other hosts (1)")
@@ -188,11 +204,33 @@ fn networks_of_astra_sim_keep_their_numbers() {
     assert_eq!((class("g0.x+").rate, class("g0.x+").latency_ps), (200_000_000_000, 50_000));
     assert_eq!((class("g0.y-").rate, class("g0.y-").latency_ps), (100_000_000_000, 500));
     let switches = network(&["switches.yml"]);
-    assert_eq!((switches.shape.0, rate(&switches, "outside")), ([8, 4, 1], 46_300_000_000));
-    let output = penny(&["topo", "import", "mixed.yml"]);
-    let why = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(why.contains("mixed.yml: has the topology [Ring, FullyConnected, Switch]"), "{why}");
+    assert_eq!((switches.shape.0, rate(&switches, "axis2")), ([8, 4, 1], 46_300_000_000));
+    let mixed = network(&["mixed.yml"]);
+    let way = |from: u32, to: u32| {
+        let mut ports = Vec::new();
+        mixed.routes.route(from, to, 0, &mut ports).expect("a way");
+        ports.iter().map(|&port| mixed.ports[port as usize].name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    // Two by eight by four: along the ring of two, straight to the seventh, through the switch.
+    assert_eq!(way(0, 1 + 2 * 7 + 16 * 3), "g0.x+ g1.y.7 g15.z.tx g63.z.rx");
+    assert_eq!((rate(&mixed, "axis1"), rate(&mixed, "axis2")), (200_000_000_000, 100_000_000_000));
+    for (blocks, what) in [
+        ("Ring, Switch, Ring, Switch", "of 4 axes; a machine's file has up to three"),
+        (
+            "Switch, Tree, Ring",
+            "has an axis `Tree`, which is not known here; write Ring, Switch or FullyConnected",
+        ),
+    ] {
+        let axes = blocks.split(',').count();
+        let list = |value: &str| vec![value; axes].join(", ");
+        let text = format!(
+            "topology: [ {blocks} ]\nnpus_count: [ {} ]\nbandwidth: [ {} ]\nlatency: [ {} ]\n",
+            list("2"),
+            list("50.0"),
+            list("500.0")
+        );
+        assert!(wrong(&text, None).contains(what), "{}", wrong(&text, None));
+    }
 }
 
 #[test]
@@ -239,7 +277,7 @@ fn what_is_malformed_is_answered_with_file_line_and_remedy() {
         ("GPU0 GPU1\nGPU0 X NVX\n", "m:2: has `NVX`"),
         ("GPU0 GPU1\nGPU0 X PIX\n", "m: has no row GPU1"),
         ("ethernet_connections: [[{chip: 0}]]", "m:1: is no link"),
-        ("ethernet_connections: []\narch: {0: wormhole_b0}", "joins no two chips"),
+        ("ethernet_connections: []", "names no chip"),
         (
             "arch: {0: a, 1: a, 2: a}\nethernet_connections: [[{chip: 0, chan: 0}, {chip: 1, chan: 0}]]",
             "m:2: gives no way from chip 0 to chip 2",

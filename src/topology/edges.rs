@@ -24,7 +24,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 /// The square of it is what [`Edges::on`] takes.
-const MOST_PLACES: u32 = 4096;
+pub(super) const MOST_PLACES: u32 = 4096;
 
 /// One direction of an edge.
 #[derive(Clone, Copy)]
@@ -34,7 +34,8 @@ struct Wire {
     links: u32,
 }
 
-struct Edges {
+/// The ways over wires.
+pub(super) struct Edges {
     places: u32,
     /// The wire that place a takes to place b, at a + b * places; nothing is kept for a place to itself.
     on: Vec<u32>,
@@ -43,12 +44,23 @@ struct Edges {
 
 /// `[edges]`
 pub(super) fn edges(section: &Section, classes: &[Class]) -> Result<Built> {
-    let known: Vec<&str> = ["places"].into_iter().chain(classes.iter().map(|c| c.name.as_str())).collect();
-    section.knows(&known)?;
     let places = section.need("places", "8")?.count(MOST_PLACES)?;
+    let (ports, edges) = wires(section, places, &["places"], classes)?;
+    Ok(Built { ports, shape: Shape::flat(places), routes: Arc::new(edges) })
+}
+
+/// The wires that a section lists, class by class, beside keys that are none; and the ways over them.
+pub(super) fn wires(
+    section: &Section,
+    places: u32,
+    keys: &[&str],
+    classes: &[Class],
+) -> Result<(Vec<Port>, Edges)> {
+    let known: Vec<&str> = keys.iter().copied().chain(classes.iter().map(|c| c.name.as_str())).collect();
+    section.knows(&known)?;
     // In the order of the places, whatever the order of the file: so the lowest neighbour comes first.
     let mut listed = BTreeMap::new();
-    for (key, value) in section.table.iter().filter(|(key, _)| key.get_ref() != "places") {
+    for (key, value) in section.table.iter().filter(|(key, _)| !keys.contains(&&**key.get_ref())) {
         let class = class_named(key.get_ref(), classes).map_err(|why| section.error(why))?;
         let list = value.get_ref().as_array().ok_or_else(|| {
             section
@@ -84,7 +96,7 @@ pub(super) fn edges(section: &Section, classes: &[Class]) -> Result<Built> {
             ))
         })?);
     }
-    Ok(Built { ports, shape: Shape::flat(places), routes: Arc::new(Edges { places, on, wires }) })
+    Ok((ports, Edges { places, on, wires }))
 }
 
 /// The wire that each place takes to one of them, or a place that has no way.

@@ -9,7 +9,7 @@
 //! bw = "400Gb/s"                 # credits are unlimited, and store_and_forward is false
 //! lat = "1us"
 //! post = "4us"
-//! [nodes]                        # one shape: switch, nodes, ring, line, mesh, torus, edges
+//! [nodes]                        # one shape: switch, nodes, ring, line, mesh, torus, axes, edges
 //! places = 4
 //! nodes = 2
 //! inside = "nvlink"
@@ -28,14 +28,14 @@
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
-//! `[mailbox]`: `mailbox.rs`. The keys of each shape are with its code: `switch.rs`, `grid.rs`, `edges.rs`. Arguments,
+//! `[mailbox]`: `mailbox.rs`. The keys of each shape are with its code: `switch.rs`, `wired_nodes.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments,
 //! as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
 use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{
-    Class, Network, Port, PortId, Protocol, Slicing, edges, faults, grid, mailbox, placement, protocol,
+    Class, Network, Port, PortId, Protocol, Slicing, axes, edges, faults, grid, mailbox, placement, protocol,
     switch,
 };
 use crate::error::{Error, Result};
@@ -51,6 +51,7 @@ const SHAPES: &[(&str, Builder)] = &[
     ("line", grid::line),
     ("mesh", grid::mesh),
     ("torus", grid::torus),
+    ("axes", axes::axes),
     ("edges", edges::edges),
 ];
 

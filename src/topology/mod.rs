@@ -8,6 +8,7 @@
 //!
 //! Pure: a [`Network`] is data. It is built from a file or a preset, and the fabric's engine prices plans on it.
 
+mod axes;
 mod built;
 mod edges;
 pub mod faults;
@@ -24,6 +25,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 pub mod units;
+mod wired_nodes;
 
 pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;

@@ -11,10 +11,11 @@
 //! Each place has a NIC of its own, on the leaf of its number in the node: the rail. Switches do not block, so they
 //! are no ports; their time belongs to the latency of the ports before them. Each place has its own way up from its
 //! leaf to the spine, which is a full bisection; a spine class of less bandwidth than the NIC's tapers it. Without
-//! a spine, all NICs are on one switch.
+//! a spine, all NICs are on one switch. Nodes without a switch of their own, whose places are wired: `wired_nodes.rs`.
 
 use super::built::{Built, MOST_PLACES};
 use super::source::Section;
+use super::wired_nodes;
 use super::{Class, Port, PortId, Routes, Shape};
 use crate::error::Result;
 use crate::plan::Lane;
@@ -44,6 +45,9 @@ pub(super) fn switch(section: &Section, classes: &[Class]) -> Result<Built> {
 
 /// `[nodes]`
 pub(super) fn nodes(section: &Section, classes: &[Class]) -> Result<Built> {
+    if section.table.contains_key("wires") {
+        return wired_nodes::nodes(section, classes);
+    }
     section.knows(&["places", "nodes", "inside", "nic", "spine"])?;
     let places = section.need("places", "8")?.count(MOST_PLACES)?;
     let nodes = section.need("nodes", "1")?.count(MOST_PLACES / places)?;

@@ -7,8 +7,8 @@
 //!     latency: [ 500.0, 700.0 ]         ns
 //!
 //!     [Ring]            [ring]          [Ring, Ring], [Ring, Ring, Ring]    [torus], an override where axes differ
-//!     [Switch]          [switch]        [Switch, Switch]                    [nodes]
-//!     [FullyConnected]  [edges]         anything else                       cannot be said, and is refused
+//!     [Switch]          [switch]        two or three axes of other kinds    [axes]
+//!     [FullyConnected]  [edges]         more axes                           cannot be said, and is refused
 //! ```
 
 use penny::sim::topology::units;
@@ -19,8 +19,8 @@ use super::yaml::{self, Node};
 
 const KEYS: [&str; 4] = ["topology", "npus_count", "bandwidth", "latency"];
 
-/// The square of it is what `[edges]` lists.
-const MOST_CONNECTED: u64 = 128;
+/// The square of it is what `[edges]` lists; above, `[axes]` says it in a word.
+const MOST_LISTED: u64 = 128;
 
 /// One dimension.
 struct Axis {
@@ -36,7 +36,7 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
     let root = yaml::parse(file)?;
     let axes = axes(file, &root)?;
     let blocks: Vec<&str> = axes.iter().map(|axis| axis.block.as_str()).collect();
-    let mut remarks =
+    let remarks =
         vec!["Times to issue a message (post, gap) are not in the file, and take no time here.".to_owned()];
     let npus = |axis: &Axis| axis.npus.to_string();
     let shape = axes.iter().map(npus).collect::<Vec<_>>().join("x");
@@ -67,19 +67,7 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
             text.word("port", "port", From::File(""));
             text
         }
-        ["Switch", "Switch"] => {
-            remarks.push("The switches of the second dimension are one here: guessed.".to_owned());
-            let mut text = start(&remarks);
-            class(&mut text, "inside", &axes[0], "between an NPU and its node's switch, in one direction");
-            class(&mut text, "outside", &axes[1], "between an NPU and the nodes' switch, in one direction");
-            text.section("nodes", "");
-            text.bare("places", axes[0].npus, From::File(""));
-            text.bare("nodes", axes[1].npus, From::File(""));
-            text.word("inside", "inside", From::File(""));
-            text.word("nic", "outside", From::File(""));
-            text
-        }
-        ["FullyConnected"] if axes[0].npus <= MOST_CONNECTED => {
+        ["FullyConnected"] if axes[0].npus <= MOST_LISTED => {
             let mut text = start(&remarks);
             class(&mut text, "link", &axes[0], "between two NPUs in one direction");
             text.section("edges", "");
@@ -89,21 +77,46 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
             text.edges("link", &edges, "each with each");
             text
         }
-        ["FullyConnected"] => {
-            return Err(file.error(format_args!(
-                "joins {} NPUs each with each; a machine's file lists edges, up to {MOST_CONNECTED} NPUs",
-                axes[0].npus
-            )));
-        }
+        _ if (1..=3).contains(&axes.len()) => unlike_axes(file, &axes, start(&remarks), &shape)?,
         _ => {
             return Err(file.error(format_args!(
-                "has the topology [{}], which a machine's file cannot say; it can say up to three Rings, one or two \
-                 Switches, and one FullyConnected",
-                blocks.join(", ")
+                "has the topology [{}] of {} axes; a machine's file has up to three, so join or leave out some",
+                blocks.join(", "),
+                blocks.len()
             )));
         }
     };
     Ok(text.finish())
+}
+
+/// Two or three axes of several kinds, or one that is too long for a list of edges.
+fn unlike_axes(file: &File<'_>, axes: &[Axis], mut text: Text, shape: &str) -> Result<Text, String> {
+    let kinds: Result<Vec<&str>, String> = axes
+        .iter()
+        .map(|axis| match axis.block.as_str() {
+            "Ring" => Ok("ring"),
+            "Switch" => Ok("switch"),
+            "FullyConnected" => Ok("full"),
+            other => Err(file.error(format_args!(
+                "has an axis `{other}`, which is not known here; write Ring, Switch or FullyConnected"
+            ))),
+        })
+        .collect();
+    let kinds = kinds?;
+    let names: Vec<String> = (1..=axes.len()).map(|number| format!("axis{number}")).collect();
+    for ((axis, name), kind) in axes.iter().zip(&names).zip(&kinds) {
+        let about = match *kind {
+            "ring" => "a link of a ring in one direction",
+            "switch" => "between an NPU and the switch of its row, in one direction",
+            _ => "between two NPUs in one direction",
+        };
+        class(&mut text, name, axis, about);
+    }
+    text.section("axes", "the way goes along the first axis, then the second, then the third");
+    text.word("shape", shape, From::File(""));
+    text.word("kinds", &kinds.join(", "), From::File(""));
+    text.word("links", &names.join(", "), From::File(""));
+    Ok(text)
 }
 
 fn class(text: &mut Text, name: &str, axis: &Axis, about: &str) {

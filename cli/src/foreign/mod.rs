@@ -1,7 +1,7 @@
 //! Machines that other programs describe, read and turned into Penny's TOML.
 //!
 //! ```text
-//!     NCCL topology XML ------> nccl_xml ---.
+//!     NCCL, RCCL topology XML -> nccl_xml --.
 //!     nvidia-smi topo -m -----> topo_matrix --> gpu_node --.
 //!       ibstatus of the node -> ibstatus ---'              +--> toml_text: a machine's file
 //!     tt-umd cluster YAML ----> tt_umd ----.               |
@@ -14,14 +14,19 @@
 //! reader panic. Every text that leaves here has been opened as a machine before.
 
 mod astra_sim;
+mod gpu_links;
+mod gpu_model;
 mod gpu_node;
 mod ibstatus;
 pub mod nccl_export;
 mod nccl_xml;
+mod nic_share;
 mod nvlink;
 mod toml_text;
 mod topo_matrix;
 mod tt_umd;
+mod unread;
+mod xgmi;
 mod yaml;
 
 use penny::sim::topology;
@@ -72,6 +77,24 @@ impl File<'_> {
 ///
 /// `Err` is one sentence with the file, the line where there is one, and the remedy.
 pub fn import(files: &[File<'_>], from: Option<Format>) -> Result<String, String> {
+    import_with(files, Hints { from, ..Hints::default() })
+}
+
+/// What the user says about a file beside it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hints<'a> {
+    /// The format, whatever the content looks like.
+    pub from: Option<Format>,
+    /// The GPUs, where a file lists no links between them.
+    pub gpu: Option<&'a str>,
+    /// A chip, where a file holds several machines: the one with this chip.
+    pub chip: Option<u64>,
+}
+
+/// As [`import`], with more to go by.
+pub fn import_with(files: &[File<'_>], hints: Hints<'_>) -> Result<String, String> {
+    let Hints { from, gpu, chip } = hints;
+    let model = gpu.map(gpu_model::by_word).transpose()?;
     let mut machine = None;
     let mut ports = None;
     for file in files {
@@ -101,10 +124,20 @@ pub fn import(files: &[File<'_>], from: Option<Format>) -> Result<String, String
     if let (Some(ports), false) = (ports, format == Format::TopoM) {
         return Err(ports.error("ibstatus goes with the text of `nvidia-smi topo -m`; leave it out"));
     }
+    if let (Some(gpu), false) = (gpu, format == Format::NcclXml) {
+        return Err(
+            file.error(format_args!("lists its links, so that --gpu {gpu} has no place here; leave it out"))
+        );
+    }
+    if let (Some(chip), false) = (chip, format == Format::TtUmd) {
+        return Err(
+            file.error(format_args!("is no tt-umd descriptor, which --chip {chip} is for; leave it out"))
+        );
+    }
     let text = match format {
-        Format::NcclXml => nccl_xml::read(&file)?,
+        Format::NcclXml => nccl_xml::read(&file, model)?,
         Format::TopoM => topo_matrix::read(&file, ports.as_ref())?,
-        Format::TtUmd => tt_umd::read(&file)?,
+        Format::TtUmd => tt_umd::read(&file, chip)?,
         Format::AstraSim => astra_sim::read(&file)?,
         Format::Ibstatus => {
             return Err(file.error("ibstatus holds no machine; give `nvidia-smi topo -m` as well"));

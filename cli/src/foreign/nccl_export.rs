@@ -37,11 +37,14 @@ pub fn write(network: &Network) -> Result<String, String> {
         match (parts.first().and_then(|part| place(part)), &parts[..]) {
             (_, ["n0", gpu, "nv", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().inside = rate,
             (_, ["n0", gpu, "nic", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().nic = rate,
+            (_, ["n0", gpu, peer, ..]) if place(peer).is_some() => {
+                let gpu = gpus.entry(place(gpu).unwrap_or(0)).or_default();
+                wire(gpu, place(peer).unwrap_or(0), rate);
+            }
             (Some(gpu), [_, "tx"]) => gpus.entry(gpu).or_default().inside = rate,
             (Some(gpu), [_, peer, ..]) => {
                 let Some(peer) = place(peer) else { continue };
-                let (links, slowest) = gpus.entry(gpu).or_default().peers.entry(peer).or_insert((0, rate));
-                (*links, *slowest) = (*links + 1, rate.min(*slowest));
+                wire(gpus.entry(gpu).or_default(), peer, rate);
             }
             _ => {}
         }
@@ -74,6 +77,12 @@ pub fn write(network: &Network) -> Result<String, String> {
         text += "  </cpu>\n";
     }
     Ok(text + "</system>\n")
+}
+
+/// Counts a link to another GPU.
+fn wire(gpu: &mut Gpu, peer: u32, rate: u64) {
+    let (links, slowest) = gpu.peers.entry(peer).or_insert((0, rate));
+    (*links, *slowest) = (*links + 1, rate.min(*slowest));
 }
 
 /// A PCIe switch with a GPU and its NIC.

@@ -52,7 +52,7 @@ pub fn read(file: &File<'_>, ports: Option<&File<'_>>) -> Result<String, String>
     let ports = ports.map(ibstatus::read).transpose()?;
     let is_gpu = |index: &usize| matrix.names[*index].starts_with("GPU");
     let (gpus, mut nics): (Vec<usize>, Vec<usize>) = (0..matrix.names.len()).partition(is_gpu);
-    let mut node = GpuNode::default();
+    let mut node = GpuNode { lists_links: true, ..GpuNode::default() };
     let device = |nic: usize| matrix.legend.get(&matrix.names[nic]).unwrap_or(&matrix.names[nic]);
     if let Some(ports) = &ports {
         let mut down = Vec::new();
@@ -78,7 +78,13 @@ pub fn read(file: &File<'_>, ports: Option<&File<'_>>) -> Result<String, String>
     for &nic in &nics {
         let found = ports.as_ref().and_then(|ports| ports.get(device(nic)));
         let (bits, active) = found.map_or((None, 1), |found| (Some(found.bits), found.active));
-        node.nics.push(Nic { name: device(nic).clone(), bits, ports: active, latency_ns: None });
+        node.nics.push(Nic {
+            name: device(nic).clone(),
+            bits,
+            sold_with: None,
+            ports: active,
+            latency_ns: None,
+        });
     }
     let links = |a: usize, b: usize| match matrix.cells[a][b] {
         Cell::Links(links) => links,
@@ -102,7 +108,7 @@ pub fn read(file: &File<'_>, ports: Option<&File<'_>>) -> Result<String, String>
             _ => Distance::Pix,
         };
         let distances = nics.iter().map(way).collect();
-        node.gpus.push(Gpu { switched: switched.unwrap_or(0), sm: None, pcie: None, distances });
+        node.gpus.push(Gpu { switched: switched.unwrap_or(0), distances, ..Gpu::default() });
     }
     if switched.is_none() && gpus.len() > 2 && !node.peers.is_empty() {
         node.remarks.push(

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!     arch: {0: wormhole_b0, 1: wormhole_b0}
-//!     chips: {}                                        coordinates; may be empty, and is not needed
+//!     chips: {0: [0, 0, 0, 0], 1: [1, 0, 0, 0]}        x, y, rack, shelf; may be empty
 //!     ethernet_connections:
 //!       [[{chip: 0, chan: 8}, {chip: 1, chan: 0}],     what holds: a link an entry
 //!        [{chip: 0, chan: 9}, {chip: 1, chan: 1}]]
 //!     boards: [[{board_id: 1}, {board_type: n300}, {chips: [0, 1]}]]
 //! ```
+//!
+//! Places are chips in the order of their coordinates, or of their numbers where there are none. Chips whose links are just
+//! those of a grid of their coordinates are a `[mesh]` or a `[torus]`, others `[edges]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +27,33 @@ const LINKS: [(&str, &str, &str); 2] = [
     ("blackhole", "50GB/s", "400 Gb/s, framing included"),
 ];
 
-/// The machine of a descriptor.
-pub fn read(file: &File<'_>) -> Result<String, String> {
+/// Sections of a descriptor that say nothing about how chips reach each other.
+const OF_CHIPS: [&str; 9] = [
+    "arch",
+    "chips",
+    "chip_unique_ids",
+    "chips_with_mmio",
+    "io_device_type",
+    "harvesting",
+    "chip_to_bus_id",
+    "asic_locations",
+    "chip_pci_bdfs",
+];
+
+/// x, y, rack, shelf.
+type Coordinates = [u64; 4];
+
+/// Chips and the links between them, places in order.
+struct Cluster {
+    chips: Vec<u64>,
+    /// Of each place; empty if not all chips have some of their own.
+    coordinates: Vec<Coordinates>,
+    /// Lower place, higher place, links.
+    edges: Vec<(usize, usize, u32)>,
+}
+
+/// The machine of a descriptor; `chip`: of what hangs together with this chip alone.
+pub fn read(file: &File<'_>, chip: Option<u64>) -> Result<String, String> {
     let root = yaml::parse(file)?;
     if root.map().is_none() {
         return Err(file.at(root.line, "is not a map of keys; give the descriptor that tt-umd writes"));
@@ -48,29 +76,30 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
             );
         }
     }
-    if chips.len() < 2 {
-        return Err(file.at(
-            connections.line,
-            "joins no two chips, so there is no machine to declare; give a cluster's",
-        ));
+    if chips.is_empty() {
+        return Err(file.error("names no chip; give the descriptor that tt-umd writes"));
     }
-    let places: BTreeMap<u64, usize> = chips.iter().enumerate().map(|(place, &chip)| (chip, place)).collect();
-    let mut edges: BTreeMap<(usize, usize), u32> = BTreeMap::new();
-    for (a, b) in &links {
-        *edges.entry((places[&a.0], places[&b.0])).or_default() += 1;
-    }
-    let edges: Vec<(usize, usize, u32)> = edges.into_iter().map(|((a, b), links)| (a, b, links)).collect();
-    if let Some(alone) = unreached(chips.len(), &edges) {
-        let (first, alone) = (chips.iter().next().unwrap_or(&0), chips.iter().nth(alone).unwrap_or(&0));
+    let parts = parts(&chips, &links);
+    if let Some(chip) = chip {
+        let Some(part) = parts.iter().find(|part| part.contains(&chip)) else {
+            return Err(file.error(format_args!("has no chip {chip}; it has {}", named(&chips))));
+        };
+        chips.clone_from(part);
+        links.retain(|(a, _)| part.contains(&a.0));
+    } else if let [first, second, ..] = &parts[..] {
+        let (one, other) = (first.first().unwrap_or(&0), second.first().unwrap_or(&0));
         return Err(file.at(
             connections.line,
             format_args!(
-                "gives no way from chip {first} to chip {alone}; import each part that hangs together alone"
+                "gives no way from chip {one} to chip {other}, for these are {} machines; import one of them, \
+                 as with --chip {one}",
+                parts.len()
             ),
         ));
     }
+    let cluster = Cluster::new(&root, &chips, &links);
     let arch = arch(file, &root)?;
-    let mut text = Text::new("a tt-umd cluster descriptor", file.name, &remarks(&root, &chips, &places));
+    let mut text = Text::new("a tt-umd cluster descriptor", file.name, &cluster.remarks(&root));
     text.section("class.eth", "one Ethernet link in one direction");
     match LINKS.iter().find(|(name, ..)| arch.contains(name)) {
         Some((name, bw, why)) => text.word("bw", bw, From::Guess(&format!("{why}, of {name}"))),
@@ -83,10 +112,177 @@ pub fn read(file: &File<'_>) -> Result<String, String> {
     text.word("post", "80ns", From::Guess("to issue, of wormhole"));
     text.word("mtu", "1500B", From::Guess("payload of the largest packet"));
     text.word("hdr", "50B", From::Guess("14 raw header, 16 packet header, 16 MAC, 4 CRC"));
-    text.section("edges", "");
-    text.bare("places", chips.len(), From::File(""));
-    text.edges("eth", &edges, "chip, chip, links where there are several");
+    match cluster.grid() {
+        Some((shape, width, wraps)) => {
+            text.section(if wraps { "torus" } else { "mesh" }, "");
+            text.word("shape", &shape, From::File("x, y of the coordinates"));
+            text.word("link", "eth", From::File(""));
+            text.bare("links", width, From::File(""));
+        }
+        None => {
+            text.section("edges", "");
+            text.bare("places", cluster.chips.len(), From::File(""));
+            if !cluster.edges.is_empty() {
+                text.edges("eth", &cluster.edges, "chip, chip, links where there are several");
+            }
+        }
+    }
     Ok(text.finish())
+}
+
+impl Cluster {
+    fn new(root: &Node, chips: &BTreeSet<u64>, links: &BTreeSet<(End, End)>) -> Cluster {
+        let found: BTreeMap<u64, Coordinates> = root
+            .get("chips")
+            .and_then(Node::map)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|(chip, at)| Some((chip.number()?, coordinates(at)?)))
+            .filter(|(chip, _)| chips.contains(chip))
+            .collect();
+        let distinct: BTreeSet<&Coordinates> = found.values().collect();
+        let complete = found.len() == chips.len() && distinct.len() == chips.len();
+        let mut order: Vec<u64> = chips.iter().copied().collect();
+        if complete {
+            order.sort_by_key(|chip| {
+                let [x, y, rack, shelf] = found[chip];
+                [rack, shelf, y, x]
+            });
+        }
+        let places: BTreeMap<u64, usize> =
+            order.iter().enumerate().map(|(place, &chip)| (chip, place)).collect();
+        let mut edges: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for (a, b) in links {
+            let (a, b) = (places[&a.0], places[&b.0]);
+            *edges.entry((a.min(b), a.max(b))).or_default() += 1;
+        }
+        Cluster {
+            coordinates: if complete { order.iter().map(|chip| found[chip]).collect() } else { Vec::new() },
+            chips: order,
+            edges: edges.into_iter().map(|((a, b), links)| (a, b, links)).collect(),
+        }
+    }
+
+    /// Returns shape, links an edge, and whether it wraps, if chips and links are those of a grid.
+    fn grid(&self) -> Option<(String, u32, bool)> {
+        let first = *self.coordinates.first()?;
+        let &(.., width) = self.edges.first()?;
+        let along = |axis: usize| self.coordinates.iter().map(move |at| at[axis]);
+        let reach = |axis: usize| {
+            along(axis).max().zip(along(axis).min()).map_or(0, |(most, least)| most - least + 1)
+        };
+        let extents = [reach(0), reach(1)];
+        let whole = extents[0].checked_mul(extents[1]) == Some(self.chips.len() as u64);
+        let alike = self.edges.iter().all(|(.., links)| *links == width)
+            && self.coordinates.iter().all(|at| at[2..] == first[2..]);
+        if !whole || !alike || width > 64 {
+            return None;
+        }
+        let (mut straight, mut around) = (0, 0);
+        for &(a, b, _) in &self.edges {
+            let [a, b] = [a, b].map(|place| self.coordinates[place]);
+            match [0, 1].map(|axis| a[axis].abs_diff(b[axis])) {
+                [1, 0] | [0, 1] => straight += 1,
+                [far, 0] if far == extents[0] - 1 => around += 1,
+                [0, far] if far == extents[1] - 1 => around += 1,
+                _ => return None,
+            }
+        }
+        let [x, y] = extents;
+        let wires = (x - 1) * y + (y - 1) * x;
+        // An axis of two places has no way round; a torus would have two there.
+        let torus = x > 2 && (y == 1 || y > 2);
+        let shape = if y == 1 { x.to_string() } else { format!("{x}x{y}") };
+        match (straight == wires, around) {
+            (true, 0) => Some((shape, width, false)),
+            (true, around) if torus && around == if y == 1 { 1 } else { x + y } => Some((shape, width, true)),
+            _ => None,
+        }
+    }
+
+    /// What the machine's file cannot hold, in lines for its head.
+    fn remarks(&self, root: &Node) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let boards = root.get("boards").and_then(Node::list).unwrap_or_default();
+        let kind =
+            |board: &Node| Some(plain(board.list()?.iter().find_map(|part| part.get("board_type"))?.text()?));
+        let kinds: BTreeSet<String> = boards.iter().filter_map(kind).collect();
+        if !kinds.is_empty() {
+            remarks.push(format!("Boards: {}.", kinds.into_iter().take(8).collect::<Vec<_>>().join(", ")));
+        }
+        if self.coordinates.is_empty() {
+            if self.chips.iter().enumerate().any(|(place, &chip)| chip != place as u64) {
+                remarks.push(format!("Places in order are chips {}.", named(&self.chips)));
+            }
+        } else {
+            remarks.push("Places in order of coordinates: place = chip at x, y, rack, shelf.".to_owned());
+            let all = self.chips.iter().zip(&self.coordinates).enumerate();
+            let told: Vec<String> = all
+                .map(|(place, (chip, [x, y, rack, shelf]))| {
+                    format!("{place} = {chip} at {x}, {y}, {rack}, {shelf}")
+                })
+                .collect();
+            remarks.extend(told.chunks(4).map(|four| format!("    {}", four.join("; "))));
+        }
+        if self.edges.is_empty() {
+            remarks.push("One chip alone: the class of links is there because a machine has one.".to_owned());
+        }
+        let remote =
+            root.get("ethernet_connections_to_remote_devices").and_then(Node::list).unwrap_or_default();
+        if !remote.is_empty() {
+            remarks.push(format!("Not carried over: links to chips of other hosts ({}).", remote.len()));
+        }
+        let keys = root.map().unwrap_or_default().iter().filter_map(|(key, _)| key.text());
+        let known = ["ethernet_connections", "ethernet_connections_to_remote_devices", "boards"];
+        let (of_chips, others): (Vec<&str>, Vec<&str>) =
+            keys.filter(|key| !known.contains(key)).partition(|key| OF_CHIPS.contains(key));
+        let carried = if self.coordinates.is_empty() { &["arch"][..] } else { &["arch", "chips"] };
+        let left: Vec<&str> = of_chips.into_iter().filter(|key| !carried.contains(key)).collect();
+        if !left.is_empty() {
+            remarks.push(format!(
+                "Not carried over, for it is about chips and their PCIe: {}.",
+                left.join(", ")
+            ));
+        }
+        if !others.is_empty() {
+            let shown: Vec<String> = others.iter().take(8).map(|key| plain(key)).collect();
+            remarks.push(format!("Not carried over, for it is not known here: {}.", shown.join(", ")));
+        }
+        remarks
+    }
+}
+
+/// A chip's coordinates; `None` if they are not four numbers.
+fn coordinates(at: &Node) -> Option<Coordinates> {
+    let numbers: Vec<u64> = at.list()?.iter().map(Node::number).collect::<Option<_>>()?;
+    numbers.try_into().ok().filter(|at: &Coordinates| at.iter().all(|&number| number < 1 << 16))
+}
+
+/// Chips as a sentence names them.
+fn named<'a>(chips: impl IntoIterator<Item = &'a u64>) -> String {
+    let names: Vec<String> = chips.into_iter().map(u64::to_string).collect();
+    names.join(", ")
+}
+
+/// Groups of chips that links join, in the order of their lowest chips.
+fn parts(chips: &BTreeSet<u64>, links: &BTreeSet<(End, End)>) -> Vec<BTreeSet<u64>> {
+    let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for (a, b) in links {
+        neighbours.entry(a.0).or_default().push(b.0);
+        neighbours.entry(b.0).or_default().push(a.0);
+    }
+    let mut left = chips.clone();
+    let mut parts = Vec::new();
+    while let Some(first) = left.pop_first() {
+        let (mut part, mut next) = (BTreeSet::from([first]), vec![first]);
+        while let Some(chip) = next.pop() {
+            let near = neighbours.get(&chip).into_iter().flatten();
+            next.extend(near.filter(|near| part.insert(**near)));
+        }
+        left.retain(|chip| !part.contains(chip));
+        parts.push(part);
+    }
+    parts
 }
 
 /// Chips that are named beside the links.
@@ -146,42 +342,4 @@ fn arch(file: &File<'_>, root: &Node) -> Result<String, String> {
         }
     }
     Ok(first.unwrap_or_default())
-}
-
-/// What the machine's file cannot hold, in lines for its head.
-fn remarks(root: &Node, chips: &BTreeSet<u64>, places: &BTreeMap<u64, usize>) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let boards = root.get("boards").and_then(Node::list).unwrap_or_default();
-    let kind =
-        |board: &Node| Some(plain(board.list()?.iter().find_map(|part| part.get("board_type"))?.text()?));
-    let kinds: BTreeSet<String> = boards.iter().filter_map(kind).collect();
-    if !kinds.is_empty() {
-        remarks.push(format!("Boards: {}.", kinds.into_iter().take(8).collect::<Vec<_>>().join(", ")));
-    }
-    if places.iter().any(|(&chip, &place)| chip != place as u64) {
-        let named: Vec<String> = chips.iter().map(u64::to_string).collect();
-        remarks.push(format!("Places in order are chips {}.", named.join(", ")));
-    }
-    let remote = root.get("ethernet_connections_to_remote_devices").and_then(Node::list).unwrap_or_default();
-    if !remote.is_empty() {
-        remarks.push(format!("Not carried over: links to chips of other hosts ({}).", remote.len()));
-    }
-    remarks
-}
-
-/// The first place that the edges do not join to place 0.
-fn unreached(places: usize, edges: &[(usize, usize, u32)]) -> Option<usize> {
-    let mut neighbours = vec![Vec::new(); places];
-    for &(a, b, _) in edges {
-        neighbours[a].push(b);
-        neighbours[b].push(a);
-    }
-    let mut reached = vec![false; places];
-    let mut next = vec![0];
-    while let Some(place) = next.pop() {
-        if !std::mem::replace(&mut reached[place], true) {
-            next.extend(&neighbours[place]);
-        }
-    }
-    reached.iter().position(|reached| !reached)
 }

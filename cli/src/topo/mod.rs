@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use penny::internals::comm::{HostProfileFound, find_host_profile, this_host};
 use penny::sim::topology::{self, Network};
-use penny_cli::foreign::{self, Format};
+use penny_cli::foreign::{self, Format, Hints};
 
 use crate::calibrate::host::cores::Cores;
 use crate::{answer, host_profile};
@@ -52,13 +52,19 @@ pub enum Args {
     },
     /// Convert another program's description of a machine into a file for Penny; guessed values are marked
     Import {
-        /// NCCL topology XML, `nvidia-smi topo -m` (and `ibstatus`), tt-umd descriptor, or ASTRA-sim network; - is
+        /// NCCL or RCCL topology XML, `nvidia-smi topo -m` (and `ibstatus`), tt-umd descriptor, or ASTRA-sim network; - is
         /// standard input
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Format of the file, if its content does not determine it
         #[arg(long, value_name = "FORMAT")]
         from: Option<Format>,
+        /// The GPUs, such as h100, where the file lists PCI devices alone: their NVLinks are filled in
+        #[arg(long, value_name = "GPU")]
+        gpu: Option<String>,
+        /// A chip of a tt-umd descriptor with several machines: the one with this chip is imported
+        #[arg(long, value_name = "CHIP")]
+        chip: Option<u64>,
     },
     /// Write a machine as a file: its TOML with the arguments applied, or one node as NCCL's topology XML
     Export {
@@ -93,7 +99,9 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             format!("{}: {x} x {y} x {z} places\n", network.name)
         }
         Args::Print { preset } => print(preset)?,
-        Args::Import { files, from } => import(files, *from)?,
+        Args::Import { files, from, gpu, chip } => {
+            import(files, Hints { from: *from, gpu: gpu.as_deref(), chip: *chip })?
+        }
         Args::Export { machine, format } => export::text(machine, *format)?,
         Args::Draw { machine, output } => {
             let drawing = drawing::svg(&topology::open(machine).map_err(|e| e.message.clone())?)?;
@@ -154,10 +162,10 @@ fn print(preset: &str) -> Result<String, String> {
     })
 }
 
-fn import(paths: &[PathBuf], from: Option<Format>) -> Result<String, String> {
+fn import(paths: &[PathBuf], hints: Hints) -> Result<String, String> {
     let texts: Vec<(String, String)> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let files: Vec<_> = texts.iter().map(|(name, text)| foreign::File { name, text }).collect();
-    foreign::import(&files, from)
+    foreign::import_with(&files, hints)
 }
 
 /// A file's name and text. No more is read than an importer takes, so that no device fills the memory.

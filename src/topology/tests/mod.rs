@@ -1,5 +1,6 @@
 //! Presets open, ways are what the drawings say, and a wrong file is told where and why.
 
+mod axes;
 mod conditions;
 #[cfg(not(loom))]
 mod protocols;

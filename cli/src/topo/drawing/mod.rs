@@ -3,8 +3,8 @@
 //! ```text
 //!     nodes    spine over leaves over nodes; in a node its NICs, its places, its switch      columns.rs
 //!     switch   one switch over its places                                                    columns.rs
-//!     ring, line, mesh, torus    a grid, the third axis slanting; stubs where it wraps       grid.rs
-//!     edges    places on a circle                                                            circle.rs
+//!     ring, line, mesh, torus, axes    a grid, the third axis slanting; stubs where it wraps grid.rs
+//!     edges, nodes of wired places     places on a circle, a circle a node                   circle.rs
 //! ```
 //!
 //! What is drawn is what was built: the kind of machine is read off its ports' names, so that overrides show.
@@ -43,10 +43,10 @@ pub fn svg(network: &Network) -> Result<String, String> {
     let mut canvas = Canvas::new(network);
     if name(0).ends_with(".nv.tx") {
         columns::nodes(&mut canvas, network);
+    } else if network.ports.iter().any(|port| grid::along_an_axis(&port.name).is_some()) {
+        grid::draw(&mut canvas, network);
     } else if name(0).ends_with(".tx") {
         columns::switch(&mut canvas, network);
-    } else if name(0).contains(['+', '-']) {
-        grid::draw(&mut canvas, network);
     } else {
         circle::draw(&mut canvas, network);
     }
@@ -111,6 +111,23 @@ mod tests {
         let torus = svg(&open("tpu-v5e:shape=4x4").unwrap()).unwrap();
         assert_eq!(count(&torus, "class=\"link\""), 2 * 4 * 3);
         assert_eq!(count(&torus, "class=\"wrap\""), 2 * 4 * 2);
+    }
+
+    #[test]
+    fn axes_have_stubs_into_their_switches_and_wired_nodes_a_circle_each() {
+        let wire = "name = \"m\"\n[class.wire]\nbw = \"1GB/s\"\nlat = \"1us\"\n";
+        let drawn = |rest: &str| svg(&parse("m.toml", &format!("{wire}{rest}"), &[]).unwrap()).unwrap();
+        let axes = drawn(
+            "[axes]\nshape = \"4x2x3\"\nkinds = \"switch, ring, full\"\nlinks = \"wire, wire, wire\"\n",
+        );
+        // One wire a pair along the second axis, three a column along the third.
+        assert_eq!(count(&axes, "class=\"link\""), 4 * 3 + 8 * 3);
+        assert_eq!(count(&axes, "class=\"wrap\""), 24);
+        let nodes = drawn(
+            "[nodes]\nplaces = 3\nnodes = 2\nnic = \"wire\"\n[nodes.wires]\nwire = [[0, 1], [1, 2, 2]]\n",
+        );
+        assert_eq!((count(&nodes, "class=\"place\""), count(&nodes, "class=\"link\"")), (6, 6));
+        assert!(nodes.contains("Each place has a NIC besides"), "{nodes}");
     }
 
     #[test]
