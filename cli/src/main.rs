@@ -2,6 +2,7 @@
 
 mod algorithms;
 mod answer;
+mod applied;
 mod args_or;
 mod calibrate;
 mod candidates;

@@ -64,6 +64,100 @@ fn residuals(report: &str) -> (f64, f64) {
     (of("before"), of("fitted"))
 }
 
+/// Bytes, the model's microseconds and the algorithm of each row of a report, as they are written.
+fn rows(report: &str) -> Vec<[String; 3]> {
+    let words = report.lines().filter_map(|line| {
+        let words: Vec<&str> = line.strip_prefix('#')?.split_whitespace().collect();
+        words.first()?.parse::<u64>().ok()?;
+        Some([words[0], words[2], words[4]].map(str::to_owned))
+    });
+    words.collect()
+}
+
+/// A log of these sizes and times, as `mpirun` hands it on; each row in two pieces.
+fn log(ranks: usize, rows: &[(usize, f64)]) -> String {
+    let mut text =
+        "Warning: something\n[1,1]<stdout>:a:1:1 [0] NCCL INFO Bootstrap : Using eth0\n".to_owned();
+    let mut line = |line: &str| text += &format!("[1,0]<stdout>:{line}\n");
+    line("# Collective test starting: all_reduce_perf_mpi");
+    (0..ranks).for_each(|rank| line(&format!("#  Rank {rank:2} Group  0 Pid  7 on  a device  0 [0x01] GPU")));
+    line("#       size         count      type   redop    root     time   algbw   busbw #wrong");
+    for (bytes, us) in rows {
+        line(&format!(" {bytes}  {}   half   sum  -1 a:1:1 [0] NCCL INFO comm 0x1", bytes / 2));
+        line(&format!("  {us}  1.00  1.50  0"));
+    }
+    line("# Out of bounds values : 0 OK");
+    text
+}
+
+#[test]
+fn sim_gives_on_the_file_what_calibrate_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let measured =
+        [(64, 17.5), (4096, 19.0), (65536, 40.0), (1 << 20, 120.0), (16 << 20, 300.0), (256 << 20, 1900.0)];
+    std::fs::write(place("four.log"), log(4, &measured)).unwrap();
+    std::fs::write(place("one.log"), log(8, &measured)).unwrap();
+    let long = std::env::var_os("PENNY_LONG").is_some();
+    for (file, options) in [
+        ("one.log", "--fabric dgx-h100 --algorithm ring,one_shot"),
+        ("one.log", "--fabric dgx-h100:slice=64KiB --algorithm ring --fit launch,nv18.lat"),
+        ("one.log", "--fabric dgx-h100:nodes=2 --algorithm two_shot --fit launch"),
+        ("one.log", "--fabric dgx-h100:as=nccl --algorithm ring,rail_trees --fit launch,nv18.bw"),
+        ("four.log", "--fabric dgx-h100:places=4,as=nccl --fit launch"),
+    ]
+    .into_iter()
+    .take(if long { 5 } else { 4 })
+    {
+        let report = answer(&format!("calibrate {} {options}", place(file)));
+        std::fs::write(place("fitted.toml"), &report).unwrap();
+        let again =
+            report.lines().find_map(|line| line.strip_prefix("# again, on this file: penny ")).unwrap();
+        let (line, _) = again.split_once(" -b ").unwrap();
+        let line = line.replace("FILE", &place("fitted.toml"));
+        assert!(line.contains("-d half") && report.contains("launch = \""), "{report}");
+        let found = rows(&report);
+        assert_eq!(found.len(), measured.len(), "{report}");
+        for [bytes, us, way] in found {
+            let algorithm = way.split('/').next().unwrap();
+            let algorithm = if options.contains("--algorithm") { algorithm } else { "auto" };
+            let priced = answer(&format!("{line} -b {bytes} --algorithm {algorithm} --json"));
+            let row: serde_json::Value = serde_json::from_str(priced.lines().next().unwrap()).unwrap();
+            let exact = row["time_ps"].as_u64().unwrap() as f64 * 1e-12;
+            assert_eq!(format!("{:.2}", exact * 1e6), us, "{options}: {bytes} B\n{report}");
+            let protocol = row["protocol"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
+            assert_eq!(format!("{}{protocol}", row["algorithm"].as_str().unwrap()), way, "{bytes} B");
+        }
+    }
+}
+
+#[test]
+fn a_log_of_other_ranks_and_a_table_that_is_not_explained_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.log").display().to_string();
+    // Times that no machine has: large calls are quicker than small ones.
+    std::fs::write(&file, log(16, &[(64, 900.0), (1 << 20, 50.0), (256 << 20, 300.0)])).unwrap();
+    let output = penny(&format!("calibrate {file} --fabric dgx-h100"));
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(why.contains("is of 16 ranks, and dgx-h100 has 8 places; give it more nodes"), "{why}");
+    let output = penny(&format!(
+        "calibrate {file} --fabric dgx-h100 --nodes 2 --algorithm ring --fit launch,leaf.bw,nv18.lat"
+    ));
+    let (report, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}");
+    for text in [&report, &told] {
+        assert!(
+            text.contains("the model does not explain this table") && text.contains("64 B by -"),
+            "{text}"
+        );
+    }
+    assert!(report.contains("<- not explained"), "{report}");
+    // Whatever the times are, links carry no more than their line rate, and say so.
+    assert!(report.contains("leaf.bw is at the machine's line rate, 50GB/s, and cannot be more"), "{report}");
+    assert_eq!(number(&report, "leaf", "bw"), 50e9, "{report}");
+}
+
 #[test]
 fn published_tables_are_explained_better_than_by_the_preset() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -75,11 +169,15 @@ fn published_tables_are_explained_better_than_by_the_preset() {
             folder.join(file).display()
         ));
         let (before, after) = residuals(&report);
-        // One way to move each message at all sizes is not what NCCL does: some residual stays.
-        assert!(after < 15.0 && after < before / 4.0, "{file}: {before} to {after}\n{report}");
-        assert_eq!(
-            report.lines().filter(|line| line.starts_with('#') && line.contains("_")).count(),
-            1 + 11,
+        assert!(after < before / 3.0, "{file}: {before} to {after}\n{report}");
+        // Switches that reduce carry more than the links do: no number of these links explains that, and the report says so.
+        let (explained, bound) = (class == "nv12", format!("{class}.bw is at the machine's line rate"));
+        assert_eq!(after < 15.0, explained, "{file}: {before} to {after}\n{report}");
+        assert_eq!(report.contains("the model does not explain this table"), !explained, "{report}");
+        assert_eq!(report.contains(&bound), !explained, "{report}");
+        assert_eq!(rows(&report).len(), 11, "{report}");
+        assert!(
+            report.contains("# algorithm: one_shot, two_shot, tree, ring_pair, as --algorithm says"),
             "{report}"
         );
     }

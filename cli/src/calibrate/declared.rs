@@ -1,7 +1,10 @@
 //! A machine's file in which some numbers are parameters to be fitted: `nic.bw` is the bandwidth of class `nic`.
 
+use penny::sim::algorithms;
 use penny::sim::topology::{self, Network, units};
 use toml_edit::{DocumentMut, Item, Table, Value, value};
+
+use crate::applied;
 
 /// The most parameters that can be fitted at once.
 pub const MOST_PARAMETERS: usize = 8;
@@ -18,7 +21,7 @@ enum Key {
     Bandwidth,
     Efficiency,
     Time(&'static str),
-    /// The launch time, which belongs to no class: see [`LAUNCH`].
+    /// The launch time, which belongs to no class.
     Launch,
 }
 
@@ -33,8 +36,7 @@ pub struct Parameter {
     pub start: f64,
 }
 
-/// The time of a call before its messages and after them, which does not depend on its size: a kernel's launch. Measured tables
-/// include it, machines do not.
+/// What every call takes before its first message.
 const LAUNCH: &str = "launch";
 
 const KEYS: [(&str, Key); 5] = [
@@ -45,6 +47,8 @@ const KEYS: [(&str, Key); 5] = [
     ("gap", Key::Time("gap")),
 ];
 
+/// A latency that any port may have.
+const LATENCY_PS: f64 = 1e6;
 /// The start value of a time that is 0 in the machine: the logarithm of 0 does not exist.
 const NO_TIME_PS: f64 = 100_000.0;
 /// The significant digits of a fitted number; more would suggest an accuracy that it does not have.
@@ -53,30 +57,8 @@ const DIGITS: i32 = 5;
 impl Declared {
     /// A preset with or without arguments, or a file, as `--fabric` takes it.
     pub fn open(spec: &str) -> Result<Declared, String> {
-        // `topology::open` reports every fault of the machine.
-        topology::open(spec).map_err(|e| e.message.clone())?;
-        let (name, arguments) = spec.split_once(':').unwrap_or((spec, ""));
-        let preset = topology::presets().iter().find(|(known, _)| *known == name);
-        let text = match preset {
-            Some((_, text)) => (*text).to_owned(),
-            None => topology::text_of(name).map_err(|e| e.message.clone())?,
-        };
-        let mut document: DocumentMut = text.parse().map_err(|e| format!("{name}: {e}"))?;
-        for (key, text) in arguments.split([',', ':']).filter_map(|argument| argument.split_once('=')) {
-            if key.trim() == "slice" {
-                document["slice"] = value(text.trim());
-                continue;
-            }
-            let shape = document
-                .iter_mut()
-                .find(|(key, item)| item.is_table_like() && !["class", "override"].contains(&key.get()));
-            let (_, shape) = shape.ok_or_else(|| format!("{name}: declares no shape"))?;
-            let text = text.trim();
-            // Keeps the file's own comment behind the number.
-            let new = text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from);
-            put(shape, key.trim(), new, None);
-        }
-        Ok(Declared { file: name.to_owned(), document })
+        let (file, document, _) = applied::read(spec)?;
+        Ok(Declared { file, document })
     }
 
     /// Returns the parameters that `--fit` names.
@@ -100,8 +82,11 @@ impl Declared {
 
     fn parameter(&self, name: &str) -> Result<Parameter, String> {
         if name == LAUNCH {
-            let was = "left out".to_owned();
-            return Ok(Parameter { class: String::new(), key: Key::Launch, was, start: NO_TIME_PS });
+            let text = self.document.get(LAUNCH).map(written);
+            let start = text.as_deref().map_or(Ok(0), units::time)?;
+            let start = if start == 0 { NO_TIME_PS } else { start as f64 };
+            let was = text.unwrap_or_else(|| "left out".to_owned());
+            return Ok(Parameter { class: String::new(), key: Key::Launch, was, start });
         }
         let classes = self.document.get("class").and_then(Item::as_table_like);
         let classes = classes.ok_or("the machine has no classes")?;
@@ -135,23 +120,29 @@ impl Declared {
     /// Returns the file with `numbers` in it. If `marked`, a comment tells each number's old value.
     pub fn with(&self, parameters: &[Parameter], numbers: &[f64], marked: bool) -> String {
         let mut document = self.document.clone();
-        let classes = |pair: &(&Parameter, &f64)| pair.0.key != Key::Launch;
-        for (parameter, &number) in parameters.iter().zip(numbers).filter(classes) {
+        for (parameter, &number) in parameters.iter().zip(numbers) {
+            let mark = marked.then(|| format!(" # fitted; was {}", parameter.was));
+            let value = parameter.value(number);
+            if parameter.key == Key::Launch {
+                put(document.as_item_mut(), LAUNCH, value, mark);
+                continue;
+            }
             let classes = tables(&mut document["class"]);
             let class = &mut classes[&parameter.class];
             tables(class);
-            let mark = marked.then(|| format!(" # fitted; was {}", parameter.was));
-            put(class, parameter.key.name(), parameter.key.value(number), mark);
+            put(class, parameter.key.name(), value, mark);
         }
         document.to_string()
     }
 
     /// Returns the machine that `text`, a version of this file, declares.
     pub fn network(&self, text: &str) -> Result<Network, String> {
-        topology::parse(&self.file, text, &[]).map_err(|e| e.message.clone())
+        let network = topology::parse(&self.file, text, &[]).map_err(|e| e.message.clone())?;
+        algorithms::check_protocols(&network).map_err(|e| e.message.clone())?;
+        Ok(network)
     }
 
-    /// Returns the names of the default parameters: bandwidth and latency of every class in `used`.
+    /// Returns the names of the default parameters: launch, and bandwidth and latency of every class in `used`.
     pub fn usual(&self, used: &[&str]) -> Vec<String> {
         // An override's class is called after the one that it changes.
         let mut classes: Vec<&str> =
@@ -159,7 +150,7 @@ impl Declared {
         classes.sort_unstable();
         classes.dedup();
         let both = classes.iter().flat_map(|class| ["bw", "lat"].map(|key| format!("{class}.{key}")));
-        both.take(MOST_PARAMETERS).collect()
+        std::iter::once(LAUNCH.to_owned()).chain(both).take(MOST_PARAMETERS).collect()
     }
 }
 
@@ -171,17 +162,51 @@ impl Parameter {
             key => format!("{}.{}", self.class, key.name()),
         }
     }
-    /// Tells whether `number` is a valid value: an efficiency is at most one.
-    pub fn may_be(&self, number: f64) -> bool {
-        number.is_finite() && (self.key != Key::Efficiency || number <= 1.0)
+    /// Returns the least and the most that hardware can be. A link carries at most its line rate, which is the machine's; a message
+    /// takes a nanosecond for 20 cm at least, and ten times the machine's latency at most; no port's work on a message takes longer than
+    /// a millisecond, no launch longer than ten.
+    pub fn bounds(&self) -> (f64, f64) {
+        match self.key {
+            Key::Bandwidth => (self.start * 1e-4, self.start),
+            Key::Efficiency => (1e-3, 1.0),
+            Key::Time("lat") => (1e3, (10.0 * self.start).max(LATENCY_PS)),
+            Key::Time(_) => (1.0, 1e9),
+            Key::Launch => (1.0, 1e10),
+        }
     }
-    /// Returns `number` in seconds if this parameter is the launch time, else 0.
-    pub fn launch_seconds(&self, number: f64) -> f64 {
-        if self.key == Key::Launch { number * 1e-12 } else { 0.0 }
+    /// Says at which bound `number` is, if it is at one that matters.
+    pub fn at_bound(&self, number: f64) -> Option<String> {
+        let (least, most) = self.bounds();
+        let (name, near) = (self.name(), |bound: f64| (number / bound - 1.0).abs() < 1e-3);
+        match self.key {
+            Key::Bandwidth if near(most) => Some(format!(
+                "{name} is at the machine's line rate, {}, and cannot be more",
+                self.print(most)
+            )),
+            Key::Efficiency if near(most) => Some(format!("{name} is 1 and cannot be more")),
+            Key::Time("lat") if near(least) => Some(format!("{name} is at 1 ns, the time of 20 cm of wire")),
+            Key::Time("lat") if near(most) => Some(format!(
+                "{name} is at {}, ten times the machine's, and cannot be more",
+                self.print(most)
+            )),
+            Key::Time(_) | Key::Launch if near(most) => {
+                Some(format!("{name} is at {}, more than hardware takes", self.print(most)))
+            }
+            _ => None,
+        }
     }
     /// Formats `number` with its unit.
     pub fn print(&self, number: f64) -> String {
-        written(&value(self.key.value(number)))
+        written(&value(self.value(number)))
+    }
+    /// Returns `number` as a value for the file. Rounding does not lift it above its bound.
+    fn value(&self, number: f64) -> Value {
+        match self.key {
+            Key::Bandwidth if number > self.start * (1.0 - 1e-6) => {
+                units::print_bandwidth(self.start as u64).into()
+            }
+            key => key.value(number),
+        }
     }
 }
 
@@ -285,6 +310,31 @@ mod tests {
         let parameters = machine.parameters(&["wire.lat".to_owned()]).unwrap();
         let text = machine.with(&parameters, &[2e6], true);
         assert_eq!(machine.network(&text).unwrap().classes[0].latency_ps, 2_000_000, "{text}");
+    }
+
+    #[test]
+    fn a_launch_is_written_beside_the_name_and_numbers_stay_within_hardware() {
+        let machine = Declared::open("dgx-h100:nodes=2,as=nccl").unwrap();
+        let parameters = machine.parameters(&["launch", "nv18.bw", "leaf.lat"].map(str::to_owned)).unwrap();
+        assert_eq!(
+            parameters.iter().map(|p| p.was.as_str()).collect::<Vec<_>>(),
+            ["left out", "450GB/s", "600ns"]
+        );
+        let bounds: Vec<(f64, f64)> = parameters.iter().map(Parameter::bounds).collect();
+        assert_eq!((bounds[0].1, bounds[1].1, bounds[2].0), (1e10, 450e9, 1e3));
+        let text = machine.with(&parameters, &[7.25e6, 450e9, 1e3], true);
+        let network = machine.network(&text).unwrap();
+        assert_eq!((network.launch_ps, network.protocols.len()), (7_250_000, 6), "{text}");
+        assert!(text.contains("launch = \"7.25us\" # fitted; was left out"), "{text}");
+        let at: Vec<bool> =
+            parameters.iter().zip([7.25e6, 450e9, 1e3]).map(|(p, n)| p.at_bound(n).is_some()).collect();
+        assert_eq!(at, [false, true, true]);
+        // A file that has one already begins there.
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("again.toml");
+        std::fs::write(&file, &text).unwrap();
+        let again = Declared::open(file.to_str().unwrap()).unwrap();
+        assert_eq!(again.parameters(&["launch".to_owned()]).unwrap()[0].start, 7.25e6);
     }
 
     #[test]

@@ -10,6 +10,9 @@
 //! eight parameters, and the equations are solved directly. Before the first step, a few distant values of each parameter are
 //! tried in turn, because a parameter that has no effect yet has no slope to follow.
 //!
+//! Each parameter has bounds. A step that would leave them ends there, and a parameter that lies at one and is drawn across it stays
+//! where it is while the others move on.
+//!
 //! An engine's times are not smooth. The search therefore starts at several points, and a simplex explores the surroundings of
 //! the best result: see `simplex`.
 //!
@@ -49,14 +52,32 @@ const TRIED: [f64; 6] = [-3.0, -1.5, -0.5, 0.5, 1.5, 3.0];
 /// Two slopes whose cosine is above this count as parallel.
 const PARALLEL: f64 = 0.9999;
 
-/// Fits the parameters, beginning at `start`. `Err` if the model has no residuals at `start`.
-pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
-    let mut point = start.to_vec();
+/// The least and the most that each parameter may be.
+pub type Bounds = [(f64, f64)];
+
+/// How far to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// From many beginnings.
+    Far,
+    /// From the start alone.
+    Near,
+}
+
+/// Fits the parameters within their bounds, beginning at `start`. `Err` if the model has no residuals at `start`.
+pub fn least_squares(start: &[f64], bounds: &Bounds, reach: Reach, model: Model<'_>) -> Result<Fit, String> {
+    let (tried, beginnings) = match reach {
+        Reach::Far => (&TRIED[..], BEGINNINGS),
+        Reach::Near => (&[][..], 1),
+    };
+    let mut point = within(bounds, start.to_vec());
+    let start = &point.clone();
     let mut residuals = model(&point)?;
     for i in 0..point.len() {
-        for shift in TRIED {
+        for shift in tried {
             let mut other = point.clone();
             other[i] = start[i] + shift;
+            let other = within(bounds, other);
             if let Some(found) = better(&residuals, model(&other)) {
                 (point, residuals) = (other, found);
             }
@@ -64,10 +85,11 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
     }
     // Bends cause local minima, so there are several starting points, unless the first result is exact already.
     let (middle, mut best) = (point.clone(), None::<(f64, Vec<f64>, Vec<f64>)>);
-    for begin in 0..BEGINNINGS {
-        let mut other: Vec<f64> = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
+    for begin in 0..beginnings {
+        let other = (0..middle.len()).map(|i| middle[i] + spread(begin, i)).collect();
+        let mut other = within(bounds, other);
         let Ok(mut found) = model(&other) else { continue };
-        descend(&mut other, &mut found, DIFFERENCES[0], model)?;
+        descend(&mut other, &mut found, DIFFERENCES[0], bounds, model)?;
         let cost = square(&found);
         let enough = cost < ENOUGH * ENOUGH * found.len() as f64;
         if best.as_ref().is_none_or(|best| cost < best.0) {
@@ -80,13 +102,15 @@ pub fn least_squares(start: &[f64], model: Model<'_>) -> Result<Fit, String> {
     if let Some((_, other, _)) = best {
         point = other;
     }
-    let mut cost = |p: &[f64]| model(p).map_or(f64::INFINITY, |residuals| square(&residuals));
+    let mut cost =
+        |p: &[f64]| model(&within(bounds, p.to_vec())).map_or(f64::INFINITY, |residuals| square(&residuals));
     simplex::descend(&mut point, SIMPLEX, EVALUATIONS * start.len(), &mut cost);
+    point = within(bounds, point);
     residuals = model(&point)?;
     for difference in DIFFERENCES {
-        descend(&mut point, &mut residuals, difference, model)?;
+        descend(&mut point, &mut residuals, difference, bounds, model)?;
     }
-    let slopes = jacobian(&point, &residuals, DIFFERENCES[0], model)?;
+    let slopes = jacobian(&point, &residuals, DIFFERENCES[0], bounds, model)?;
     let weight: Vec<f64> = slopes.iter().map(|slope| square(slope).sqrt()).collect();
     let mut alike = Vec::new();
     for i in 0..point.len() {
@@ -118,13 +142,15 @@ fn descend(
     point: &mut Vec<f64>,
     residuals: &mut Vec<f64>,
     difference: f64,
+    bounds: &Bounds,
     model: Model<'_>,
 ) -> Result<(), String> {
-    let mut slopes = jacobian(point, residuals, difference, model)?;
+    let mut slopes = free(jacobian(point, residuals, difference, bounds, model)?, point, residuals, bounds);
     let mut damping = 1e-2;
     for _ in 0..MOST_STEPS {
         let Some(step) = damped_step(&slopes, residuals, damping) else { return Ok(()) };
-        let other: Vec<f64> = point.iter().zip(&step).map(|(p, d)| p + d.clamp(-FAR, FAR)).collect();
+        let other = point.iter().zip(&step).map(|(p, d)| p + d.clamp(-FAR, FAR)).collect();
+        let other = within(bounds, other);
         match better(residuals, model(&other)) {
             Some(found) => {
                 let gain = 1.0 - square(&found) / square(residuals).max(f64::MIN_POSITIVE);
@@ -132,7 +158,8 @@ fn descend(
                 if gain < 1e-9 {
                     return Ok(());
                 }
-                slopes = jacobian(point, residuals, difference, model)?;
+                slopes =
+                    free(jacobian(point, residuals, difference, bounds, model)?, point, residuals, bounds);
                 damping = (damping / 10.0).max(1e-9);
             }
             None if damping > 1e6 => return Ok(()),
@@ -140,6 +167,23 @@ fn descend(
         }
     }
     Ok(())
+}
+
+/// Moves a point to where its bounds allow.
+fn within(bounds: &Bounds, mut point: Vec<f64>) -> Vec<f64> {
+    point.iter_mut().zip(bounds).for_each(|(p, (least, most))| *p = p.clamp(*least, *most));
+    point
+}
+
+/// Takes the slope of each parameter that its bound holds back.
+fn free(mut slopes: Vec<Vec<f64>>, point: &[f64], residuals: &[f64], bounds: &Bounds) -> Vec<Vec<f64>> {
+    for ((slope, p), (least, most)) in slopes.iter_mut().zip(point).zip(bounds) {
+        let downhill = -dot(slope, residuals);
+        if (*p >= *most && downhill > 0.0) || (*p <= *least && downhill < 0.0) {
+            slope.fill(0.0);
+        }
+    }
+    slopes
 }
 
 /// Returns the new residuals if there are any and they are smaller than the old ones.
@@ -155,11 +199,13 @@ fn square(a: &[f64]) -> f64 {
     dot(a, a)
 }
 
-/// Computes the slope of each parameter. Where the model has no value on one side, the difference is taken on the other side.
+/// Computes the slope of each parameter. Where the model has no value on one side, or a bound is there, the difference is taken on
+/// the other side.
 fn jacobian(
     point: &[f64],
     residuals: &[f64],
     difference: f64,
+    bounds: &Bounds,
     model: Model<'_>,
 ) -> Result<Vec<Vec<f64>>, String> {
     (0..point.len())
@@ -167,6 +213,9 @@ fn jacobian(
             let mut at = |difference: f64| {
                 let mut other = point.to_vec();
                 other[i] += difference;
+                if other[i] < bounds[i].0 || other[i] > bounds[i].1 {
+                    return Err("out of bounds".to_owned());
+                }
                 model(&other).map(|moved| (moved, difference))
             };
             let (moved, difference) = at(difference).or_else(|_| at(-difference))?;
@@ -217,11 +266,30 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    const FREE: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
+
+    #[test]
+    fn a_parameter_stays_at_its_bound_and_the_others_find_their_best_there() {
+        // The least of (a - 3)^2 + (a + b - 5)^2 with a at most 2 is at b = 3, and a starts at its bound.
+        let bounds = [(f64::NEG_INFINITY, 2.0), FREE];
+        for start in [[2.0, 0.0], [-5.0, 9.0], [50.0, 1.0]] {
+            let fit = least_squares(&start, &bounds, Reach::Far, &mut |p| {
+                assert!(p[0] <= 2.0, "{p:?}");
+                Ok(vec![p[0] - 3.0, p[0] + p[1] - 5.0])
+            });
+            let found = fit.unwrap().point;
+            assert!((found[0] - 2.0).abs() < 1e-6 && (found[1] - 3.0).abs() < 1e-6, "{start:?}: {found:?}");
+        }
+        // A bound where the parameter starts does not hold it back from the other side.
+        let fit = least_squares(&[2.0], &bounds[..1], Reach::Far, &mut |p| Ok(vec![p[0] + 1.0])).unwrap();
+        assert!((fit.point[0] + 1.0).abs() < 1e-6, "{:?}", fit.point);
+    }
+
     #[test]
     fn a_curve_is_found_from_far() {
         // y = a exp(b x), and b from the wrong side.
         let xs: Vec<f64> = (0..10).map(f64::from).collect();
-        let fit = least_squares(&[0.0, 0.5], &mut |p| {
+        let fit = least_squares(&[0.0, 0.5], &[FREE; 2], Reach::Far, &mut |p| {
             Ok(xs.iter().map(|x| p[0] * (p[1] * x).exp() - 3.0 * (-0.7 * x).exp()).collect())
         });
         let found = fit.unwrap().point;
@@ -234,7 +302,7 @@ mod tests {
         let model =
             |p: &[f64]| -> Vec<f64> { (0..20).map(|x| (p[0] + 0.1 * f64::from(x)).max(p[1])).collect() };
         let wanted = model(&[0.3, 1.1]);
-        let fit = least_squares(&[1.0, 2.5], &mut |p| {
+        let fit = least_squares(&[1.0, 2.5], &[FREE; 2], Reach::Far, &mut |p| {
             Ok(model(p).iter().zip(&wanted).map(|(m, w)| m - w).collect())
         });
         let found = fit.unwrap().point;
@@ -243,8 +311,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_apart_is_said() {
-        let fit =
-            least_squares(&[1.0, 1.0, 1.0], &mut |p| Ok(vec![p[0] + p[1] - 5.0, 2.0 * (p[0] + p[1] - 5.0)]));
+        let fit = least_squares(&[1.0, 1.0, 1.0], &[FREE; 3], Reach::Far, &mut |p| {
+            Ok(vec![p[0] + p[1] - 5.0, 2.0 * (p[0] + p[1] - 5.0)])
+        });
         let fit = fit.unwrap();
         assert!((fit.point[0] + fit.point[1] - 5.0).abs() < 1e-6);
         assert_eq!(fit.alike, [(0, 1)]);
@@ -253,8 +322,11 @@ mod tests {
 
     #[test]
     fn a_model_that_fails_at_the_start_is_an_error_and_elsewhere_a_wall() {
-        assert_eq!(least_squares(&[0.0], &mut |_| Err("no".to_owned())).unwrap_err(), "no");
-        let walled = least_squares(&[0.0], &mut |p| match p[0] > 0.6 {
+        assert_eq!(
+            least_squares(&[0.0], &[FREE], Reach::Far, &mut |_| Err("no".to_owned())).unwrap_err(),
+            "no"
+        );
+        let walled = least_squares(&[0.0], &[FREE], Reach::Far, &mut |p| match p[0] > 0.6 {
             true => Err("no".to_owned()),
             false => Ok(vec![p[0] - 0.55]),
         });

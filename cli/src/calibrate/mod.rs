@@ -1,32 +1,32 @@
 //! `penny calibrate`: finds the numbers of a declared machine that explain a table of measured times.
 //!
 //! The model is the engine itself. The residuals are the logarithms of modelled over measured times, so that every size has the
-//! same weight, and the parameters are fitted as logarithms, too. The result is a machine's file, with the residuals in comments.
+//! same weight, and the parameters are fitted as logarithms, too, within what hardware can be. The result is a machine's file, with
+//! the residuals in comments; `penny sim` on it gives the times that the comments name.
 
 mod declared;
 mod fit;
 pub mod host;
+mod log;
+mod question;
+mod report;
 mod simplex;
 mod table;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use declared::{Declared, Parameter};
-use fit::Fit;
-use penny::sim::algorithms;
-use penny::sim::fabric::engine;
-use penny::sim::fabric::tuning::Tuning;
-use penny::sim::plan::RankView;
-use penny::sim::topology::Network;
-use penny_bench::layout;
+use fit::{Fit, Reach};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use penny_bench::subject::Subject;
-use table::{Place, Sample, Table};
+use question::{Question, ShortLists};
+use table::{Place, Table};
 
 use crate::args_or::ArgsOr;
-use crate::sim::{self, Block, Programs, Views, Wanted};
+use crate::sim;
 use crate::{answer, machine};
 
 /// The arguments of `penny calibrate`, which fits a declared machine to a table, or of its subcommand.
@@ -47,9 +47,11 @@ pub fn main(calibrate: &Calibrate) -> Result<ExitCode, String> {
 }
 
 const EXAMPLES: &str = "\
-The table is what nccl-tests, `penny perf` or `penny sim` print, or sizes and microseconds by commas.
+The log is what nccl-tests or rccl-tests print, with whatever launchers add, what `penny perf` or `penny sim` print, or sizes and
+microseconds by commas.
 
 Examples:
+  penny calibrate slurm-1234.out --fabric dgx-h100 --nodes 2 > fitted.toml
   penny calibrate table.txt --fabric dgx-h100 --nodes 2 --algorithm ring --fit leaf.bw,leaf.post > fitted.toml
   penny calibrate table.csv --fabric dgx-a100 --collective all_gather
   penny sim all_reduce --fabric ./fitted.toml -b 8 -e 1G -f 4
@@ -59,25 +61,28 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Measured times
+    /// Measured times: a log, or a table
     table: PathBuf,
+    /// Table of a log with several; default: the one with the most rows
+    #[arg(long = "table", value_name = "NUMBER")]
+    number: Option<usize>,
     /// The machine to begin from: a preset, a preset with arguments, or a TOML file
     #[arg(long, value_name = "MACHINE")]
     fabric: String,
     /// Nodes of the preset: the same as :nodes=N after its name
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Ranks that were measured; default: one at each place of the machine
+    /// Ranks that were measured; default: those that the log lists, else one at each place of the machine
     #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
-    /// Collective that was measured; default: the one that the table's comments name
+    /// Collective that was measured; default: the one that the log tells
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<Subject>,
     /// Algorithms that the measured program may have used (also --algo), or `auto` for all; at each size the quickest counts
     #[arg(long, alias = "algo", value_name = "NAME,...", value_delimiter = ',', default_value = "auto")]
     algorithm: Vec<String>,
-    /// Parameters to fit, at most eight: a link class with one of bw, eff, lat, post, gap; or launch, the time of a call
-    /// outside of the machine. Default: bw and lat of the classes that are used
+    /// Parameters to fit, at most eight: a link class with one of bw, eff, lat, post, gap; or launch, what every call takes before
+    /// its first message. Default: launch, and bw and lat of the classes that are used
     #[arg(long, value_name = "CLASS.KEY,...", value_delimiter = ',')]
     fit: Vec<String>,
     /// Columns of nccl-tests' table to read
@@ -88,22 +93,10 @@ pub struct Args {
     slice: Option<String>,
 }
 
-/// The times of a table, and the settings to price them.
-struct Question {
-    subject: Subject,
-    view: RankView,
-    candidates: Vec<Programs>,
-    places: Vec<u32>,
-    samples: Vec<Sample>,
-    /// No algorithm was named.
-    auto: bool,
-}
-
-/// The fastest algorithm at a size, and its time.
-struct Answer {
-    seconds: f64,
-    algorithm: &'static str,
-}
+/// The most searches, each of which begins where the one before ended.
+const MOST_ROUNDS: usize = 8;
+/// The full choice that is quicker than a short list's by less than this is no reason to search again.
+const ALIKE: f64 = 0.9995;
 
 /// The largest table that is read, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
@@ -123,171 +116,110 @@ fn read(table: &Path) -> std::io::Result<String> {
 fn fit_machine(args: &Args) -> Result<ExitCode, String> {
     let file = args.table.display().to_string();
     let text = read(&args.table).map_err(|e| format!("{file}: cannot read: {e}"))?;
-    let Table { subject, samples } = table::read(&file, &text, args.place)?;
-    let Some(subject) = args.collective.or(subject) else {
-        return Err(format!(
-            "{file}: no comment says what was measured; say it, as in --collective all_reduce"
-        ));
+    let table = table::read(&file, &text, args.place, args.number, args.collective)?;
+    let Some(subject) = args.collective.or(table.subject.map(|(subject, _)| subject)) else {
+        return Err(format!("{file}: nothing says what was measured; say it, as in --collective all_reduce"));
     };
     let Subject::Collective(collective) = subject else {
         return Err(format!("{subject} is two calls, not a collective: it has no plan"));
     };
     let machine = Declared::open(&machine::spec(&args.fabric, args.nodes, args.slice.as_deref()))?;
     let before = machine.network(&machine.with(&[], &[], false))?;
-    let view = machine::view(&before, collective, args.ranks, 0)?;
+    let ranks = ranks(args, &table, before.shape.nranks())?;
+    let view = machine::view(&before, collective, ranks, 0)?;
     let candidates = sim::programs(&args.algorithm, &view)?;
     let places = machine::places(&before, view.nranks)?;
-    let auto = args.algorithm.iter().any(|name| name == "auto");
-    let question = Question { subject, view, candidates, places, samples, auto };
+    let question = Question::new(subject, view, candidates, places, &table, args.algorithm.clone())?;
     let names = match args.fit.is_empty() {
         true => machine.usual(&question.used_classes(&before)?),
         false => args.fit.clone(),
     };
     let parameters = machine.parameters(&names)?;
-    let fit = fitted(&machine, &parameters, &question)?;
+    let progress = progress();
+    let fit = fitted(&machine, &parameters, &question, &progress)?;
+    progress.finish_and_clear();
     let numbers: Vec<f64> = fit.point.iter().map(|p| p.exp()).collect();
     let text = machine.with(&parameters, &numbers, true);
     let after = machine.network(&text)?;
-    let report = report(args, &question, (&before, &after), &parameters, &fit)?;
-    answer::print(&(report + &text))
+    let report = report::of(args, &table, &question, (&before, &after), &parameters, &fit)?;
+    if let Some(unexplained) = &report.unexplained {
+        // The answer often goes to a file, where nobody reads it at once.
+        eprintln!("penny: {file}: {unexplained}");
+    }
+    answer::print(&(report.text + &text))
+}
+
+/// Returns the ranks to price: those that are asked for, else those of the log.
+fn ranks(args: &Args, table: &Table, places: u32) -> Result<Option<u32>, String> {
+    let (None, Some(ranks)) = (args.ranks, table.ranks.filter(|ranks| *ranks > 1)) else {
+        return Ok(args.ranks);
+    };
+    if ranks > places {
+        return Err(format!(
+            "{}: is of {ranks} ranks, and {} has {places} places; give it more nodes, as with --nodes, or say -n",
+            args.table.display(),
+            machine::spec(&args.fabric, args.nodes, None)
+        ));
+    }
+    Ok(Some(ranks))
 }
 
 /// Returns the logarithms of the parameters with which the machine comes closest to the table.
-fn fitted(machine: &Declared, parameters: &[Parameter], question: &Question) -> Result<Fit, String> {
-    let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start.ln()).collect();
-    fit::least_squares(&start, &mut |logarithms| {
-        let numbers: Vec<f64> = logarithms.iter().map(|p| p.exp()).collect();
-        if let Some((parameter, _)) = parameters.iter().zip(&numbers).find(|(p, n)| !p.may_be(**n)) {
-            return Err(format!("{} would have to be more than it can be", parameter.name()));
-        }
-        let network = machine.network(&machine.with(parameters, &numbers, false))?;
-        let answers = question.answers(&network, launch_seconds(parameters, &numbers))?;
-        Ok(answers.iter().zip(&question.samples).map(|(a, s)| (a.seconds / s.seconds).ln()).collect())
-    })
-}
-
-/// Returns the time of a call outside of the machine.
-fn launch_seconds(parameters: &[Parameter], numbers: &[f64]) -> f64 {
-    parameters.iter().zip(numbers).map(|(parameter, &number)| parameter.launch_seconds(number)).sum()
-}
-
-impl Question {
-    /// Computes the time of each size on a machine, plus the launch time.
-    fn answers(&self, network: &Network, launch_seconds: f64) -> Result<Vec<Answer>, String> {
-        let answers = self.samples.iter().map(|sample| {
-            let answer = self.answer(network, sample)?;
-            Ok(Answer { seconds: launch_seconds + answer.seconds, ..answer })
-        });
-        answers.collect()
-    }
-
-    fn answer(&self, network: &Network, sample: &Sample) -> Result<Answer, String> {
-        let machine = Views::of(network);
-        let auto = self.auto && algorithms::is_carried(network, &self.view);
-        let mut best: Option<(u64, &'static str)> = None;
-        for candidate in &self.candidates {
-            let wanted = if auto { Wanted::Quicker(best.map(|(ps, _)| ps)) } else { Wanted::Named };
-            let Some(priced) = candidate.price(&machine, &self.places, self.block(sample), wanted)? else {
-                continue;
-            };
-            let time_ps = priced.summary.last_ps();
-            if best.is_none_or(|(least_ps, _)| time_ps < least_ps) {
-                best = Some((time_ps, candidate.algorithm.name));
-            }
-        }
-        match best {
-            Some((time_ps, algorithm)) if time_ps > 0 => {
-                Ok(Answer { seconds: time_ps as f64 * 1e-12, algorithm })
-            }
-            _ => Err(format!("{} B take no time among {} ranks", sample.bytes, self.view.nranks)),
-        }
-    }
-
-    fn block(&self, sample: &Sample) -> Block {
-        // The type decides only where a chunk is rounded.
-        let element = if sample.bytes.is_multiple_of(4) { 4 } else { 1 };
-        let count = layout::count(self.subject, self.view.nranks, sample.bytes, element) as u64;
-        Block { count, size: element as u64 }
-    }
-
-    /// Returns the names of the link classes that messages pass.
-    fn used_classes<'a>(&self, network: &'a Network) -> Result<Vec<&'a str>, String> {
-        let mut used = Vec::new();
-        for candidate in &self.candidates {
-            let call = candidate.call(&self.places, self.block(&self.samples[0]), Tuning::default());
-            let entry = vec![0; self.view.nranks as usize];
-            let outcome = engine::price(network, &call, &entry).map_err(|e| e.message.clone())?;
-            let ports = (0..).zip(&outcome.counters).filter(|(_, passed)| passed.messages > 0);
-            used.extend(ports.map(|(port, _)| network.class(port).name.as_str()));
-        }
-        Ok(used)
-    }
-}
-
-/// Returns the residuals in percent: each one, their root mean square, and the largest.
-fn residuals(answers: &[Answer], samples: &[Sample]) -> (Vec<f64>, f64, f64) {
-    let pairs = answers.iter().zip(samples);
-    let each: Vec<f64> = pairs.map(|(a, s)| (a.seconds / s.seconds - 1.0) * 100.0).collect();
-    let square: f64 = each.iter().map(|r| r * r).sum();
-    let largest = each.iter().map(|r| r.abs()).fold(0.0, f64::max);
-    let mean = (square / each.len() as f64).sqrt();
-    (each, mean, largest)
-}
-
-/// Returns the comments for the head of the file.
-fn report(
-    args: &Args,
-    question: &Question,
-    (before, after): (&Network, &Network),
+fn fitted(
+    machine: &Declared,
     parameters: &[Parameter],
-    fit: &Fit,
-) -> Result<String, String> {
-    let mut text = format!(
-        "# calibrate  {} of {} ranks, {}  fabric: {} {}, fitted {}\n#\n# {:>10} {:>12} {:>12} {:>10}  {}\n# {:>10} {:>12} {:>12} {:>10}\n",
-        question.subject,
-        question.view.nranks,
-        args.table.display(),
-        machine::spec(&args.fabric, args.nodes, args.slice.as_deref()),
-        machine::hash(before),
-        machine::hash(after),
-        "size",
-        "measured",
-        "model",
-        "residual",
-        "algorithm",
-        "(B)",
-        "(us)",
-        "(us)",
-        "(%)"
-    );
-    let numbers: Vec<f64> = fit.point.iter().map(|p| p.exp()).collect();
-    let answers = question.answers(after, launch_seconds(parameters, &numbers))?;
-    let (each, mean, largest) = residuals(&answers, &question.samples);
-    for ((answer, sample), residual) in answers.iter().zip(&question.samples).zip(each) {
-        text += &format!(
-            "# {:>10} {:>12.2} {:>12.2} {residual:>+10.2}  {}\n",
-            sample.bytes,
-            sample.seconds * 1e6,
-            answer.seconds * 1e6,
-            answer.algorithm
-        );
-    }
-    let (_, mean_before, largest_before) = residuals(&question.answers(before, 0.0)?, &question.samples);
-    for (name, mean, largest) in [("before", mean_before, largest_before), ("fitted", mean, largest)] {
-        text += &format!("# {name}: residuals {mean:.2} % (root mean square), {largest:.2} % (largest)\n");
-    }
-    text += "#\n";
-    for (index, parameter) in parameters.iter().enumerate() {
-        let (name, number) = (parameter.name(), numbers[index]);
-        text += &format!("# {name} {} -> {}\n", parameter.was, parameter.print(number));
-        // Doubling the parameter changes the times by less than one percent in all.
-        if fit.weight[index] < 1e-2 {
-            text += &format!("# note: the table hardly depends on {name}; its value here is no finding\n");
+    question: &Question,
+    progress: &ProgressBar,
+) -> Result<Fit, String> {
+    let start: Vec<f64> = parameters.iter().map(|parameter| parameter.start.ln()).collect();
+    let bounds: Vec<(f64, f64)> = parameters
+        .iter()
+        .map(|parameter| {
+            let (least, most) = parameter.bounds();
+            (least.ln(), most.ln())
+        })
+        .collect();
+    let machine_at = |logarithms: &[f64]| {
+        let numbers: Vec<f64> = logarithms.iter().map(|p| p.exp()).collect();
+        machine.network(&machine.with(parameters, &numbers, false))
+    };
+    let (mut best, mut lists) = (f64::INFINITY, ShortLists::default());
+    question.lengthen(&machine_at(&start)?, &mut lists)?;
+    let mut fit: Option<Fit> = None;
+    // BOUND: a round begins only if the one before has found new ways, and there are at most as many as this.
+    for _ in 0..MOST_ROUNDS {
+        let begin = fit.as_ref().map_or(&start, |fit| &fit.point).clone();
+        let reach = if fit.is_none() { Reach::Far } else { Reach::Near };
+        let found = fit::least_squares(&begin, &bounds, reach, &mut |logarithms| {
+            let times = question.short(&machine_at(logarithms)?, &lists)?;
+            let residuals: Vec<f64> = times
+                .iter()
+                .zip(&question.samples)
+                .map(|(ps, s)| (*ps as f64 * 1e-12 / s.seconds).ln())
+                .collect();
+            let square: f64 = residuals.iter().map(|r| r * r).sum();
+            best = best.min((square / residuals.len() as f64).sqrt());
+            progress.set_message(format!("residuals {:.2} %", best * 100.0));
+            progress.inc(1);
+            Ok(residuals)
+        })?;
+        let network = machine_at(&found.point)?;
+        let (short, full) = (question.short(&network, &lists)?, question.lengthen(&network, &mut lists)?);
+        fit = Some(found);
+        if short.iter().zip(&full).all(|(short, full)| *full as f64 >= *short as f64 * ALIKE) {
+            break;
         }
+        best = f64::INFINITY;
     }
-    for &(one, other) in &fit.alike {
-        let (one, other) = (parameters[one].name(), parameters[other].name());
-        text += &format!("# note: the table cannot tell {one} from {other}; fit one of them\n");
-    }
-    Ok(text + "#\n")
+    fit.ok_or_else(|| "no round of the search was made".to_owned())
+}
+
+/// Makes a line that shows how far the search is, on standard error, and hidden if that is no terminal.
+fn progress() -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("{spinner} fitting: {pos} machines priced, {msg}, {elapsed}");
+    ProgressBar::with_draw_target(None, target).with_style(style.expect("a constant template"))
 }

@@ -1,17 +1,11 @@
-//! Measured times: the output of nccl-tests, of `penny perf` or `penny sim`, or sizes and microseconds by commas.
+//! Measured times: a table of a log (`log`), or sizes and microseconds by commas or blanks.
 //!
-//! ```text
-//!     #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-//!          1048576        262144     float     sum      -1    27.37   38.31   67.04      0    27.31   38.39   67.19      0
-//!                                                            ^ 8 from the end: out of place ^ 4 from the end: in place
-//! ```
-//!
-//! Columns are counted from the end, by the titles if there are any: where a call has no reduction, some programs leave
-//! the column empty. Lines that begin with `#` and lines of NCCL's own log are passed over; anything else that is no
-//! row is an error with its line.
+//! In a list of sizes and times, lines that begin with `#` are passed over; anything else that is no row is an error with its line.
 
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
+
+use super::log::{self, Found};
 
 /// Which columns of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -29,34 +23,149 @@ pub struct Sample {
     pub seconds: f64,
 }
 
-/// The contents of a table.
+/// A table, and what is said about the choice of it.
 #[derive(Debug)]
 pub struct Table {
-    /// The collective, if a comment names the program.
-    pub subject: Option<Subject>,
+    /// The collective, as far as it is known, and how.
+    pub subject: Option<(Subject, &'static str)>,
     pub samples: Vec<Sample>,
+    /// The ranks that were measured, if the log lists them.
+    pub ranks: Option<u32>,
+    /// Bytes of an element, and its name.
+    pub element: (usize, String),
+    /// Sentences about the table, for the report.
+    pub remarks: Vec<String>,
 }
 
-/// Columns of nccl-tests' table, from the end, where there are no titles.
-const NCCL_COLUMNS: usize = 13;
-const NCCL_TIMES: [usize; 2] = [8, 4];
+/// The most rows that are fitted. Tables with a row each megabyte have thousands, which say the same.
+const MOST_ROWS: usize = 64;
 
-/// Reads a table; `file` is for errors.
-pub fn read(file: &str, text: &str, place: Place) -> Result<Table, String> {
-    let mut table = Table { subject: None, samples: Vec::new() };
-    // The columns of the times, counted from the end: out of place, in place.
-    let mut times: Option<Vec<usize>> = None;
+/// Reads the table that is asked for: number `wanted` of a log, or the one of `collective` with the most rows. `file` is for errors.
+pub fn read(
+    file: &str,
+    text: &str,
+    place: Place,
+    wanted: Option<usize>,
+    collective: Option<Subject>,
+) -> Result<Table, String> {
+    let tables = log::tables(text, place);
+    if tables.is_empty() {
+        if wanted.is_some() {
+            return Err(format!("{file}: --table: this is no log of nccl-tests; leave it out"));
+        }
+        let samples = listed(file, text)?;
+        let named =
+            text.lines().filter_map(|line| log::program(line.trim().strip_prefix('#')?)?.parse().ok());
+        let subject = named.map(|subject| (subject, "by a comment")).next();
+        let element = (4, "float".to_owned());
+        return Ok(thinned(Table { subject, samples, ranks: None, element, remarks: Vec::new() }));
+    }
+    let describe = |(number, table): (usize, &Found)| {
+        let name = table.program.as_deref().unwrap_or("unnamed");
+        format!("{} ({name}, line {}, {} rows)", number + 1, table.line, table.samples.len())
+    };
+    let all = || tables.iter().enumerate().map(describe).take(16).collect::<Vec<_>>().join(", ");
+    let number = match wanted {
+        Some(number @ 1..) if number <= tables.len() => number - 1,
+        Some(number) => {
+            return Err(format!("{file}: --table {number}: there are {}: {}", tables.len(), all()));
+        }
+        None => {
+            let fits = |table: &Found| {
+                collective.is_none() || log::subject(table).is_none_or(|subject| Some(subject) == collective)
+            };
+            let most = tables.iter().filter(|table| fits(table)).map(|table| table.samples.len()).max();
+            let chosen = tables.iter().position(|table| fits(table) && Some(table.samples.len()) == most);
+            chosen.ok_or_else(|| {
+                format!(
+                    "{file}: has no table of that collective; there are {}; --table takes one of them",
+                    all()
+                )
+            })?
+        }
+    };
+    let found = &tables[number];
+    if found.samples.is_empty() {
+        let why = match (place, found.one_place) {
+            (Place::In, true) => "it has no in-place columns; leave out --place in",
+            (Place::In, false) => "none has an in-place time; leave out --place in",
+            (Place::Out, _) => "none has a time; give another with --table, or --place in",
+        };
+        return Err(format!("{file}:{}: of the rows of this table {why}", found.line));
+    }
+    let mut remarks = vec![match tables.len() {
+        1 => format!("table: line {}, {} rows", found.line, found.samples.len()),
+        count => {
+            format!("table {} of {count}; --table takes another of {}", describe((number, found)), all())
+        }
+    }];
+    if found.without > 0 {
+        remarks.push(format!("left out: {} rows of no bytes or without a time", found.without));
+    }
+    if found.failed {
+        remarks.push("note: the log says that results were wrong".to_owned());
+    }
+    if let Some(set) = &found.set_algorithm {
+        remarks
+            .push(format!("note: the log sets NCCL_ALGO to {set}; --algorithm says which one is meant here"));
+    }
+    let subject = log::subject(found);
+    if let (None, Some(program)) = (subject, &found.program) {
+        return Err(format!(
+            "{file}:{}: is of {program}_perf, which is no collective here; give another with --table",
+            found.line
+        ));
+    }
+    let by = if found.program.is_some() { "by the program's name" } else { "by busbw over algbw" };
+    Ok(thinned(Table {
+        subject: subject.map(|subject| (subject, by)),
+        samples: found.samples.clone(),
+        ranks: found.ranks,
+        element: (element(&found.kind), found.kind.clone()),
+        remarks,
+    }))
+}
+
+/// The bytes of an element of a type.
+fn element(kind: &str) -> usize {
+    match kind {
+        kind if kind.contains("64") || kind == "double" => 8,
+        kind if kind.contains("16") || kind == "half" => 2,
+        kind if kind.contains('8') || kind == "char" => 1,
+        _ => 4,
+    }
+}
+
+/// Leaves out rows of a table that is too long, evenly over the logarithm of the size.
+fn thinned(mut table: Table) -> Table {
+    let rows = table.samples.len();
+    if rows <= MOST_ROWS {
+        return table;
+    }
+    table.samples.sort_by_key(|sample| sample.bytes);
+    let log = |sample: &Sample| (sample.bytes as f64).ln();
+    let (first, last) = (log(&table.samples[0]), log(&table.samples[rows - 1]));
+    let mut next = first;
+    table.samples.retain(|sample| {
+        let taken = log(sample) >= next - 1e-9;
+        if taken {
+            next += (last - first) / MOST_ROWS as f64;
+            next = next.max(log(sample) + 1e-6);
+        }
+        taken
+    });
+    table.samples.truncate(MOST_ROWS);
+    table.remarks.push(format!("taken: {} of {rows} rows, spread over the sizes", table.samples.len()));
+    table
+}
+
+/// Reads sizes and times, a pair a line.
+fn listed(file: &str, text: &str) -> Result<Vec<Sample>, String> {
+    let mut samples: Vec<Sample> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         let wrong = |what: &str| format!("{file}:{number}: {what}");
-        if let Some(comment) = line.strip_prefix('#') {
-            table.subject = table.subject.or_else(|| subject(comment));
-            if let Some(found) = titles(comment) {
-                times = Some(found);
-            }
-            continue;
-        }
-        if line.is_empty() || line.contains(" NCCL ") {
+        if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let by_commas = line.contains([',', ';']);
@@ -64,98 +173,97 @@ pub fn read(file: &str, text: &str, place: Place) -> Result<Table, String> {
             true => line.split([',', ';']).map(str::trim).collect(),
             false => line.split_whitespace().collect(),
         };
-        let first = table.samples.is_empty() && times.is_none();
-        if by_commas && first && fields[0].parse::<f64>().is_err() && parse_bytes(fields[0]).is_err() {
+        if by_commas
+            && samples.is_empty()
+            && fields[0].parse::<f64>().is_err()
+            && parse_bytes(fields[0]).is_err()
+        {
             // Titles of columns.
             continue;
         }
         let bytes = parse_bytes(fields[0])
             .map_err(|_| wrong("this is no row, for it does not begin with a size; put # before it"))?;
-        let time = match (&times, fields.len()) {
-            (_, 2) => Ok(fields[1]),
-            (Some(times), columns) => {
-                let at = times.get(place as usize).filter(|&&at| at < columns);
-                at.map(|at| fields[columns - at]).ok_or("the row has no time where the titles have it")
-            }
-            (None, NCCL_COLUMNS..) => Ok(fields[fields.len() - NCCL_TIMES[place as usize]]),
-            (None, _) => Err("neither a size and a time, nor a row of nccl-tests; keep the line of titles"),
-        }
-        .map_err(wrong)?;
-        let us: f64 = time.parse().ok().filter(|us| *us > 0.0 && f64::is_finite(*us)).ok_or_else(|| {
-            wrong(&format!("`{time}` is no time in microseconds; take the row out, or the other --place"))
-        })?;
-        table.samples.push(Sample { bytes, seconds: us * 1e-6 });
+        let [_, time] = fields[..] else {
+            return Err(wrong("neither a size and a time, nor a row of nccl-tests; keep the line of titles"));
+        };
+        let us: f64 = time
+            .parse()
+            .ok()
+            .filter(|us| *us > 0.0 && f64::is_finite(*us))
+            .ok_or_else(|| wrong(&format!("`{time}` is no time in microseconds; take the row out")))?;
+        samples.push(Sample { bytes, seconds: us * 1e-6 });
     }
-    match table.samples.is_empty() {
+    match samples.is_empty() {
         true => Err(format!("{file}: has no row; give the output of nccl-tests, or sizes and microseconds")),
-        false => Ok(table),
+        false => Ok(samples),
     }
-}
-
-/// Returns the columns of the times if `comment` is the line of titles.
-fn titles(comment: &str) -> Option<Vec<usize>> {
-    let words: Vec<&str> = comment.split_whitespace().collect();
-    if words.first() != Some(&"size") {
-        return None;
-    }
-    let times = words.iter().enumerate().filter(|(_, word)| **word == "time");
-    Some(times.map(|(at, _)| words.len() - at).collect()).filter(|times: &Vec<usize>| !times.is_empty())
-}
-
-/// `all_reduce_perf`, `all_reduce_sim`.
-fn subject(comment: &str) -> Option<Subject> {
-    comment.split(|c: char| !c.is_alphanumeric() && c != '_').find_map(|word| {
-        let name = word.strip_suffix("_perf").or_else(|| word.strip_suffix("_sim"))?;
-        name.parse().ok()
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NCCL: &str = "\
-# nThread 1 nGpus 8 minBytes 1048576 maxBytes 4194304 step: 4(factor) warmup iters: 5 iters: 20
-# Collective test starting: all_reduce_perf
-node0:1:1 [0] NCCL INFO Bootstrap : Using eth0
-#
-#                                                              out-of-place                       in-place
-#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
-     1048576        262144     float     sum      -1    27.37   38.31   67.04      0    27.31   38.39   67.19      0
-     4194304       1048576     float     sum      -1    54.19   77.40  135.45      0    N/A     N/A     N/A       N/A
-# Out of bounds values : 0 OK
-# Avg bus bandwidth    : 101.2
-";
-
-    fn times(text: &str, place: Place) -> Vec<(usize, f64)> {
-        let table = read("t", text, place).unwrap();
+    fn times(text: &str) -> Vec<(usize, f64)> {
+        let table = read("t", text, Place::Out, None, None).unwrap();
         table.samples.iter().map(|s| (s.bytes, (s.seconds * 1e9).round() / 1e3)).collect()
     }
 
-    #[test]
-    fn both_places_of_an_nccl_tests_table_are_read() {
-        assert_eq!(times(NCCL, Place::Out), [(1 << 20, 27.37), (4 << 20, 54.19)]);
-        let head: String = NCCL.lines().take(8).map(|line| format!("{line}\n")).collect();
-        assert_eq!(times(&head, Place::In), [(1 << 20, 27.31)]);
-        assert_eq!(read("t", NCCL, Place::Out).unwrap().subject.unwrap().name(), "all_reduce");
-        let why = read("t", NCCL, Place::In).unwrap_err();
-        assert!(why.starts_with("t:9: `N/A`"), "{why}");
+    fn rows(count: usize) -> String {
+        "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n".to_owned()
+            + &(1..=count).fold(String::new(), |text, row| {
+                text + &format!("{} {row} float sum -1 {row}.5 2.0 3.5 0\n", 4 * row)
+            })
     }
 
     #[test]
-    fn rows_without_titles_and_rows_with_empty_columns_are_read() {
-        let row = NCCL.lines().nth(7).unwrap();
-        assert_eq!(times(row, Place::In), [(1 << 20, 27.31)]);
-        let titles = NCCL.lines().nth(5).unwrap();
-        let short = row.replace("sum", "").replace("-1", "");
-        assert_eq!(times(&format!("{titles}\n{short}"), Place::Out), [(1 << 20, 27.37)]);
+    fn the_table_with_the_most_rows_is_taken_and_the_others_are_named() {
+        let text = format!("# x_perf: all_gather_perf -b 8\n{}# all_reduce_perf -b 8\n{}", rows(3), rows(2));
+        let take = |wanted, collective: Option<&str>| {
+            read("t", &text, Place::Out, wanted, collective.map(|name| name.parse().unwrap()))
+        };
+        let first = take(None, None).unwrap();
+        assert_eq!((first.samples.len(), first.subject.unwrap().0.name()), (3, "all_gather"));
+        assert!(
+            first.remarks[0].contains("of 2; --table takes another")
+                && first.remarks[0].contains("all_reduce, line 7, 2 rows"),
+            "{:?}",
+            first.remarks
+        );
+        assert_eq!(take(Some(2), None).unwrap().samples.len(), 2);
+        assert_eq!(take(None, Some("all_reduce")).unwrap().samples.len(), 2);
+        assert!(
+            take(Some(3), None)
+                .unwrap_err()
+                .contains("--table 3: there are 2: 1 (all_gather, line 2, 3 rows), 2 ")
+        );
+        assert!(take(None, Some("broadcast")).unwrap_err().contains("no table of that collective"));
+        let why = read("t", &text, Place::In, None, None).unwrap_err();
+        assert!(
+            why.starts_with("t:2: ") && why.contains("no in-place columns; leave out --place in"),
+            "{why}"
+        );
+        let other = text.replace("all_gather_perf", "sendrecv_x_perf");
+        assert!(
+            read("t", &other, Place::Out, Some(1), None)
+                .unwrap_err()
+                .contains("is of sendrecv_x_perf, which is no collective")
+        );
+    }
+
+    #[test]
+    fn a_long_table_is_thinned_over_its_sizes_and_says_so() {
+        let table = read("t", &rows(5000), Place::Out, None, None).unwrap();
+        assert!((40..=MOST_ROWS).contains(&table.samples.len()), "{}", table.samples.len());
+        assert_eq!(table.samples[0].bytes, 4);
+        assert!(table.samples.last().unwrap().bytes > 18_000);
+        assert!(table.remarks.iter().any(|line| line.contains("of 5000 rows")), "{:?}", table.remarks);
+        assert_eq!(read("t", &rows(MOST_ROWS), Place::Out, None, None).unwrap().samples.len(), MOST_ROWS);
     }
 
     #[test]
     fn sizes_and_times_by_commas_are_read() {
-        assert_eq!(times("size,time_us\n8,13.67\n64K,19.54\n", Place::Out), [(8, 13.67), (65536, 19.54)]);
-        assert_eq!(times("8;13.67\n", Place::Out), times("8 13.67\n", Place::Out));
+        assert_eq!(times("size,time_us\n8,13.67\n64K,19.54\n"), [(8, 13.67), (65536, 19.54)]);
+        assert_eq!(times("8;13.67\n"), times("8 13.67\n"));
     }
 
     #[test]
@@ -171,7 +279,7 @@ node0:1:1 [0] NCCL INFO Bootstrap : Using eth0
             ("", "t: has no row"),
             ("# only a comment\n", "t: has no row"),
         ] {
-            let why = read("t", text, Place::Out).unwrap_err();
+            let why = read("t", text, Place::Out, None, None).unwrap_err();
             assert!(why.starts_with(line), "{text:?}: {why}");
         }
     }

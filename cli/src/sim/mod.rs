@@ -102,7 +102,7 @@ impl Programs {
     }
 
     /// Returns the number of elements that can be priced, at most `count`.
-    fn within_reach(&self, count: usize) -> usize {
+    pub fn within_reach(&self, count: usize) -> usize {
         let within = |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
         self.cycles.as_ref().map_or(count, within)
     }
@@ -131,7 +131,7 @@ impl Programs {
     }
 
     /// Prices the call as it is carried in one way. Faults and ports that serve in turns need the general engine.
-    fn price_as(
+    pub fn price_as(
         &self,
         machine: &Views,
         places: &[u32],
