@@ -33,6 +33,8 @@ pub struct Found {
     pub kind: String,
     /// Bus bandwidth over bandwidth, where the largest row tells it.
     pub ratio: Option<f64>,
+    /// The ranks that this ratio means for an all-reduce.
+    pub implied: Option<u32>,
     /// The program says that results were wrong.
     pub failed: bool,
     /// It has titles.
@@ -191,8 +193,13 @@ fn complete(source: &mut Source, found: &mut [Found], place: Place) {
             }
             table.samples.push(Sample { bytes, seconds: us * 1e-6 });
             if let (Some(algbw), Some(busbw)) = (number(at + 1), number(at + 2)) {
-                // Two digits behind the point: a large bandwidth tells the ratio.
+                // Two digits behind the point: a large bandwidth tells the ratio, and 2 (n - 1) / n the ranks.
                 table.ratio = (algbw >= 1.0).then_some(busbw / algbw).or(table.ratio);
+                let ranks = 2.0 / (2.0 - busbw / algbw);
+                let doubt = ranks * ranks * 0.01 / algbw;
+                table.implied = (algbw >= 1.0 && (2.0..4096.0).contains(&ranks) && doubt < 0.3)
+                    .then_some(ranks.round() as u32)
+                    .or(table.implied);
             }
         }
         _ => table.without += 1,

@@ -120,6 +120,12 @@ fn the_collective_is_told_by_the_program_or_by_the_ratio_of_bandwidths() {
     assert_eq!(named("# all_gather_sim  fabric: x"), Some("all_gather"));
     assert_eq!(named("Linking  build/alltoall.o > build/alltoall_perf"), Some("all_reduce"), "1.75 times");
     assert_eq!(named("$ srun ./sendrecv_perf_mpi -b 8"), Some("sendrecv"));
+    assert_eq!(only(ROWS, Place::Out).implied, Some(8));
+    assert_eq!(
+        only(&ROWS.replace("114.81", "2.01").replace("200.91", "3.97"), Place::Out).implied,
+        Some(8),
+        "in doubt"
+    );
     let same = ROWS.replace("67.04", "33.52").replace("200.91", "100.45");
     assert_eq!(subject(&only(&same, Place::Out)), None);
     let set = format!("a:1:1 [0] NCCL INFO NCCL_ALGO set by environment to Ring\n{ROWS}");

@@ -151,7 +151,7 @@ fn fit_machine(args: &Args) -> Result<ExitCode, String> {
 
 /// Returns the ranks to price: those that are asked for, else those of the log.
 fn ranks(args: &Args, table: &Table, places: u32) -> Result<Option<u32>, String> {
-    let (None, Some(ranks)) = (args.ranks, table.ranks.filter(|ranks| *ranks > 1)) else {
+    let (None, Some(ranks)) = (args.ranks, table.ranks) else {
         return Ok(args.ranks);
     };
     if ranks > places {

@@ -42,9 +42,6 @@ pub fn of(
     if let Some((subject, how)) = table.subject.filter(|_| args.collective.is_none()) {
         line(&mut text, &format!("collective: {subject}, {how}"));
     }
-    if args.ranks.is_none() && table.ranks.is_some() {
-        line(&mut text, &format!("ranks: {}, as the log lists them", question.view.nranks));
-    }
     if question.without > 0 {
         line(&mut text, &format!("left out: {} rows without an element for each rank", question.without));
     }

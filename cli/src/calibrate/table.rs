@@ -116,11 +116,19 @@ pub fn read(
             found.line
         ));
     }
+    let all_reduce = subject.is_some_and(|subject| subject.name() == "all_reduce");
+    let listed = found.ranks.filter(|ranks| *ranks > 1);
+    let ranks =
+        listed.or(found.implied.filter(|_| all_reduce && collective.is_none_or(|c| Some(c) == subject)));
+    if let Some(ranks) = ranks {
+        let how = if listed.is_some() { "as the log lists them" } else { "by busbw over algbw" };
+        remarks.push(format!("ranks: {ranks}, {how}"));
+    }
     let by = if found.program.is_some() { "by the program's name" } else { "by busbw over algbw" };
     Ok(thinned(Table {
         subject: subject.map(|subject| (subject, by)),
         samples: found.samples.clone(),
-        ranks: found.ranks,
+        ranks,
         element: (element(&found.kind), found.kind.clone()),
         remarks,
     }))
