@@ -55,7 +55,7 @@ fn a_perturbed_machine_is_found_again_within_one_percent() {
     assert!(answer(&format!("topo check {}", fitted.display())).contains("8 x 2 x 1 places"));
 }
 
-/// Root of the mean square of the residuals, in hundredths, before and after.
+/// The geometric mean of the residuals, in hundredths, before and after.
 fn residuals(report: &str) -> (f64, f64) {
     let of = |name: &str| -> f64 {
         let line = report.lines().find(|line| line.starts_with(&format!("# {name}: residuals"))).unwrap();

@@ -9,7 +9,7 @@ use super::question::{Answer, Question};
 use super::table::{Place, Sample, Table};
 use crate::machine;
 
-/// Residuals above these, in percent, are no explanation: their root mean square, and one row's.
+/// Residuals above these, in percent, are no explanation: their geometric mean, and one row's.
 const MOST_MEAN: f64 = 15.0;
 const MOST_ROW: f64 = 30.0;
 
@@ -90,7 +90,7 @@ pub fn of(
     }
     let (_, mean_before, largest_before) = residuals(&question.answers(before)?, &question.samples);
     for (name, mean, largest) in [("before", mean_before, largest_before), ("fitted", mean, largest)] {
-        text += &format!("# {name}: residuals {mean:.2} % (root mean square), {largest:.2} % (largest)\n");
+        text += &format!("# {name}: residuals {mean:.2} % (geometric mean), {largest:.2} % (largest)\n");
     }
     let unexplained = (mean > MOST_MEAN || !worst.is_empty()).then(|| {
         worst.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
@@ -138,12 +138,13 @@ fn again(args: &Args, table: &Table, question: &Question) -> String {
     )
 }
 
-/// Returns the residuals in percent: each one, their root mean square, and the largest.
+/// Returns the residuals in percent: each one, their mean, and the largest. The mean is that of the factor by which model and table
+/// differ, which the search makes small: half and double are as far off.
 fn residuals(answers: &[Answer], samples: &[Sample]) -> (Vec<f64>, f64, f64) {
-    let pairs = answers.iter().zip(samples);
-    let each: Vec<f64> = pairs.map(|(a, s)| (a.seconds() / s.seconds - 1.0) * 100.0).collect();
-    let square: f64 = each.iter().map(|r| r * r).sum();
+    let ratios: Vec<f64> = answers.iter().zip(samples).map(|(a, s)| a.seconds() / s.seconds).collect();
+    let each: Vec<f64> = ratios.iter().map(|ratio| (ratio - 1.0) * 100.0).collect();
+    let square: f64 = ratios.iter().map(|ratio| ratio.ln().powi(2)).sum();
     let largest = each.iter().map(|r| r.abs()).fold(0.0, f64::max);
-    let mean = (square / each.len() as f64).sqrt();
+    let mean = ((square / each.len() as f64).sqrt().exp() - 1.0) * 100.0;
     (each, mean, largest)
 }
