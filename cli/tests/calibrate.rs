@@ -94,21 +94,16 @@ fn log(ranks: usize, rows: &[(usize, f64)]) -> String {
 fn sim_gives_on_the_file_what_calibrate_prints() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name).display().to_string();
-    let measured =
-        [(64, 17.5), (4096, 19.0), (65536, 40.0), (1 << 20, 120.0), (16 << 20, 300.0), (256 << 20, 1900.0)];
+    let measured = [(64, 17.5), (65536, 40.0), (1 << 20, 120.0), (16 << 20, 300.0)];
     std::fs::write(place("four.log"), log(4, &measured)).unwrap();
     std::fs::write(place("one.log"), log(8, &measured)).unwrap();
-    let long = std::env::var_os("PENNY_LONG").is_some();
     for (file, options) in [
-        ("one.log", "--fabric dgx-h100 --algorithm ring,one_shot"),
+        ("one.log", "--fabric dgx-h100 --algorithm one_shot,two_shot"),
         ("one.log", "--fabric dgx-h100:slice=64KiB --algorithm ring --fit launch,nv18.lat"),
         ("one.log", "--fabric dgx-h100:nodes=2 --algorithm two_shot --fit launch"),
-        ("one.log", "--fabric dgx-h100:as=nccl --algorithm ring,rail_trees --fit launch,nv18.bw"),
+        ("one.log", "--fabric dgx-h100:as=nccl --algorithm ring,rail_trees --fit launch"),
         ("four.log", "--fabric dgx-h100:places=4,as=nccl --fit launch"),
-    ]
-    .into_iter()
-    .take(if long { 5 } else { 4 })
-    {
+    ] {
         let report = answer(&format!("calibrate {} {options}", place(file)));
         std::fs::write(place("fitted.toml"), &report).unwrap();
         let again =
@@ -171,10 +166,11 @@ fn published_tables_are_explained_better_than_by_the_preset() {
         let (before, after) = residuals(&report);
         assert!(after < before / 3.0, "{file}: {before} to {after}\n{report}");
         // Switches that reduce carry more than the links do: no number of these links explains that, and the report says so.
-        let (explained, bound) = (class == "nv12", format!("{class}.bw is at the machine's line rate"));
-        assert_eq!(after < 15.0, explained, "{file}: {before} to {after}\n{report}");
-        assert_eq!(report.contains("the model does not explain this table"), !explained, "{report}");
-        assert_eq!(report.contains(&bound), !explained, "{report}");
+        let bound = format!("{class}.bw is at the machine's line rate");
+        assert_eq!(report.contains(&bound), class == "nv18", "{report}");
+        assert!(after < if class == "nv18" { 30.0 } else { 17.0 }, "{file}: {before} to {after}\n{report}");
+        // One way to move each message at all sizes is not what NCCL does: both are above what counts as explained.
+        assert!(after > 15.0 && report.contains("the model does not explain this table"), "{report}");
         assert_eq!(rows(&report).len(), 11, "{report}");
         assert!(
             report.contains("# algorithm: one_shot, two_shot, tree, ring_pair, as --algorithm says"),
