@@ -170,18 +170,24 @@ fn nothing_in_an_xml_is_passed_over_in_silence() {
 
 #[test]
 fn nics_that_are_far_slower_than_the_others_serve_no_gpu() {
-    let text = devices(2, "vendor=\"0x10de\" device=\"0x2330\"").replace(
-        "</cpu>",
-        "<pci busid=\"e\" class=\"0x020000\"><nic><net name=\"eno1\" speed=\"1000\"/></nic></pci></cpu>",
-    );
-    let text = text.replacen(
-        "class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"/>",
-        "class=\"0x020700\"><nic><net name=\"ib0\" speed=\"400000\"/></nic></pci>",
-        2,
-    );
-    let text = imported("node.xml", &text);
-    told(&text, &["slower, or nearest to no GPU: eno1"]);
-    assert!(text.contains("bw = \"400Gb/s\"\n"), "{text}");
+    // The slow one lies beside the GPUs, the quick one beyond the host's bridge.
+    let gpu = |number: usize| {
+        format!("<pci busid=\"{number}\" class=\"0x030200\"><gpu dev=\"{number}\" sm=\"90\"/></pci>")
+    };
+    let nic = |name: &str, speed: u32| {
+        format!(
+            "<pci busid=\"{name}\" class=\"0x020000\"><nic><net name=\"{name}\" speed=\"{speed}\"/></nic></pci>"
+        )
+    };
+    let text = |slow: u32| {
+        let bridge =
+            format!("<pci busid=\"b\" class=\"0x060400\">{}{}{}</pci>", gpu(0), gpu(1), nic("eno1", slow));
+        imported("m.xml", &format!("<system><cpu>{bridge}{}</cpu></system>", nic("ib0", 400_000)))
+    };
+    told(&text(1000), &["slower, or nearest to no GPU: eno1"]);
+    assert!(text(1000).contains("bw = \"200Gb/s\""), "{}", text(1000));
+    // Half as quick is no reason to go further.
+    told(&text(200_000), &["slower, or nearest to no GPU: ib0"]);
 }
 
 /// A descriptor of chips at these coordinates, with two links between chips that these pairs name.

@@ -280,6 +280,16 @@ mod tests {
             let found = fit.unwrap().point;
             assert!((found[0] - 2.0).abs() < 1e-6 && (found[1] - 3.0).abs() < 1e-6, "{start:?}: {found:?}");
         }
+        // Where parameters are coupled, a step for both leads nowhere while one of them is held.
+        let mut coupled = |p: &[f64]| Ok(vec![p[0] - 3.0, 100.0 * (p[0] + p[1] - 5.0)]);
+        let (mut point, mut evaluations) = (vec![2.0, 0.0], 0);
+        let mut counted = |p: &[f64]| {
+            evaluations += 1;
+            coupled(p)
+        };
+        let mut residuals = counted(&point).unwrap();
+        descend(&mut point, &mut residuals, 1e-3, &bounds, &mut counted).unwrap();
+        assert!((point[1] - 3.0).abs() < 1e-6 && evaluations < 20, "{point:?} after {evaluations}");
         // A bound where the parameter starts does not hold it back from the other side.
         let fit = least_squares(&[2.0], &bounds[..1], Reach::Far, &mut |p| Ok(vec![p[0] + 1.0])).unwrap();
         assert!((fit.point[0] + 1.0).abs() < 1e-6, "{:?}", fit.point);
