@@ -281,7 +281,7 @@ mod tests {
             assert!((found[0] - 2.0).abs() < 1e-6 && (found[1] - 3.0).abs() < 1e-6, "{start:?}: {found:?}");
         }
         // Where parameters are coupled, a step for both leads nowhere while one of them is held.
-        let mut coupled = |p: &[f64]| Ok(vec![p[0] - 3.0, 100.0 * (p[0] + p[1] - 5.0)]);
+        let coupled = |p: &[f64]| Ok(vec![p[0] - 3.0, 100.0 * (p[0] + p[1] - 5.0)]);
         let (mut point, mut evaluations) = (vec![2.0, 0.0], 0);
         let mut counted = |p: &[f64]| {
             evaluations += 1;
