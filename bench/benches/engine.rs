@@ -52,6 +52,7 @@ fn switch(places: u32) -> Network {
         launch_ps: 0,
         protocols: Vec::new(),
         mailbox: None,
+        device: None,
     }
 }
 

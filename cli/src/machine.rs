@@ -89,6 +89,21 @@ impl Placed {
         open(&self.fabric, self.nodes, self.slice.as_deref())
     }
 
+    /// Returns what `--fabric` names.
+    pub fn fabric(&self) -> &str {
+        &self.fabric
+    }
+
+    /// Opens one of several machines that `--fabric` names.
+    pub fn open_as(&self, fabric: &str) -> Result<Network, String> {
+        open(fabric, self.nodes, self.slice.as_deref())
+    }
+
+    /// Returns the number of ranks, if it is given.
+    pub fn ranks(&self) -> Option<u32> {
+        self.ranks
+    }
+
     /// Returns the view of a collective of its ranks.
     pub fn view(&self, network: &Network, collective: Collective, root: Rank) -> Result<RankView, String> {
         view(network, collective, self.ranks, root)

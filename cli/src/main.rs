@@ -12,6 +12,7 @@ mod host_profile;
 mod launch;
 mod link;
 mod machine;
+mod machine_list;
 mod perf;
 mod plan;
 mod plot;
@@ -22,6 +23,7 @@ mod sim;
 mod top;
 mod topo;
 mod trace;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -46,7 +48,7 @@ enum Command {
     /// Print the plan of a collective: which rank sends what to which rank
     Plan(plan::Args),
     /// Compute the time of a collective on a simulated cluster (declared machine): no processes, no data
-    Sim(sim::Args),
+    Sim(Box<sim::Args>),
     /// Write a trace of the messages of a collective on a simulated cluster, for Perfetto
     Trace(trace::Args),
     /// Fit the parameters of a simulated cluster to a table of measured times, or measure this host

@@ -28,15 +28,15 @@
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
-//! `[mailbox]`: `mailbox.rs`. The keys of each shape are with its code: `switch.rs`, `wired_nodes.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments,
-//! as in `dgx-h100:nodes=2`, replace keys of the shape.
+//! `[mailbox]`: `mailbox.rs`. What places compute with, `[device]`: `device.rs`. The keys of each shape are with its code:
+//! `switch.rs`, `wired_nodes.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments, as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
 use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{
-    Class, Network, Port, PortId, Protocol, Slicing, axes, edges, faults, grid, mailbox, placement, protocol,
-    switch,
+    Class, Network, Port, PortId, Protocol, Slicing, axes, device, edges, faults, grid, mailbox, placement,
+    protocol, switch,
 };
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -93,6 +93,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
             "launch",
             "protocol",
             "mailbox",
+            "device",
         ]
         .into_iter()
         .chain(shapes)
@@ -118,7 +119,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     for section in listed(&root, "fault")? {
         faults::read(&section, &ports, &mut faults)?;
     }
-    let mailbox = mailbox::read(&root)?;
+    let (mailbox, device) = (mailbox::read(&root)?, device::read(&root)?);
     let slicing =
         slicing(&Section { source, name: "the file".into(), at: 0, table: root.table, arguments: &own })?;
     let launch_ps = root.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
@@ -138,6 +139,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
         launch_ps,
         protocols,
         mailbox,
+        device,
     })
 }
 

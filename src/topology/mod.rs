@@ -10,6 +10,7 @@
 
 mod axes;
 mod built;
+mod device;
 mod edges;
 pub mod faults;
 pub mod file;
@@ -27,6 +28,7 @@ mod tests;
 pub mod units;
 mod wired_nodes;
 
+pub use device::DeviceSpec;
 pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
@@ -123,6 +125,8 @@ pub struct Network {
     pub protocols: Vec<Protocol>,
     /// The mailbox of every place, if the machine has mailboxes.
     pub mailbox: Option<MailboxSpec>,
+    /// What every place computes with, if the file says so.
+    pub device: Option<DeviceSpec>,
 }
 
 impl Class {

@@ -19,6 +19,19 @@ const BANDWIDTHS: &[Unit] = &[
     ("kb/s", 1_000, 8),
 ];
 
+const FLOPS: &[Unit] = &[
+    ("PFLOPS", 1_000_000_000_000_000, 1),
+    ("TFLOPS", 1_000_000_000_000, 1),
+    ("GFLOPS", 1_000_000_000, 1),
+    ("MFLOPS", 1_000_000, 1),
+    ("FLOPS", 1, 1),
+    ("PFLOP/s", 1_000_000_000_000_000, 1),
+    ("TFLOP/s", 1_000_000_000_000, 1),
+    ("GFLOP/s", 1_000_000_000, 1),
+    ("MFLOP/s", 1_000_000, 1),
+    ("FLOP/s", 1, 1),
+];
+
 const TIMES: &[Unit] = &[
     ("s", 1_000_000_000_000, 1),
     ("ms", 1_000_000_000, 1),
@@ -63,6 +76,11 @@ pub fn bandwidth(text: &str) -> Result<u64, String> {
     quantity(text, BANDWIDTHS, "450GB/s")
 }
 
+/// Floating-point operations a second.
+pub fn flops(text: &str) -> Result<u64, String> {
+    quantity(text, FLOPS, "989TFLOPS")
+}
+
 /// Picoseconds.
 pub fn time(text: &str) -> Result<u64, String> {
     quantity(text, TIMES, "700ns")
@@ -88,6 +106,11 @@ pub fn factor(text: &str) -> Option<Result<Ratio, String>> {
 /// Formats a bandwidth as [`bandwidth`] reads it.
 pub fn print_bandwidth(bytes_a_second: u64) -> String {
     print(bytes_a_second, &BANDWIDTHS[..5])
+}
+
+/// Formats operations a second as [`flops`] reads them.
+pub fn print_flops(flops: u64) -> String {
+    print(flops, &FLOPS[..5])
 }
 
 /// Formats a time as [`time`] reads it.
@@ -195,6 +218,7 @@ mod tests {
         fn what_is_printed_reads_as_the_same(amount: u64) {
             prop_assert_eq!(bandwidth(&print_bandwidth(amount)), Ok(amount));
             prop_assert_eq!(time(&print_time(amount)), Ok(amount));
+            prop_assert_eq!(flops(&print_flops(amount)), Ok(amount));
             prop_assert_eq!(size(&print_size(amount)), Ok(amount));
         }
 

@@ -24,7 +24,7 @@ use table::Row;
 
 use crate::machine::Placed;
 use crate::trace::{traced, write};
-use crate::{answer, candidates, machine, plot};
+use crate::{answer, candidates, machine, plot, workload};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
@@ -36,16 +36,21 @@ Examples:
   penny sim all_reduce --fabric dgx-h100 -b 8 -e 64M -f 8 --algorithm tree --iters 20
   penny sim all_reduce --fabric t3000 -b 64K --algorithm ring_pair --trace ring_pair.json
   penny sim broadcast --fabric dgx-a100 -b 1M --algorithm tree --goal tree.goal
+  penny sim --workload step.toml --fabric dgx-h100:nodes=2,t3000 --compute declared
   penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
 
 /// The options of `penny sim`.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES,
           mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; default: the first size only")),
-          mut_arg("step_factor", |arg| arg.default_value("2")))]
+          mut_arg("step_factor", |arg| arg.default_value("2")),
+          mut_args(|arg| if is_of_one_call(arg.get_id().as_str()) { arg.conflicts_with("workload") } else { arg }))]
 pub struct Args {
     /// The collective
-    collective: Subject,
+    #[arg(required_unless_present = "workload")]
+    collective: Option<Subject>,
+    #[command(flatten)]
+    workload: workload::Options,
     #[command(flatten)]
     machine: Placed,
     #[command(flatten)]
@@ -81,6 +86,13 @@ pub struct Args {
 
 /// Messages of calls in succession, at most: more take minutes.
 const MOST_IN_SUCCESSION: u64 = 200_000_000;
+
+/// Tells whether an option is about the call that is priced, and means nothing for a workload.
+fn is_of_one_call(option: &str) -> bool {
+    let of_sizes = ["min_bytes", "max_bytes", "step_bytes", "step_factor"];
+    let of_call = ["collective", "datatype", "root", "counters", "plot", "trace", "goal", "iters"];
+    of_sizes.contains(&option) || of_call.contains(&option)
+}
 
 /// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
 pub struct Programs {
@@ -221,8 +233,19 @@ impl Views {
 
 /// Prices, and prints the table.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
-    let Subject::Collective(collective) = args.collective else {
-        return Err(format!("{} is two calls, not a collective, and has no plan", args.collective));
+    let subject = match (&args.workload.workload, args.collective) {
+        (Some(file), _) => {
+            let (options, machine, algorithms) = (&args.workload, &args.machine, &args.algorithm[..]);
+            return workload::main(
+                file,
+                &workload::Request { options, machine, algorithms, json: args.json },
+            );
+        }
+        (None, Some(subject)) => subject,
+        (None, None) => return Err("name a collective, or give --workload".to_owned()),
+    };
+    let Subject::Collective(collective) = subject else {
+        return Err(format!("{subject} is two calls, not a collective, and has no plan"));
     };
     let Choice::One(dtype) = args.datatype else {
         return Err("--datatype: a simulation is of one type".to_owned());
@@ -246,7 +269,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let mut drawn = Vec::new();
     let places = machine::places(&network, view.nranks)?;
     for bytes in sizes {
-        let count = layout::count(args.collective, view.nranks, bytes, dtype.size());
+        let count = layout::count(subject, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();
         for candidate in &candidates {
             let within = candidate.within_reach(count);
@@ -297,7 +320,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         }
     }
     if let Some(file) = &args.plot {
-        let title = format!("{} on {}, {} ranks", args.collective, network.name, view.nranks);
+        let title = format!("{subject} on {}, {} ranks", network.name, view.nranks);
         plot::draw(file, &title, plot::BUS, &plot::lines(drawn))
             .map_err(|e| format!("--plot {}: {e}", file.display()))?;
     }

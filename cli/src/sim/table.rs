@@ -6,6 +6,7 @@ use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::report::Measurement;
+use penny_bench::subject::Subject;
 use serde::Serialize;
 
 use super::{Args, Priced};
@@ -71,8 +72,9 @@ impl Row {
         alone_ps: u64,
     ) -> Row {
         let (all_ps, iters) = (summary.last_ps(), args.iters);
-        let bytes = layout::shown_bytes(args.collective, view.nranks, count, dtype.size());
-        let factor = args.collective.bus_factor(view.nranks);
+        let subject = Subject::Collective(view.collective);
+        let bytes = layout::shown_bytes(subject, view.nranks, count, dtype.size());
+        let factor = subject.bus_factor(view.nranks);
         let of_one = |all_s: f64| Measurement::new(all_s / f64::from(iters), bytes, factor, None);
         let measured = of_one(all_ps as f64 * 1e-12);
         let ports = if args.counters { used_ports(network, summary, all_ps) } else { Vec::new() };
@@ -165,7 +167,7 @@ fn used_ports(network: &Network, summary: &Summary, time_ps: u64) -> Vec<PortRow
 pub fn head(args: &Args, network: &Network, hash: &str, nranks: u32) -> String {
     format!(
         "# {}_sim  fabric: {} {hash}  ranks: {nranks}  places: {}{}\n#\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8} {:>9} engine\n# {:>10} {:>12} {:>10} {:>8} {:>7} {:>7}  {:<17} {:>8}\n",
-        args.collective,
+        args.collective.map_or("", Subject::name),
         network.name,
         network.shape.nranks(),
         if args.iters > 1 {

@@ -75,5 +75,6 @@ pub fn machine(wiring: Wiring, places: u32, classes: Vec<Class>) -> Network {
         launch_ps: 0,
         protocols: Vec::new(),
         mailbox: None,
+        device: None,
     }
 }

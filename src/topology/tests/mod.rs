@@ -188,7 +188,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ("name = [\n", "m.toml:"),
         (
             "nam = \"m\"",
-            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, switch, nodes, ring",
+            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, device, switch, nodes, ring",
         ),
         ("", "m.toml:1: the file has no `name`; add one such as name = "),
         (

@@ -1,0 +1,347 @@
+//! The short form of a workload, in TOML.
+//!
+//! ```toml
+//! name = "a layer, tensor and data parallel"
+//! ranks = 16
+//! steps = 3                               # the list is done three times; left out: once
+//! [group.tp]                              # groups of 8 ranks one after the other: 0..8, 8..16
+//! size = 8
+//! [group.dp]                              # groups of 2 ranks that are 8 apart: 0 and 8, 1 and 9, ...
+//! size = 2
+//! stride = 8
+//! [group.ends]                            # or lists of ranks
+//! ranks = [[0, 15]]
+//! [[node]]
+//! name = "forward"
+//! compute = "3ms"                         # a time, or flops = "1.5TFLOP" and bytes = "2GB", or all three
+//! [[node]]
+//! all_reduce = "64MiB"                    # the whole buffer, as for `penny sim`; also the other collectives; barrier = true
+//! group = "tp"                            # left out: all ranks. root = 0: a place in the group
+//! [[node]]
+//! name = "gradients"
+//! all_reduce = "1GB"
+//! group = "dp"
+//! stream = "side"                         # left out: "main". A stream's nodes are done one after the other
+//! after = ["forward"]                     # the latest nodes of these names; left out on another stream: the latest of main
+//! [[node]]
+//! repeat = 32                             # nodes that are done several times
+//! nodes = [
+//!   { compute = "1ms" },                  # host = "1ms" is work beside the device
+//!   { send = "4MB", to = "+1" },          # a rank, or one so many further on; ranks without such a one leave the node out
+//!   { recv = "4MB", from = "-1" },        # tag = 0
+//! ]
+//! [[node]]
+//! name = "optimiser"
+//! compute = "2ms"
+//! after = ["gradients"]                   # main goes on when the side stream has come so far
+//! ranks = [0, 1]                          # only these
+//! ```
+//!
+//! A step begins at a rank when all of its streams have come to the end of the step before.
+
+mod fields;
+mod kinds;
+
+use std::collections::HashMap;
+
+use penny::Rank;
+use toml_edit::{Document, Item, TableLike, Value};
+
+use super::amounts;
+use super::program::{Group, GroupCall, Message, Node, RankProgram, Work, Workload};
+use fields::{Field, Section, Source};
+use kinds::{Kind, kind};
+
+/// Ranks and nodes, at most: a mistyped number is refused before memory runs out.
+const MOST_RANKS: u64 = 1 << 20;
+const MOST_NODES: usize = 1 << 24;
+
+/// Reads a workload from its text; `file` is for sentences.
+pub fn read(file: &str, text: &str) -> Result<Workload, String> {
+    let source = Source { file, text };
+    let document = Document::parse(text).map_err(|why| {
+        let what = why.message().replace('\n', ", ");
+        source.error(
+            why.span().map_or(0, |span| span.start),
+            &format!("{what}; see https://toml.io for the form"),
+        )
+    })?;
+    let root = Section { source, at: 0, name: "the file".to_owned(), table: document.as_table() };
+    root.knows(&["name", "ranks", "steps", "group", "node"])?;
+    let name = root.get("name").map_or(Ok(file.to_owned()), |field| field.text().map(str::to_owned))?;
+    let ranks = root.need("ranks", "16")?.number(1..=MOST_RANKS)? as u32;
+    let steps = root.get("steps").map_or(Ok(1), |field| field.number(1..=MOST_RANKS))? as u32;
+    let families = families(&root, ranks)?;
+    let nodes = root.need("node", "a list of [[node]]")?;
+    let list = listed(&nodes)?;
+    let mut writer = Writer {
+        families,
+        groups: Vec::new(),
+        index: HashMap::new(),
+        programs: vec![RankProgram { file: file.to_owned(), nodes: Vec::new() }; ranks as usize],
+        places: vec![StreamPlaces::default(); ranks as usize],
+        step: 0,
+        nodes: 0,
+    };
+    for step in 0..steps {
+        writer.begin(step);
+        writer.list(&list)?;
+    }
+    Ok(Workload { name, ranks: writer.programs, groups: writer.groups, steps, remarks: Vec::new() })
+}
+
+/// The groups of each name, by rank.
+struct Family {
+    groups: Vec<Vec<Rank>>,
+    of_rank: HashMap<Rank, usize>,
+}
+
+fn families(root: &Section<'_>, ranks: u32) -> Result<HashMap<String, Family>, String> {
+    let mut families = HashMap::new();
+    let all =
+        Family { groups: vec![(0..ranks).collect()], of_rank: (0..ranks).map(|rank| (rank, 0)).collect() };
+    families.insert("all".to_owned(), all);
+    let Some(field) = root.get("group") else { return Ok(families) };
+    let Some(table) = field.item.as_table_like() else {
+        return Err(field.error("is no table; begin each group with a line such as [group.tp]"));
+    };
+    for (name, item) in table.iter() {
+        let section = root.inner(format!("[group.{name}]"), item)?;
+        section.knows(&["ranks", "size", "stride"])?;
+        let groups = match section.get("ranks") {
+            Some(list) => explicit(&list, ranks)?,
+            None => strided(&section, ranks)?,
+        };
+        let mut of_rank = HashMap::new();
+        for (index, group) in groups.iter().enumerate() {
+            for &rank in group {
+                if of_rank.insert(rank, index).is_some() {
+                    return Err(section.error(&format!("rank {rank} is there twice; name each rank once")));
+                }
+            }
+        }
+        if families.insert(name.to_owned(), Family { groups, of_rank }).is_some() {
+            return Err(section.error("the group `all` is there already, of all ranks; give it another name"));
+        }
+    }
+    Ok(families)
+}
+
+fn strided(section: &Section<'_>, ranks: u32) -> Result<Vec<Vec<Rank>>, String> {
+    let size = section.need("size", "8")?.number(1..=u64::from(ranks))? as u32;
+    let stride = section.get("stride").map_or(Ok(1), |field| field.number(1..=u64::from(ranks)))? as u32;
+    let block = u64::from(size) * u64::from(stride);
+    if !u64::from(ranks).is_multiple_of(block) {
+        return Err(section.error(&format!(
+            "{ranks} ranks do not divide into groups of {size} that are {stride} apart; choose numbers whose product divides \
+             {ranks}, or list the ranks"
+        )));
+    }
+    let block = block as u32;
+    let begins = (0..ranks / block).flat_map(|b| (0..stride).map(move |first| b * block + first));
+    Ok(begins.map(|first| (0..size).map(|k| first + k * stride).collect()).collect())
+}
+
+fn explicit(list: &Field<'_>, ranks: u32) -> Result<Vec<Vec<Rank>>, String> {
+    let groups = list.array("[[0, 1], [2, 3]]")?;
+    groups
+        .map(|group| {
+            let Some(group) = group.as_array().filter(|group| !group.is_empty()) else {
+                return Err(list.error("is no list of lists of ranks; write it like [[0, 1], [2, 3]]"));
+            };
+            group.iter().map(|rank| list.rank(rank, ranks)).collect()
+        })
+        .collect()
+}
+
+/// The sections of the list of nodes.
+fn listed<'a>(field: &Field<'a>) -> Result<Vec<Section<'a>>, String> {
+    let section = |at: Option<usize>, table: &'a dyn TableLike| Section {
+        source: field.source,
+        at: at.unwrap_or(field.at),
+        name: "the node".to_owned(),
+        table,
+    };
+    match field.item {
+        Item::ArrayOfTables(tables) => {
+            Ok(tables.iter().map(|table| section(table.span().map(|span| span.start), table)).collect())
+        }
+        Item::Value(Value::Array(array)) => array
+            .iter()
+            .map(|value| match value {
+                Value::InlineTable(table) => Ok(section(table.span().map(|span| span.start), table)),
+                other => {
+                    let at = other.span().map_or(field.at, |span| span.start);
+                    Err(field.source.error(at, "this is no node; write it like { compute = \"1ms\" }"))
+                }
+            })
+            .collect(),
+        _ => Err(field.error("is no list; begin each node with [[node]]")),
+    }
+}
+
+/// Where a rank is in its streams.
+#[derive(Clone, Default)]
+struct StreamPlaces {
+    /// The last node of each stream.
+    last: HashMap<String, u32>,
+    /// The latest node of each name.
+    named: HashMap<String, u32>,
+    /// The end of the step before.
+    begin: Option<u32>,
+}
+
+struct Writer {
+    families: HashMap<String, Family>,
+    groups: Vec<Group>,
+    /// The index of a family's group in `groups`.
+    index: HashMap<(String, usize), u32>,
+    programs: Vec<RankProgram>,
+    places: Vec<StreamPlaces>,
+    step: u32,
+    nodes: usize,
+}
+
+impl Writer {
+    /// Begins a step: every rank's streams come together.
+    fn begin(&mut self, step: u32) {
+        self.step = step;
+        for (program, places) in self.programs.iter_mut().zip(&mut self.places) {
+            let mut after: Vec<u32> = places.last.values().copied().collect();
+            after.sort_unstable();
+            if !after.is_empty() {
+                places.begin = Some(program.nodes.len() as u32);
+                program.nodes.push(Node {
+                    label: format!("the begin of step {step}"),
+                    step: step - 1,
+                    after,
+                    work: Work::Nothing,
+                });
+            }
+            places.last.clear();
+            places.named.clear();
+        }
+    }
+
+    fn list(&mut self, nodes: &[Section<'_>]) -> Result<(), String> {
+        for node in nodes {
+            if let Some(inner) = node.get("nodes") {
+                node.knows(&["repeat", "nodes"])?;
+                let repeat = node.get("repeat").map_or(Ok(1), |field| field.number(1..=MOST_NODES as u64))?;
+                let inner = listed(&inner)?;
+                for _ in 0..repeat {
+                    self.list(&inner)?;
+                }
+                continue;
+            }
+            self.node(node)?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, section: &Section<'_>) -> Result<(), String> {
+        let kind = kind(section)?;
+        let stream = section.get("stream").map_or(Ok("main"), |field| field.text())?;
+        let name = section.get("name").map_or(Ok(None), |field| field.text().map(Some))?;
+        let after = section.get("after").map(|field| field.names()).transpose()?;
+        let only = section.get("ranks").map(|field| field.ranks(self.programs.len() as u32)).transpose()?;
+        for name in after.iter().flatten() {
+            if !self.places.iter().any(|places| places.named.contains_key(name)) {
+                return Err(section.error(&format!(
+                    "after names `{name}`, and no node before it in the step has that name; give one the name, or take it out"
+                )));
+            }
+        }
+        let line = section.source.line(section.at);
+        let label =
+            name.map_or(format!("the node of line {line}"), |name| format!("node {name:?} of line {line}"));
+        for rank in 0..self.programs.len() as u32 {
+            if only.as_ref().is_some_and(|only| !only.contains(&rank)) {
+                continue;
+            }
+            let Some(work) = self.work(section, &kind, rank)? else { continue };
+            let places = &self.places[rank as usize];
+            let mut before: Vec<u32> = match &after {
+                Some(names) => names.iter().filter_map(|name| places.named.get(name)).copied().collect(),
+                None => places.last.get("main").copied().into_iter().collect(),
+            };
+            before.extend(places.last.get(stream));
+            before.extend(places.begin);
+            before.sort_unstable();
+            before.dedup();
+            self.push(
+                rank,
+                Node { label: label.clone(), step: self.step, after: before, work },
+                stream,
+                name,
+                section,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        rank: Rank,
+        node: Node,
+        stream: &str,
+        name: Option<&str>,
+        section: &Section<'_>,
+    ) -> Result<(), String> {
+        self.nodes += 1;
+        if self.nodes > MOST_NODES {
+            return Err(
+                section.error(&format!("more than {MOST_NODES} nodes; take fewer ranks, steps or repeats"))
+            );
+        }
+        let nodes = &mut self.programs[rank as usize].nodes;
+        let index = nodes.len() as u32;
+        nodes.push(node);
+        let places = &mut self.places[rank as usize];
+        places.last.insert(stream.to_owned(), index);
+        if let Some(name) = name {
+            places.named.insert(name.to_owned(), index);
+        }
+        Ok(())
+    }
+
+    /// Returns what a rank does at a node; `None`: it leaves the node out.
+    fn work(&mut self, section: &Section<'_>, kind: &Kind, rank: Rank) -> Result<Option<Work>, String> {
+        match *kind {
+            Kind::Compute(interval) => Ok(Some(Work::Compute(interval))),
+            Kind::Host(time_ps) => Ok(Some(Work::Host(time_ps))),
+            Kind::Send { bytes, peer, tag } | Kind::Recv { bytes, peer, tag } => {
+                let Some(peer) = peer.of(rank, self.programs.len() as u32) else { return Ok(None) };
+                let message = Message { peer, bytes, tag };
+                Ok(Some(if matches!(kind, Kind::Send { .. }) {
+                    Work::Send(message)
+                } else {
+                    Work::Recv(message)
+                }))
+            }
+            Kind::Call { collective, bytes, root } => {
+                let name = section.get("group").map_or(Ok("all"), |field| field.text())?;
+                let Some(family) = self.families.get(name) else {
+                    let known: Vec<_> = self.families.keys().map(String::as_str).collect();
+                    return Err(section.error(&format!(
+                        "there is no group `{name}`; declare it by [group.{name}], or take one of {}",
+                        known.join(", ")
+                    )));
+                };
+                let Some(&which) = family.of_rank.get(&rank) else { return Ok(None) };
+                let ranks = &family.groups[which];
+                if root as usize >= ranks.len() {
+                    return Err(
+                        section.error(&format!("root {root} is no place in a group of {}", ranks.len()))
+                    );
+                }
+                let index = *self.index.entry((name.to_owned(), which)).or_insert_with(|| {
+                    self.groups.push(Group { name: name.to_owned(), ranks: ranks.clone() });
+                    self.groups.len() as u32 - 1
+                });
+                let block = amounts::block(collective, bytes, ranks.len() as u64);
+                Ok(Some(Work::Call(GroupCall { collective, group: index, block, root })))
+            }
+        }
+    }
+}
