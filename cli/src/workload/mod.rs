@@ -7,6 +7,7 @@
 
 mod account;
 mod amounts;
+mod chakra;
 mod check;
 mod compute;
 mod pricing;
@@ -31,9 +32,12 @@ use crate::{answer, machine_list};
 #[derive(clap::Args)]
 pub struct Options {
     /// Price this workload instead of a collective: computing, collectives and messages of all ranks. A TOML file in Penny's
-    /// short form
+    /// short form, or a Chakra trace: STEP for the files STEP.0.et, STEP.1.et, ... or STEP.0.json, ...
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
+    /// The groups that a Chakra trace names and does not list: a JSON file such as {"1": [0, 1], "2": [2, 3]}
+    #[arg(long, value_name = "FILE", requires = "workload")]
+    groups: Option<PathBuf>,
     /// How long a workload's computing takes: `keep` its times, `scale=X` them, or as the machine's [device] declares
     #[arg(long, value_name = "RULE", default_value = "keep", requires = "workload")]
     compute: ComputeRule,
@@ -55,7 +59,7 @@ pub fn main(file: &Path, request: &Request<'_>) -> Result<ExitCode, String> {
     let Request { options, machine, algorithms, json } = request;
     let machines = machine_list::split(machine.fabric());
     let networks = machines.iter().map(|fabric| machine.open_as(fabric)).collect::<Result<Vec<_>, _>>()?;
-    let workload = read(file)?;
+    let workload = read(file, options, machine.ranks())?;
     if let Some(ranks) = machine.ranks().filter(|&ranks| ranks as usize != workload.ranks.len()) {
         return Err(format!(
             "-n {ranks}: {} is of {} ranks; leave -n out, or give that number",
@@ -106,11 +110,27 @@ pub fn main(file: &Path, request: &Request<'_>) -> Result<ExitCode, String> {
 }
 
 /// Reads a workload in any of its forms.
-fn read(file: &Path) -> Result<Workload, String> {
+fn read(file: &Path, options: &Options, ranks: Option<u32>) -> Result<Workload, String> {
     let name = file.display().to_string();
+    let text = |option: &str, file: &Path| {
+        std::fs::read_to_string(file).map_err(|why| format!("{option} {}: {why}", file.display()))
+    };
     if file.extension().is_some_and(|ending| ending == "toml") {
-        let text = std::fs::read_to_string(file).map_err(|why| format!("--workload {name}: {why}"))?;
-        return short_form::read(&name, &text);
+        if options.groups.is_some() {
+            return Err(format!("--groups: {name} has its groups itself; leave the option out"));
+        }
+        return short_form::read(&name, &text("--workload", file)?);
     }
-    Err(format!("--workload {name}: not a workload that is known here; give a file that ends in .toml"))
+    let groups = match &options.groups {
+        Some(file) => chakra::groups(&text("--groups", file)?)
+            .map_err(|why| format!("--groups {}: {why}", file.display()))?,
+        None => chakra::Groups::new(),
+    };
+    match chakra::find(file, ranks)? {
+        Some(traces) => chakra::lower(&name, &traces, &groups),
+        None => Err(format!(
+            "--workload {name}: there is no such workload; give a TOML file, or a Chakra trace by the prefix of its files \
+             {name}.0.et or {name}.0.json"
+        )),
+    }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - A node begins when all nodes are over that it comes after; these stand before it in its rank's list.
-//! - A rank has one device, which computes one interval at a time; of those that could begin, the first in the list.
+//! - A rank has a device and a host. Each does one thing at a time; of those that could begin, the first in the list.
 //! - The calls of a group are matched by their order in each member's list, messages by theirs between two ranks under one tag.
 
 use penny::{Collective, Rank};

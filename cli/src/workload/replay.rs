@@ -83,11 +83,20 @@ enum Admitted {
     Message(u32),
 }
 
-/// The device of a rank.
+/// A processor of a rank: its device, or its host.
 #[derive(Default)]
-struct Device {
+struct Processor {
     is_busy: bool,
     waiting: BTreeSet<u32>,
+}
+
+/// Returns which processor does a work; `None`: none.
+fn processor(work: &Work) -> Option<usize> {
+    match work {
+        Work::Compute(_) => Some(0),
+        Work::Host(_) => Some(1),
+        Work::Call(_) | Work::Send(_) | Work::Recv(_) | Work::Nothing => None,
+    }
 }
 
 struct Player<'a> {
@@ -103,7 +112,8 @@ struct Player<'a> {
     followers: Vec<Vec<Vec<u32>>>,
     /// By rank and node: what it still waits for.
     missing: Vec<Vec<u32>>,
-    devices: Vec<Device>,
+    /// Of each rank the device and the host.
+    processors: Vec<[Processor; 2]>,
     /// Members of each call that have not come.
     absent: Vec<u32>,
     /// When the engine is done with a receive's message, and whether its rank is there.
@@ -141,7 +151,7 @@ impl<'a> Player<'a> {
             times: programs.iter().map(|program| vec![NodeTimes::default(); program.nodes.len()]).collect(),
             followers,
             missing: programs.iter().map(missing).collect(),
-            devices: programs.iter().map(|_| Device::default()).collect(),
+            processors: programs.iter().map(|_| Default::default()).collect(),
             absent: matches.calls.iter().map(|call| call.nodes.len() as u32).collect(),
             arrivals: vec![(None, false); messages.len()],
             messages,
@@ -156,7 +166,7 @@ impl<'a> Player<'a> {
                     self.ready(rank as u32, node as u32, 0)?;
                 }
             }
-            self.compute(rank as u32, 0);
+            self.compute(rank as u32, 0)?;
         }
         // BOUND: one turn for each node that is over and each member that the engine is done with.
         loop {
@@ -176,7 +186,9 @@ impl<'a> Player<'a> {
                 touched.insert(rank);
                 self.end(rank, node, now_ps)?;
             }
-            touched.into_iter().for_each(|rank| self.compute(rank, now_ps));
+            for rank in touched {
+                self.compute(rank, now_ps)?;
+            }
         }
     }
 
@@ -191,8 +203,8 @@ impl<'a> Player<'a> {
     /// A node is over.
     fn end(&mut self, rank: u32, node: u32, now_ps: u64) -> Result<(), String> {
         self.times(rank, node).end_ps = now_ps;
-        if let Work::Compute(_) = self.work(rank, node) {
-            self.devices[rank as usize].is_busy = false;
+        if let Some(processor) = processor(self.work(rank, node)) {
+            self.processors[rank as usize][processor].is_busy = false;
         }
         for index in 0..self.followers[rank as usize][node as usize].len() {
             let follower = self.followers[rank as usize][node as usize][index];
@@ -223,30 +235,35 @@ impl<'a> Player<'a> {
                     self.over.push(Reverse((arrived_ps.max(now_ps), rank, node)));
                 }
             }
-            (Part::Alone, Work::Compute(_)) => {
-                self.devices[rank as usize].waiting.insert(node);
-            }
-            (Part::Alone, Work::Host(time_ps)) => {
-                let end_ps = self.after(now_ps, *time_ps)?;
-                self.over.push(Reverse((end_ps, rank, node)));
-            }
-            (Part::Alone, _) => self.over.push(Reverse((now_ps, rank, node))),
+            (Part::Alone, work) => match processor(work) {
+                Some(processor) => {
+                    self.processors[rank as usize][processor].waiting.insert(node);
+                }
+                None => self.over.push(Reverse((now_ps, rank, node))),
+            },
         }
         Ok(())
     }
 
-    /// The device of a rank begins with the first interval that waits for it.
-    fn compute(&mut self, rank: u32, now_ps: u64) {
-        let device = &mut self.devices[rank as usize];
-        if device.is_busy {
-            return;
+    /// The processors of a rank that are free begin with the first work that waits for them.
+    fn compute(&mut self, rank: u32, now_ps: u64) -> Result<(), String> {
+        for index in 0..2 {
+            let processor = &mut self.processors[rank as usize][index];
+            if processor.is_busy {
+                continue;
+            }
+            let Some(node) = processor.waiting.pop_first() else { continue };
+            processor.is_busy = true;
+            let time_ps = match self.work(rank, node) {
+                Work::Compute(interval) => self.stage.rule.time_ps(*interval, self.stage.device),
+                Work::Host(time_ps) => *time_ps,
+                _ => 0,
+            };
+            self.times(rank, node).begin_ps = now_ps;
+            let end_ps = self.after(now_ps, time_ps)?;
+            self.over.push(Reverse((end_ps, rank, node)));
         }
-        let Some(node) = device.waiting.pop_first() else { return };
-        device.is_busy = true;
-        let Work::Compute(interval) = self.work(rank, node) else { return };
-        let time_ps = self.stage.rule.time_ps(*interval, self.stage.device);
-        self.times(rank, node).begin_ps = now_ps;
-        self.over.push(Reverse((now_ps.saturating_add(time_ps).min(u64::MAX - 1), rank, node)));
+        Ok(())
     }
 
     /// All ranks of a call have come.

@@ -185,15 +185,13 @@ pub fn of_machines(rows: &[StepRow]) -> String {
         let name = if name == "compute" { format!("{name}{mark}") } else { name.to_owned() };
         text += &format!(" {name:>12}");
     }
-    text += &format!(
-        "  us, mean of the ranks and {}\n",
-        if rows.iter().all(|row| row.step.is_none()) { "sum of the steps" } else { "step" }
-    );
+    text += "  us, all steps: the total of the slowest rank, else the mean of the ranks\n";
     for row in rows {
         text += &format!("  {:<width$}", row.fabric);
         for (name, spread) in row.columns() {
             if columns(rows).any(|(shown, _)| shown == name) {
-                text += &format!(" {:>12}", shown(spread.mean));
+                // The step takes as long as its slowest rank.
+                text += &format!(" {:>12}", shown(if name == "total" { spread.max } else { spread.mean }));
             }
         }
         text += "\n";
