@@ -1,6 +1,6 @@
 //! Every `PENNY_` variable: its name, its type, what it does.
 //!
-//! They are read when a communicator is made, with these exceptions: `PENNY_DEBUG` is read once in a process,
+//! They are read when a communicator is made, with these exceptions: `PENNY_DEBUG` and `PENNY_RECORD` are read once in a process,
 //! `PENNY_HEAP_SIZE` when a process first uses its shareable heap, `PENNY_SHM` whenever a segment is made, and
 //! `PENNY_SHMEM_SIZE` and `PENNY_CHECK` when a symmetric heap is made.
 
@@ -89,6 +89,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "PENNY_THREADS",
         kind: "count",
         about: "threads of a rank that share each large copy, 1 = none but the caller; unset: by the cores that are the rank's alone",
+    },
+    Variable {
+        name: "PENNY_RECORD",
+        kind: "folder",
+        about: "each process writes its calls and the times between them into this folder, as `penny record` does; unset: none",
     },
     Variable {
         name: "PENNY_DEBUG",

@@ -17,6 +17,7 @@ mod perf;
 mod plan;
 mod plot;
 mod preload;
+mod record;
 mod run;
 mod shmem;
 mod sim;
@@ -43,6 +44,8 @@ struct Penny {
 enum Command {
     /// Start a program as N ranks
     Run(run::Args),
+    /// Start a program as N ranks, and write its calls and the times between them as a workload for `penny sim --workload`
+    Record(record::Args),
     /// Benchmark a collective between N ranks and check its results
     Perf(Box<Perf>),
     /// Print the plan of a collective: which rank sends what to which rank
@@ -99,6 +102,7 @@ fn perf(args: Perf) -> Result<ExitCode, String> {
 fn main() -> ExitCode {
     let outcome = match Penny::parse().command {
         Command::Run(args) => run::main(args),
+        Command::Record(args) => record::main(args),
         Command::Perf(args) => perf(*args),
         Command::Plan(args) => plan::main(&args),
         Command::Sim(args) => sim::main(&args),

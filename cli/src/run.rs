@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::launch::{self, Job, Line, Stream};
+use crate::launch::{self, Job, Line, Outcome, Stream};
 use crate::machine::MachineArgs;
 use crate::preload;
 
@@ -70,12 +70,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the program and returns as it did.
 pub fn main(args: Args) -> Result<ExitCode, String> {
+    Ok(run(args, Vec::new())?.report("penny run"))
+}
+
+/// Runs the program with these variables as well.
+pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, String> {
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
     let mut environment = args.machine.environment(args.ranks)?;
     // The one that tells the time stands first: the others ask for it.
     let libraries = [(args.virtual_time, &preload::TIME), (args.nccl, &preload::NCCL)];
     let libraries: Vec<_> = libraries.into_iter().filter_map(|(wanted, one)| wanted.then_some(one)).collect();
     environment.extend(preload::environment(&libraries)?);
+    environment.extend(more);
     let job = Job {
         program: program.clone(),
         arguments: arguments.to_vec(),
@@ -91,6 +97,5 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
             Stream::Err => std::io::stderr().write_all(&text),
         };
     };
-    let outcome = if args.tag { launch::run(&job, Some(&mut tagged)) } else { launch::run(&job, None) };
-    Ok(outcome.report("penny run"))
+    Ok(if args.tag { launch::run(&job, Some(&mut tagged)) } else { launch::run(&job, None) })
 }

@@ -14,6 +14,7 @@ mod late_mismatch;
 mod mailbox;
 mod onesided;
 mod progress;
+mod recorder;
 mod registry;
 mod shared;
 mod stream;
@@ -27,9 +28,11 @@ pub use calls::immediate::{
 };
 pub use calls::permute::Permute;
 pub use calls::point_to_point::Transfer;
+pub use calls::queued::{
+    awaited_count, collective, permute, probe, signal, sum_scaled, transfer, vector, wait_signals,
+};
 pub use calls::scaled::{
-    FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, Scaled, premul_sum_create, premul_sum_destroy,
-    scaled,
+    FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, premul_sum_create, premul_sum_destroy, scaled,
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
 pub use config::{Config, MOST_THREADS};
@@ -67,7 +70,6 @@ pub use crate::sys::interrupt::set as set_interrupt_check;
 pub use crate::sys::parallel_function::ParallelFunction;
 pub use crate::sys::progress_hook::set as set_progress_hook;
 
-use group::batch::Batch;
 use join::pending::{Joining, PendingInit};
 use join::shrink::PendingShrink;
 use join::split::{PendingSplit, SplitArgs};
@@ -78,7 +80,7 @@ use crate::memory::heap;
 use crate::memory::view::Address;
 use crate::sys::cpu;
 use crate::transport::link::Ending;
-use crate::types::{DataType, Rank};
+use crate::types::Rank;
 
 /// Makes an id that all ranks of one future communicator pass to [`init_rank`]. This process serves the meeting.
 pub fn unique_id() -> Result<UniqueId> {
@@ -253,71 +255,6 @@ pub fn user_rank(comm: CommHandle) -> Result<Rank> {
 pub fn device(comm: CommHandle) -> Result<u32> {
     Ok(registry::shared(comm)?.device)
 }
-/// Tells whether a call is to be queued: a group is open on this thread, or a stream is given.
-#[inline]
-fn is_for_later(stream: Option<StreamHandle>) -> bool {
-    stream.is_some() || group::is_open()
-}
-/// Makes a call whose arguments are right at the end of the open group, or when its stream comes to it.
-fn later(stream: Option<StreamHandle>, queued: Queued) -> Result<()> {
-    if group::is_open() {
-        return group::add(queued, stream);
-    }
-    stream::queue(Batch { calls: vec![queued], grouped: false }, &[stream])
-}
-/// Runs a collective; or queues it, if a stream is given or a group is open on this thread.
-#[inline(always)]
-pub fn collective(comm: CommHandle, call: &Call<'static>, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        if let Some(stream) = stream
-            && !group::is_open()
-            && stream::make_at_once(comm, call, stream)
-        {
-            return Ok(());
-        }
-        let transport = &registry::shared(comm)?.transport;
-        call.check(transport.rank(), transport.nranks())?;
-        return later(stream, Queued::Collective(comm, *call));
-    }
-    registry::enter(comm, |c| c.collective(call))
-}
-/// Runs one half of a transfer, or queue it as [`collective`] does.
-pub fn transfer(comm: CommHandle, transfer: &Transfer<'static>, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        transfer.check(user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Transfer(comm, *transfer, 0));
-    }
-    registry::enter(comm, |c| calls::point_to_point::run(c, std::slice::from_ref(transfer), false))
-}
-/// Looks for a message of a peer that no receive has taken: its number of elements and their type.
-pub fn probe(comm: CommHandle, peer: i32) -> Result<Option<(u64, DataType)>> {
-    let arrived = registry::enter(comm, |c| calls::point_to_point::probe(c, peer))?;
-    Ok(arrived.map(|message| (message.count, message.dtype)))
-}
-/// Runs a permutation, or queue it as [`collective`] does.
-pub fn permute(comm: CommHandle, permute: Permute<'static>, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        permute.check(user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Permute(comm, permute));
-    }
-    registry::enter(comm, |c| c.permute(&permute))
-}
-/// Runs a collective whose blocks have sizes of their own, or queues it as [`collective`] does.
-pub fn vector(comm: CommHandle, vector: Vector<'static>, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        vector.check(user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Vector(comm, vector));
-    }
-    registry::enter(comm, |c| c.vector(&vector))
-}
-/// Runs a sum of scaled inputs, or queues it as [`collective`] does.
-pub fn sum_scaled(comm: CommHandle, scaled: Scaled<'static>, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        scaled.call.check(user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Scaled(comm, scaled));
-    }
-    registry::enter(comm, |c| c.scaled(&scaled))
-}
 /// Opens a group on this thread.
 pub fn group_start() -> Result<()> {
     group::start()
@@ -358,40 +295,4 @@ pub fn register(comm: CommHandle, buffer: Address<'static>, bytes: usize) -> Res
 /// Ends a registration of [`register`]; 0: nothing.
 pub fn deregister(comm: CommHandle, registration: u64) -> Result<()> {
     registry::enter(comm, |c| c.deregister(registration))
-}
-/// Give a rank a signal, after the data if there is some; or queue it, if a stream is given or a group is open on this
-/// thread. The peer need not be in any call.
-pub fn signal(comm: CommHandle, signal: &Signal, stream: Option<StreamHandle>) -> Result<()> {
-    if is_for_later(stream) {
-        signal.check(comm, user_rank(comm)?, count(comm)?)?;
-        return later(stream, Queued::Signal(comm, *signal));
-    }
-    registry::enter(comm, |c| c.signal(signal))
-}
-
-/// Check the number of descriptors of a wait: no more than there are signals to be waited for.
-pub fn awaited_count(comm: CommHandle, descriptors: i32) -> Result<usize> {
-    let most = count(comm)? as usize * SIGNAL_CONTEXTS * SIGNALS;
-    match usize::try_from(descriptors) {
-        Ok(count) if (1..=most).contains(&count) => Ok(count),
-        Ok(0) | Err(_) => {
-            Err(Error::argument(format!("nDesc is {descriptors}; pass at least one descriptor")))
-        }
-        Ok(_) => Err(Error::argument(format!(
-            "nDesc is {descriptors}, but there are {most} signals to wait for; pass one descriptor for each, with a count"
-        ))),
-    }
-}
-
-/// Wait for signals and take them off, or queue that as [`signal`] does.
-pub fn wait_signals(
-    comm: CommHandle,
-    awaited: Vec<AwaitedSignals>,
-    stream: Option<StreamHandle>,
-) -> Result<()> {
-    if is_for_later(stream) {
-        onesided::signals::check_all(&awaited, count(comm)?)?;
-        return later(stream, Queued::Awaited(comm, awaited));
-    }
-    registry::enter(comm, |c| c.await_signals(&awaited))
 }

@@ -23,3 +23,11 @@ pub fn sleep_until(at_ns: u64) {
         }
     }
 }
+
+/// Nanoseconds for which the calling thread has run on a core.
+pub fn thread_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local, and this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

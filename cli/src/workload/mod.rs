@@ -7,7 +7,7 @@
 
 mod account;
 mod amounts;
-mod chakra;
+pub mod chakra;
 mod check;
 mod compute;
 mod pricing;
@@ -100,7 +100,7 @@ pub fn main(file: &Path, request: &Request<'_>) -> Result<ExitCode, String> {
         }
         if options.calls {
             let rows = table::calls(&context, &matches, &played);
-            text += &if *json { table::json(&rows)? } else { table::call_lines(&rows) };
+            text += &if *json { table::json(&rows)? } else { table::call_lines(&network.name, &rows) };
         }
     }
     if !compared.is_empty() {

@@ -264,10 +264,10 @@ pub fn calls(context: &Context<'_>, matches: &Matches, played: &Played) -> Vec<C
 }
 
 /// Returns the kinds of calls as a table.
-pub fn call_lines(rows: &[CallRow]) -> String {
+pub fn call_lines(fabric: &str, rows: &[CallRow]) -> String {
     let width = rows.iter().map(|row| row.group.len()).max().unwrap_or(0).max(5);
     let mut text = format!(
-        "#\n# {:<14} {:<width$} {:>5} {:>12} {:>6} {:>17} {:>10} {:>10} {:>12} {:>12}\n",
+        "#\n# calls  fabric: {fabric}\n# {:<14} {:<width$} {:>5} {:>12} {:>6} {:>17} {:>10} {:>10} {:>12} {:>12}\n",
         "call",
         "group",
         "ranks",

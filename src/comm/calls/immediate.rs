@@ -9,6 +9,7 @@ use crate::bootstrap::UniqueId;
 use crate::comm::config::Config;
 use crate::comm::group::batch::{self, Batch, Queued};
 use crate::comm::join::split::{self, Grouping, SplitArgs};
+use crate::comm::recorder;
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::comm::stream::{self, StreamHandle};
 use crate::comm::{group, join};
@@ -41,19 +42,23 @@ pub fn shrink_now(parent: CommHandle, excluded: &[i32]) -> Result<CommHandle> {
 /// Runs a collective.
 #[inline]
 pub fn collective_now(comm: CommHandle, call: &Call<'_>) -> Result<()> {
+    let _recorded = recorder::record(|d| d.collective(comm, call, 0));
     registry::enter(comm, |c| c.collective(call))
 }
 /// Runs one half of a transfer.
 #[inline]
 pub fn transfer_now(comm: CommHandle, transfer: &Transfer<'_>) -> Result<()> {
+    let _recorded = recorder::record(|d| d.transfer(comm, transfer, 0));
     registry::enter(comm, |c| point_to_point::run(c, std::slice::from_ref(transfer), false))
 }
 /// Runs both halves of an exchange side by side.
 pub fn transfers_now(comm: CommHandle, transfers: &[Transfer<'_>]) -> Result<()> {
+    let _recorded = recorder::record(|d| transfers.iter().for_each(|transfer| d.transfer(comm, transfer, 0)));
     registry::enter(comm, |c| point_to_point::run(c, transfers, true))
 }
 /// Runs a permutation.
 pub fn permute_now(comm: CommHandle, permute: &Permute<'_>) -> Result<()> {
+    let _recorded = recorder::record(|d| d.permute(comm, permute, 0));
     registry::enter(comm, |c| c.permute(permute))
 }
 
@@ -75,6 +80,7 @@ pub fn check(queued: &Queued) -> Result<()> {
 }
 /// Makes calls together; returns when none is under way.
 pub fn together(calls: Vec<Queued>) -> Result<()> {
+    let _recorded = recorder::record(|d| calls.iter().for_each(|call| call.describe(d, 0)));
     if calls.is_empty() { Ok(()) } else { Batch { calls, grouped: true }.run(Entry::Caller) }
 }
 /// Prices calls on the declared machine instead of making them: picoseconds.
@@ -83,6 +89,7 @@ pub fn simulate_together(calls: Vec<Queued>) -> Result<u64> {
 }
 /// Queues calls on a stream. `grouped`: they are made together.
 pub fn on_stream(calls: Vec<Queued>, grouped: bool, stream: StreamHandle) -> Result<()> {
+    let _recorded = recorder::record(|d| calls.iter().for_each(|call| call.describe(d, stream.bits())));
     if calls.is_empty() { Ok(()) } else { stream::queue(Batch { calls, grouped }, &[Some(stream)]) }
 }
 /// Refuses a stream's own worker thread, which would wait for its own end.

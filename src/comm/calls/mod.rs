@@ -5,6 +5,7 @@ pub(in crate::comm) mod exchange;
 pub(in crate::comm) mod immediate;
 pub(in crate::comm) mod permute;
 pub(in crate::comm) mod point_to_point;
+pub(in crate::comm) mod queued;
 pub(in crate::comm) mod repeat;
 pub(in crate::comm) mod scaled;
 pub(in crate::comm) mod vector;

@@ -15,6 +15,7 @@ use crate::comm::calls::point_to_point::{self, Transfer};
 use crate::comm::calls::scaled::Scaled;
 use crate::comm::calls::vector::Vector;
 use crate::comm::onesided::signals::{AwaitedSignals, Signal};
+use crate::comm::recorder::Description;
 use crate::comm::registry::{self, CommHandle, Entry};
 use crate::error::{Error, Result};
 use crate::fabric::live::program_time;
@@ -61,6 +62,18 @@ impl Queued {
             Queued::Signal(_, Signal { put: None, .. }) => "signal",
             Queued::Signal(..) => "put with signal",
             Queued::Awaited(..) => "wait for signals",
+        }
+    }
+
+    /// Describes it for the record; `stream` 0: none. Signals are not recorded.
+    pub(in crate::comm) fn describe(&self, description: &mut Description, stream: u64) {
+        match self {
+            Queued::Collective(comm, call) => description.collective(*comm, call, stream),
+            Queued::Permute(comm, permute) => description.permute(*comm, permute, stream),
+            Queued::Vector(comm, vector) => description.vector(*comm, vector, stream),
+            Queued::Scaled(comm, scaled) => description.collective(*comm, &scaled.call, stream),
+            Queued::Transfer(comm, transfer, _) => description.transfer(*comm, transfer, stream),
+            Queued::Signal(..) | Queued::Awaited(..) => {}
         }
     }
 

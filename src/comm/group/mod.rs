@@ -2,6 +2,7 @@
 //! (`recording.rs`).
 
 use super::join::pending::{self, Joining};
+use super::recorder;
 use super::registry::{CommHandle, Entry};
 use super::stream::{self, StreamHandle};
 use crate::bootstrap::UniqueId;
@@ -128,6 +129,9 @@ pub(super) fn end() -> Result<()> {
     if queue.is_empty() {
         return if in_background { Err(Error::pending()) } else { Ok(()) };
     }
+    let _recorded = recorder::record(|description| {
+        queue.iter().for_each(|(call, on)| call.describe(description, on.map_or(0, StreamHandle::bits)));
+    });
     let (calls, streams): (Vec<_>, Vec<_>) = queue.into_iter().unzip();
     let batch = Batch { calls, grouped: true };
     let ended = match streams.iter().all(Option::is_none) {

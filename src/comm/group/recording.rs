@@ -13,6 +13,7 @@
 
 use super::batch::{Batch, Queued};
 use super::{GROUP, Group, OPEN, Recorder};
+use crate::comm::recorder;
 use crate::comm::registry::{self, Entry};
 use crate::comm::stream::{self, StreamHandle};
 use crate::error::{Error, Result};
@@ -94,6 +95,9 @@ pub fn recording_launch(recording: RecordingHandle, stream: Option<StreamHandle>
     if super::is_open() {
         return found.calls.iter().try_for_each(|call| super::add(call.clone(), stream));
     }
+    let on = stream.map_or(0, StreamHandle::bits);
+    let _recorded =
+        recorder::record(|description| found.calls.iter().for_each(|call| call.describe(description, on)));
     let batch = || Batch { calls: found.calls.clone(), grouped: found.grouped };
     match (&found.calls[..], stream) {
         ([], None) => Ok(()),

@@ -5,6 +5,7 @@
 
 use super::turn::{refuse_forked, refuse_worker};
 use crate::comm::progress::{drive_once, drive_until, note_poll};
+use crate::comm::recorder;
 use crate::comm::registry::unless_interrupted;
 use crate::error::{Error, Result};
 use crate::fabric::live::program_time::{self, Moment};
@@ -145,6 +146,7 @@ pub fn event_destroy(event: EventHandle) -> Result<()> {
 
 /// Waits until an event is over; the first failure since the event before it on its stream.
 pub fn event_synchronize(event: EventHandle) -> Result<()> {
+    let _recorded = recorder::record(|d| d.await_event(event.bits(), 0));
     let Some(point) = find(event)?.point() else { return Ok(()) };
     if point.is_passed() {
         program_time::know(point.moment());
@@ -167,6 +169,7 @@ pub fn event_query(event: EventHandle) -> Result<()> {
         // BOUND: the stream's thread is between `decide` and `release`; after that the stream does not count it as to come.
         point.reach();
         program_time::find(point.moment());
+        let _recorded = recorder::record(|d| d.await_event(event.bits(), 0));
     }
     point.outcome()
 }

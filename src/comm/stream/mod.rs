@@ -34,6 +34,7 @@ pub(super) use turn::refuse_worker;
 
 use super::group::batch::Batch;
 use super::progress::{Drivable, drive_polled, note_poll};
+use super::recorder;
 use super::registry;
 use super::shared::CommShared;
 use crate::error::{Error, Result};
@@ -95,6 +96,7 @@ pub fn stream_create() -> Result<StreamHandle> {
 /// Ends a stream when all work queued on it has completed; returns its first failure that was not reported yet.
 pub fn stream_destroy(stream: StreamHandle) -> Result<()> {
     refuse_worker()?;
+    let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
     let found = find(stream)?;
     let mut interrupted = Ok(());
     // BOUND: what is queued. An interruption ends the calls that wait for other ranks, but not the wait for the worker, which
@@ -137,6 +139,7 @@ fn idle_outcome(stream: StreamHandle) -> Option<(Moment, Result<()>)> {
 pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
+    let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
     if let Some((reached, outcome)) = idle_outcome(stream) {
         program_time::know(reached);
         return outcome;
@@ -153,8 +156,10 @@ pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
     if let Some((reached, outcome)) = idle_outcome(stream) {
         note_poll(true);
         program_time::find(reached);
+        let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
         return outcome;
     }
+    let handle = stream;
     let stream = find(stream)?;
     if !stream.is_idle() {
         drive_polled(&*stream);
@@ -165,11 +170,13 @@ pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
         return Err(Error::pending());
     }
     program_time::find(stream.reached());
+    let _recorded = recorder::record(|d| d.synchronize(handle.bits()));
     stream.failures.untold()
 }
 
 /// Records an event on a stream: it reports the completion and the outcome of all work queued so far.
 pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<()> {
+    let _recorded = recorder::record(|d| d.event(event.bits(), stream.map_or(0, StreamHandle::bits)));
     let event = event::find(event)?;
     let Some(stream) = stream.map(find).transpose()? else {
         event.record().pass(program_time::known(), None);
@@ -184,6 +191,7 @@ pub fn event_record(event: EventHandle, stream: Option<StreamHandle>) -> Result<
 /// Makes work that is queued on a stream from now on wait for an event as it is recorded now; without a stream the caller
 /// waits.
 pub fn stream_wait_event(stream: Option<StreamHandle>, event: EventHandle) -> Result<()> {
+    let _recorded = recorder::record(|d| d.await_event(event.bits(), stream.map_or(0, StreamHandle::bits)));
     let event = event::find(event)?;
     let stream = stream.map(find).transpose()?;
     let Some(point) = event.point() else { return Ok(()) };

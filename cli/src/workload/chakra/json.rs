@@ -1,11 +1,9 @@
 //! Chakra's traces as JSON: objects of one node each, as its jsonizer writes them, or one object with `workload_graph`, as its feeder
 //! reads them.
 
-#[cfg(test)]
 use serde_json::json;
 use serde_json::{Map, Value};
 
-#[cfg(test)]
 use super::schema::GlobalMetadata;
 use super::schema::{Attribute, AttributeValue, BoolList, IoInfo, KINDS, TraceNode};
 
@@ -139,7 +137,6 @@ fn feeder_node(value: &Value) -> Result<TraceNode, String> {
 }
 
 /// Writes a file: the metadata and the nodes, an object a line, as the jsonizer's objects.
-#[cfg(test)]
 pub fn encode(metadata: &GlobalMetadata, nodes: &[TraceNode]) -> String {
     let mut text = json!({ "version": metadata.version }).to_string() + "\n";
     for node in nodes {
@@ -162,7 +159,6 @@ pub fn encode(metadata: &GlobalMetadata, nodes: &[TraceNode]) -> String {
     text
 }
 
-#[cfg(test)]
 fn written(attribute: &Attribute) -> Option<Value> {
     let name = &attribute.name;
     Some(match attribute.value.as_ref()? {

@@ -161,7 +161,6 @@ impl TraceNode {
     }
 
     /// Adds an attribute.
-    #[cfg(test)]
     pub fn set(&mut self, name: &str, value: AttributeValue) {
         self.attr.push(Attribute { name: name.to_owned(), value: Some(value) });
     }
@@ -188,7 +187,6 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<TraceNode>, String> {
 }
 
 /// Writes a file of messages.
-#[cfg(test)]
 pub fn encode(metadata: &GlobalMetadata, nodes: &[TraceNode]) -> Vec<u8> {
     let mut bytes = metadata.encode_length_delimited_to_vec();
     nodes.iter().for_each(|node| bytes.extend(node.encode_length_delimited_to_vec()));

@@ -41,6 +41,7 @@ from torch._C._distributed_c10d import (
 import torch
 from torch import Tensor
 
+from . import recording
 from .backend import PennyBackend
 
 _CPU = torch.device("cpu")
@@ -227,6 +228,7 @@ def _given(opts: Any) -> tuple[Any, ...]:
 
 def create(opts: Any, backend_options: Any) -> PennyProcessGroup | PennyBackend:
     """Makes the process group, or its part for the CPU; torch calls this function."""
+    recording.begin()
     timeout = opts.timeout if isinstance(opts.timeout, timedelta) else timedelta(seconds=opts.timeout)
     global_ranks = list(opts.global_ranks_in_group)
     if opts.split_from is not None:
