@@ -132,7 +132,9 @@ impl Writer {
             }
             let gap_ns = if self.time == GapTime::Core { call.gap_core_ns } else { call.gap_ns };
             if let Some(gap_ns) = gap_ns.filter(|&gap_ns| gap_ns > 0) {
-                self.gap(thread, gap_ns, call.begin_ns - call.gap_ns.unwrap_or(0), [flops, bytes]);
+                // Operators are counted in the thread that begins the program.
+                let counted = (!record.work.is_empty() && thread == begun_by).then_some([flops, bytes]);
+                self.gap(thread, gap_ns, call.begin_ns - call.gap_ns.unwrap_or(0), counted);
             }
             let mut made: Vec<(u64, u64)> = Vec::new();
             for what in &call.what {
@@ -188,15 +190,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Computing before a call.
-    fn gap(&mut self, thread: u64, gap_ns: u64, begin_ns: u64, [flops, bytes]: [u64; 2]) {
+    /// Computing before a call. `counted`: what its operators computed and moved, be it nothing.
+    fn gap(&mut self, thread: u64, gap_ns: u64, begin_ns: u64, counted: Option<[u64; 2]>) {
         let mut node =
             TraceNode { name: "compute".to_owned(), kind: schema::COMPUTE, ..TraceNode::default() };
-        node.set("duration_ns", AttributeValue::Int64(i64::try_from(gap_ns).unwrap_or(i64::MAX)));
-        for (name, amount) in [("num_ops", flops), ("tensor_size", bytes)] {
-            if amount > 0 {
-                node.set(name, AttributeValue::Int64(i64::try_from(amount).unwrap_or(i64::MAX)));
-            }
+        let number = |number: u64| AttributeValue::Int64(i64::try_from(number).unwrap_or(i64::MAX));
+        node.set("duration_ns", number(gap_ns));
+        if let Some([flops, bytes]) = counted {
+            node.set("num_ops", number(flops));
+            node.set("tensor_size", number(bytes));
+            node.set("work_counted", AttributeValue::Bool(true));
         }
         let after = self.threads.get(&thread).cloned().unwrap_or_default();
         let id = self.push(node, after, begin_ns, gap_ns);

@@ -196,8 +196,10 @@ impl Lowering {
             schema::METADATA => Ok(Work::Nothing),
             schema::COMPUTE | schema::MEM_LOAD | schema::MEM_STORE if is_host => Ok(Work::Host(time_ps)),
             schema::COMPUTE | schema::MEM_LOAD | schema::MEM_STORE => {
-                let [flops, bytes] =
-                    ["num_ops", "tensor_size"].map(|name| number(name).filter(|&number| number > 0));
+                // Other writers have 0 where they do not know.
+                let is_counted = node.get("work_counted").and_then(AttributeValue::truth).unwrap_or(false);
+                let known = |name| number(name).filter(|&number| number > 0 || is_counted);
+                let [flops, bytes] = ["num_ops", "tensor_size"].map(known);
                 let is_known = time_ps > 0 || flops.or(bytes).is_none();
                 Ok(Work::Compute(Interval { time_ps: is_known.then_some(time_ps), flops, bytes }))
             }

@@ -75,6 +75,23 @@ fn a_node_that_protobuf_wrote_is_read() {
 }
 
 #[test]
+fn no_operations_are_unknown_unless_they_were_counted() {
+    let interval = |counted: bool| {
+        let workload = changed(|nodes| {
+            nodes[0].attr[1].value = Some(AttributeValue::Int64(0));
+            nodes[0].attr[2].value = Some(AttributeValue::Int64(0));
+            nodes[0].set("work_counted", AttributeValue::Bool(counted));
+        });
+        match workload.unwrap().ranks[0].nodes[0].work {
+            Work::Compute(interval) => (interval.time_ps, interval.flops, interval.bytes),
+            ref other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(interval(false), (Some(3_000_000), None, None));
+    assert_eq!(interval(true), (Some(3_000_000), Some(0), Some(0)));
+}
+
+#[test]
 fn sizes_are_those_of_a_ranks_input() {
     let call = |kind: i64| {
         let all = (0..2).map(|rank| {

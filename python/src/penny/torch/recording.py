@@ -14,10 +14,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 from torch.utils.flop_counter import flop_registry
+
+from torch import Tensor
 
 # `penny record --flops` leaves a file of this name in the folder of the record.
 _MARK = "count-work"
@@ -25,11 +26,11 @@ _MARK = "count-work"
 _counter: WorkCounter | None = None
 
 
-class WorkCounter(TorchDispatchMode):
+class WorkCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes every operator from when it is entered until the process ends."""
 
     def __init__(self, file: Path) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._file = file
         self._lines: list[tuple[int, int, int]] = []
 
@@ -60,5 +61,5 @@ def begin() -> None:
     if _counter is not None or not folder or not Path(folder, _MARK).exists():
         return
     _counter = WorkCounter(Path(folder, f"{os.getpid()}.work"))
-    _counter.__enter__()
+    _counter.__enter__()  # type: ignore[no-untyped-call]
     atexit.register(_counter.write)
