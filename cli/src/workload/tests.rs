@@ -54,6 +54,10 @@ fn another_stream_runs_beside_computing_until_somebody_waits_for_it() {
 fn a_device_computes_one_interval_at_a_time() {
     let text = "ranks = 1\n[[node]]\ncompute = \"5ms\"\n[[node]]\ncompute = \"3ms\"\nstream = \"side\"\nafter = []\n";
     assert_eq!(accounts(text), [[8000, 8000, 0, 0, 0]]);
+    // The second could begin while the first is under way.
+    let later = "ranks = 1\n[[node]]\ncompute = \"5ms\"\n[[node]]\nhost = \"1ms\"\nstream = \"side\"\nafter = []\n\
+                 [[node]]\ncompute = \"3ms\"\nstream = \"side\"\nafter = []\n";
+    assert_eq!(accounts(later), [[8000, 8000, 0, 0, 0]]);
 }
 
 #[test]
