@@ -9,7 +9,7 @@
 //!
 //! A call is answered by who makes it: the program itself and Python's library read the machine's time, every other library this
 //! machine's (`callers.rs`). `penny run --virtual-time` sets the variables; Penny tells the machine's time when a rank joins
-//! ([`penny_time_follow`](source::penny_time_follow)).
+//! (`penny_time_follow`).
 //!
 //! | module | contents |
 //! |---|---|
