@@ -37,7 +37,7 @@ pub fn slice(text: &str) -> Result<String, String> {
 }
 
 /// Returns the view of ranks that fill the places in order. If they fill whole nodes, it has the machine's nodes; otherwise it
-/// is flat.
+/// is flat. Where devices are joined by direct links, it has the rings over them.
 pub fn view(
     network: &Network,
     collective: Collective,
@@ -51,8 +51,8 @@ pub fn view(
     if root >= nranks {
         return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
     }
-    let shape = network.shape_of(&places);
-    Ok(RankView { shape, ..RankView::flat(collective, 0, nranks, root) })
+    let (shape, orders) = (network.shape_of(&places), network.ring_orders(&places));
+    Ok(RankView { shape, orders, ..RankView::flat(collective, 0, nranks, root) })
 }
 
 /// Returns the place of each of `nranks` ranks.

@@ -18,6 +18,7 @@ mod plan;
 mod plot;
 mod preload;
 mod record;
+mod rings;
 mod run;
 mod shmem;
 mod sim;

@@ -1,6 +1,6 @@
 //! The algorithms that consist of cycles only, so that their programs have a closed form and need no list of steps.
 
-use super::{Algorithm, alternating_rings, quad_ring, ring};
+use super::{Algorithm, alternating_rings, neighbour_rings, quad_ring, ring};
 use crate::plan::RankView;
 use crate::plan::cycles::Cycles;
 use crate::types::Rank;
@@ -9,11 +9,12 @@ use crate::types::Rank;
 type Row = (&'static str, fn(&RankView) -> Vec<Vec<Rank>>);
 
 const ROWS: &[Row] = &[
-    ("ring", |v| vec![ring::ascending(v.nranks)]),
-    ("ring_reverse", |v| vec![ring::descending(v.nranks)]),
-    ("ring_pair", |v| vec![ring::ascending(v.nranks), ring::descending(v.nranks)]),
+    ("ring", ring::forward),
+    ("ring_reverse", ring::backward),
+    ("ring_pair", ring::both_ways),
     ("quad_ring", |v| quad_ring::orders(v).into()),
     ("alternating_rings", alternating_rings::rings),
+    ("neighbour_rings", neighbour_rings::lanes),
 ];
 
 /// Returns the programs of all ranks in closed form, where the algorithm has such: the same as [`super::plan_all`] lists.
@@ -75,7 +76,28 @@ mod tests {
                 }
             }
         }
-        assert_eq!(held, 8 * ROWS.len() * 3);
+        assert_eq!(held, 8 * (ROWS.len() - 1) * 3);
+    }
+
+    #[test]
+    fn over_the_links_of_a_machine_the_closed_form_says_the_same() {
+        let mut held = 0;
+        for machine in ["t3000", "dgx-1v", "n300:shape=5", "tpu-v4:shape=3x3x3"] {
+            let network = crate::topology::open(machine).unwrap();
+            let places: Vec<Rank> = (0..network.shape.nranks()).collect();
+            for algorithm in ALL {
+                for &collective in algorithm.serves {
+                    let orders = network.ring_orders(&places);
+                    let view = RankView { orders, ..RankView::flat(collective, 0, places.len() as u32, 0) };
+                    if let Some(cycles) = cycles(algorithm, &view) {
+                        assert_same(&cycles, &plan_all(algorithm, &view));
+                        held += 1;
+                    }
+                }
+            }
+        }
+        // A line has no neighbour rings.
+        assert_eq!(held, (4 * ROWS.len() - 1) * 3);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! rank's link.
 
 use super::meet_in_middle::{self, SERVES};
+use super::renamed::{along_cycle, in_cycle};
 use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::RankView;
 use crate::types::Collective;
@@ -26,8 +27,10 @@ pub static LINE: Algorithm = Algorithm {
     rank_order: false,
     guard: any,
     alike: unlike,
-    cost,
-    plan: |v, out| meet_in_middle::plan(v, [|v| v.nranks - 1 - v.rank, |v| v.rank], out),
+    cost: |v| cost(&in_cycle(v)),
+    plan: |v, out| {
+        along_cycle(v, out, |v, out| meet_in_middle::plan(v, [|v| v.nranks - 1 - v.rank, |v| v.rank], out));
+    },
 };
 
 fn cost(v: &RankView) -> Cost {

@@ -15,8 +15,10 @@
 //! the two directions do not share a link, for small messages as well as for large; with one link for both,
 //! `ring_pair` and `ring` move as much at a time. Both directions are on lane 0: one fold takes from both sides.
 
+use super::renamed::along_cycle;
+use super::ring::cycled;
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, turned, unserved};
+use super::{Algorithm, Cost, any, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
@@ -29,9 +31,9 @@ pub static MEET_IN_MIDDLE: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
-    alike: turned,
+    alike: cycled,
     cost,
-    plan: |v, out| plan(v, [|v| v.nranks / 2, |v| (v.nranks - 1) / 2], out),
+    plan: |v, out| along_cycle(v, out, |v, out| plan(v, [|v| v.nranks / 2, |v| (v.nranks - 1) / 2], out)),
 };
 
 /// The collectives that two directions that meet at each chunk's owner can do.

@@ -11,10 +11,12 @@ pub mod hierarchical;
 pub mod line;
 pub mod mailbox;
 pub mod meet_in_middle;
+pub mod neighbour_rings;
 pub mod one_shot;
 pub mod pairwise;
 pub mod quad_ring;
 pub mod rail_trees;
+mod renamed;
 pub mod ring;
 pub mod ring_pair;
 pub mod ring_reverse;
@@ -82,6 +84,7 @@ pub static ALL: &[&Algorithm] = &[
     &torus::TORUS,
     &mailbox::MAILBOX,
     &rail_trees::RAIL_TREES,
+    &neighbour_rings::NEIGHBOUR_RINGS,
 ];
 
 /// Returns the algorithm of this name.

@@ -13,11 +13,14 @@
 //! down the chain that starts at the root, a reduction n chunks down the chain that ends there; the chunks follow each
 //! other closely.
 //!
+//! On a declared machine whose devices are joined by direct links, the cycle goes from neighbour to neighbour where there is such a
+//! cycle, and over every parallel link, a lane each ([`RingOrders`](crate::plan::RingOrders)).
+//!
 //! Cost: 2(n-1) sends a rank, 2(n-1)/n of the buffer on the wire: the least an all-reduce can do.
 //! Latency grows with n, so small messages are better served by `one_shot`.
 
 use super::rounds::Rounds;
-use super::{Algorithm, Cost, any, turned, unserved};
+use super::{Algorithm, Alike, Cost, any, turned, unserved};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, Lane, Operand, Plan, RankView};
 use crate::types::{Collective, Rank};
@@ -30,9 +33,9 @@ pub static RING: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
-    alike: turned,
-    cost: |v| cost(v, &[ascending(v.nranks)]),
-    plan: |v, out| plan(v, &[ascending(v.nranks)], out),
+    alike: cycled,
+    cost: |v| cost(v, &forward(v)),
+    plan: |v, out| plan(v, &forward(v), out),
 };
 
 /// The collectives that any set of cycles can do.
@@ -44,13 +47,37 @@ pub(super) const SERVES: &[Collective] = &[
     Collective::Reduce,
 ];
 
+/// Returns the programs of cycles: without a root all are one program, turned, where ranks follow each other by their numbers.
+pub(super) fn cycled(v: &RankView) -> Alike {
+    match &v.orders {
+        Some(_) if !v.collective.rooted() => Alike::StepByStep,
+        Some(_) => Alike::No,
+        None => turned(v),
+    }
+}
+
+/// Returns the cycle by which ranks follow each other, a lane for each of its links.
+pub(super) fn forward(v: &RankView) -> Vec<Vec<Rank>> {
+    v.orders.as_ref().map_or_else(|| vec![ascending(v.nranks)], |orders| orders.forward())
+}
+
+/// Returns the same cycle in the opposite direction.
+pub(super) fn backward(v: &RankView) -> Vec<Vec<Rank>> {
+    v.orders.as_ref().map_or_else(|| vec![descending(v.nranks)], |orders| orders.backward())
+}
+
+/// Returns both.
+pub(super) fn both_ways(v: &RankView) -> Vec<Vec<Rank>> {
+    [forward(v), backward(v)].concat()
+}
+
 /// Returns the cycle 0, 1, 2, ...
 pub(super) fn ascending(nranks: u32) -> Vec<Rank> {
     (0..nranks).collect()
 }
 
-/// Returns the cycle in the opposite direction.
-pub(super) fn descending(nranks: u32) -> Vec<Rank> {
+/// Returns the cycle ..., 2, 1, 0.
+fn descending(nranks: u32) -> Vec<Rank> {
     (0..nranks).rev().collect()
 }
 
@@ -136,8 +163,12 @@ impl<'a> Cycle<'a> {
     fn next(&self) -> Rank {
         self.order[((self.position + 1) % self.n()) as usize]
     }
+    /// Returns this rank's position in the cycle.
+    pub(super) fn at(&self) -> u32 {
+        self.position
+    }
     /// Returns the number of hops from `root` to this rank.
-    fn after(&self, root: Rank) -> u32 {
+    pub(super) fn after(&self, root: Rank) -> u32 {
         (self.position + self.n() - position(self.order, root)) % self.n()
     }
     fn fold(&self) -> Vec<Operand> {
@@ -182,6 +213,27 @@ impl<'a> Cycle<'a> {
                 0 => at.copy_send(c, self.next()),
                 h if h < self.n() - 1 => at.recv_copy_send(self.behind(1), c, self.next()),
                 _ => at.recv_copy(self.behind(1), c),
+            };
+            step.on(self.lane);
+        }
+    }
+
+    /// Sends a part down the chain from the cycle's first rank to its last, where it is complete, and round again as far as it is wanted.
+    pub(super) fn down_and_round(&self, part: u32, rounds: &mut Rounds) {
+        let (c, last, hop) = (Chunk::part(part), self.n() - 1, self.position);
+        let down = rounds.at(hop);
+        let step = match hop {
+            0 => down.send(self.next(), c),
+            h if h < last => down.recv_reduce_send(self.fold(), c, false, self.next()),
+            _ => down.recv_reduce_send(self.fold(), c, true, self.next()),
+        };
+        step.on(self.lane);
+        if hop < last {
+            let round = rounds.at(self.n() + hop);
+            // The last rank has it already, so the one before it need not pass it on.
+            let step = match hop + 1 == last {
+                true => round.recv_copy(self.behind(1), c),
+                false => round.recv_copy_send(self.behind(1), c, self.next()),
             };
             step.on(self.lane);
         }

@@ -8,8 +8,8 @@
 //! Cost: the bytes of `ring` in twice as many messages; half the time where a link carries both directions at once.
 //! Through shared memory there is no such link, and `ring` does the same with fewer steps.
 
-use super::ring::{SERVES, ascending, cost, descending, plan};
-use super::{Algorithm, any, turned};
+use super::ring::{SERVES, both_ways, cost, cycled, plan};
+use super::{Algorithm, any};
 
 /// The row of the table.
 pub static RING_PAIR: Algorithm = Algorithm {
@@ -19,7 +19,7 @@ pub static RING_PAIR: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
-    alike: turned,
-    cost: |v| cost(v, &[ascending(v.nranks), descending(v.nranks)]),
-    plan: |v, out| plan(v, &[ascending(v.nranks), descending(v.nranks)], out),
+    alike: cycled,
+    cost: |v| cost(v, &both_ways(v)),
+    plan: |v, out| plan(v, &both_ways(v), out),
 };

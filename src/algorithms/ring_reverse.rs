@@ -7,8 +7,8 @@
 //! Cost: that of `ring`. On a machine where both directions are alike there is nothing to gain; it is for fabrics whose
 //! links are loaded on one side only, and the other half of `ring_pair`.
 
-use super::ring::{SERVES, cost, descending, plan};
-use super::{Algorithm, any, turned};
+use super::ring::{SERVES, backward, cost, cycled, plan};
+use super::{Algorithm, any};
 
 /// The row of the table.
 pub static RING_REVERSE: Algorithm = Algorithm {
@@ -18,7 +18,7 @@ pub static RING_REVERSE: Algorithm = Algorithm {
     serves: SERVES,
     rank_order: false,
     guard: any,
-    alike: turned,
-    cost: |v| cost(v, &[descending(v.nranks)]),
-    plan: |v, out| plan(v, &[descending(v.nranks)], out),
+    alike: cycled,
+    cost: |v| cost(v, &backward(v)),
+    plan: |v, out| plan(v, &backward(v), out),
 };

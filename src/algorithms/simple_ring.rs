@@ -5,15 +5,17 @@
 //!               3 --sum-> 0 ---sum---> 1 -----sum----> 2        the same links once more
 //! ```
 //!
+//! On a declared machine of direct links the chain follows a cycle from neighbour to neighbour, and each parallel link is a chain with its
+//! share of the buffer.
+//!
 //! Cost: two sends a rank, but of the whole buffer: the fewest messages of any chain, and the longest path. A rank
 //! waits while the others work unless the buffer is long enough to be sliced, when the slices follow each other down
 //! the chain. For a bandwidth-bound all-reduce `ring` moves 1/n of this in each send and keeps every link busy.
 
-use super::ring::{Cycle, ascending};
+use super::ring::{Cycle, forward};
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unlike, unserved};
-use crate::plan::Operand::{From, Own};
-use crate::plan::{Chunk, Plan, RankView};
+use crate::plan::{Lane, Plan, RankView};
 use crate::types::Collective;
 
 /// The row of the table.
@@ -30,48 +32,38 @@ pub static SIMPLE_RING: Algorithm = Algorithm {
 };
 
 fn plan(v: &RankView, out: &mut Plan) {
-    let order = ascending(v.nranks);
-    let chain = Cycle::new(v, &order, 0);
+    let orders = forward(v);
     let mut rounds = Rounds::default();
-    match v.collective {
-        Collective::AllReduce => return all_reduce(v, out),
-        Collective::Reduce => chain.reduce(v.root, 0..1, &mut rounds),
-        Collective::Broadcast => chain.broadcast(v.root, 0..1, &mut rounds),
-        _ => unserved(v),
+    for (lane, order) in (0..).zip(&orders) {
+        let chain = Cycle::new(v, order, lane as Lane);
+        let share = lane..lane + 1;
+        match v.collective {
+            Collective::AllReduce => chain.down_and_round(lane, &mut rounds),
+            Collective::Reduce => chain.reduce(v.root, share, &mut rounds),
+            Collective::Broadcast => chain.broadcast(v.root, share, &mut rounds),
+            _ => unserved(v),
+        }
     }
+    out.parts = orders.len() as u32;
     rounds.write(out);
-}
-
-fn all_reduce(v: &RankView, out: &mut Plan) {
-    let (prev, next, last) = (v.prev(1), v.next(1), v.nranks - 1);
-    let all = Chunk::part(0);
-    let fold = || vec![From(prev), Own];
-    // Down the chain.
-    match v.rank {
-        0 => out.send(next, all),
-        r if r < last => out.recv_reduce_send(fold(), all, false, next),
-        _ => out.recv_reduce_send(fold(), all, true, next),
-    };
-    // Round again; the last rank has it already, and the one before it need not pass it on.
-    match v.rank {
-        r if r == last => {}
-        r if r + 1 == last => {
-            out.recv_copy(prev, all);
-        }
-        _ => {
-            out.recv_copy_send(prev, all, next);
-        }
-    }
 }
 
 fn cost(v: &RankView) -> Cost {
     let hops = v.nranks - 1;
-    let (sends, combines, depth) = match v.collective {
-        // The last rank sends once, and so does the one before it.
-        Collective::AllReduce => (if v.rank + 1 < hops { 2 } else { 1 }, (v.rank > 0) as u32, 2 * hops),
-        Collective::Broadcast => ((v.next(1) != v.root) as u32, 0, hops),
-        Collective::Reduce => ((v.rank != v.root) as u32, (v.prev(1) != v.root) as u32, hops),
-        _ => unserved(v),
-    };
-    Cost { parts: 1, sends, chunks_sent: sends, combines, depth }
+    let orders = forward(v);
+    let (mut sends, mut combines) = (0, 0);
+    for order in &orders {
+        let chain = Cycle::new(v, order, 0);
+        let (own_sends, own_combines) = match v.collective {
+            // The last rank sends once, and so does the one before it.
+            Collective::AllReduce => (if chain.at() + 1 < hops { 2 } else { 1 }, u32::from(chain.at() > 0)),
+            Collective::Broadcast => (u32::from(chain.after(v.root) != hops), 0),
+            Collective::Reduce => (u32::from(v.rank != v.root), u32::from(chain.after(v.root) != 1)),
+            _ => unserved(v),
+        };
+        sends += own_sends;
+        combines += own_combines;
+    }
+    let depth = if v.collective == Collective::AllReduce { 2 * hops } else { hops };
+    Cost { parts: orders.len() as u32, sends, chunks_sent: sends, combines, depth }
 }

@@ -29,8 +29,12 @@ pub mod check;
 pub mod cycles;
 pub mod link;
 pub mod render;
+mod ring_orders;
+
+pub use ring_orders::{LinkCycle, RingOrders};
 
 use crate::types::{Collective, Rank};
+use std::sync::Arc;
 
 /// The channel of one NIC. On shared memory it is only a label; on a fabric each lane has its own links.
 pub type Lane = u16;
@@ -81,6 +85,8 @@ pub struct RankView {
     pub root: Rank,
     /// The arrangement of the ranks.
     pub shape: Shape,
+    /// The rings over the links of a declared machine, if its devices are joined by direct links.
+    pub orders: Option<Arc<RingOrders>>,
 }
 
 /// The arrangement of ranks: extents of a grid, the fastest first, with `x + X * (y + Y * z)` the rank at (x, y, z).
@@ -151,11 +157,11 @@ impl Peers for &[Rank] {
 impl RankView {
     /// Makes the view of a rank among ranks without an arrangement.
     pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> RankView {
-        RankView { collective, rank, nranks, root, shape: Shape::flat(nranks) }
+        RankView { collective, rank, nranks, root, shape: Shape::flat(nranks), orders: None }
     }
     /// Returns the view of another rank.
-    pub const fn of(&self, rank: Rank) -> RankView {
-        RankView { rank, ..*self }
+    pub fn of(&self, rank: Rank) -> RankView {
+        RankView { rank, ..self.clone() }
     }
     /// Returns all other ranks, beginning with the next one: if all ranks send in this order, they begin with different
     /// destinations.

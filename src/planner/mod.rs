@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fabric::tuning::Tuning;
 use crate::log;
 use crate::plan::link::Linked;
-use crate::plan::{Plan, RankView, Shape};
+use crate::plan::{Plan, RankView, RingOrders, Shape};
 use crate::types::{Collective, Rank};
 use profile::HostProfile;
 use select::{Selection, Why};
@@ -22,6 +22,7 @@ pub struct Planner {
     rank: Rank,
     nranks: u32,
     shape: Shape,
+    orders: Option<Arc<RingOrders>>,
     selection: Selection,
     judge: Option<Judge>,
     plans: Vec<(Key, Arc<Linked>)>,
@@ -72,6 +73,7 @@ impl Planner {
             rank,
             nranks,
             shape: Shape::flat(nranks),
+            orders: None,
             selection,
             judge: None,
             plans: Vec::new(),
@@ -80,9 +82,10 @@ impl Planner {
         }
     }
 
-    /// Ranks that are arranged on a declared machine: `auto` is what `judge` says is quickest there.
-    pub fn on_machine(mut self, shape: Shape, judge: Judge) -> Planner {
+    /// Ranks that are arranged on a declared machine, with the rings over its links: `auto` is what `judge` says is quickest there.
+    pub fn on_machine(mut self, shape: Shape, orders: Option<Arc<RingOrders>>, judge: Judge) -> Planner {
         self.shape = shape;
+        self.orders = orders;
         self.judge = Some(judge);
         self
     }
@@ -173,7 +176,8 @@ impl Planner {
     }
 
     fn view(&self, collective: Collective, root: Rank) -> RankView {
-        RankView { shape: self.shape, ..RankView::flat(collective, self.rank, self.nranks, root) }
+        let (shape, orders) = (self.shape, self.orders.clone());
+        RankView { shape, orders, ..RankView::flat(collective, self.rank, self.nranks, root) }
     }
 
     /// This rank's linked program of an algorithm.

@@ -35,7 +35,7 @@ use crate::types::{Collective, DataType, Rank};
 pub mod topology {
     pub use crate::topology::{
         Class, DeviceSpec, MachineSpec, MailboxSpec, Network, Port, PortId, Protocol, Routes, Slicing,
-        faults, matrix, open, parse, presets, text_of, units,
+        Wiring, faults, matrix, open, parse, presets, text_of, units,
     };
 }
 
@@ -49,7 +49,7 @@ pub mod algorithms {
 /// One rank's plan, as data: steps over chunks, with the checker that proves it and the ways to print it.
 pub mod plan {
     pub use crate::plan::cycles;
-    pub use crate::plan::{Chunk, Lane, Operand, Peers, Plan, RankView, Shape, Step};
+    pub use crate::plan::{Chunk, Lane, LinkCycle, Operand, Peers, Plan, RankView, RingOrders, Shape, Step};
 
     /// The checker: proves that the plans of all ranks fit together and compute the collective.
     pub mod check {
@@ -123,8 +123,8 @@ pub fn times(
         return Err(Error::argument("ranks is 0; at least one rank is needed"));
     }
     let places = machine.places(ranks)?;
-    let view =
-        plan::RankView { shape: machine.shape_of(&places), ..plan::RankView::flat(collective, 0, ranks, 0) };
+    let (shape, orders) = (machine.shape_of(&places), machine.ring_orders(&places));
+    let view = plan::RankView { shape, orders, ..plan::RankView::flat(collective, 0, ranks, 0) };
     algorithms::check_protocols(machine)?;
     let (views, is_carried) = (machine.views(), algorithms::is_carried(machine, &view));
     let mut times = Vec::new();

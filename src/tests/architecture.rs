@@ -38,7 +38,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("planner", &["plan", "algorithms", "fabric::tuning", "memory::control::largest_payload"]),
     ("algorithms", &["plan", "topology"]),
-    ("topology", &["plan::Shape", "plan::Lane"]),
+    ("topology", &["plan::Shape", "plan::Lane", "plan::LinkCycle", "plan::RingOrders"]),
     ("fabric", &["plan", "topology", "memory::segment", "sync", "sys"]),
     ("onesided", &["transport", "timing", "kernels", "memory", "sync"]),
     (

@@ -110,7 +110,8 @@ fn outcome(
     count: usize,
 ) -> CallTimes {
     let n = places.len() as u32;
-    let view = RankView { shape: network.shape_of(places), ..RankView::flat(collective, 0, n, 0) };
+    let (shape, orders) = (network.shape_of(places), network.ring_orders(places));
+    let view = RankView { shape, orders, ..RankView::flat(collective, 0, n, 0) };
     let plans = algorithms::plan_all(algorithms::ALL[algorithm], &view);
     let (divisible, views) = (Divisible::of(&plans, count as u64, 4), network.views());
     let priced = tuning::quickest_of_any(network, algorithms::ALL[algorithm].name, divisible, |tuning| {

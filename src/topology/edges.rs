@@ -14,11 +14,12 @@
 
 use super::built::{Built, MOST_LINKS};
 use super::source::{Section, class_named};
-use super::{Class, Port, PortId, Routes, Shape};
+use super::{Class, Port, PortId, Routes, Shape, Wiring};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -40,6 +41,8 @@ pub(super) struct Edges {
     /// The wire that place a takes to place b, at a + b * places; nothing is kept for a place to itself.
     on: Vec<u32>,
     wires: Vec<Wire>,
+    /// The wires of each place.
+    begins: Vec<Range<usize>>,
 }
 
 /// `[edges]`
@@ -96,7 +99,13 @@ pub(super) fn wires(
             ))
         })?);
     }
-    Ok((ports, Edges { places, on, wires }))
+    let begins = out.iter().scan(0, |first, wires| {
+        let begin = *first;
+        *first += wires.len();
+        Some(begin..*first)
+    });
+    let begins = begins.collect();
+    Ok((ports, Edges { places, on, wires, begins }))
 }
 
 /// The wire that each place takes to one of them, or a place that has no way.
@@ -152,6 +161,15 @@ fn ends(edge: &Spanned<DeValue>, places: u32) -> Result<(Rank, Rank, u32), Strin
 impl Routes for Edges {
     fn describe(&self) -> String {
         "edges, the shortest way".into()
+    }
+
+    fn wiring(&self) -> Wiring {
+        let from = (0..self.places).zip(&self.begins);
+        let edges = from.flat_map(|(a, wires)| {
+            let up = self.wires[wires.clone()].iter().filter(move |wire| wire.to > a);
+            up.map(move |wire| (a, wire.to, wire.links))
+        });
+        Wiring::Edges(edges.collect())
     }
 
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! The way goes along the first axis, then the second, then the third, the short way round. Half way round a ring
-//! both ways are as long: even lanes go up, odd ones down. A lane's link is its number modulo the links of an edge.
+//! both ways are as long: even lanes go up, odd ones down. A lane's link is its number modulo the links of an edge, there
+//! half its number, so that lanes in a row take different links.
 //! A hop is one port: the sender's.
 
 use super::built::{Built, MOST_LINKS, MOST_PLACES};
 use super::source::Section;
-use super::{Class, Port, PortId, Routes, Shape};
+use super::{Class, Port, PortId, Routes, Shape, Wiring};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
@@ -92,16 +93,18 @@ impl Grid {
         extent > 1 && (self.wraps || at != end)
     }
 
-    /// Hops from one coordinate to another along an axis, and whether they go up.
-    fn way(&self, axis: usize, from: u32, to: u32, lane: Lane) -> (u32, bool) {
+    /// Hops from one coordinate to another along an axis, whether they go up, and on which link of an edge.
+    fn way(&self, axis: usize, from: u32, to: u32, lane: Lane) -> (u32, bool, u32) {
+        let lane = u32::from(lane);
         if !self.wraps {
-            return (from.abs_diff(to), to > from);
+            return (from.abs_diff(to), to > from, lane % self.links);
         }
         let extent = self.shape.0[axis];
         let up = (to + extent - from) % extent;
         let down = extent - up;
         let goes_up = up < down || (up == down && lane.is_multiple_of(2));
-        (if goes_up { up } else { down % extent }, goes_up)
+        let link = if up == down { lane / 2 } else { lane } % self.links;
+        (if goes_up { up } else { down % extent }, goes_up, link)
     }
 }
 
@@ -111,10 +114,15 @@ impl Routes for Grid {
         format!("grid, wraps {wraps}, links {links}, powers of two {powers_of_two}")
     }
 
+    fn wiring(&self) -> Wiring {
+        Wiring::Grid { wraps: self.wraps, links: self.links }
+    }
+
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         let (mut at, end) = (self.shape.coordinates(from), self.shape.coordinates(to));
-        let hops: [(u32, bool); 3] = std::array::from_fn(|axis| self.way(axis, at[axis], end[axis], lane));
-        let apart = |&&(n, _): &&(u32, bool)| n > 0;
+        let hops: [(u32, bool, u32); 3] =
+            std::array::from_fn(|axis| self.way(axis, at[axis], end[axis], lane));
+        let apart = |&&(n, ..): &&(u32, bool, u32)| n > 0;
         let served = hops.iter().filter(apart).count() <= 1
             && hops.iter().filter(apart).all(|h| h.0.is_power_of_two());
         if self.powers_of_two && !served {
@@ -123,12 +131,12 @@ impl Routes for Grid {
                  let it go in steps, or set direct=any"
             ));
         }
-        for (axis, (count, up)) in hops.into_iter().enumerate() {
+        for (axis, (count, up, link)) in hops.into_iter().enumerate() {
             let extent = self.shape.0[axis];
             for _ in 0..count {
                 let direction = 2 * axis + usize::from(!up);
                 let first = self.first[self.shape.rank(at) as usize * DIRECTIONS.len() + direction];
-                ports.push(first + lane as u32 % self.links);
+                ports.push(first + link);
                 at[axis] = (at[axis] + if up { 1 } else { extent - 1 }) % extent;
             }
         }

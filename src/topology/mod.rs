@@ -20,6 +20,7 @@ mod mailbox;
 mod matrix;
 mod placement;
 mod protocol;
+mod rings;
 mod source;
 mod spec;
 mod switch;
@@ -33,6 +34,7 @@ pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
 pub use protocol::Protocol;
+pub use rings::Wiring;
 pub use spec::{MachineSpec, open, text_of};
 pub mod orders;
 
@@ -85,6 +87,11 @@ pub trait Routes: Send + Sync {
     /// whose ways are not must say different things here.
     fn describe(&self) -> String {
         String::new()
+    }
+
+    /// Returns the direct links between places, over which rings go.
+    fn wiring(&self) -> Wiring {
+        Wiring::Switches
     }
 }
 

@@ -24,7 +24,7 @@ use table::Row;
 
 use crate::machine::Placed;
 use crate::trace::{traced, write};
-use crate::{answer, candidates, machine, plot, workload};
+use crate::{answer, candidates, machine, plot, rings, workload};
 
 const EXAMPLES: &str = "\
 Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3.
@@ -268,6 +268,10 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let mut text = if args.json { String::new() } else { table::head(args, &network, &hash, view.nranks) };
     let mut drawn = Vec::new();
     let places = machine::places(&network, view.nranks)?;
+    let told = rings::sentence(&network, &places);
+    if !args.json && !told.is_empty() {
+        text += &format!("# {told}\n");
+    }
     for bytes in sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
         let mut rows = Vec::new();

@@ -14,7 +14,7 @@ use penny::sim::topology::{self, Network};
 use penny_cli::foreign::{self, Format, Hints};
 
 use crate::calibrate::host::cores::Cores;
-use crate::{answer, host_profile};
+use crate::{answer, host_profile, rings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,7 +90,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         Args::List => list(),
         Args::Show { machine } => {
             let network = topology::open(machine).map_err(|e| e.message.clone())?;
-            topology::matrix(&network) + &nics::table(&network) + &mailbox(&network)
+            topology::matrix(&network) + &nics::table(&network) + &mailbox(&network) + &rings_of(&network)?
         }
         Args::Host => host()?,
         Args::Check { machine } => {
@@ -133,6 +133,16 @@ fn host() -> Result<String, String> {
         text += &profile.section();
     }
     Ok(text)
+}
+
+/// Describes the rings of ranks at all places.
+fn rings_of(network: &Network) -> Result<String, String> {
+    let all =
+        if network.placement.is_empty() { network.shape.nranks() } else { network.placement.len() as u32 };
+    let places = network.places(all).map_err(|e| e.message.clone())?;
+    Ok(Some(rings::sentence(network, &places))
+        .filter(|text| !text.is_empty())
+        .map_or_else(String::new, |text| format!("\n{text}\n")))
 }
 
 /// Describes a place of a machine of mailboxes.

@@ -68,6 +68,7 @@ pub(in crate::comm) fn planner(
     }));
     planner.on_machine(
         placement.shape(),
+        placement.orders().cloned(),
         Box::new(move |view, algorithm, block, wanted| {
             let (asked, least_ps) = match wanted {
                 JudgeRequest::Asked => (true, None),

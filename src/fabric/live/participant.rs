@@ -7,7 +7,7 @@ use super::pace::Clock;
 use super::presence::Watchdog;
 use super::process_ranks::ProcessRanks;
 use super::program_time;
-use super::runner::Runner;
+use super::runner::{PlacedRanks, Runner};
 use super::sentence::write_text;
 use super::spec::{CallSpec, Post};
 use super::threads;
@@ -361,6 +361,11 @@ impl Participant {
         least_ps: Option<u64>,
     ) -> Result<Option<(Tuning, u64)>> {
         self.runner.lock().quickest(spec, name, places, asked, least_ps)
+    }
+
+    /// Returns how ranks stand at these places, and their rings over the machine's links.
+    pub fn arrangement(&self, places: &[Rank]) -> PlacedRanks {
+        self.runner.lock().placed(places)
     }
 
     /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::plan::{Plan, Shape};
+use crate::plan::{Plan, RingOrders, Shape};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;
 use crate::types::{Collective, Rank};
@@ -25,12 +25,20 @@ pub struct Runner {
     places: Vec<Rank>,
     programs: Programs,
     plans: HashMap<PlanKey, Arc<[Plan]>>,
+    /// By places: how ranks stand there.
+    placed: HashMap<Box<[Rank]>, PlacedRanks>,
     pricer: Pricer,
     /// The calls in progress that this process knows.
     world: Option<Known>,
 }
 
-type PlanKey = (Collective, Rank, u8, u32, Shape);
+type PlanKey = (Collective, Rank, u8, u32, PlacedRanks);
+
+/// The arrangement of ranks and their rings over the machine's links.
+pub type PlacedRanks = (Shape, Option<Arc<RingOrders>>);
+
+/// Placements of ranks that are remembered.
+const MOST_PLACED: usize = 256;
 
 /// The world as of a position in the log.
 struct Known {
@@ -69,7 +77,16 @@ impl Runner {
     pub fn new(network: Arc<Network>, places: Vec<Rank>, programs: Programs) -> Runner {
         let pricer = Pricer::new(network.clone());
         let views = network.views();
-        Runner { network, views, places, programs, plans: HashMap::new(), pricer, world: None }
+        Runner {
+            network,
+            views,
+            places,
+            programs,
+            plans: HashMap::new(),
+            placed: HashMap::new(),
+            pricer,
+            world: None,
+        }
     }
 
     /// Runs until a rank is done, or no call is in progress. Returns the number of tickets served.
@@ -101,12 +118,16 @@ impl Runner {
     /// The plans of a call, and the call as the engine takes it.
     pub(super) fn call(&mut self, spec: &CallSpec, places: &[Rank]) -> Result<SharedCall> {
         let members = places.len() as u32;
-        let view = spec.view(members, self.network.shape_of(places));
+        let placed = match spec.what {
+            What::Collective { .. } => self.placed(places),
+            _ => (Shape::flat(members), None),
+        };
+        let view = spec.view(members, placed.clone());
         let plans = match spec.what {
             What::Transfer { .. } | What::Put { .. } | What::Meeting => transfer_plans(),
             What::Pause => pause_plans(),
             What::Collective { collective, root, algorithm } => {
-                let key = (collective, root, algorithm, members, view.shape);
+                let key = (collective, root, algorithm, members, placed);
                 match self.plans.get(&key) {
                     Some(plans) => plans.clone(),
                     None => {
@@ -118,6 +139,19 @@ impl Runner {
             }
         };
         Ok(spec.call(plans, view))
+    }
+
+    /// Returns how ranks stand at these places.
+    pub fn placed(&mut self, places: &[Rank]) -> PlacedRanks {
+        if let Some(placed) = self.placed.get(places) {
+            return placed.clone();
+        }
+        let placed = (self.network.shape_of(places), self.network.ring_orders(places));
+        if self.placed.len() >= MOST_PLACED {
+            self.placed.clear();
+        }
+        self.placed.insert(places.into(), placed.clone());
+        placed
     }
 
     /// Returns the places of a call's ends and the times at which they enter.

@@ -1,9 +1,10 @@
 //! What a rank posts: its part in one call or transfer, as words that others can read.
 
 use super::clock_segment::{PostLine, SPEC};
+use super::runner::PlacedRanks;
 use crate::fabric::SharedCall;
 use crate::fabric::tuning::Tuning;
-use crate::plan::{Chunk, Plan, RankView, Shape};
+use crate::plan::{Chunk, Plan, RankView};
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};
 use std::sync::{Arc, OnceLock};
@@ -132,13 +133,13 @@ impl CallSpec {
     }
 
     /// Returns the view for which its plans are made.
-    pub(super) fn view(&self, members: u32, shape: Shape) -> RankView {
+    pub(super) fn view(&self, members: u32, (shape, orders): PlacedRanks) -> RankView {
         match self.what {
             What::Collective { collective, root, .. } => {
                 // A barrier is a reduction of nothing: everybody's end follows from everybody's beginning.
                 let collective =
                     if collective == Collective::Barrier { Collective::AllReduce } else { collective };
-                RankView { shape, ..RankView::flat(collective, 0, members, root) }
+                RankView { shape, orders, ..RankView::flat(collective, 0, members, root) }
             }
             What::Transfer { .. } | What::Put { .. } | What::Meeting => {
                 RankView::flat(Collective::Broadcast, 0, 2, 0)

@@ -140,6 +140,27 @@ fn every_preset_agrees_with_the_general_engine() {
 }
 
 #[test]
+fn every_machine_of_direct_links_agrees_with_the_general_engine() {
+    for spec in
+        ["dgx-1v", "t3000", "n300:shape=5", "t3000:shape=3x3", "tpu-v5e:shape=4x4", "tpu-v4:shape=3x3x3"]
+    {
+        let network = topology::open(spec).unwrap();
+        let n = network.shape.nranks();
+        let orders = network.ring_orders(&places(n));
+        for name in ["ring", "ring_reverse", "ring_pair", "quad_ring", "neighbour_rings"] {
+            let algorithm = algorithms::find(name).unwrap();
+            let view = RankView { orders: orders.clone(), ..RankView::flat(Collective::AllReduce, 0, n, 0) };
+            let Some(cycles) = algorithms::cycles(algorithm, &view) else { continue };
+            for (count, slice_bytes) in [(8 * u64::from(n) * 1000, 0), (12_345, 1024)] {
+                let entry_ps = &vec![0; n as usize];
+                let ask = Ask { cycles: &cycles, places: &places(n), count, size: 4, slice_bytes, entry_ps };
+                assert_all_ways_agree(&network, name, &view, &ask);
+            }
+        }
+    }
+}
+
+#[test]
 fn ten_thousand_ranks_are_priced_by_those_that_stand_for_them() {
     let network = topology::open("dgx-h100:nodes=1250").unwrap();
     let (_, cycles) = cycles("ring", Collective::AllReduce, network.shape);

@@ -71,6 +71,25 @@ fn up_to_17_ranks_every_link_is_that_of_the_plain_linker() {
 }
 
 #[test]
+fn over_the_links_of_machines_every_link_is_that_of_the_plain_linker() {
+    for machine in ["t3000", "dgx-1v", "n300:shape=5", "tpu-v4:shape=3x3x2"] {
+        let network = crate::topology::open(machine).unwrap();
+        let places: Vec<u32> = (0..network.shape.nranks()).collect();
+        let orders = network.ring_orders(&places);
+        for &algorithm in ALL {
+            for &collective in algorithm.serves {
+                let root = if collective.rooted() { 2 } else { 0 };
+                let v =
+                    RankView { orders: orders.clone(), ..view(collective, network.shape_of(&places), root) };
+                if algorithm.refuses(&v).is_none() {
+                    hold(algorithm, &v, 0..v.nranks);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn over_nodes_and_grids_every_link_is_that_of_the_plain_linker() {
     let nodes = [[2, 2, 1], [2, 3, 1], [3, 2, 1], [4, 2, 1], [4, 3, 1], [8, 2, 1]];
     let grids = [[4, 4, 1], [2, 2, 2], [3, 2, 2], [2, 3, 3], [1, 5, 1], [1, 1, 6]];

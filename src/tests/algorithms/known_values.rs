@@ -11,11 +11,9 @@ use crate::types::Collective;
 /// Run every algorithm that serves the call, and hand each one's outputs to `judge`.
 fn each_algorithm(call: Call, inputs: &[Vec<f64>], judge: impl Fn(&str, Vec<Vec<f64>>)) {
     let mut algorithms = 0;
-    for algorithm in algorithms::candidates(call.collective) {
-        let plans = algorithms::plan_all(
-            algorithm,
-            &RankView::flat(call.collective, 0, inputs.len() as u32, call.root),
-        );
+    let view = RankView::flat(call.collective, 0, inputs.len() as u32, call.root);
+    for algorithm in algorithms::candidates(call.collective).filter(|a| a.refuses(&view).is_none()) {
+        let plans = algorithms::plan_all(algorithm, &view);
         judge(algorithm.name, run(&plans, &call, inputs).expect("the programs finish"));
         algorithms += 1;
     }

@@ -103,7 +103,9 @@ proptest! {
         let algorithm = *algorithm.get(ALL);
         let collective = *collective.get(algorithm.serves);
         let root = if collective.rooted() { root.index(nranks as usize) as u32 } else { 0 };
-        let mut plans = algorithms::plan_all(algorithm, &RankView::flat(collective, 0, nranks, root));
+        let view = RankView::flat(collective, 0, nranks, root);
+        prop_assume!(algorithm.refuses(&view).is_none());
+        let mut plans = algorithms::plan_all(algorithm, &view);
         for (rank, change) in &changes {
             apply(change, rank.get_mut(&mut plans));
         }

@@ -13,10 +13,10 @@ const STEP: usize = 32 << 10;
 /// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
 fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
-    let shape = network.shape_of(&places);
+    let (shape, orders) = (network.shape_of(&places), network.ring_orders(&places));
     let mut algo = Vec::new();
     let algorithms = collectives.iter().map(|&collective| {
-        let view = RankView { shape, ..RankView::flat(collective, 0, n, 0) };
+        let view = RankView { shape, orders: orders.clone(), ..RankView::flat(collective, 0, n, 0) };
         let able: Vec<usize> =
             (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
         let ranges = able
@@ -96,6 +96,10 @@ three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_tpu_v5e: "tpu-v5e:shape=4x4", 16;
     virtual_paced_and_simulated_times_are_equal_on_tpu_v5p: "tpu-v5p", 16;
     virtual_paced_and_simulated_times_are_equal_on_ipu_pod16: "ipu-pod16", 16;
+    virtual_paced_and_simulated_times_are_equal_on_a_mesh_without_a_cycle: "t3000:shape=3x3", 9;
+    virtual_paced_and_simulated_times_are_equal_on_a_line: "n300:shape=5", 5;
+    virtual_paced_and_simulated_times_are_equal_on_a_torus_of_unlike_axes: "tpu-v4:shape=3x4", 12;
+    virtual_paced_and_simulated_times_are_equal_on_a_part_of_a_mesh: "t3000", 6;
     virtual_paced_and_simulated_times_are_equal_on_poets: "poets", 16;
     virtual_paced_and_simulated_times_are_equal_on_host: "host", 5;
 }
