@@ -10,13 +10,14 @@ use penny_bench::options::Choice;
 use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
-use crate::{answer, candidates, host_profile};
+use crate::{answer, candidates, host_profile, machine};
 
 const EXAMPLES: &str = "\
 Examples:
   penny plan all_reduce -n 3 -b 1K --algorithm ring
   penny plan broadcast -n 8 -b 64M --root 2
   penny plan all_reduce -n 512 --rank 3 --algorithm tree
+  penny plan all_reduce -n 8 --algorithm neighbour_rings --fabric t3000
   penny plan all_gather -n 4 -b 4K --json | jq .depth";
 
 /// From this number of ranks on, only one rank's program is printed, unless `--all` is given.
@@ -43,6 +44,9 @@ pub struct Args {
     /// Algorithm (also --algo); default: every algorithm that can serve the call
     #[arg(long, alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
+    /// Simulated cluster (declared machine) on which the ranks stand: its nodes and links; default: nothing is known of the ranks
+    #[arg(long, value_name = "MACHINE")]
+    fabric: Option<String>,
     /// Print the program of this rank alone, linked to its peers; default: the programs of all ranks, proved, or beyond 64 ranks that of rank 0
     #[arg(long, value_name = "RANK", conflicts_with_all = ["all", "json"])]
     rank: Option<u32>,
@@ -71,14 +75,19 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("--rank {rank} is not a rank of {}: 0..={}", args.ranks, args.ranks - 1));
     }
     let count = layout::count(args.collective, args.ranks, args.bytes, dtype.size());
-    let view = RankView::flat(collective, 0, args.ranks, args.root);
+    let view = match &args.fabric {
+        None => RankView::flat(collective, 0, args.ranks, args.root),
+        Some(fabric) => {
+            machine::view(&machine::open(fabric, None, None)?, collective, Some(args.ranks), args.root)?
+        }
+    };
     let candidates = match &args.algorithm {
         None => candidates::able(&view)?,
         Some(name) => vec![candidates::named(name, &view)?],
     };
     let texts: Result<Vec<_>, _> = candidates.into_iter().map(|m| rendered(m, args, &view, count)).collect();
     let mut text = texts?.join(if args.json { "" } else { "\n" });
-    if args.algorithm.is_none() && !args.json {
+    if args.algorithm.is_none() && args.fabric.is_none() && !args.json {
         let bytes = layout::shown_bytes(args.collective, args.ranks, count, dtype.size());
         text += &format!("\n{}\n", host_profile::auto(&view, bytes as u64));
     }

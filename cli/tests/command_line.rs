@@ -74,7 +74,9 @@ fn the_table_of_algorithms_has_what_plans_can_be_made_of() {
     for row in rows {
         let (name, serves) = (row["name"].as_str().unwrap(), row["serves"][0].as_str().unwrap());
         assert!(text.contains(name));
-        let plan = answer(&format!("plan {serves} -n 4 -b 1K --algorithm {name}"));
+        // It needs to know of links.
+        let machine = if name == "neighbour_rings" { "--fabric t3000:shape=2x2" } else { "" };
+        let plan = answer(&format!("plan {serves} -n 4 -b 1K --algorithm {name} {machine}"));
         assert!(plan.contains(name), "{plan}");
     }
 }
@@ -144,6 +146,8 @@ fn a_simulation_that_cannot_be_is_refused_with_the_remedy() {
         ("sim all_reduce --fabric dgx-h100 -b 1M --algo rong", "alternating_rings"),
         ("sim alltoall --fabric dgx-h100 -b 1M --algo tree", "pairwise"),
         ("sim broadcast --fabric t3000 -b 1M --root 8", "0..=7"),
+        ("sim all_reduce --fabric t3000:shape=3x3 -b 1M --algo neighbour_rings", "ask for ring or ring_pair"),
+        ("plan all_reduce -n 4 --algo neighbour_rings", "direct links of a declared machine"),
         ("topo print dgx", "dgx-h100"),
         ("topo check ./not-there.toml", "not-there.toml"),
     ] {
@@ -162,6 +166,12 @@ fn every_machine_that_is_listed_can_be_shown_and_checked() {
         assert!(answer(&format!("topo print {name}")).contains(name));
     }
     assert!(answer("topo show t3000").lines().count() > 8);
+    assert!(answer("topo show t3000").ends_with("4 neighbour_rings; ring goes 0 1 3 5 7 6 4 2\n"));
+    let line = answer("sim all_reduce --fabric n300:shape=5 -b 1K --algo ring");
+    assert!(
+        line.contains("# rings: no cycle over the links was found") && line.contains("passes 2 links"),
+        "{line}"
+    );
 }
 
 #[test]

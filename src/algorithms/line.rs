@@ -13,7 +13,7 @@
 //! rank's link.
 
 use super::meet_in_middle::{self, SERVES};
-use super::renamed::{along_cycle, in_cycle};
+use super::renamed::{along_cycle, cost_along_cycle};
 use super::{Algorithm, Cost, any, unlike, unserved};
 use crate::plan::RankView;
 use crate::types::Collective;
@@ -27,7 +27,7 @@ pub static LINE: Algorithm = Algorithm {
     rank_order: false,
     guard: any,
     alike: unlike,
-    cost: |v| cost(&in_cycle(v)),
+    cost: |v| cost_along_cycle(v, cost),
     plan: |v, out| {
         along_cycle(v, out, |v, out| meet_in_middle::plan(v, [|v| v.nranks - 1 - v.rank, |v| v.rank], out));
     },

@@ -13,9 +13,10 @@
 //!
 //! Cost: the bytes of `ring` in half as many rounds, of which each moves two chunks a rank. It is twice as fast where
 //! the two directions do not share a link, for small messages as well as for large; with one link for both,
-//! `ring_pair` and `ring` move as much at a time. Both directions are on lane 0: one fold takes from both sides.
+//! `ring_pair` and `ring` move as much at a time. Both directions are on one lane: one fold takes from both sides. Parallel links of a
+//! declared machine have a lane each.
 
-use super::renamed::along_cycle;
+use super::renamed::{along_cycle, cost_along_cycle};
 use super::ring::cycled;
 use super::rounds::Rounds;
 use super::{Algorithm, Cost, any, unserved};
@@ -32,7 +33,7 @@ pub static MEET_IN_MIDDLE: Algorithm = Algorithm {
     rank_order: false,
     guard: any,
     alike: cycled,
-    cost,
+    cost: |v| cost_along_cycle(v, cost),
     plan: |v, out| along_cycle(v, out, |v, out| plan(v, [|v| v.nranks / 2, |v| (v.nranks - 1) / 2], out)),
 };
 

@@ -1,17 +1,37 @@
-//! Programs that speak of other ranks by their distance, laid along a cycle from neighbour to neighbour.
+//! Programs that speak of other ranks by their distance, laid along a cycle from neighbour to neighbour, over every parallel link.
 //!
 //! ```text
 //!     cycle 0 1 3 2      position 2 sends to position 3   ->   rank 3 sends to rank 2
+//!     2 links            part 3 on lane 0                 ->   parts 6 and 7 on lanes 0 and 1
 //! ```
 
-use crate::plan::{Operand, Plan, RankView};
+use super::Cost;
+use crate::plan::{Chunk, Lane, Operand, Plan, RankView, Step};
 use crate::types::{Collective, Rank};
 
-/// Writes the program that `write` writes for ranks in the order of the cycle. Without direct links, ranks follow each other by their numbers.
+/// Writes the program that `write` writes for ranks in the order of the cycle, for each of its links. Without direct links, ranks follow each
+/// other by their numbers.
 pub(super) fn along_cycle(v: &RankView, out: &mut Plan, write: impl Fn(&RankView, &mut Plan)) {
-    let Some(order) = direct_cycle(v) else { return write(v, out) };
-    write(&at_position(v, order), out);
-    let names_blocks = matches!(v.collective, Collective::ReduceScatter | Collective::AllGather);
+    match direct_cycle(v) {
+        None => write(v, out),
+        Some(order) => {
+            write(&at_position(v, order), out);
+            rename(v.collective, order, out);
+        }
+    }
+    widen(links(v), out);
+}
+
+/// Returns the cost of [`along_cycle`], where `cost` is that of what is written for the rank [`in_cycle`].
+pub(super) fn cost_along_cycle(v: &RankView, cost: impl Fn(&RankView) -> Cost) -> Cost {
+    let (links, Cost { parts, sends, chunks_sent, combines, depth }) = (links(v), cost(&in_cycle(v)));
+    let [parts, sends, chunks_sent, combines] =
+        [parts, sends, chunks_sent, combines].map(|each| each * links);
+    Cost { parts, sends, chunks_sent, combines, depth }
+}
+
+fn rename(collective: Collective, order: &[Rank], out: &mut Plan) {
+    let names_blocks = matches!(collective, Collective::ReduceScatter | Collective::AllGather);
     let rename = |rank: &mut Rank| *rank = order[*rank as usize];
     for step in &mut out.steps {
         step.to.iter_mut().for_each(rename);
@@ -26,8 +46,26 @@ pub(super) fn along_cycle(v: &RankView, out: &mut Plan, write: impl Fn(&RankView
     }
 }
 
+/// Divides every part among links, each on a lane of its own.
+fn widen(links: u32, out: &mut Plan) {
+    if links == 1 {
+        return;
+    }
+    let on_link = |step: &Step, link: u32| Step {
+        chunk: Chunk { block: step.chunk.block, part: step.chunk.part * links + link },
+        lane: step.lane * links as Lane + link as Lane,
+        ..step.clone()
+    };
+    out.steps = out.steps.iter().flat_map(|step| (0..links).map(move |link| on_link(step, link))).collect();
+    out.parts *= links;
+}
+
+fn links(v: &RankView) -> u32 {
+    v.orders.as_ref().map_or(1, |orders| orders.cycles()[0].width)
+}
+
 /// Returns the view of this rank's position in the cycle.
-pub(super) fn in_cycle(v: &RankView) -> RankView {
+fn in_cycle(v: &RankView) -> RankView {
     direct_cycle(v).map_or_else(|| v.clone(), |order| at_position(v, order))
 }
 

@@ -2,6 +2,7 @@
 
 mod ethernet;
 mod ipu;
+mod links;
 mod tpu;
 
 use crate::algorithms;
@@ -13,10 +14,11 @@ use crate::types::{Collective, Rank};
 /// Runs a collective of `bytes` bytes over all places. Returns the traffic, and the time of the last rank's end in picoseconds.
 fn priced(network: &Network, collective: Collective, algorithm: &str, bytes: u64) -> (CallTimes, u64) {
     let nranks = network.shape.nranks();
-    let view = RankView { shape: network.shape, ..RankView::flat(collective, 0, nranks, 0) };
+    let places = places(nranks);
+    let orders = network.ring_orders(&places);
+    let view = RankView { shape: network.shape, orders, ..RankView::flat(collective, 0, nranks, 0) };
     let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), &view);
     let blocks = u64::from(if collective == Collective::AllReduce { 1 } else { nranks });
-    let places = places(nranks);
     let call = PricedCall {
         plans: &plans,
         places: &places,

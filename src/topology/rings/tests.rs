@@ -156,6 +156,9 @@ fn without_a_cycle_no_link_carries_two_messages_one_way_and_no_hop_is_long() {
             rings.first()
         );
     }
+    // A line whose middle edge has one link of two.
+    let line = machine(4, &[(0, 1, 2), (1, 2, 1), (2, 3, 2)]);
+    assert_eq!(census(&line, &self::rings(&line).forward()).0, 1);
     // A tree: a rank with three neighbours that have two each.
     let tree = machine(
         10,

@@ -197,8 +197,8 @@ impl Colouring {
         // From p away from q: where r comes first, p ... r close, and so do q ... s.
         let [one, other] = self.beside(p, colour);
         let (mut before, mut at) = (p, if one == q { other } else { one });
-        // BOUND: the cycle comes to r and s, and they are not p.
-        while at != r && at != s {
+        // BOUND: the cycle comes to r or s before it is at p again.
+        while at != r && at != s && at != p {
             let [one, other] = self.beside(at, colour);
             (before, at) = (at, if one == before { other } else { one });
         }
