@@ -19,6 +19,8 @@ pub fn sentence(network: &Network, places: &[Rank]) -> String {
             orders.longest_hop(),
             order(&orders)
         ),
+        // Ranks on several nodes, which NICs join.
+        None if matches!(network.routes.wiring(), Wiring::Nodes(..)) => String::new(),
         None => format!(
             "rings: {} ranks are too many to look for cycles over the links; ring and ring_pair visit them by their numbers",
             places.len()

@@ -13,7 +13,7 @@
 
 use super::built::{Built, MOST_PLACES};
 use super::source::{Field, Section, class_named};
-use super::{Class, Port, PortId, Routes, Shape};
+use super::{Class, Port, PortId, Routes, Shape, Wiring};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
@@ -23,6 +23,9 @@ const AXES: [&str; 3] = ["x", "y", "z"];
 
 /// Ports of a machine.
 const MOST_PORTS: u64 = 1 << 24;
+
+/// Of more places no list of links is made.
+const MOST_LISTED: u32 = 4096;
 
 /// How the places of an axis are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,32 @@ impl Routes for Grid {
         let kinds: Vec<String> =
             self.axes.iter().map(|axis| format!("{:?} of {}", axis.kind, axis.extent)).collect();
         format!("axes: {}", kinds.join(", "))
+    }
+
+    fn wiring(&self) -> Wiring {
+        let crossed = || self.axes.iter().filter(|axis| axis.extent > 1);
+        if crossed().all(|axis| axis.kind == Kind::Ring && axis.extent > 2) {
+            return Wiring::Grid { wraps: true, links: 1 };
+        }
+        if crossed().any(|axis| axis.kind == Kind::Switch) || self.shape.nranks() > MOST_LISTED {
+            return Wiring::Switches;
+        }
+        let mut edges = Vec::new();
+        for place in 0..self.shape.nranks() {
+            let at = self.shape.coordinates(place);
+            for (number, axis) in self.axes.iter().enumerate() {
+                let ahead = if axis.kind == Kind::Full { axis.extent } else { 2.min(axis.extent) };
+                for hops in 1..ahead {
+                    let mut to = at;
+                    to[number] = (at[number] + hops) % axis.extent;
+                    // Two places have one wire, and places that are all joined one a pair.
+                    if axis.kind == Kind::Ring && axis.extent > 2 || to[number] > at[number] {
+                        edges.push((place, self.shape.rank(to), 1));
+                    }
+                }
+            }
+        }
+        Wiring::Edges(edges)
     }
 
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {

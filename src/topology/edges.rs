@@ -158,18 +158,25 @@ fn ends(edge: &Spanned<DeValue>, places: u32) -> Result<(Rank, Rank, u32), Strin
     Ok((a, b, links))
 }
 
+impl Edges {
+    /// Returns the pairs of places that have links, each once, and how many.
+    pub(super) fn listed(&self) -> Vec<(Rank, Rank, u32)> {
+        let from = (0..self.places).zip(&self.begins);
+        let edges = from.flat_map(|(a, wires)| {
+            let up = self.wires[wires.clone()].iter().filter(move |wire| wire.to > a);
+            up.map(move |wire| (a, wire.to, wire.links))
+        });
+        edges.collect()
+    }
+}
+
 impl Routes for Edges {
     fn describe(&self) -> String {
         "edges, the shortest way".into()
     }
 
     fn wiring(&self) -> Wiring {
-        let from = (0..self.places).zip(&self.begins);
-        let edges = from.flat_map(|(a, wires)| {
-            let up = self.wires[wires.clone()].iter().filter(move |wire| wire.to > a);
-            up.map(move |wire| (a, wire.to, wire.links))
-        });
-        Wiring::Edges(edges.collect())
+        Wiring::Edges(self.listed())
     }
 
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {

@@ -14,7 +14,7 @@
 use super::built::{Built, MOST_PLACES};
 use super::edges::{self, Edges};
 use super::source::Section;
-use super::{Class, Port, PortId, Routes, Shape};
+use super::{Class, Port, PortId, Routes, Shape, Wiring};
 use crate::error::Result;
 use crate::plan::Lane;
 use crate::types::Rank;
@@ -78,6 +78,10 @@ impl Routes for WiredNodes {
     fn describe(&self) -> String {
         let WiredNodes { wires, places, stride, .. } = self;
         format!("nodes, {places} places, {stride} ports a NIC, within: {}", wires.describe())
+    }
+
+    fn wiring(&self) -> Wiring {
+        Wiring::Nodes(self.places, self.wires.listed())
     }
 
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {

@@ -82,8 +82,8 @@ impl<'a> Carrier<'a> {
 
     fn choose(&mut self, call: GroupCall, places: &[Rank]) -> Result<Carried, String> {
         let nranks = places.len() as u32;
-        let shape = self.network.shape_of(places);
-        let view = RankView { shape, ..RankView::flat(call.collective, 0, nranks, call.root) };
+        let (shape, orders) = (self.network.shape_of(places), self.network.ring_orders(places));
+        let view = RankView { shape, orders, ..RankView::flat(call.collective, 0, nranks, call.root) };
         let candidates = self.candidates(&view)?;
         let is_carried = algorithms::is_carried(self.network, &view);
         let is_named = |name: &str| !is_carried || self.algorithms.iter().any(|known| known == name);

@@ -34,7 +34,7 @@ impl LinkGraph {
         let ranks: HashMap<Rank, Rank> = places.iter().copied().zip(0..).collect();
         let mut edges: Vec<(Rank, Rank, u32)> = Vec::new();
         match wiring {
-            Wiring::Switches => {}
+            Wiring::Switches | Wiring::Nodes(..) => {}
             Wiring::Grid { wraps, links } => {
                 let shape = network.shape;
                 for (&place, &rank) in &ranks {

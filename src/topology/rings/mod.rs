@@ -47,15 +47,27 @@ pub enum Wiring {
     },
     /// Pairs of places and the links between them, each pair once.
     Edges(Vec<(Rank, Rank, u32)>),
+    /// The same within each node of so many places, which are joined by NICs.
+    Nodes(u32, Vec<(Rank, Rank, u32)>),
 }
 
 impl Network {
     /// Returns the rings of ranks at these places, if the machine's devices are joined by direct links and the ranks are not too many.
     pub fn ring_orders(&self, places: &[Rank]) -> Option<Arc<RingOrders>> {
-        let wiring = self.routes.wiring();
-        if wiring == Wiring::Switches || !(2..=MOST_RANKS).contains(&places.len()) {
+        if !(2..=MOST_RANKS).contains(&places.len()) {
             return None;
         }
+        let wiring = match self.routes.wiring() {
+            Wiring::Switches => return None,
+            Wiring::Nodes(size, edges) => {
+                let first = places[0] - places[0] % size;
+                if places.iter().any(|place| place / size != first / size) {
+                    return None;
+                }
+                Wiring::Edges(edges.into_iter().map(|(a, b, links)| (first + a, first + b, links)).collect())
+            }
+            wiring => wiring,
+        };
         let graph = LinkGraph::of(self, &wiring, places);
         let pathways = Pathways { network: self, places };
         let cycles = match grid::of_whole(self, &wiring, places) {

@@ -183,6 +183,44 @@ fn ranks_on_a_part_of_a_machine_have_the_rings_of_that_part() {
     assert_eq!(network.ring_orders(&[3]), None);
 }
 
+/// Returns a machine of one class of wires.
+fn of_shape(shape: &str) -> Network {
+    let class = "name = \"m\"\n[class.wire]\nbw = \"10GB/s\"\nlat = \"1us\"\n";
+    parse("m.toml", &format!("{class}{shape}"), &[]).unwrap()
+}
+
+#[test]
+fn axes_of_rings_and_of_places_that_are_all_joined_are_graphs_and_switches_are_not() {
+    let axes = |shape: &str, kinds: &str| {
+        let links = kinds.replace("ring", "wire").replace("full", "wire").replace("switch", "wire");
+        of_shape(&format!("[axes]\nshape = \"{shape}\"\nkinds = \"{kinds}\"\nlinks = \"{links}\"\n"))
+    };
+    has_rings(&axes("4x8", "ring, ring"), 4);
+    has_rings(&axes("16x16", "ring, ring"), 4);
+    has_rings(&axes("5x4", "full, ring"), 6);
+    has_rings(&axes("2x4", "ring, ring"), 2);
+    has_rings(&axes("4x4", "full, full"), 6);
+    let places: Vec<Rank> = (0..8).collect();
+    assert_eq!(axes("4x2", "switch, ring").ring_orders(&places), None);
+}
+
+#[test]
+fn ranks_in_one_of_several_nodes_that_are_wired_have_the_rings_of_its_wires() {
+    let network = of_shape(
+        "[nodes]\nplaces = 4\nnodes = 3\nnic = \"wire\"\n[nodes.wires]\nwire = [[0, 2, 2], [2, 1, 2], [1, 3, 2], [3, 0, 2]]\n",
+    );
+    for node in 0..3 {
+        let places: Vec<Rank> = (4 * node..4 * node + 4).collect();
+        let rings = network.ring_orders(&places).unwrap();
+        assert!(
+            rings.is_direct() && rings.lanes().len() == 4 && rings.first() == [0, 2, 1, 3],
+            "{:?}",
+            rings.first()
+        );
+    }
+    assert_eq!(network.ring_orders(&[0, 1, 2, 3, 4]), None);
+}
+
 #[test]
 fn machines_with_switches_have_no_rings_over_links() {
     for name in ["dgx-h100:nodes=2", "dgx-a100", "host"] {
