@@ -1,10 +1,11 @@
-//! Whose calls are answered with the machine's time.
+//! Tells which callers read the machine's time.
 //!
-//! The program's own and Python's, and those of libraries that `PENNY_VIRTUAL_TIME_IN` names, such as `libbench.so:libmine`: an object
-//! counts if its file's name begins with one of the names.
+//! The program and Python do, and the libraries that `PENNY_VIRTUAL_TIME_IN` names, such as `libbench.so:libmine`: an object
+//! is one of these if its file's name begins with one of the names.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{OnceLock, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// A part of an object in memory, and whether its calls are answered with the machine's time.
 #[derive(Clone, Copy)]
@@ -27,33 +28,36 @@ fn names() -> &'static [String] {
     })
 }
 
+thread_local! {
+    /// The thread looks at the objects of the process, which may ask for the time itself.
+    static IS_LOOKING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Tells whether a call that returns to this address is answered with the machine's time.
 pub fn follows(address: usize) -> bool {
     let part_of = |parts: &[Part]| {
         parts.iter().find(|part| (part.from..part.to).contains(&address)).map(|part| part.follows)
     };
-    // A thread that is looking at objects may ask for the time itself: it is answered with this machine's.
-    let Ok(known) = KNOWN.try_read() else { return false };
-    if let Some(follows) = part_of(&known) {
-        return follows;
+    if IS_LOOKING.get() {
+        return false;
     }
-    drop(known);
-    let parts = parts_of_object(address);
-    let follows = part_of(&parts).unwrap_or(false);
-    if let Ok(mut known) = KNOWN.write()
-        && part_of(&known).is_none()
-    {
-        known.extend(parts);
-    }
-    follows
+    let known = part_of(&KNOWN.read().unwrap_or_else(PoisonError::into_inner));
+    known.unwrap_or_else(|| {
+        IS_LOOKING.set(true);
+        let parts = object_of(address).parts;
+        IS_LOOKING.set(false);
+        let follows = part_of(&parts).unwrap_or(false);
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        if part_of(&known).is_none() {
+            known.extend(parts);
+        }
+        follows
+    })
 }
 
 /// Tells whether the address is in the program itself.
 pub fn is_program(address: usize) -> bool {
-    let mut looked = Looked { address, is_first: true, parts: Vec::new(), in_program: false };
-    // SAFETY: the callback has this type, and gets a pointer to `looked`.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looked).cast()) };
-    looked.in_program
+    object_of(address).in_program
 }
 
 /// The state of a walk over the objects of the process.
@@ -64,11 +68,12 @@ struct Looked {
     in_program: bool,
 }
 
-fn parts_of_object(address: usize) -> Vec<Part> {
+/// Looks for the object that the address is in.
+fn object_of(address: usize) -> Looked {
     let mut looked = Looked { address, is_first: true, parts: Vec::new(), in_program: false };
     // SAFETY: the callback has this type, and gets a pointer to `looked`.
     unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut looked).cast()) };
-    looked.parts
+    looked
 }
 
 /// Notes the parts of the object that the address is in.
