@@ -7,7 +7,6 @@ use penny::DataType;
 use penny::sim::algorithms;
 use penny::sim::fabric::engine::price_traced;
 use penny::sim::fabric::trace::perfetto;
-use penny::sim::fabric::tuning::Tuning;
 use penny::sim::fabric::{CallTimes, PricedCall};
 use penny::sim::topology::Network;
 use penny_bench::layout;
@@ -16,7 +15,8 @@ use penny_bench::sizes::parse_bytes;
 use penny_bench::subject::Subject;
 
 use crate::machine::Placed;
-use crate::sim::{Block, Views, Wanted};
+use crate::sim::quickest::quickest;
+use crate::sim::{Block, Priced, Views};
 use crate::{answer, machine, sim};
 
 const EXAMPLES: &str = "\
@@ -64,23 +64,12 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let candidates = sim::programs(std::slice::from_ref(&args.algorithm), &view)?;
     let places = machine::places(&network, view.nranks)?;
     let (machine, is_carried) = (Views::of(&network), algorithms::is_carried(&network, &view));
-    let mut quickest: Option<(u64, PricedCall<'_>, Tuning)> = None;
     let count = layout::count(args.collective, view.nranks, args.bytes, dtype.size()) as u64;
-    for candidate in &candidates {
-        let block = Block { count, size: dtype.size() as u64 };
-        let least_ps = quickest.as_ref().map(|(least_ps, ..)| *least_ps);
-        let wanted = match args.algorithm == "auto" && is_carried {
-            true => Wanted::Quicker(least_ps),
-            false => Wanted::Named,
-        };
-        let Some(priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
-        let time_ps = priced.summary.last_ps();
-        if least_ps.is_none_or(|least_ps| time_ps < least_ps) {
-            quickest = Some((time_ps, candidate.call(&places, block, priced.tuning), priced.tuning));
-        }
-    }
-    let (_, call, tuning) = quickest.ok_or("there is no algorithm to trace")?;
-    let (_, text) = traced(machine.view(tuning), &call)?;
+    let block = Block { count, size: dtype.size() as u64 };
+    let is_named = |_: &str| args.algorithm != "auto" || !is_carried;
+    let found = quickest(&candidates, &machine, &places, is_named, |_| block)?;
+    let (number, Priced { tuning, .. }) = found.ok_or("there is no algorithm to trace")?;
+    let (_, text) = traced(machine.view(tuning), &candidates[number].call(&places, block, tuning))?;
     match &args.output {
         None => answer::print(&text),
         Some(file) => {

@@ -196,17 +196,22 @@ impl Description {
         self.part(format_args!("\"{kind}\":{peer},\"comm\":{comm},\"bytes\":{bytes},\"stream\":{stream}"));
     }
 
+    /// A collective call of a communicator. `block`: the bytes of a rank's block.
+    fn call(&mut self, name: &str, comm: CommHandle, block: usize, root: i32, stream: u64) {
+        let comm = comm.bits();
+        self.part(format_args!(
+            "\"call\":\"{name}\",\"comm\":{comm},\"block\":{block},\"root\":{root},\"stream\":{stream}"
+        ));
+    }
+
     pub fn collective(&mut self, comm: CommHandle, call: &Call<'_>, stream: u64) {
         self.comms.push(comm);
         let nranks = registry::shared(comm).map_or(1, |shared| shared.transport.nranks() as usize);
         let count = if call.padded { call.count.div_ceil(nranks) } else { call.count };
         let block =
             if call.collective == Collective::Barrier { 0 } else { count.saturating_mul(call.dtype.size()) };
-        let (name, handle) = (call.collective.name(), comm.bits());
         let root = if call.collective.rooted() { call.root } else { 0 };
-        self.part(format_args!(
-            "\"call\":\"{name}\",\"comm\":{handle},\"block\":{block},\"root\":{root},\"stream\":{stream}"
-        ));
+        self.call(call.collective.name(), comm, block, root, stream);
     }
 
     pub fn transfer(&mut self, comm: CommHandle, transfer: &Transfer<'_>, stream: u64) {
@@ -240,10 +245,8 @@ impl Description {
         let size = vector.dtype.size();
         if vector.kind == VectorKind::ReduceScatter {
             let all: usize = vector.send_blocks.iter().map(|block| block.count).sum();
-            let (block, comm) = (all.div_ceil(nranks as usize).saturating_mul(size), comm.bits());
-            self.part(format_args!(
-                "\"call\":\"reduce_scatter\",\"comm\":{comm},\"block\":{block},\"root\":0,\"stream\":{stream}"
-            ));
+            let block = all.div_ceil(nranks as usize).saturating_mul(size);
+            self.call("reduce_scatter", comm, block, 0, stream);
             return;
         }
         let of = |blocks: &[VectorBlock], peer: Rank| {

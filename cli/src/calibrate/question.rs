@@ -5,7 +5,6 @@
 //! times are those of the full choice or longer. Where the search ends, the full choice is made; if that is quicker in a row, the list
 //! gets longer and the search goes on. A few algorithms are priced in full throughout.
 
-use penny::sim::algorithms;
 use penny::sim::fabric::engine;
 use penny::sim::fabric::tuning::Tuning;
 use penny::sim::plan::RankView;
@@ -14,7 +13,7 @@ use penny_bench::layout;
 use penny_bench::subject::Subject;
 
 use super::table::{Sample, Table};
-use crate::sim::{Block, Programs, Views, Wanted};
+use crate::sim::{Block, Programs, Views, Wanted, quickest};
 
 /// The times of a table, and the settings to price them.
 pub struct Question {
@@ -35,10 +34,11 @@ pub struct Question {
 #[derive(Default)]
 pub struct ShortLists(Vec<Vec<(usize, Tuning)>>);
 
-/// What is slower than the quickest by this factor does not come onto a short list, and at most so many do at once.
+/// A way comes onto a short list if it is slower than the quickest by this factor at most.
 const NEARLY: f64 = 1.25;
+/// The most ways that come onto a short list at once.
 const MOST_NEAR: usize = 3;
-/// So many algorithms need no short list.
+/// The most algorithms that are priced without short lists.
 const FEW: usize = 4;
 
 /// The fastest algorithm at a size, and its time.
@@ -98,13 +98,13 @@ impl Question {
     /// Adds to the lists what is quickest on a machine, or nearly so; returns the time of each row in picoseconds.
     pub fn lengthen(&self, network: &Network, lists: &mut ShortLists) -> Result<Vec<u64>, String> {
         let machine = Views::of(network);
-        let is_carried = algorithms::is_carried(network, &self.view);
+        let is_named = quickest::named(network, &self.view, &self.names);
         lists.0.resize(self.samples.len(), Vec::new());
         let mut times = Vec::new();
         for (sample, list) in self.samples.iter().zip(&mut lists.0) {
             let mut found = Vec::new();
             for (number, candidate) in self.candidates.iter().enumerate() {
-                let wanted = match self.is_wanted(is_carried, candidate) {
+                let wanted = match is_named(candidate.algorithm.name) {
                     true => Wanted::Named,
                     false => Wanted::Quicker(None),
                 };
@@ -158,42 +158,21 @@ impl Question {
         .collect()
     }
 
-    /// Tells whether a candidate is priced as one that was asked for by name.
-    fn is_wanted(&self, is_carried: bool, candidate: &Programs) -> bool {
-        !is_carried || self.names.iter().any(|known| known == candidate.algorithm.name)
-    }
-
     /// Chooses as `penny sim` does for these names.
     fn answer(&self, network: &Network, machine: &Views, sample: &Sample) -> Result<Answer, String> {
-        let is_carried = algorithms::is_carried(network, &self.view);
-        let auto = self.is_auto();
-        let mut best: Option<(u64, Answer)> = None;
-        for candidate in &self.candidates {
-            let name = candidate.algorithm.name;
-            let wanted = match self.is_wanted(is_carried, candidate) {
-                true => Wanted::Named,
-                false => Wanted::Quicker(best.as_ref().map(|(ps, _)| *ps).filter(|_| auto)),
-            };
-            let Some(priced) =
-                candidate.price(machine, &self.places, self.block(candidate, sample), wanted)?
-            else {
-                continue;
-            };
-            let time_ps = priced.summary.last_ps();
-            if best.as_ref().is_none_or(|(least_ps, _)| time_ps < *least_ps) {
-                let answer = Answer {
-                    time_ps,
-                    algorithm: name,
-                    protocol: network.protocol_name(priced.tuning.protocol as usize).map(str::to_owned),
-                    slice_bytes: priced.tuning.slice_bytes,
-                };
-                best = Some((time_ps, answer));
-            }
-        }
-        match best {
-            Some((1.., answer)) => Ok(answer),
-            _ => Err(format!("{} B take no time among {} ranks", sample.bytes, self.view.nranks)),
-        }
+        let is_named = quickest::named(network, &self.view, &self.names);
+        let block = |candidate: &Programs| self.block(candidate, sample);
+        let found = quickest::quickest(&self.candidates, machine, &self.places, is_named, block)?;
+        let found = found.map(|(number, priced)| (number, priced.summary.last_ps(), priced.tuning));
+        let Some((number, time_ps @ 1.., tuning)) = found else {
+            return Err(format!("{} B take no time among {} ranks", sample.bytes, self.view.nranks));
+        };
+        Ok(Answer {
+            time_ps,
+            algorithm: self.candidates[number].algorithm.name,
+            protocol: network.protocol_name(tuning.protocol as usize).map(str::to_owned),
+            slice_bytes: tuning.slice_bytes,
+        })
     }
 
     /// Tells whether no algorithm was named.

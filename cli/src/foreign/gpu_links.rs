@@ -25,7 +25,7 @@ pub struct LinkKind {
     pub why: String,
 }
 
-/// Returns the kind of the links of a GPU that has so many of them.
+/// Returns the kind of a GPU's links. `links`: how many the GPU has.
 pub fn kind(gpu: &Gpu, links: u32) -> LinkKind {
     if gpu.amd {
         let (like, why) = xgmi::generation(gpu.gfx.as_deref());
@@ -38,7 +38,7 @@ pub fn kind(gpu: &Gpu, links: u32) -> LinkKind {
 }
 
 impl LinkKind {
-    /// Writes the class of so many links as one, or of one where a machine lists them.
+    /// Writes the class of `links` links taken as one, or the class of each link where a machine lists links one by one (`None`).
     pub fn class(&self, text: &mut Text, links: Option<u32>) {
         let one = units::print_bandwidth(self.rate);
         match links {
@@ -75,7 +75,7 @@ impl LinkKind {
         text.word("mtu", "256B", From::Guess(packet));
     }
 
-    /// Returns the payload rate of so many links.
+    /// Returns the payload bandwidth of a number of links together.
     pub fn payload(&self, links: u32) -> String {
         let rate = self.rate * u64::from(links);
         units::print_bandwidth(units::ratio(self.eff).map_or(rate, |eff| eff.of(rate)))

@@ -65,7 +65,7 @@ const MODELS: [Model; 9] = [
 /// How links join the GPUs of a node.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Joined {
-    /// So many links of each GPU go into switches.
+    /// Links into switches: the number of each GPU.
     Switched(u32),
     /// Links between pairs of GPUs.
     Wired(BTreeMap<(usize, usize), u32>),

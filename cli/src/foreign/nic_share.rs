@@ -18,7 +18,7 @@ pub struct Share {
     divided: bool,
 }
 
-/// NICs that are so many times slower than the fastest are there for management.
+/// A NIC that is slower than the fastest by this factor is a NIC for management.
 const SLOW: u64 = 8;
 
 impl GpuNode {

@@ -1,6 +1,7 @@
 //! `penny sim`: computes the time of a collective on a declared machine, without processes and without data.
 
 mod goal;
+pub mod quickest;
 mod table;
 
 use std::cell::OnceCell;
@@ -254,8 +255,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let view = args.machine.view(&network, collective, args.root)?;
     let machine = Views::of(&network);
     let candidates = programs(&args.algorithm, &view)?;
-    let is_carried = algorithms::is_carried(&network, &view);
-    let is_named = |name: &&str| !is_carried || args.algorithm.iter().any(|known| known == name);
+    let is_named = quickest::named(&network, &view, &args.algorithm);
     let auto = args.algorithm.iter().any(|name| name == "auto");
     let sizes = args.sizes.list()?;
     for (option, file) in [("--trace", &args.trace), ("--goal", &args.goal)] {
@@ -284,7 +284,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             }
             let block = Block { count: within as u64, size: dtype.size() as u64 };
             let least_ps = rows.iter().map(|row: &Row| row.alone_ps).min();
-            let wanted = match is_named(&candidate.algorithm.name) {
+            let wanted = match is_named(candidate.algorithm.name) {
                 true => Wanted::Named,
                 false => Wanted::Quicker(least_ps.filter(|_| auto && args.plot.is_none())),
             };

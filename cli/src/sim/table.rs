@@ -29,7 +29,7 @@ pub struct Row {
     protocol: Option<String>,
     /// Bytes of the largest slice of a chunk; 0: chunks are not cut.
     slice_bytes: u64,
-    /// Of one call; of several their mean.
+    /// Picoseconds of one call; of several calls, the mean.
     pub time_ps: u64,
     /// Calls back to back.
     iters: u32,

@@ -37,7 +37,7 @@ pub enum Part {
     Recv(u32),
 }
 
-/// Who makes which call together.
+/// The calls and messages of a workload, each with the nodes of the ranks that take part.
 pub struct Matches {
     pub calls: Vec<MatchedCall>,
     pub messages: Vec<MatchedMessage>,

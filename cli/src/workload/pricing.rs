@@ -13,7 +13,7 @@ use penny::{Collective, Rank};
 
 use super::program::GroupCall;
 use crate::candidates;
-use crate::sim::{Block, Programs, Views, Wanted, programs};
+use crate::sim::{Block, Programs, Views, programs, quickest};
 
 /// A call as it is carried.
 pub struct Carried {
@@ -85,27 +85,12 @@ impl<'a> Carrier<'a> {
         let (shape, orders) = (self.network.shape_of(places), self.network.ring_orders(places));
         let view = RankView { shape, orders, ..RankView::flat(call.collective, 0, nranks, call.root) };
         let candidates = self.candidates(&view)?;
-        let is_carried = algorithms::is_carried(self.network, &view);
-        let is_named = |name: &str| !is_carried || self.algorithms.iter().any(|known| known == name);
         // As `penny sim` has it by default: elements of 4 bytes, where the block divides into them.
         let size = if call.block.is_multiple_of(4) { 4 } else { 1 };
         let block = Block { count: call.block / size, size };
-        let mut best: Option<(usize, Tuning, u64)> = None;
-        for (index, candidate) in candidates.iter().enumerate() {
-            let least_ps = best.map(|(.., time_ps)| time_ps);
-            let wanted = match is_named(candidate.programs.algorithm.name) {
-                true => Wanted::Named,
-                false => Wanted::Quicker(least_ps),
-            };
-            let Some(priced) = candidate.programs.price(&self.views, places, block, wanted)? else {
-                continue;
-            };
-            let time_ps = priced.summary.last_ps();
-            if least_ps.is_none_or(|least_ps| time_ps < least_ps) {
-                best = Some((index, priced.tuning, time_ps));
-            }
-        }
-        let Some((index, tuning, alone_ps)) = best else {
+        let is_named = quickest::named(self.network, &view, self.algorithms);
+        let all = candidates.iter().map(|candidate| &candidate.programs);
+        let Some((index, priced)) = quickest::quickest(all, &self.views, places, is_named, |_| block)? else {
             return Err(format!(
                 "no algorithm carries {} among {nranks} ranks on {}",
                 call.words(),
@@ -113,6 +98,7 @@ impl<'a> Carrier<'a> {
             ));
         };
         let Candidate { programs, shared } = &candidates[index];
+        let (tuning, alone_ps) = (priced.tuning, priced.summary.last_ps());
         let plans = shared.get_or_init(|| programs.plans().into()).clone();
         Ok(Carried {
             shared: SharedCall { plans, view, count: block.count, size: block.size, tuning },

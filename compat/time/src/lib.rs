@@ -13,7 +13,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `callers` | whose calls are answered with the machine's time |
+//! | `callers` | which callers read the machine's time |
 //! | `source` | the machine's time, and what the program has slept |
 //! | `clocks` | functions that tell the time |
 //! | `sleeps` | functions that sleep, or wait until a time |

@@ -36,11 +36,11 @@ entrance! {
     fn usleep = "usleep" (libc::useconds_t) -> c_int, "rsi", "x1", sleep_microseconds;
     /// Sleeps for seconds.
     fn sleep = "sleep" (c_uint) -> c_uint, "rsi", "x1", sleep_seconds;
-    /// Waits for descriptors, for so many milliseconds.
+    /// Waits for descriptors, with a time-out in milliseconds.
     fn poll = "poll" (*mut c_void, libc::nfds_t, c_int) -> c_int, "rcx", "x3", poll_descriptors;
     /// Waits for descriptors, for a time.
     fn select = "select" (c_int, *mut c_void, *mut c_void, *mut c_void, *mut libc::timeval) -> c_int, "r9", "x5", select_descriptors;
-    /// Waits for events, for so many milliseconds.
+    /// Waits for events, with a time-out in milliseconds.
     fn epoll_wait = "epoll_wait" (c_int, *mut c_void, c_int, c_int) -> c_int, "r8", "x4", epoll_descriptors;
     /// Waits for a semaphore until a time.
     fn sem_timedwait = "sem_timedwait" (*mut c_void, Time) -> c_int, "rdx", "x2", wait_semaphore;
@@ -106,6 +106,16 @@ fn until(
         advance_to(began_ps.saturating_add((left_ns.max(0) as u64).saturating_mul(1000)));
     }
     result
+}
+
+/// Tells whether a wait that returns an error's number has ended by its time.
+fn ends_by_time(result: c_int) -> bool {
+    result == libc::ETIMEDOUT
+}
+
+/// Tells the same of a wait that returns -1 and sets errno.
+fn fails_by_time(result: c_int) -> bool {
+    result != 0 && errno() == libc::ETIMEDOUT
 }
 
 fn errno() -> c_int {
@@ -204,12 +214,9 @@ extern "C" fn epoll_descriptors(
 }
 
 extern "C" fn wait_semaphore(semaphore: *mut c_void, time: Time, caller: usize) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result != 0 && errno() == libc::ETIMEDOUT,
-        |time| next!(SEM_TIMEDWAIT, fn(*mut c_void, Time) -> c_int, semaphore, time),
-    )
+    until(time, caller, fails_by_time, |time| {
+        next!(SEM_TIMEDWAIT, fn(*mut c_void, Time) -> c_int, semaphore, time)
+    })
 }
 
 extern "C" fn wait_semaphore_clock(
@@ -218,21 +225,15 @@ extern "C" fn wait_semaphore_clock(
     time: Time,
     caller: usize,
 ) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result != 0 && errno() == libc::ETIMEDOUT,
-        |time| next!(SEM_CLOCKWAIT, fn(*mut c_void, libc::clockid_t, Time) -> c_int, semaphore, clock, time),
-    )
+    until(time, caller, fails_by_time, |time| {
+        next!(SEM_CLOCKWAIT, fn(*mut c_void, libc::clockid_t, Time) -> c_int, semaphore, clock, time)
+    })
 }
 
 extern "C" fn wait_condition(condition: *mut c_void, lock: *mut c_void, time: Time, caller: usize) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result == libc::ETIMEDOUT,
-        |time| next!(COND_TIMEDWAIT, fn(*mut c_void, *mut c_void, Time) -> c_int, condition, lock, time),
-    )
+    until(time, caller, ends_by_time, |time| {
+        next!(COND_TIMEDWAIT, fn(*mut c_void, *mut c_void, Time) -> c_int, condition, lock, time)
+    })
 }
 
 extern "C" fn wait_condition_clock(
@@ -242,37 +243,26 @@ extern "C" fn wait_condition_clock(
     time: Time,
     caller: usize,
 ) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result == libc::ETIMEDOUT,
-        |time| {
-            next!(
-                COND_CLOCKWAIT,
-                fn(*mut c_void, *mut c_void, libc::clockid_t, Time) -> c_int,
-                condition,
-                lock,
-                clock,
-                time
-            )
-        },
-    )
+    until(time, caller, ends_by_time, |time| {
+        next!(
+            COND_CLOCKWAIT,
+            fn(*mut c_void, *mut c_void, libc::clockid_t, Time) -> c_int,
+            condition,
+            lock,
+            clock,
+            time
+        )
+    })
 }
 
 extern "C" fn wait_lock(lock: *mut c_void, time: Time, caller: usize) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result == libc::ETIMEDOUT,
-        |time| next!(MUTEX_TIMEDLOCK, fn(*mut c_void, Time) -> c_int, lock, time),
-    )
+    until(time, caller, ends_by_time, |time| {
+        next!(MUTEX_TIMEDLOCK, fn(*mut c_void, Time) -> c_int, lock, time)
+    })
 }
 
 extern "C" fn wait_lock_clock(lock: *mut c_void, clock: libc::clockid_t, time: Time, caller: usize) -> c_int {
-    until(
-        time,
-        caller,
-        |result| result == libc::ETIMEDOUT,
-        |time| next!(MUTEX_CLOCKLOCK, fn(*mut c_void, libc::clockid_t, Time) -> c_int, lock, clock, time),
-    )
+    until(time, caller, ends_by_time, |time| {
+        next!(MUTEX_CLOCKLOCK, fn(*mut c_void, libc::clockid_t, Time) -> c_int, lock, clock, time)
+    })
 }

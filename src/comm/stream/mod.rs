@@ -140,38 +140,36 @@ pub fn stream_synchronize(stream: Option<StreamHandle>) -> Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     refuse_worker()?;
     let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
-    if let Some((reached, outcome)) = idle_outcome(stream) {
-        program_time::know(reached);
-        return outcome;
-    }
-    let stream = find(stream)?;
-    stream.settle()?;
-    program_time::know(stream.reached());
-    stream.failures.untold()
+    let (reached, outcome) = match idle_outcome(stream) {
+        Some(found) => found,
+        None => {
+            let stream = find(stream)?;
+            stream.settle()?;
+            (stream.reached(), stream.failures.untold())
+        }
+    };
+    program_time::know(reached);
+    outcome
 }
 
 /// Tests without waiting: an error of code `InProgress` if work has not completed.
 pub fn stream_query(stream: Option<StreamHandle>) -> Result<()> {
-    let Some(stream) = stream else { return Ok(()) };
-    if let Some((reached, outcome)) = idle_outcome(stream) {
-        note_poll(true);
-        program_time::find(reached);
-        let _recorded = recorder::record(|d| d.synchronize(stream.bits()));
-        return outcome;
-    }
-    let handle = stream;
-    let stream = find(stream)?;
-    if !stream.is_idle() {
-        drive_polled(&*stream);
-    }
-    let is_idle = stream.is_idle();
-    note_poll(is_idle);
-    if !is_idle {
-        return Err(Error::pending());
-    }
-    program_time::find(stream.reached());
+    let Some(handle) = stream else { return Ok(()) };
+    let found = match idle_outcome(handle) {
+        Some(found) => Some(found),
+        None => {
+            let stream = find(handle)?;
+            if !stream.is_idle() {
+                drive_polled(&*stream);
+            }
+            stream.is_idle().then(|| (stream.reached(), stream.failures.untold()))
+        }
+    };
+    note_poll(found.is_some());
+    let (reached, outcome) = found.ok_or_else(Error::pending)?;
+    program_time::find(reached);
     let _recorded = recorder::record(|d| d.synchronize(handle.bits()));
-    stream.failures.untold()
+    outcome
 }
 
 /// Records an event on a stream: it reports the completion and the outcome of all work queued so far.

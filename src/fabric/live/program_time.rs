@@ -205,8 +205,9 @@ fn read(at_least_ps: u64) -> (u64, bool) {
     // What is told in whole nanoseconds is what calls begin at, or a time between two looks at the clock would be of more than them.
     known.ps = known.ps.next_multiple_of(1000);
     if IS_APART.get() {
-        stand_at(known);
+        stand_at(known)
+    } else {
+        know(known)
     }
-    know(known);
     (known.ps, UNFINISHED.load(Ordering::Acquire) > 0)
 }

@@ -21,8 +21,8 @@ const FIRSTS: usize = 8;
 /// Orders of more ranks are not improved.
 const MOST_IMPROVED: usize = 64;
 
-/// What is wrong with an order, the worst first: rings both ways over one link, links with so many, the links of the longest hop, hops
-/// of so many, and the links of all hops.
+/// The congestion of an order, the most important number first: the most hops that pass one port, the number of ports with that load, the
+/// links of the longest hop, the number of hops of that length, and the links of all hops.
 type Fault = (u32, u32, u32, u32, u32);
 
 /// The ways between all ranks.

@@ -47,7 +47,7 @@ pub enum Wiring {
     },
     /// Pairs of places and the links between them, each pair once.
     Edges(Vec<(Rank, Rank, u32)>),
-    /// The same within each node of so many places, which are joined by NICs.
+    /// Edges within each node, and the number of places of a node. NICs join the nodes.
     Nodes(u32, Vec<(Rank, Rank, u32)>),
 }
 

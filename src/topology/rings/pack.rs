@@ -1,7 +1,7 @@
 //! As many cycles as there are that visit every rank once and share no link.
 //!
 //! A cycle is taken out of the graph, then one out of what remains, and so on; where nothing is left to be found, another cycle is taken in
-//! place of the last one. The search ends when no rank has two links left, or after so many steps.
+//! place of the last one. The search ends when no rank has two links left, or after a fixed number of steps.
 
 use super::graph::LinkGraph;
 use super::mask::Mask;
@@ -117,7 +117,7 @@ impl<const W: usize> Packing<W> {
         (1..=widest.min(self.free.most_cycles())).rev().any(|width| self.take(width))
     }
 
-    /// Takes a cycle of so many links side by side, and more. Returns as [`deepen`](Self::deepen) does.
+    /// Takes a cycle whose edges have `width` parallel links, and further ones. Returns as [`deepen`](Self::deepen) does.
     fn take(&mut self, width: u32) -> bool {
         let mut cycles = self.free.cycles(width);
         // The first cycle may take all the steps, those after it a share.

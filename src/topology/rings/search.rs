@@ -57,7 +57,7 @@ impl<const W: usize> FreeLinks<W> {
         (0..self.n).map(of_rank).min().unwrap_or(0)
     }
 
-    /// Begins to look for cycles over edges that have so many free links now.
+    /// Begins to look for cycles over edges that have at least `width` free links now.
     pub(super) fn cycles(&self, width: u32) -> CycleSearch<W> {
         let mut neighbours = self.neighbours.clone();
         for (rank, near) in neighbours.iter_mut().enumerate() {

@@ -39,7 +39,7 @@ fn census(network: &Network, lanes: &[Vec<Rank>]) -> (u32, usize) {
     (load.values().copied().max().unwrap_or(0), longest)
 }
 
-/// Asserts that a machine has so many rings, which share no link and go from neighbour to neighbour.
+/// Asserts that a machine has `lanes` rings, which share no link and go from neighbour to neighbour.
 #[track_caller]
 fn has_rings(network: &Network, lanes: usize) {
     let rings = rings(network);

@@ -27,7 +27,7 @@
 //! repeat = 32                             # nodes that are done several times
 //! nodes = [
 //!   { compute = "1ms" },                  # host = "1ms" is work beside the device
-//!   { send = "4MB", to = "+1" },          # a rank, or one so many further on; ranks without such a one leave the node out
+//!   { send = "4MB", to = "+1" },          # a rank, or an offset from the own rank; ranks without such a peer leave the node out
 //!   { recv = "4MB", from = "-1" },        # tag = 0
 //! ]
 //! [[node]]

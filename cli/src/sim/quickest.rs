@@ -1,0 +1,38 @@
+//! The algorithm by which a call is over soonest.
+
+use penny::Rank;
+use penny::sim::algorithms;
+use penny::sim::plan::RankView;
+use penny::sim::topology::Network;
+
+use super::{Block, Priced, Programs, Views, Wanted};
+
+/// Returns a test whether an algorithm counts as asked for by name: it is one of `names`, or the machine has no protocols.
+pub fn named<'a>(network: &Network, view: &RankView, names: &'a [String]) -> impl Fn(&str) -> bool + use<'a> {
+    let is_carried = algorithms::is_carried(network, view);
+    move |name| !is_carried || names.iter().any(|known| known == name)
+}
+
+/// Returns the number of the candidate by which a call is over soonest, and its price; of several the first. `None`: no protocol of the
+/// machine carries any of them. `block`: the call's block as a candidate prices it.
+pub fn quickest<'a>(
+    candidates: impl IntoIterator<Item = &'a Programs>,
+    machine: &Views,
+    places: &[Rank],
+    is_named: impl Fn(&str) -> bool,
+    block: impl Fn(&Programs) -> Block,
+) -> Result<Option<(usize, Priced)>, String> {
+    let mut best: Option<(usize, Priced)> = None;
+    for (number, candidate) in candidates.into_iter().enumerate() {
+        let least_ps = best.as_ref().map(|(_, priced)| priced.summary.last_ps());
+        let wanted = match is_named(candidate.algorithm.name) {
+            true => Wanted::Named,
+            false => Wanted::Quicker(least_ps),
+        };
+        let Some(priced) = candidate.price(machine, places, block(candidate), wanted)? else { continue };
+        if least_ps.is_none_or(|least_ps| priced.summary.last_ps() < least_ps) {
+            best = Some((number, priced));
+        }
+    }
+    Ok(best)
+}
