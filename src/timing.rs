@@ -128,6 +128,15 @@ impl Timing {
         self.declared.as_ref().map_or(Ok(()), |declared| declared.participant.check())
     }
 
+    /// Tells the other ranks on the machine that this one fails because a rank died, if one has. It may end because of it.
+    pub fn fail(&self) {
+        if let Some(declared) = &self.declared
+            && let Some(dead) = self.transport.first_dead()
+        {
+            declared.participant.fail_for(Some(declared.places[dead as usize]));
+        }
+    }
+
     /// Tells why a wait on the machine has to end.
     fn watch(&self) -> Result<()> {
         self.transport.check_abort().and_then(|()| self.transport.check_alarm())

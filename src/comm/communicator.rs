@@ -158,6 +158,7 @@ impl CommCore {
         remember_failure();
         self.forget_last_call();
         let _ = self.shared.broken.set(error.clone());
+        self.shared.timing.fail();
         self.transport.fail(self.seq);
     }
 

@@ -147,7 +147,7 @@ impl Transport {
     ///
     /// The first rank to notice a death notes it for all, in this communicator and in those that share its file: survivors may
     /// die next, before they could mark themselves as having given up.
-    pub(super) fn first_dead(&self) -> Option<Rank> {
+    pub fn first_dead(&self) -> Option<Rank> {
         let noted = &self.control.header().first_dead;
         if let Some(rank) = noted.load(Ordering::Acquire).checked_sub(1).filter(|&r| r < self.nranks) {
             return Some(rank);

@@ -34,7 +34,7 @@ pub const SENTENCE: usize = 128;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x05");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"pennyfb\x06");
 
 shared_layout! {
     /// What all ranks look at.
@@ -103,7 +103,8 @@ shared_layout! {
         pub threads_used: AtomicU32,
         /// Tickets of this rank that have ever been in use: the first so many.
         pub tickets_used: AtomicU32,
-        _pad: AtomicU32,
+        /// 1 + the place of the rank whose death made its communicator fail; 0: none did. It may end because of it.
+        pub fails_for: AtomicU32,
         /// Bits 0..32: its threads that wait for a store of another rank; 32..64: how often such have been woken.
         pub awaiting: AtomicU64,
         /// When the latest store to its memory came.

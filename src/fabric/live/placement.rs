@@ -32,6 +32,7 @@ impl Placement {
     }
 
     fn new(participant: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
+        participant.fail_for(None);
         let (shape, orders) = participant.arrangement(&places);
         let transfers = vec![[0; 2]; places.len()];
         Placement { participant, comm, rank, places, shape, orders, transfers, children: 0 }

@@ -121,7 +121,7 @@ impl Participant {
             }
             let in_call = || self.clock_segment().threads(place).iter().any(|thread| thread.now() == INSIDE);
             if line.died() && (in_call() || runner == place + 1) {
-                self.halt(&self.death(place));
+                self.halt(&self.death(self.first_dead(place)));
             } else if line.died() {
                 if line.left.swap(1, Ordering::AcqRel) == 0 {
                     // Even where nobody was counted: that the rank will not come back may leave the others without hope.
@@ -152,6 +152,23 @@ impl Participant {
             // It has counted itself in.
             self.rest();
         }
+    }
+
+    /// Records the rank whose death made a communicator of this one fail; with `None`, that it has a new communicator.
+    pub fn fail_for(&self, dead: Option<Rank>) {
+        let word = dead.map_or(0, |place| place + 1);
+        self.clock_segment().place(self.place()).fails_for.store(word, Ordering::Release);
+    }
+
+    /// Returns the rank whose death was first, if one that died had failed because of another's.
+    pub(super) fn first_dead(&self, mut place: Rank) -> Rank {
+        for _ in 0..self.clock_segment().places() {
+            match self.clock_segment().place(place).fails_for.load(Ordering::Acquire).checked_sub(1) {
+                Some(earlier) if earlier < self.clock_segment().places() => place = earlier,
+                _ => break,
+            }
+        }
+        place
     }
 
     /// Makes the error that all ranks get about a rank that died.

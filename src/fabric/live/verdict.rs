@@ -138,7 +138,7 @@ impl Participant {
                     let dead = (0..self.clock_segment().places())
                         .find(|&place| self.clock_segment().place(place).died());
                     let why = || Error::usage(report::deadlock(self.clock_segment()));
-                    self.halt(&dead.map_or_else(why, |place| self.death(place)));
+                    self.halt(&dead.map_or_else(why, |place| self.death(self.first_dead(place))));
                 }
             });
         }
