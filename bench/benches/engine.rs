@@ -29,6 +29,7 @@ fn switch(places: u32) -> Network {
     let class = Class {
         name: "link".into(),
         rate: 48_500_000_000,
+        line_rate: 50_000_000_000,
         latency_ps: 700_000,
         post_ps: 100_000,
         gap_ps: 20_000,

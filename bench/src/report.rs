@@ -57,9 +57,9 @@ pub struct Measurement {
     /// Microseconds a call.
     pub time_us: f64,
     /// Size over time, 10^9 bytes a second.
-    pub algbw_gbps: f64,
+    pub algbw_gb_per_s: f64,
     /// The algorithm bandwidth times the factor of the collective: what a link carries at least.
-    pub busbw_gbps: f64,
+    pub busbw_gb_per_s: f64,
     /// The number of wrong elements on all ranks; `None` if they were not checked.
     pub wrong: Option<u64>,
     /// The time on the declared machine, from which all other numbers are computed.
@@ -70,11 +70,11 @@ pub struct Measurement {
 impl Measurement {
     /// Makes a measurement from the seconds of one call.
     pub fn new(seconds: f64, bytes: usize, bus_factor: f64, wrong: Option<u64>) -> Measurement {
-        let algbw_gbps = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
+        let algbw_gb_per_s = if seconds > 0.0 { bytes as f64 / seconds / 1e9 } else { 0.0 };
         Measurement {
             time_us: seconds * 1e6,
-            algbw_gbps,
-            busbw_gbps: algbw_gbps * bus_factor,
+            algbw_gb_per_s,
+            busbw_gb_per_s: algbw_gb_per_s * bus_factor,
             wrong,
             machine: None,
         }
@@ -88,7 +88,7 @@ impl Measurement {
             _ if time >= 100.0 => 1,
             _ => 2,
         };
-        format!("{time:8.digits$} {:7.2} {:7.2}", self.algbw_gbps, self.busbw_gbps)
+        format!("{time:8.digits$} {:7.2} {:7.2}", self.algbw_gb_per_s, self.busbw_gb_per_s)
     }
 }
 
@@ -168,8 +168,8 @@ impl Report {
     }
 
     /// The mean of every bus bandwidth in the table.
-    pub fn mean_busbw_gbps(&self) -> f64 {
-        let all: Vec<f64> = self.rows.iter().flat_map(Row::measurements).map(|m| m.busbw_gbps).collect();
+    pub fn mean_busbw_gb_per_s(&self) -> f64 {
+        let all: Vec<f64> = self.rows.iter().flat_map(Row::measurements).map(|m| m.busbw_gb_per_s).collect();
         if all.is_empty() { 0.0 } else { all.iter().sum::<f64>() / all.len() as f64 }
     }
 
@@ -182,7 +182,7 @@ impl Report {
         };
         format!(
             "# Out of bounds values : {verdict}\n# Avg bus bandwidth    : {:.5}\n#",
-            self.mean_busbw_gbps()
+            self.mean_busbw_gb_per_s()
         )
     }
 }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn bandwidths_are_in_powers_of_ten() {
         let measurement = Measurement::new(1e-3, 1_000_000, 1.5, None);
-        assert_eq!((measurement.algbw_gbps, measurement.busbw_gbps), (1.0, 1.5));
+        assert_eq!((measurement.algbw_gb_per_s, measurement.busbw_gb_per_s), (1.0, 1.5));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use penny::sim::topology::{MachineSpec, Network};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Value};
 
-const SHAPES: [&str; 8] = ["switch", "nodes", "ring", "line", "mesh", "torus", "axes", "edges"];
+const SHAPES: [&str; 9] = ["switch", "nodes", "cluster", "ring", "line", "mesh", "torus", "axes", "edges"];
 
 /// The file, and the machine that it declares. Comments stay.
 pub fn read(spec: &str) -> Result<(String, DocumentMut, Network), String> {

@@ -83,7 +83,7 @@ struct Gather<'a> {
     algo: &'static str,
     chips: u32,
     bytes: u64,
-    gbps: f64,
+    gb_per_s: f64,
     /// The used fraction of the ring's bandwidth.
     share: f64,
 }
@@ -228,8 +228,8 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
         let entry = vec![0; chips as usize];
         let outcome = engine::price(&network, &call, &entry).map_err(|e| e.message.clone())?;
         let ps = outcome.exit_ps.iter().copied().max().unwrap_or(0).max(1);
-        let gbps = (GATHERED - count) as f64 / ps as f64 * 1e3;
-        let share = gbps / rows.first().map_or(gbps, |ring| ring.gbps);
+        let gb_per_s = (GATHERED - count) as f64 / ps as f64 * 1e3;
+        let share = gb_per_s / rows.first().map_or(gb_per_s, |ring| ring.gb_per_s);
         rows.push(Gather {
             fabric,
             measure: "all_gather",
@@ -238,7 +238,7 @@ fn gathers<'a>(fabric: &'a str, class: &Class, chips: u32) -> Result<Vec<Gather<
             algo: name,
             chips,
             bytes: GATHERED,
-            gbps,
+            gb_per_s,
             share,
         });
     }
@@ -298,8 +298,8 @@ fn table(
         "#\n# {:<14} {:<9} {:>6} {:>9} {:>8}  share\n",
         "all_gather", "algorithm", "chips", "bytes", "GB/s"
     );
-    for Gather { shape, algorithm, chips, bytes, gbps, share, .. } in gathers {
-        text += &format!("  {shape:<14} {algorithm:<9} {chips:>6} {bytes:>9} {gbps:>8.2}  {share:.3}\n");
+    for Gather { shape, algorithm, chips, bytes, gb_per_s, share, .. } in gathers {
+        text += &format!("  {shape:<14} {algorithm:<9} {chips:>6} {bytes:>9} {gb_per_s:>8.2}  {share:.3}\n");
     }
     text
 }

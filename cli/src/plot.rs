@@ -12,7 +12,7 @@ pub struct Point {
     /// The line that it is on.
     pub line: String,
     pub bytes: f64,
-    pub gbps: f64,
+    pub gb_per_s: f64,
 }
 
 /// A line of the plot: its name, and its points (bytes, GB/s), by ascending bytes.
@@ -27,14 +27,14 @@ pub const BUS: &str = "bus bandwidth, GB/s";
 /// Groups points by their lines. The lines are in the order of their first points.
 pub fn lines(points: impl IntoIterator<Item = Point>) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    for Point { line, bytes, gbps } in points {
+    for Point { line, bytes, gb_per_s } in points {
         // A logarithmic axis has no place for 0: an empty message, or one rank, which has no bus.
-        if bytes <= 0.0 || gbps <= 0.0 {
+        if bytes <= 0.0 || gb_per_s <= 0.0 {
             continue;
         }
         match lines.iter_mut().find(|known| known.name == line) {
-            Some(known) => known.points.push((bytes, gbps)),
-            None => lines.push(Line { name: line, points: vec![(bytes, gbps)] }),
+            Some(known) => known.points.push((bytes, gb_per_s)),
+            None => lines.push(Line { name: line, points: vec![(bytes, gb_per_s)] }),
         }
     }
     for line in &mut lines {
@@ -57,7 +57,7 @@ pub fn points(reports: &[Report]) -> Vec<Point> {
                 let words = [dtype, op, root.map(|r| format!("root {r}"))];
                 line.extend(words.into_iter().flatten().map(|word| format!(" {word}")));
             }
-            points.push(Point { line, bytes: row.bytes as f64, gbps: row.out_of_place.busbw_gbps });
+            points.push(Point { line, bytes: row.bytes as f64, gb_per_s: row.out_of_place.busbw_gb_per_s });
         }
     }
     points
@@ -101,7 +101,7 @@ pub fn draw(path: &Path, title: &str, bandwidth: &str, lines: &[Line]) -> Result
         .label_style(("sans-serif", 13))
         .x_labels(12)
         .x_label_formatter(&|bytes| size_label(*bytes))
-        .y_label_formatter(&|gbps| speed_label(*gbps))
+        .y_label_formatter(&|gb_per_s| speed_label(*gb_per_s))
         .light_line_style(BLACK.mix(0.04))
         .bold_line_style(BLACK.mix(0.12))
         .draw()?;
@@ -143,8 +143,8 @@ fn name(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &[Line]) -> Result<(),
 }
 
 /// Formats a bandwidth without insignificant digits.
-fn speed_label(gbps: f64) -> String {
-    format!("{}", (gbps * 1e6).round() / 1e6)
+fn speed_label(gb_per_s: f64) -> String {
+    format!("{}", (gb_per_s * 1e6).round() / 1e6)
 }
 
 /// Bytes with the suffix that the command line takes.
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn lines_keep_their_order_and_leave_out_what_a_logarithm_cannot_show() {
-        let point = |line: &str, bytes, gbps| Point { line: line.to_owned(), bytes, gbps };
+        let point = |line: &str, bytes, gb_per_s| Point { line: line.to_owned(), bytes, gb_per_s };
         let lines =
             lines([point("b", 8.0, 1.0), point("a", 8.0, 0.0), point("b", 4.0, 2.0), point("a", 16.0, 3.0)]);
         let shown: Vec<_> = lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();

@@ -11,7 +11,7 @@ fn exchange(options: &str) -> impl Fn(u64, &str) -> f64 + use<> {
     let rows: Vec<serde_json::Value> = text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
     move |place, signal| {
         let row = rows.iter().find(|row| row["places"][1] == place && row["signal"] == signal);
-        row.unwrap_or_else(|| panic!("no {signal} to {place}"))["gbps"].as_f64().unwrap()
+        row.unwrap_or_else(|| panic!("no {signal} to {place}"))["gb_per_s"].as_f64().unwrap()
     }
 }
 

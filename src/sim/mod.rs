@@ -34,8 +34,8 @@ use crate::types::{Collective, DataType, Rank};
 /// Declared machines: ports, what they cost, and the way between two places.
 pub mod topology {
     pub use crate::topology::{
-        Class, DeviceSpec, MachineSpec, MailboxSpec, Network, Port, PortId, Protocol, Routes, Slicing,
-        Wiring, faults, matrix, open, parse, presets, text_of, units,
+        Class, Cluster, DeviceSpec, Distance, MachineSpec, MailboxSpec, Network, Port, PortId, Protocol,
+        Routes, Slicing, TierLoad, Wiring, faults, loads, matrix, open, parse, presets, text_of, units,
     };
 }
 

@@ -3,6 +3,7 @@
 mod ethernet;
 mod ipu;
 mod links;
+mod tiers;
 mod tpu;
 
 use crate::algorithms;

@@ -9,7 +9,7 @@
 //! bw = "400Gb/s"                 # credits are unlimited, and store_and_forward is false
 //! lat = "1us"
 //! post = "4us"
-//! [nodes]                        # one shape: switch, nodes, ring, line, mesh, torus, axes, edges
+//! [nodes]                        # one shape: switch, nodes, cluster, ring, line, mesh, torus, axes, edges
 //! places = 4
 //! nodes = 2
 //! inside = "nvlink"
@@ -29,14 +29,14 @@
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
 //! `[mailbox]`: `mailbox.rs`. What places compute with, `[device]`: `device.rs`. The keys of each shape are with its code:
-//! `switch.rs`, `wired_nodes.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments, as in `dgx-h100:nodes=2`, replace keys of the shape.
+//! `switch.rs`, `wired_nodes.rs`, `cluster/mod.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments, as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
 use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{
-    Class, Network, Port, PortId, Protocol, Slicing, axes, device, edges, faults, grid, mailbox, placement,
-    protocol, switch,
+    Class, Network, Port, PortId, Protocol, Slicing, axes, cluster, device, edges, faults, grid, mailbox,
+    placement, protocol, switch,
 };
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ const SHAPES: &[(&str, Builder)] = &[
     ("torus", grid::torus),
     ("axes", axes::axes),
     ("edges", edges::edges),
+    ("cluster", cluster::cluster),
 ];
 
 macro_rules! presets {
@@ -107,16 +108,16 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
     let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
     let placement = placement::read(&root, given("placement"), shape.nranks())?;
-    for (number, section) in listed(&root, "override")?.iter().enumerate() {
+    for (number, section) in root.listed("override", "[[override]]")?.iter().enumerate() {
         section.knows(&["link", "bw", "lat", "post", "gap"])?;
         reclass(section, &mut classes, &mut ports, |old| change(section, number, old))?;
     }
-    for (number, section) in listed(&root, "load")?.iter().enumerate() {
+    for (number, section) in root.listed("load", "[[load]]")?.iter().enumerate() {
         section.knows(&["link", "bw"])?;
         reclass(section, &mut classes, &mut ports, |old| take(section, number, old))?;
     }
     let mut faults = Vec::new();
-    for section in listed(&root, "fault")? {
+    for section in root.listed("fault", "[[fault]]")? {
         faults::read(&section, &ports, &mut faults)?;
     }
     let (mailbox, device) = (mailbox::read(&root)?, device::read(&root)?);
@@ -145,7 +146,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
 
 /// The protocols of the library that the argument `as` names, and those of no library.
 fn protocols(root: &Section, library: Option<&str>, classes: &[Class]) -> Result<Vec<Protocol>> {
-    let sections = listed(root, "protocol")?;
+    let sections = root.listed("protocol", "[[protocol]]")?;
     let libraries = protocol::libraries(&sections)?;
     if let Some(library) = library.filter(|library| !libraries.contains(library)) {
         let known = if libraries.is_empty() { "none".to_owned() } else { libraries.join(", ") };
@@ -169,16 +170,6 @@ fn slicing(root: &Section) -> Result<Slicing> {
     })
 }
 
-/// The sections of a list, `[[override]]`.
-fn listed<'a>(root: &Section<'a>, key: &str) -> Result<Vec<Section<'a>>> {
-    let Some(list) = root.table.get(key) else { return Ok(Vec::new()) };
-    let Some(values) = list.get_ref().as_array() else {
-        let what = format_args!("{key} is no list; begin each one with [[{key}]]");
-        return Err(root.source.error(list.span().start, what));
-    };
-    values.iter().map(|value| root.inner(format!("[[{key}]]"), value)).collect()
-}
-
 fn read_classes(root: &Section) -> Result<Vec<Class>> {
     let Some(value) = root.table.get("class") else {
         return Err(root.error("declares no class; add one such as [class.wire] with bw and lat"));
@@ -195,13 +186,15 @@ fn class(name: &str, section: &Section) -> Result<Class> {
     let time = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::time));
     let size = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::size));
     let bandwidth = section.need("bw", "\"50GB/s\"")?;
-    let rate = section.get("eff").map_or(Ok(Ratio::ONE), |f| f.part())?.of(bandwidth.read(units::bandwidth)?);
+    let line_rate = bandwidth.read(units::bandwidth)?;
+    let rate = section.get("eff").map_or(Ok(Ratio::ONE), |f| f.part())?.of(line_rate);
     if rate == 0 {
         return Err(bandwidth.error("nothing passes at 0 bytes a second; write more"));
     }
     Ok(Class {
         name: name.to_owned(),
         rate,
+        line_rate,
         latency_ps: section.need("lat", "\"700ns\"")?.read(units::time)?,
         post_ps: time("post")?,
         gap_ps: time("gap")?,
@@ -282,6 +275,7 @@ fn change(section: &Section, number: usize, old: &Class) -> Result<Class> {
     Ok(Class {
         name: format!("{}, override {}", old.name, number + 1),
         rate,
+        line_rate: changed("bw", old.line_rate, units::bandwidth)?,
         latency_ps: changed("lat", old.latency_ps, units::time)?,
         post_ps: changed("post", old.post_ps, units::time)?,
         gap_ps: changed("gap", old.gap_ps, units::time)?,

@@ -10,6 +10,7 @@
 
 mod axes;
 mod built;
+mod cluster;
 mod device;
 mod edges;
 pub mod faults;
@@ -29,6 +30,7 @@ mod tests;
 pub mod units;
 mod wired_nodes;
 
+pub use cluster::{Cluster, Distance, TierLoad, loads};
 pub use device::DeviceSpec;
 pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
@@ -52,6 +54,8 @@ pub struct Class {
     pub name: String,
     /// Payload bytes a second in this direction, after the class's efficiency.
     pub rate: u64,
+    /// Bytes a second on the wire, as vendors count it: before the efficiency, framing included.
+    pub line_rate: u64,
     /// The time from leaving this port to reaching the next one.
     pub latency_ps: u64,
     /// The time to issue a message; overlaps with the port's work on earlier ones.
@@ -92,6 +96,11 @@ pub trait Routes: Send + Sync {
     /// Returns the direct links between places, over which rings go.
     fn wiring(&self) -> Wiring {
         Wiring::Switches
+    }
+
+    /// Returns the arrangement of NICs and switches, if the machine declares it.
+    fn cluster(&self) -> Option<&Cluster> {
+        None
     }
 }
 

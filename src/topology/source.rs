@@ -61,6 +61,16 @@ impl<'a> Section<'a> {
         Ok(Section { source: self.source, name, at, table, arguments: &[] })
     }
 
+    /// The sections of a list, `[[override]]`; `name` is that of each one.
+    pub fn listed(&self, key: &str, name: &str) -> Result<Vec<Section<'a>>> {
+        let Some(list) = self.table.get(key) else { return Ok(Vec::new()) };
+        let Some(values) = list.get_ref().as_array() else {
+            let what = format_args!("{key} is no list; begin each one with {name}");
+            return Err(self.source.error(list.span().start, what));
+        };
+        values.iter().map(|value| self.inner(name.to_owned(), value)).collect()
+    }
+
     /// Refuses whatever is not in the list.
     pub fn knows(&self, keys: &[&str]) -> Result<()> {
         let known = keys.join(", ");

@@ -1,4 +1,4 @@
-//! Quantities with their units, exact: `450GB/s`, `100Gb/s`, `700ns`, `1500B`, `0.5x`.
+//! Quantities with their units, exact: `450GB/s`, `400Gbps`, `700ns`, `1.5us`, `1500B`, `0.5x`, `2:1`.
 //!
 //! A number without a unit is refused, and so is one that is not whole in the quantity's smallest unit: what is read
 //! is what was written.
@@ -17,6 +17,19 @@ const BANDWIDTHS: &[Unit] = &[
     ("Gb/s", 1_000_000_000, 8),
     ("Mb/s", 1_000_000, 8),
     ("kb/s", 1_000, 8),
+    ("Tbps", 1_000_000_000_000, 8),
+    ("Gbps", 1_000_000_000, 8),
+    ("Mbps", 1_000_000, 8),
+    ("kbps", 1_000, 8),
+    ("Tbit/s", 1_000_000_000_000, 8),
+    ("Gbit/s", 1_000_000_000, 8),
+    ("Mbit/s", 1_000_000, 8),
+    ("kbit/s", 1_000, 8),
+    ("TBps", 1_000_000_000_000, 1),
+    ("GBps", 1_000_000_000, 1),
+    ("MBps", 1_000_000, 1),
+    ("GiB/s", 1 << 30, 1),
+    ("MiB/s", 1 << 20, 1),
 ];
 
 const FLOPS: &[Unit] = &[
@@ -36,6 +49,7 @@ const TIMES: &[Unit] = &[
     ("s", 1_000_000_000_000, 1),
     ("ms", 1_000_000_000, 1),
     ("us", 1_000_000, 1),
+    ("µs", 1_000_000, 1),
     ("ns", 1_000, 1),
     ("ps", 1, 1),
 ];
@@ -101,6 +115,21 @@ pub fn ratio(text: &str) -> Result<Ratio, String> {
 /// A number of times, `0.5x`; `None` if it is not written as one.
 pub fn factor(text: &str) -> Option<Result<Ratio, String>> {
     text.strip_suffix('x').map(ratio)
+}
+
+/// A bandwidth over another one, `2:1` or `2`; above 0.
+pub fn proportion(text: &str) -> Result<Ratio, String> {
+    let both = match text.split_once(':') {
+        Some((left, right)) => decimal(left.trim()).zip(decimal(right.trim())),
+        None => decimal(text).map(|number| (number, (1, 1))),
+    };
+    let (left, right) =
+        both.ok_or_else(|| format!("`{text}` is not a proportion; write it like 2:1 or 2"))?;
+    let product = |a: u64, b: u64| a.checked_mul(b).filter(|&n| n > 0);
+    match (product(left.0, right.1), product(left.1, right.0)) {
+        (Some(over), Some(under)) => Ok(Ratio { over, under }),
+        _ => Err(format!("`{text}` is not a proportion of two bandwidths above 0; write it like 2:1 or 2")),
+    }
 }
 
 /// Formats a bandwidth as [`bandwidth`] reads it.
@@ -177,12 +206,17 @@ mod tests {
         assert_eq!(bandwidth("100Gb/s"), Ok(12_500_000_000));
         assert_eq!(bandwidth("12.5GB/s"), bandwidth("100Gb/s"));
         assert_eq!(bandwidth("48.5 GB/s"), Ok(48_500_000_000));
+        for text in ["400Gb/s", "400Gbps", "400 Gbit/s", "0.4Tbps", "50GB/s", "50 GBps"] {
+            assert_eq!(bandwidth(text), Ok(50_000_000_000), "{text}");
+        }
+        assert_eq!(bandwidth("1GiB/s"), Ok(1 << 30));
     }
 
     #[test]
     fn times_and_sizes_are_whole() {
         assert_eq!(time("4us"), Ok(4_000_000));
         assert_eq!(time("0.7ns"), Ok(700));
+        assert_eq!((time("1.5us"), time("1.5 µs")), (Ok(1_500_000), Ok(1_500_000)));
         assert_eq!(size("1500B"), Ok(1500));
         assert_eq!(size("1.5KiB"), Ok(1536));
         assert!(time("0.5ps").is_err_and(|e| e.contains("not a whole number of ps")));
@@ -193,7 +227,7 @@ mod tests {
     fn a_number_alone_is_refused_and_the_units_are_listed() {
         let why = bandwidth("450").expect_err("no unit");
         assert!(why.contains("has no unit") && why.contains("GB/s, MB/s"), "{why}");
-        assert!(time("700GB/s").is_err_and(|e| e.contains("us, ns, ps")));
+        assert!(time("700GB/s").is_err_and(|e| e.contains("us, µs, ns, ps")));
         assert!(time("ns").is_err_and(|e| e.contains("begin with a number")));
         assert!(time("99999999999s").is_err_and(|e| e.contains("more than can be counted")));
         assert!(
@@ -213,6 +247,17 @@ mod tests {
         assert_eq!(Ratio::ONE.of(7), 7);
     }
 
+    #[test]
+    fn a_proportion_is_exact_and_never_0() {
+        let parts = |text: &str| proportion(text).map(|ratio| (ratio.over, ratio.under));
+        assert_eq!((parts("2:1"), parts("2"), parts("1.5:1")), (Ok((2, 1)), Ok((2, 1)), Ok((15, 10))));
+        assert_eq!(parts("3:0.5"), Ok((30, 5)));
+        for text in ["0", "0:1", "1:0"] {
+            assert!(parts(text).is_err_and(|e| e.contains("above 0")), "{text}");
+        }
+        assert!(parts("two").is_err() && parts("1:2:3").is_err() && parts("-1").is_err());
+    }
+
     proptest! {
         #[test]
         fn what_is_printed_reads_as_the_same(amount: u64) {
@@ -224,7 +269,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_the_reader_panic(text in "[0-9.]{0,30}[a-zA-Z/]{0,4}|\\PC*") {
-            let _ = (bandwidth(&text), time(&text), size(&text), ratio(&text), factor(&text).is_some());
+            let _ = (bandwidth(&text), time(&text), size(&text), ratio(&text), factor(&text).is_some(), proportion(&text));
         }
     }
 }

@@ -61,7 +61,7 @@ struct Row {
     bytes: u64,
     time_ps: u64,
     /// Both directions, 10^9 bytes a second.
-    gbps: f64,
+    gb_per_s: f64,
 }
 
 /// Prices, and prints the table.
@@ -82,7 +82,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         let points = rows.iter().map(|row| plot::Point {
             line: format!("{} and {} {}", row.places[0], row.places[1], row.signal.name()),
             bytes: row.bytes as f64,
-            gbps: row.gbps,
+            gb_per_s: row.gb_per_s,
         });
         let title = format!("exchange on {}", network.name);
         plot::draw(file, &title, "both directions, GB/s", &plot::lines(points))
@@ -143,7 +143,7 @@ fn row(
         signal,
         bytes: moved,
         time_ps,
-        gbps: 2.0 * moved as f64 / (time_ps.max(1) as f64 * 1e-12) / 1e9,
+        gb_per_s: 2.0 * moved as f64 / (time_ps.max(1) as f64 * 1e-12) / 1e9,
     })
 }
 
@@ -164,7 +164,7 @@ fn table(rows: &[Row]) -> String {
         }
         text += &format!("{:>12}", both[0].bytes);
         for row in both {
-            text += &format!(" {:>10.2} {:>8.2}", row.time_ps as f64 * 1e-6, row.gbps);
+            text += &format!(" {:>10.2} {:>8.2}", row.time_ps as f64 * 1e-6, row.gb_per_s);
         }
         text += "\n";
     }

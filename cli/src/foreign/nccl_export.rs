@@ -29,6 +29,12 @@ struct Gpu {
 /// The XML of a machine's first node. `Err` says why there is none, in a sentence.
 pub fn write(network: &Network) -> Result<String, String> {
     let node = network.shape.per_node();
+    if network.routes.cluster().is_some_and(|cluster| cluster.nics() != node) {
+        return Err(format!(
+            "{}: only machines with one NIC a device are written as NCCL's XML; export it with --format toml",
+            network.name
+        ));
+    }
     let mut gpus: BTreeMap<u32, Gpu> = BTreeMap::new();
     for (id, port) in network.ports.iter().enumerate() {
         let rate = network.class(id as u32).rate;
@@ -36,6 +42,10 @@ pub fn write(network: &Network) -> Result<String, String> {
         let place = |text: &str| text.strip_prefix('g').and_then(|number| number.parse::<u32>().ok());
         match (parts.first().and_then(|part| place(part)), &parts[..]) {
             (_, ["n0", gpu, "nv", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().inside = rate,
+            (_, ["n0", nic, "tx"]) if network.routes.cluster().is_some() => {
+                let gpu = nic.strip_prefix("nic").and_then(|number| number.parse().ok());
+                gpus.entry(gpu.unwrap_or(0)).or_default().nic = rate;
+            }
             (_, ["n0", gpu, "nic", "tx"]) => gpus.entry(place(gpu).unwrap_or(0)).or_default().nic = rate,
             (_, ["n0", gpu, peer, ..]) if place(peer).is_some() => {
                 let gpu = gpus.entry(place(gpu).unwrap_or(0)).or_default();

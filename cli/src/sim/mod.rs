@@ -3,6 +3,7 @@
 mod goal;
 pub mod quickest;
 mod table;
+pub mod uplinks;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
 use penny::sim::fabric::tuning::{self, Divisible, Tuning};
 use penny::sim::fabric::{PricedCall, engine};
 use penny::sim::plan::cycles::Cycles;
-use penny::sim::plan::{Plan, RankView};
+use penny::sim::plan::{Lane, Plan, RankView};
 use penny::sim::topology::Network;
 use penny_bench::layout;
 use penny_bench::options::Choice;
@@ -38,7 +39,7 @@ Examples:
   penny sim all_reduce --fabric t3000 -b 64K --algorithm ring_pair --trace ring_pair.json
   penny sim broadcast --fabric dgx-a100 -b 1M --algorithm tree --goal tree.goal
   penny sim --workload step.toml --fabric dgx-h100:nodes=2,t3000 --compute declared
-  penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gbps";
+  penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gb_per_s";
 
 /// The options of `penny sim`.
 #[derive(clap::Args)]
@@ -112,6 +113,23 @@ impl Programs {
     /// Returns all ranks' programs as lists of steps.
     pub fn plans(&self) -> &[Plan] {
         self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, &self.view))
+    }
+
+    /// Passes sender, receiver and lane of every message; one that is sent several times perhaps several times.
+    pub fn flows(&self, mut flow: impl FnMut(u32, u32, Lane)) {
+        if let Some(cycles) = &self.cycles {
+            for lane in 0..cycles.lanes() as Lane {
+                let order = cycles.order(lane);
+                let next = order.iter().cycle().skip(1);
+                order.iter().zip(next).for_each(|(&from, &to)| flow(from, to, lane));
+            }
+            return;
+        }
+        for (rank, plan) in (0..).zip(self.plans()) {
+            for step in &plan.steps {
+                step.to.iter().for_each(|&to| flow(rank, to, step.lane));
+            }
+        }
     }
 
     /// Returns the number of elements that can be priced, at most `count`.
@@ -311,6 +329,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 dtype,
                 &priced,
                 alone_ps,
+                &uplinks::of(&network, candidate, &places),
             ));
         }
         drawn.extend(rows.iter().map(Row::point));

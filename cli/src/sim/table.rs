@@ -3,12 +3,13 @@
 use penny::DataType;
 use penny::sim::fabric::shortcuts::Summary;
 use penny::sim::plan::RankView;
-use penny::sim::topology::Network;
+use penny::sim::topology::{Network, TierLoad};
 use penny_bench::layout;
 use penny_bench::report::Measurement;
 use penny_bench::subject::Subject;
 use serde::Serialize;
 
+use super::uplinks::{self, TierRow};
 use super::{Args, Priced};
 use crate::plot::Point;
 
@@ -39,12 +40,18 @@ pub struct Row {
     /// Time and bandwidths as a benchmark on the machine would tell them, whose clock tells whole nanoseconds.
     #[serde(skip)]
     told: Measurement,
-    algbw_gbps: f64,
-    busbw_gbps: f64,
+    /// Gigabytes, 10^9 bytes, a second.
+    algbw_gb_per_s: f64,
+    busbw_gb_per_s: f64,
     events: u64,
     engine: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<PortRow>,
+    /// How the flows lie on the uplinks of a machine with tiers of switches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    uplinks: Vec<TierRow>,
+    #[serde(skip)]
+    shared: Vec<String>,
 }
 
 /// The traffic of one port.
@@ -70,6 +77,7 @@ impl Row {
         dtype: DataType,
         Priced { tuning, summary, used }: &Priced,
         alone_ps: u64,
+        loads: &[TierLoad],
     ) -> Row {
         let (all_ps, iters) = (summary.last_ps(), args.iters);
         let subject = Subject::Collective(view.collective);
@@ -93,17 +101,19 @@ impl Row {
             iters,
             alone_ps,
             told: of_one(all_ps.div_ceil(1000) as f64 * 1e-9),
-            algbw_gbps: measured.algbw_gbps,
-            busbw_gbps: measured.busbw_gbps,
+            algbw_gb_per_s: measured.algbw_gb_per_s,
+            busbw_gb_per_s: measured.busbw_gb_per_s,
             events: summary.events,
             engine: used.to_string(),
             ports,
+            uplinks: loads.iter().map(TierRow::from).collect(),
+            shared: loads.iter().map(uplinks::sentence).collect(),
         }
     }
 
     /// Returns the row's point in a plot.
     pub fn point(&self) -> Point {
-        Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gbps: self.busbw_gbps }
+        Point { line: self.algorithm.to_owned(), bytes: self.bytes as f64, gb_per_s: self.busbw_gb_per_s }
     }
 
     /// The algorithm, and the protocol behind a slash.
@@ -125,6 +135,9 @@ impl Row {
             self.events,
             self.engine
         );
+        for sentence in &self.shared {
+            text += &format!("#   {sentence}\n");
+        }
         for port in &self.ports {
             text += &format!(
                 "#   {:<24} {:>14} B {:>9} messages {:6.1} % busy, queue {}\n",

@@ -161,14 +161,23 @@ fn line(
 /// two calls is not what they are there for.
 const IDLE: u64 = 100;
 
-/// The NICs of each node, by the names of their ports: `n0.g3.nic.tx`.
+/// Tells whether this is a NIC's name on a cluster.
+fn of_cluster(name: &str) -> bool {
+    let number = name.split_once('.').and_then(|(_, nic)| nic.strip_prefix("nic"));
+    number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The NICs of each node, by the names of their ports: `n0.g3.nic.tx`, and `n0.nic3.tx` of a cluster.
 fn nodes(ports: &[Port]) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     // A NIC's two ports stand side by side.
     let mut active: Vec<(String, [bool; 2])> = Vec::new();
     let direction = |port: &Port| {
         let (name, direction) = port.name.rsplit_once('.')?;
-        let name = name.strip_suffix(".nic")?;
+        let name = match name.strip_suffix(".nic") {
+            Some(place) => place,
+            None => Some(name).filter(|name| of_cluster(name))?,
+        };
         let way = ["tx", "rx"].iter().position(|way| *way == direction)?;
         let carried = port.recent.map_or((port.messages, port.bytes), |r| (r.messages, r.bytes));
         Some((name.to_owned(), way, carried))

@@ -90,7 +90,11 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
         Args::List => list(),
         Args::Show { machine } => {
             let network = topology::open(machine).map_err(|e| e.message.clone())?;
-            topology::matrix(&network) + &nics::table(&network) + &mailbox(&network) + &rings_of(&network)?
+            topology::matrix(&network)
+                + &nics::table(&network)
+                + &nics::cluster(&network)
+                + &mailbox(&network)
+                + &rings_of(&network)?
         }
         Args::Host => host()?,
         Args::Check { machine } => {

@@ -245,6 +245,7 @@ fn any_class() -> impl Strategy<Value = Class> {
     let credits = prop::sample::select(vec![0u32, 0, 0, 1, 2, 5]);
     (rate, latency, ps(), ps(), mtu, 0..3u64, any::<bool>(), credits).prop_map(
         |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits)| Class {
+            line_rate: rate,
             name: "any".into(),
             rate,
             latency_ps,

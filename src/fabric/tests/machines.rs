@@ -44,6 +44,7 @@ pub fn plain() -> Class {
     Class {
         name: "plain".into(),
         rate: 1_000_000_000,
+        line_rate: 1_000_000_000,
         latency_ps: 0,
         post_ps: 0,
         gap_ps: 0,

@@ -258,6 +258,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
     let mtu = prop::sample::select(vec![0u64, 1, 16, 100]);
     (rate, ps(), ps(), ps(), mtu, 0..3u64, any::<bool>(), 0..4u32).prop_map(
         |(rate, latency_ps, post_ps, gap_ps, mtu, header, store_and_forward, credits)| Class {
+            line_rate: rate,
             name: "any".into(),
             rate,
             latency_ps,

@@ -1,5 +1,6 @@
 //! The virtual clock, the paced clock and the engine without ranks tell the same times.
 
+use super::faults::Declared;
 use super::{on_machine, simulated, timed};
 use crate::algorithms;
 use crate::comm;
@@ -102,6 +103,24 @@ three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_a_part_of_a_mesh: "t3000", 6;
     virtual_paced_and_simulated_times_are_equal_on_poets: "poets", 16;
     virtual_paced_and_simulated_times_are_equal_on_host: "host", 5;
+}
+
+/// Leaves, spines and cores; two devices a NIC, or two NICs a device; PCIe in the node.
+const TIERS: &str = "[class.fast]\nbw = \"9GB/s\"\nlat = \"20ns\"\n[cluster]\nplaces = 2\nnodes = 8\ninside = \"fast\"\nnic = \"w\"\n\
+    [cluster.pcie]\nlink = \"fast\"\nswitches = 2\nhosts = 2\nsmp = \"w\"\n[[cluster.tier]]\ndown = 4\nuplink = \"w\"\nuplinks = 2\n\
+    [[cluster.tier]]\ndown = 2\nuplink = \"w\"\nuplinks = 1\n[[cluster.tier]]\n";
+
+#[test]
+fn virtual_paced_and_simulated_times_are_equal_on_tiers_of_switches() {
+    for (name, keys) in [
+        ("shared-nics", "nics = 1"),
+        ("two-nics", "nics = 4\nrails = \"optimised\"\nseed = 3"),
+        ("rails", "rails = \"only\"\nrouting = \"destination\""),
+    ] {
+        let rails = if name == "rails" { TIERS.replace("down = 4", "down = 2") } else { TIERS.to_owned() };
+        let file = Declared::new(name, &rails.replace("[cluster.pcie]", &format!("{keys}\n[cluster.pcie]")));
+        three_ways(file.spec(), 16);
+    }
 }
 
 #[test]

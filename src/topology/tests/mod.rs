@@ -170,6 +170,7 @@ fn a_class_says_all_that_it_was_told() {
     let class = Class {
         name: "w".into(),
         rate: 6_250_000_000,
+        line_rate: 12_500_000_000,
         latency_ps: 1_000_000,
         post_ps: 2_000,
         gap_ps: 3,

@@ -107,7 +107,7 @@ pub fn switch(canvas: &mut Canvas, network: &Network) {
 }
 
 /// Class and rate at the left of the row whose links they are of.
-fn side_label(canvas: &mut Canvas, network: &Network, class: u32, y: f64) {
+pub fn side_label(canvas: &mut Canvas, network: &Network, class: u32, y: f64) {
     let about = &network.classes[class as usize];
     canvas.words((16.0, y - 6.0), &about.name, Some(class));
     canvas.words((16.0, y + 7.0), &units::print_bandwidth(about.rate), Some(class));

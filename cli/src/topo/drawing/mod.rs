@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!     nodes    spine over leaves over nodes; in a node its NICs, its places, its switch      columns.rs
+//!     cluster  tiers of switches over nodes                                                  tiers.rs
 //!     switch   one switch over its places                                                    columns.rs
 //!     ring, line, mesh, torus, axes    a grid, the third axis slanting; stubs where it wraps grid.rs
 //!     edges, nodes of wired places     places on a circle, a circle a node                   circle.rs
@@ -13,6 +14,7 @@ mod canvas;
 mod circle;
 mod columns;
 mod grid;
+mod tiers;
 
 use canvas::Canvas;
 use penny::sim::topology::{Network, units};
@@ -41,7 +43,9 @@ pub fn svg(network: &Network) -> Result<String, String> {
     }
     let name = |port: usize| network.ports.get(port).map_or("", |port| port.name.as_str());
     let mut canvas = Canvas::new(network);
-    if name(0).ends_with(".nv.tx") {
+    if let Some(cluster) = network.routes.cluster() {
+        tiers::draw(&mut canvas, network, cluster);
+    } else if name(0).ends_with(".nv.tx") {
         columns::nodes(&mut canvas, network);
     } else if network.ports.iter().any(|port| grid::along_an_axis(&port.name).is_some()) {
         grid::draw(&mut canvas, network);
@@ -128,6 +132,27 @@ mod tests {
         );
         assert_eq!((count(&nodes, "class=\"place\""), count(&nodes, "class=\"link\"")), (6, 6));
         assert!(nodes.contains("Each place has a NIC besides"), "{nodes}");
+    }
+
+    #[test]
+    fn a_cluster_has_its_tiers_its_nics_and_its_pcie() {
+        let text = |more: &str| {
+            format!(
+                "name = \"m\"\n[class.w]\nbw = \"400Gbps\"\nlat = \"1us\"\n[cluster]\nplaces = 4\nnodes = 4\ninside = \"w\"\nnic = \"w\"\n\
+                 rails = \"optimised\"\n{more}[[cluster.tier]]\ndown = 2\nuplink = \"w\"\nuplinks = 2\n[[cluster.tier]]\n"
+            )
+        };
+        let drawn = |text: &str| svg(&parse("m.toml", text, &[]).unwrap()).unwrap();
+        let bare = drawn(&text(""));
+        assert_eq!((count(&bare, "class=\"nic\""), count(&bare, "class=\"place\"")), (16, 16));
+        // Eight leaves, two spines; NIC to leaf, leaf to spine, place to its node's switch.
+        assert_eq!(count(&bare, "class=\"tier\""), 8 + 2);
+        assert_eq!(count(&bare, "class=\"link\""), 16 + 8 * 2 + 16);
+        assert!(bare.contains("leaf: 8 switches, 2 links down, 2 up each"));
+        let pcie = drawn(&text("[cluster.pcie]\nlink = \"w\"\nswitches = 2\n"));
+        assert_eq!(count(&pcie, "class=\"pcie\""), 4 * 2);
+        // Besides, a device and a NIC each to its PCIe switch, and the switches of a node to each other.
+        assert_eq!(count(&pcie, "class=\"link\""), 16 + 8 * 2 + 16 + 16 + 16 + 4);
     }
 
     #[test]

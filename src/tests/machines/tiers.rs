@@ -1,0 +1,88 @@
+//! Tiers of switches: what oversubscription, hashed flows, shared NICs and PCIe do to a transfer.
+
+use super::*;
+
+const CLASSES: &str = "name = \"m\"\n[class.nic]\nbw = \"400Gbps\"\nlat = \"1us\"\nmtu = \"4096B\"\n[class.fast]\nbw = \"900GB/s\"\n\
+    lat = \"300ns\"\nmtu = \"4096B\"\n";
+/// Bytes of a message: so many that latencies do not count.
+const BYTES: u64 = 64 << 20;
+
+/// 16 nodes of one place, eight on each of two leaves.
+fn two_leaves(oversubscription: &str, routing: &str) -> Network {
+    cluster(&format!(
+        "places = 1\nnodes = 16\nnic = \"nic\"\nrouting = \"{routing}\"\n[[cluster.tier]]\ndown = 8\nuplink = \"nic\"\n\
+         oversubscription = \"{oversubscription}\"\n[[cluster.tier]]\n"
+    ))
+}
+
+fn cluster(rest: &str) -> Network {
+    topology::parse("m.toml", &format!("{CLASSES}[cluster]\n{rest}"), &[])
+        .unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Returns GB/s of each of all places, if each sends to the one `by` places ahead.
+fn shift(network: &Network, by: u32) -> f64 {
+    let n = network.shape.nranks();
+    BYTES as f64 / all_send(network, |rank| vec![(rank + by) % n], BYTES, 1 << 20) as f64 * 1e3
+}
+
+#[test]
+fn a_tier_of_two_to_one_halves_what_crosses_it_and_nothing_else() {
+    for (oversubscription, part) in [("1:1", 1.0), ("2:1", 0.5), ("4:1", 0.25), ("8:1", 0.125)] {
+        let network = two_leaves(oversubscription, "destination");
+        assert_near(shift(&network, 8), 50.0 * part, 0.03);
+        // Each to its neighbour of two, on the same leaf.
+        let pairs = all_send(&network, |rank| vec![rank ^ 1], BYTES, 1 << 20);
+        assert_near(BYTES as f64 / pairs as f64 * 1e3, 50.0, 0.03);
+    }
+}
+
+#[test]
+fn flows_that_a_hash_puts_on_one_uplink_share_it() {
+    let network = two_leaves("1:1", "ecmp");
+    let load = &topology::loads(&network, (0..16).map(|from| (from, (from + 8) % 16, 0)))[0];
+    assert!(load.most > 1, "{load:?}");
+    assert_near(shift(&network, 8), 50.0 / f64::from(load.most), 0.03);
+}
+
+#[test]
+fn devices_that_share_a_nic_have_its_bandwidth_together_and_a_device_of_two_nics_twice_it() {
+    let with = |nics: u32| {
+        cluster(&format!("places = 4\nnodes = 2\ninside = \"fast\"\nnic = \"nic\"\nnics = {nics}\n"))
+    };
+    for (nics, each) in [(1, 12.5), (2, 25.0), (4, 50.0)] {
+        assert_near(shift(&with(nics), 4), each, 0.03);
+    }
+    // Two messages of a device on two lanes.
+    let two_lanes = |nics: u32| {
+        let took = all_send(&with(nics), |rank| vec![(rank + 4) % 8; 2], BYTES, 1 << 20);
+        2.0 * BYTES as f64 / took as f64 * 1e3
+    };
+    assert_near(two_lanes(4), 50.0, 0.03);
+    assert_near(two_lanes(8), 100.0, 0.03);
+}
+
+#[test]
+fn a_nic_behind_a_slow_pcie_link_has_its_bandwidth() {
+    let with = |rate: &str| {
+        let classes = format!("{CLASSES}[class.pcie]\nbw = \"{rate}\"\nlat = \"200ns\"\nmtu = \"256B\"\n");
+        let rest = "[cluster]\nplaces = 4\nnodes = 2\nnic = \"nic\"\n[cluster.pcie]\nlink = \"pcie\"\nswitches = 2\n";
+        topology::parse("m.toml", &format!("{classes}{rest}"), &[]).unwrap()
+    };
+    assert_near(shift(&with("63GB/s"), 4), 50.0, 0.03);
+    assert_near(shift(&with("32GB/s"), 4), 32.0, 0.03);
+    // Within a node two devices of each switch send over its one link.
+    assert_near(
+        all_send(&with("32GB/s"), |rank| vec![rank ^ 2], BYTES, 1 << 20) as f64,
+        BYTES as f64 / 16e-3,
+        0.03,
+    );
+}
+
+#[test]
+fn all_reduce_over_rails_is_as_fast_as_all_nics_on_whole_rails() {
+    let network = cluster("places = 4\nnodes = 4\ninside = \"fast\"\nnic = \"nic\"\nrails = \"only\"\n");
+    let bytes = 1 << 30;
+    let (_, last_ps) = priced(&network, Collective::AllReduce, "alternating_rings", bytes);
+    assert_near(bytes as f64 / last_ps as f64 * 1e3 * 2.0 * 15.0 / 16.0, 200.0, 0.01);
+}
