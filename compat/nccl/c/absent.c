@@ -44,36 +44,6 @@ static void *any;
     FAILS(ncclInvalidUsage, text, function(__VA_ARGS__));                                                              \
     FAILS(ncclInvalidUsage, text, p##function(__VA_ARGS__))
 
-static void there_are_no_parameters(void) {
-    ncclParamHandle_t handle = NULL;
-    const char *text = NULL, **table = NULL;
-    int length = 0;
-    int8_t i8;
-    int16_t i16;
-    int32_t i32;
-    int64_t i64;
-    uint8_t u8;
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-    const char *say = "no parameters of NCCL";
-    ABSENT(say, ncclParamBind, &handle, "NCCL_ALGO");
-    ABSENT(say, ncclParamGetI8, handle, &i8);
-    ABSENT(say, ncclParamGetI16, handle, &i16);
-    ABSENT(say, ncclParamGetI32, handle, &i32);
-    ABSENT(say, ncclParamGetI64, handle, &i64);
-    ABSENT(say, ncclParamGetU8, handle, &u8);
-    ABSENT(say, ncclParamGetU16, handle, &u16);
-    ABSENT(say, ncclParamGetU32, handle, &u32);
-    ABSENT(say, ncclParamGetU64, handle, &u64);
-    ABSENT(say, ncclParamGetStr, handle, &text);
-    ABSENT(say, ncclParamGet, handle, &i64, 8, &length);
-    ABSENT(say, ncclParamGetParameter, "NCCL_ALGO", &text, &length);
-    ABSENT(say, ncclParamGetAllParameterKeys, &table, &length);
-    ncclParamDumpAll();
-    pncclParamDumpAll();
-}
-
 static void there_is_no_device_interface(void) {
     const char *say = "no device interface";
     ABSENT(say, ncclDevCommCreate, comm, NULL, any);
@@ -128,7 +98,6 @@ int main(void) {
     begin();
     OK(ncclGetUniqueId(&id));
     OK(ncclCommInitRank(&comm, 1, id, 0));
-    RUN(there_are_no_parameters);
     RUN(there_is_no_device_interface);
     RUN(a_program_can_ask_first);
     OK(ncclCommDestroy(comm));

@@ -2,7 +2,7 @@
 
 use crate::boundary::usage;
 use crate::types::*;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 
 /// Defines functions that are refused: `fn name, twin(parameters): "sentence"`.
 macro_rules! absent {
@@ -26,26 +26,10 @@ macro_rules! absent {
     };
 }
 
-const PARAMETERS: &str =
-    "this library has no parameters of NCCL; its variables are those of Penny, which README.md lists";
 const DEVICE: &str = "there is no device interface, because no GPU takes part; ncclCommQueryProperties says so with \
                       deviceApiSupport; use the calls of the host, such as ncclPutSignal";
 
 absent! {
-    fn ncclParamBind, pncclParamBind(*mut ncclParamHandle_t, *const c_char): PARAMETERS;
-    fn ncclParamGetI8, pncclParamGetI8(ncclParamHandle_t, *mut i8): PARAMETERS;
-    fn ncclParamGetI16, pncclParamGetI16(ncclParamHandle_t, *mut i16): PARAMETERS;
-    fn ncclParamGetI32, pncclParamGetI32(ncclParamHandle_t, *mut i32): PARAMETERS;
-    fn ncclParamGetI64, pncclParamGetI64(ncclParamHandle_t, *mut i64): PARAMETERS;
-    fn ncclParamGetU8, pncclParamGetU8(ncclParamHandle_t, *mut u8): PARAMETERS;
-    fn ncclParamGetU16, pncclParamGetU16(ncclParamHandle_t, *mut u16): PARAMETERS;
-    fn ncclParamGetU32, pncclParamGetU32(ncclParamHandle_t, *mut u32): PARAMETERS;
-    fn ncclParamGetU64, pncclParamGetU64(ncclParamHandle_t, *mut u64): PARAMETERS;
-    fn ncclParamGetStr, pncclParamGetStr(ncclParamHandle_t, *mut *const c_char): PARAMETERS;
-    fn ncclParamGet, pncclParamGet(ncclParamHandle_t, *mut c_void, c_int, *mut c_int): PARAMETERS;
-    fn ncclParamGetParameter, pncclParamGetParameter(*const c_char, *mut *const c_char, *mut c_int): PARAMETERS;
-    fn ncclParamGetAllParameterKeys, pncclParamGetAllParameterKeys(*mut *mut *const c_char, *mut c_int): PARAMETERS;
-
     fn ncclDevCommCreate, pncclDevCommCreate(ncclComm_t, *const c_void, *mut c_void): DEVICE;
     fn ncclDevCommDestroy, pncclDevCommDestroy(ncclComm_t, *const c_void): DEVICE;
     fn ncclGetLsaMultimemDevicePointer, pncclGetLsaMultimemDevicePointer(ncclWindow_t, usize, *mut *mut c_void): DEVICE;
@@ -74,8 +58,4 @@ nccl_api! {
     fn ncclLLA2ACalcSlots, pncclLLA2ACalcSlots(_maxElts: c_int, _maxEltSize: c_int) -> c_int {
         0
     }
-
-    /// Prints nothing: this library has no parameters of NCCL.
-    or (),
-    fn ncclParamDumpAll, pncclParamDumpAll() -> () {}
 }

@@ -97,7 +97,7 @@ fn algorithms() -> Option<&'static CString> {
 }
 
 /// Returns `NCCL_COMM_BLOCKING`, which is stronger than a program's settings.
-fn blocking_variable() -> Option<c_int> {
+pub fn blocking_variable() -> Option<c_int> {
     match std::env::var_os("NCCL_COMM_BLOCKING")?.to_str()? {
         "0" => Some(0),
         "1" => Some(1),

@@ -30,6 +30,7 @@ mod group;
 mod library;
 mod members;
 mod memory;
+mod parameters;
 mod records;
 mod sentence;
 mod types;

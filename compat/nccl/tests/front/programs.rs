@@ -75,6 +75,11 @@ fn a_deadline_that_passes_has_the_versions_result() {
 }
 
 #[test]
+fn parameters_are_the_variables_that_have_an_effect() {
+    holds("parameters", &[1], &[NEWEST], &[]);
+}
+
+#[test]
 fn what_is_absent_says_so() {
     holds("absent", &[1], &[NEWEST], &[]);
 }
