@@ -37,6 +37,7 @@ fn switch(places: u32) -> Network {
         header: 64,
         store_and_forward: false,
         credits: 0,
+        mover: None,
     };
     Network {
         name: format!("switch of {places}"),

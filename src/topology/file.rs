@@ -28,7 +28,7 @@
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
 //! What goes wrong at times, `[[fault]]`: `faults.rs`. Where ranks stand: `placement.rs`. Places that are mailboxes,
-//! `[mailbox]`: `mailbox.rs`. What places compute with, `[device]`: `device.rs`. The keys of each shape are with its code:
+//! `[mailbox]`: `mailbox.rs`. The software at the ends of Ethernet links, `[mover]`: `mover.rs`. What places compute with, `[device]`: `device.rs`. The keys of each shape are with its code:
 //! `switch.rs`, `wired_nodes.rs`, `cluster/mod.rs`, `grid.rs`, `axes.rs`, `edges.rs`. Arguments, as in `dgx-h100:nodes=2`, replace keys of the shape.
 
 use super::built::Built;
@@ -36,7 +36,7 @@ use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{
     Class, Network, Port, PortId, Protocol, Slicing, axes, cluster, device, edges, faults, grid, mailbox,
-    placement, protocol, switch,
+    mover, placement, protocol, switch,
 };
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -94,6 +94,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
             "launch",
             "protocol",
             "mailbox",
+            "mover",
             "device",
         ]
         .into_iter()
@@ -102,11 +103,19 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     )?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
+    let (of_mover, others) = mover::arguments(arguments);
+    mover::attach(&root, &of_mover, &mut classes)?;
     let (own, of_shape): (Vec<_>, Vec<_>) =
-        arguments.iter().cloned().partition(|(key, _)| ["placement", "slice", "as"].contains(&&**key));
+        others.iter().cloned().partition(|(key, _)| ["placement", "slice", "as"].contains(&&**key));
     let given = |name: &str| own.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
     let Built { mut ports, shape, routes } = build(&root, &classes, &of_shape)?;
     let fair = root.get("arb").map_or(Ok("fifo"), |field| field.word(&["fifo", "fair"]))? == "fair";
+    if let Some(class) = classes.iter().find(|class| fair && class.mover.is_some()) {
+        return Err(root.error(format_args!(
+            "has arb = \"fair\" and a mover on [class.{}], whose channels take turns already; leave one out",
+            class.name
+        )));
+    }
     let placement = placement::read(&root, given("placement"), shape.nranks())?;
     for (number, section) in root.listed("override", "[[override]]")?.iter().enumerate() {
         section.knows(&["link", "bw", "lat", "post", "gap"])?;
@@ -124,6 +133,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     let slicing =
         slicing(&Section { source, name: "the file".into(), at: 0, table: root.table, arguments: &own })?;
     let launch_ps = root.get("launch").map_or(Ok(0), |field| field.read(units::time))?;
+    let programs_ps = classes.iter().filter_map(Class::programs_ps).max().unwrap_or(0);
     let protocols = protocols(&root, given("as"), &classes)?;
     let arguments: Vec<String> = arguments.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if arguments.is_empty() { name.to_owned() } else { format!("{name}:{}", arguments.join(",")) };
@@ -137,7 +147,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
         placement,
         fair,
         slicing,
-        launch_ps,
+        launch_ps: launch_ps.saturating_add(programs_ps),
         protocols,
         mailbox,
         device,
@@ -202,6 +212,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         header: size("hdr")?,
         store_and_forward: section.get("store_and_forward").map_or(Ok(false), |f| f.flag())?,
         credits: section.get("credits").map_or(Ok(0), |f| f.count(u32::MAX))?,
+        mover: None,
     })
 }
 

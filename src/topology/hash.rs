@@ -4,7 +4,7 @@
 //! machine is called does not matter, what its classes are called does not either.
 
 use super::faults::{FaultKind, PortFault};
-use super::{Class, Network, Slicing};
+use super::{Class, Handover, MoverSpec, Network, SignalMode, Slicing, Termination};
 use crate::hash::Fnv64;
 
 /// The hash of a machine's parts.
@@ -23,6 +23,22 @@ impl Parts {
         physics.into_iter().for_each(|n| self.number(n));
         self.number(class.store_and_forward.into());
         self.number(class.credits.into());
+        class.mover.iter().for_each(|mover| self.mover(mover));
+    }
+    fn mover(&mut self, mover: &MoverSpec) {
+        let MoverSpec { core, payload, channels, buffers, .. } = mover;
+        let flags = [
+            mover.signal == SignalMode::Merged,
+            mover.termination == Termination::MessageCount,
+            mover.receiver == Handover::Push,
+            mover.reverse_busy,
+            mover.per_call,
+        ];
+        let costs =
+            [core.issue_ps, core.look_ps, core.on_chip_ps, core.on_chip_rate, core.buffer_bytes, core.align];
+        let counts = [core.queues, core.queue_commands, core.channels, *channels, *buffers].map(u64::from);
+        let settings = flags.map(u64::from);
+        [*payload].into_iter().chain(costs).chain(counts).chain(settings).for_each(|n| self.number(n));
     }
     fn fault(&mut self, fault: &PortFault) {
         [u64::from(fault.port), fault.from_ps, fault.until_ps].into_iter().for_each(|n| self.number(n));

@@ -19,6 +19,7 @@ mod grid;
 mod hash;
 mod mailbox;
 mod matrix;
+mod mover;
 mod placement;
 mod protocol;
 mod rings;
@@ -35,6 +36,7 @@ pub use device::DeviceSpec;
 pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
+pub use mover::{EthernetCore, Handover, MoverSpec, SignalMode, Termination};
 pub use protocol::Protocol;
 pub use rings::Wiring;
 pub use spec::{MachineSpec, open, text_of};
@@ -70,6 +72,8 @@ pub struct Class {
     pub store_and_forward: bool,
     /// Messages that one connection may have under way; 0: any number.
     pub credits: u32,
+    /// The software at both ends of the link, whose costs then take the place of the others.
+    pub mover: Option<Arc<MoverSpec>>,
 }
 
 /// One direction of one wire's end.

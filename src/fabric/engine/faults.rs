@@ -7,14 +7,15 @@
 //! ```
 //!
 //! A message that is cut off or damaged is sent again by the port that sent it, whole; what follows on its way goes by
-//! the time at which it was sent in the end. Whether a message is damaged is decided by a hash of the fault's seed, the
+//! the time at which it was sent in the end. A data mover's ends know what has arrived: where one serves the port, only the packets that
+//! were on the wire are sent again. Whether a message is damaged is decided by a hash of the fault's seed, the
 //! port, the message's number at the port, and how often it was sent: the same machine and the same calls give the same
 //! times.
 
 use super::port::MessageCost;
 use crate::error::{Error, Result};
 use crate::topology::faults::{Crc, FaultKind};
-use crate::topology::{Network, PortId};
+use crate::topology::{Class, Network, PortId};
 use std::collections::HashMap;
 
 /// The ports that have faults.
@@ -25,6 +26,8 @@ pub struct Faults {
 /// The faults of one port.
 struct Troubles {
     name: String,
+    /// The latency and the largest packet's time of a wire that a data mover serves.
+    wire_ps: Option<(u64, u64)>,
     /// The times in which the port serves nothing, or at a fraction of its rate. They are sorted and do not overlap.
     windows: Vec<Window>,
     damage: Vec<(u64, u64, Crc)>,
@@ -73,6 +76,7 @@ impl Faults {
         for fault in &network.faults {
             let troubles = ports.entry(fault.port).or_insert_with(|| Troubles {
                 name: network.ports[fault.port as usize].name.clone(),
+                wire_ps: wire_ps(network.class(fault.port)),
                 windows: Vec::new(),
                 damage: Vec::new(),
             });
@@ -115,13 +119,22 @@ impl Faults {
         let mut start_ps = troubles.up_from(ready_ps);
         let first_ps = start_ps;
         let (mut busy_ps, mut errors, mut resends) = (0u64, 0, 0);
+        // The part of the message's time that need not be sent again, and when its head was there, if it was.
+        let (mut kept_ps, mut head) = (0, None);
         loop {
             let bytes_ps = start_ps.saturating_add(cost.gap_ps);
-            let end_ps = troubles.sent(bytes_ps, cost.hold_ps - cost.gap_ps).max(tail_ps);
-            if let Some(down) = troubles.down_between(start_ps, end_ps) {
-                busy_ps += down.from_ps - start_ps;
+            let end_ps = troubles.sent(bytes_ps, cost.hold_ps - cost.gap_ps - kept_ps).max(tail_ps);
+            let there_ps = end_ps.saturating_add(troubles.wire_ps.map_or(0, |(latency_ps, _)| latency_ps));
+            if let Some(down) = troubles.down_between(start_ps, there_ps) {
+                let cut_ps = down.from_ps.min(end_ps);
+                busy_ps += cut_ps - start_ps;
                 resends += 1;
-                lost(start_ps, down.from_ps);
+                lost(start_ps, cut_ps);
+                let arrived_ps = troubles.arrived(bytes_ps, down.from_ps);
+                if head.is_none() && packet_ps <= kept_ps + arrived_ps {
+                    head = Some(troubles.sent(bytes_ps, packet_ps - kept_ps));
+                }
+                kept_ps = (kept_ps + arrived_ps).min(cost.hold_ps);
                 start_ps = troubles.up_from(down.until_ps);
                 continue;
             }
@@ -137,10 +150,12 @@ impl Faults {
                     )));
                 }
                 resends += 1;
+                (kept_ps, head) = (0, None);
                 start_ps = troubles.up_from(end_ps);
                 continue;
             }
-            let head_ps = troubles.sent(bytes_ps, packet_ps).saturating_add(cost.latency_ps);
+            let head_ps = head.unwrap_or_else(|| troubles.sent(bytes_ps, packet_ps.saturating_sub(kept_ps)));
+            let head_ps = head_ps.saturating_add(cost.latency_ps);
             return Ok(Served { first_ps, start_ps, end_ps, head_ps, busy_ps, errors, resends });
         }
     }
@@ -157,6 +172,19 @@ impl Troubles {
     /// The first time that it goes down between two times.
     fn down_between(&self, start_ps: u64, end_ps: u64) -> Option<&Window> {
         self.windows.iter().find(|w| w.over == 0 && start_ps < w.from_ps && w.from_ps < end_ps)
+    }
+
+    /// Returns the part of a transmission since `begin_ps` that has arrived when the port goes down, in whole packets: none
+    /// where no data mover knows of it.
+    fn arrived(&self, begin_ps: u64, down_ps: u64) -> u64 {
+        let Some((latency_ps, packet_ps)) = self.wire_ps else { return 0 };
+        let left_ps = down_ps.saturating_sub(latency_ps).saturating_sub(begin_ps);
+        let slow = self.windows.iter().filter(|w| w.over > 0).map(|w| {
+            let within_ps = w.until_ps.min(begin_ps + left_ps).saturating_sub(w.from_ps.max(begin_ps));
+            within_ps - scaled(within_ps, w.over, w.under)
+        });
+        let sent_ps = left_ps.saturating_sub(slow.sum());
+        sent_ps - sent_ps % packet_ps.max(1)
     }
 
     /// Returns the end of a transmission that begins at `begin_ps` and takes `left_ps` at the full rate, if the port is never down.
@@ -186,6 +214,10 @@ impl Troubles {
         now.map(|(_, _, crc)| *crc)
             .find(|crc| crc.hits([crc.seed, u64::from(port), number, before].into_iter().fold(0, mix)))
     }
+}
+
+fn wire_ps(class: &Class) -> Option<(u64, u64)> {
+    class.mover.as_ref().map(|_| (class.latency_ps, class.packet_ps(class.mtu)))
 }
 
 /// Returns `amount * over / under`, rounded down.

@@ -1,5 +1,6 @@
 //! A port at work: when it is free, what passed it, who waits, and what a message costs there.
 
+use crate::fabric::ethernet::cost::MoverCost;
 use crate::fabric::{PortCounters, PortState};
 use crate::topology::Class;
 use std::collections::VecDeque;
@@ -26,17 +27,33 @@ pub struct MessageCost {
     pub latency_ps: u64,
     /// The part of `hold_ps` in which no bytes are sent.
     pub gap_ps: u64,
+    /// The time from the last byte's leaving until the port is free.
+    pub rest_ps: u64,
 }
 
 impl MessageCost {
-    /// Returns the costs of a message of `bytes` bytes.
-    pub fn of(class: &Class, bytes: u64) -> MessageCost {
+    /// Returns the costs of a message of `bytes` bytes, in a call whose largest message has `largest` bytes.
+    pub fn of(class: &Class, bytes: u64, largest: u64) -> MessageCost {
+        if let Some(mover) = &class.mover {
+            let MoverCost { hold_ps, rest_ps, lead_ps, latency_ps } =
+                MoverCost::of(class, mover, bytes, largest);
+            return MessageCost { hold_ps, lead_ps, latency_ps, gap_ps: 0, rest_ps };
+        }
         MessageCost {
             hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
             lead_ps: class.gap_ps.saturating_add(class.packet_ps(bytes)).saturating_add(class.latency_ps),
             latency_ps: class.latency_ps,
             gap_ps: class.gap_ps,
+            rest_ps: 0,
         }
+    }
+
+    /// Returns the costs of messages of these sizes, which are all those of a call, by class, then size.
+    pub fn table<'a>(classes: &'a [Class], sizes: &'a [u64]) -> impl Iterator<Item = MessageCost> + 'a {
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        classes
+            .iter()
+            .flat_map(move |class| sizes.iter().map(move |&bytes| MessageCost::of(class, bytes, largest)))
     }
 }
 

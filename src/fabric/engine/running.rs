@@ -107,8 +107,7 @@ impl Running {
         if step_shift + bits(program.steps.len() as u32) > u64::BITS {
             return Err(Error::argument("there are too many steps, slices and readers to be priced"));
         }
-        let costs =
-            network.classes.iter().flat_map(|class| program.sizes.iter().map(|&b| MessageCost::of(class, b)));
+        let costs = MessageCost::table(&network.classes, &program.sizes).collect();
         let members = program.ranks.windows(2).zip(entry_ps).map(|(steps, &exit_ps)| {
             let steps = &program.steps[steps[0] as usize..steps[1] as usize];
             let things = |step: &ProgramStep| {
@@ -120,7 +119,7 @@ impl Running {
             number,
             id,
             places: call.places.to_vec(),
-            costs: costs.collect(),
+            costs,
             flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
             messages: Vec::new(),
             vacant: NONE,
@@ -239,7 +238,7 @@ impl Running {
             Served::sound(ready_ps, message.tail_ps, cost)
         };
         let Served { first_ps, start_ps, end_ps, head_ps, busy_ps, .. } = served;
-        port.free_ps = end_ps;
+        port.free_ps = end_ps.saturating_add(cost.rest_ps);
         port.count(now_ps, first_ps, busy_ps, bytes);
         stay(start_ps, end_ps, bytes);
         let first = message.passed == 0;

@@ -15,23 +15,7 @@ use super::fault::ProtocolFault;
 use super::parameters::Parameters;
 use crate::error::Error;
 
-/// The way in which a payload and the word that announces it travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SignalMode {
-    /// In one command, the word last.
-    Merged,
-    /// In two commands, one after the other.
-    Separate,
-}
-
-/// The condition that ends a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Termination {
-    /// Both ends know the number of messages.
-    MessageCount,
-    /// The workers of both ends say with a message that it is the last.
-    WorkerInitiated,
-}
+pub use crate::topology::{SignalMode, Termination};
 
 /// A channel to be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,8 +24,10 @@ pub struct Setup {
     pub sender: Side,
     /// Messages that its worker has.
     pub messages: u64,
-    /// Payload of each.
+    /// Payload of each,
     pub bytes: u64,
+    /// and of the last one, which is no longer than the others.
+    pub last_bytes: u64,
     /// Buffers at each end.
     pub buffers: u32,
 }
@@ -54,6 +40,7 @@ pub(super) fn check(
 ) -> crate::error::Result<()> {
     for setup in setups {
         parameters.check_payload(setup.bytes)?;
+        parameters.check_payload(setup.last_bytes.min(setup.bytes))?;
         if setup.buffers == 0 {
             return Err(Error::argument("a channel has no buffer; give it one"));
         }
@@ -162,6 +149,11 @@ impl Channel {
     /// Payloads that the sender may send before another credit comes.
     pub fn credits(&self) -> u64 {
         (u64::from(self.setup.buffers) + self.sender.credited).saturating_sub(self.sender.sent)
+    }
+
+    /// Bytes of a message.
+    pub fn bytes(&self, message: u64) -> u64 {
+        if message + 1 == self.setup.messages { self.setup.last_bytes } else { self.setup.bytes }
     }
 
     pub fn can_fill(&self) -> bool {

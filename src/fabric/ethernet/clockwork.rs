@@ -53,6 +53,8 @@ struct Timed {
     link: EthernetLink,
     /// For each channel, the payloads that its worker has.
     offered: Vec<u64>,
+    /// For each channel, the payloads that its receiving worker may have read.
+    readable: Vec<u64>,
     /// For each channel, the receiver of its payloads, and the delay.
     relays: Vec<Option<(At, u64)>>,
     core_busy: [bool; 2],
@@ -74,6 +76,8 @@ enum Due {
         side: Side,
     },
     Offer(At),
+    /// A worker has read a payload.
+    Read(At),
     /// A core has done something.
     Core {
         link: usize,
@@ -159,6 +163,7 @@ impl<'a> Clockwork<'a> {
         self.links.push(Timed {
             link,
             offered: vec![0; setups.len()],
+            readable: vec![0; setups.len()],
             relays: vec![None; setups.len()],
             core_busy: [false; 2],
             wire_busy: [false; 2],
@@ -232,6 +237,10 @@ impl<'a> Clockwork<'a> {
                 self.links[link].offered[channel as usize] += 1;
                 link
             }
+            Due::Read(At { link, channel }) => {
+                self.links[link].readable[channel as usize] += 1;
+                link
+            }
             Due::Core { link, side, act } => {
                 let timed = &mut self.links[link];
                 timed.core_busy[side as usize] = false;
@@ -239,6 +248,11 @@ impl<'a> Clockwork<'a> {
                 if let Act::Take(channel) = act {
                     let relay = timed.relays[channel as usize];
                     self.taken.push(Taken { at: At { link, channel }, at_ps: now_ps });
+                    let read_ps = self.parameters.read(timed.told_bytes(channel));
+                    match read_ps {
+                        0 => timed.readable[channel as usize] += 1,
+                        _ => self.due(now_ps.saturating_add(read_ps), Due::Read(At { link, channel })),
+                    }
                     match relay {
                         // The same core has it, and acts on it before it does anything else.
                         Some((to, 0)) if to.link == link => {
@@ -293,11 +307,6 @@ impl<'a> Clockwork<'a> {
             if timed.link.can(LinkEvent::Finish(side)) && !timed.core_busy[side as usize] {
                 timed.link.apply(LinkEvent::Finish(side))?;
             }
-            if let Some(act) = timed.next_act(side) {
-                timed.core_busy[side as usize] = true;
-                self.due(now_ps.saturating_add(act.ps(parameters)), Due::Core { link, side, act });
-            }
-            let timed = &mut self.links[link];
             if let Some(queue) = timed.next_queue(side) {
                 timed.wire_busy[side as usize] = true;
                 timed.link.apply(LinkEvent::Transmit(side, queue))?;
@@ -308,16 +317,34 @@ impl<'a> Clockwork<'a> {
                 self.due(gone_ps, Due::Wire { link, side, generation });
                 self.due(there_ps, Due::Arrival { link, side: side.other(), generation });
             }
+            // After the wire, which may have made room in a queue.
+            let timed = &mut self.links[link];
+            if let Some(act) = timed.next_act(side) {
+                timed.core_busy[side as usize] = true;
+                self.due(now_ps.saturating_add(act.ps(parameters)), Due::Core { link, side, act });
+            }
         }
         Ok(())
     }
 }
 
 impl Timed {
-    /// Workers take no time.
+    /// Returns the bytes of the payload that a worker was told of last.
+    fn told_bytes(&self, channel: u32) -> u64 {
+        let channel = &self.link.channels[channel as usize];
+        channel.bytes(channel.receiver.taken - 1)
+    }
+
+    /// Tells whether a worker has read a payload that it was told of and has not said so.
+    fn can_read(&self, channel: u32) -> bool {
+        let read = self.link.channels[channel as usize].receiver.read;
+        read < self.readable[channel as usize] && self.link.can(LinkEvent::Read(channel))
+    }
+
+    /// Workers take no time, but to read what they have to ask for.
     fn workers(&mut self) -> std::result::Result<(), ProtocolFault> {
         for id in 0..self.offered.len() as u32 {
-            while self.link.can(LinkEvent::Read(id)) {
+            while self.can_read(id) {
                 self.link.apply(LinkEvent::Read(id))?;
             }
             while self.link.filled(id) < self.offered[id as usize] && self.link.can(LinkEvent::Fill(id)) {

@@ -222,7 +222,8 @@ impl EthernetLink {
             LinkEvent::Fill(id) => self.channels[id as usize].fill(termination),
             LinkEvent::Send(id) => {
                 let channel = &mut self.channels[id as usize];
-                let (message, bytes) = (channel.sender.sent, channel.setup.bytes);
+                let message = channel.sender.sent;
+                let bytes = channel.bytes(message);
                 channel.sender.sent += 1;
                 match self.signal {
                     SignalMode::Merged => {

@@ -38,7 +38,13 @@ pub fn round_trip_ps(parameters: &Parameters, bytes: u64, signal: SignalMode) ->
 
 /// Returns the time at which a payload has arrived, and the time at which the answer is back.
 fn answered(parameters: &Parameters, bytes: u64, signal: SignalMode) -> Result<[u64; 2]> {
-    let setups = [Side::Near, Side::Far].map(|sender| Setup { sender, messages: 1, bytes, buffers: 1 });
+    let setups = [Side::Near, Side::Far].map(|sender| Setup {
+        sender,
+        messages: 1,
+        bytes,
+        last_bytes: bytes,
+        buffers: 1,
+    });
     let mut works = Clockwork::new(parameters);
     let link = works.link(&setups, signal, Termination::MessageCount, [0; 2])?;
     let [question, answer] = [0, 1].map(|channel| At { link, channel });
@@ -66,7 +72,10 @@ pub fn ring_ps(
             "{chips} chips with {channels} channels are no ring; take two chips and a channel at least"
         )));
     }
-    let setups = vec![Setup { sender: Side::Near, messages: 1, bytes, buffers: 1 }; channels as usize];
+    let setups = vec![
+        Setup { sender: Side::Near, messages: 1, bytes, last_bytes: bytes, buffers: 1 };
+        channels as usize
+    ];
     let mut works = Clockwork::new(parameters);
     for _ in 0..chips {
         works.link(&setups, signal, Termination::MessageCount, [0; 2])?;
@@ -101,7 +110,7 @@ pub fn utilisation(
         Directions::One => &[Side::Near],
         Directions::Both => &[Side::Near, Side::Far],
     };
-    let setup = |&sender: &Side| Setup { sender, messages: MESSAGES, bytes, buffers: 1 };
+    let setup = |&sender: &Side| Setup { sender, messages: MESSAGES, bytes, last_bytes: bytes, buffers: 1 };
     let setups: Vec<Setup> =
         ways.iter().flat_map(|way| std::iter::repeat_n(setup(way), channels as usize)).collect();
     if setups.is_empty() {

@@ -16,6 +16,7 @@
 //! - [`link`] is the protocol: a state machine without time, whose every next event may be chosen. Tests choose them
 //!   in all orders.
 //! - [`clockwork`] runs it in time: cores that do one thing after the other, wires that carry packet after packet.
+//! - [`cost`] is the same for one message in closed form, which the engine takes: collectives go through the mover.
 //! - [`measure`] is the benchmarks: latency, ring, utilisation.
 //!
 //! Terms and figures are those of Tenstorrent's CCL developer guide. Workers take no time: as in its benchmarks,
@@ -23,6 +24,7 @@
 
 pub mod channel;
 pub mod clockwork;
+pub mod cost;
 pub mod end;
 pub mod fault;
 pub mod link;

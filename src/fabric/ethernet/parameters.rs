@@ -1,16 +1,7 @@
 //! What a link and the software at its ends cost.
 
 use crate::error::{Error, Result};
-use crate::topology::{Class, units};
-use std::fmt::Display;
-use toml::de::DeTable;
-
-/// The parameters of a Wormhole chip, each with its source.
-const WORMHOLE: &str = include_str!("wormhole.toml");
-
-/// Keys of a file of parameters.
-const KEYS: [&str; 9] =
-    ["issue", "look", "on_chip", "on_chip_bw", "queues", "queue_commands", "channels", "buffers", "align"];
+use crate::topology::{Class, EthernetCore, Handover, MoverSpec};
 
 /// Times are picoseconds, sizes bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,32 +26,36 @@ pub struct Parameters {
     pub buffer_bytes: u64,
     /// Sizes are multiples of it, and a signal is one of it.
     pub align: u64,
+    /// Workers are told of payloads, and read them; their buffers are free after that.
+    pub pull: bool,
 }
 
 impl Parameters {
     /// Returns the parameters of a Wormhole chip with this wire.
     pub fn wormhole(wire: Class) -> Parameters {
-        Parameters::read("wormhole.toml", WORMHOLE, wire).expect("the file is part of the library")
+        Parameters::new(wire, &EthernetCore::wormhole())
     }
 
-    /// From a file such as `wormhole.toml`; `name` is for errors.
-    pub fn read(name: &str, text: &str, wire: Class) -> Result<Parameters> {
-        let file = File::new(name, text)?;
-        let parameters = Parameters {
+    /// Returns the parameters of a link of this class, if a mover serves it.
+    pub fn of_mover(class: &Class, mover: &MoverSpec) -> Parameters {
+        Parameters { pull: mover.receiver == Handover::Pull, ..Parameters::new(class.clone(), &mover.core) }
+    }
+
+    fn new(wire: Class, core: &EthernetCore) -> Parameters {
+        let EthernetCore { issue_ps, look_ps, on_chip_ps, on_chip_rate, queues, queue_commands, .. } = *core;
+        let EthernetCore { channels, buffer_bytes, align, .. } = *core;
+        Parameters {
             wire,
-            issue_ps: file.read("issue", units::time)?,
-            look_ps: file.read("look", units::time)?,
-            on_chip_ps: file.read("on_chip", units::time)?,
-            on_chip_rate: file.read("on_chip_bw", units::bandwidth)?,
-            queues: file.read("queues", |text| count(text, 2))?,
-            queue_commands: file.read("queue_commands", |text| count(text, 1 << 16))?,
-            channels: file.read("channels", |text| count(text, 1 << 16))?,
-            buffer_bytes: file.read("buffers", units::size)?,
-            align: file.read("align", units::size)?,
-        };
-        match parameters.align > 0 && parameters.on_chip_rate > 0 {
-            true => Ok(parameters),
-            false => Err(file.wrong(0, "align and on_chip_bw are above 0; write more")),
+            issue_ps,
+            look_ps,
+            on_chip_ps,
+            on_chip_rate,
+            queues,
+            queue_commands,
+            channels,
+            buffer_bytes,
+            align,
+            pull: false,
         }
     }
 
@@ -94,54 +89,9 @@ impl Parameters {
         let ps = (bytes as u128 * 1_000_000_000_000).div_ceil(self.on_chip_rate as u128);
         self.on_chip_ps.saturating_add(u64::try_from(ps).unwrap_or(u64::MAX))
     }
-}
 
-fn count(text: &str, most: u32) -> std::result::Result<u32, String> {
-    let number = text.parse().ok().filter(|n| (1..=most).contains(n));
-    number.ok_or_else(|| format!("`{text}` is not a whole number from 1 to {most}; write one"))
-}
-
-/// A flat TOML file whose errors name lines.
-struct File<'a> {
-    name: &'a str,
-    text: &'a str,
-    table: DeTable<'a>,
-}
-
-impl<'a> File<'a> {
-    fn new(name: &'a str, text: &'a str) -> Result<File<'a>> {
-        let table = DeTable::parse(text).map_err(|why| {
-            let line = line(text, why.span().map_or(0, |span| span.start));
-            Error::argument(format!("{name}:{line}: {}; see https://toml.io for the form", why.message()))
-        })?;
-        let file = File { name, text, table: table.into_inner() };
-        match file.table.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref())) {
-            Some(key) => {
-                let what = format!("there is no key `{}`; there are {}", key.get_ref(), KEYS.join(", "));
-                Err(file.wrong(key.span().start, what))
-            }
-            None => Ok(file),
-        }
+    /// Returns the time for which a worker reads a payload that it was told of.
+    pub fn read(&self, bytes: u64) -> u64 {
+        if self.pull { self.on_chip_ps.saturating_mul(2).saturating_add(self.on_chip(bytes)) } else { 0 }
     }
-
-    fn wrong(&self, at: usize, what: impl Display) -> Error {
-        Error::argument(format!("{}:{}: {what}", self.name, line(self.text, at)))
-    }
-
-    fn read<T>(&self, key: &str, reader: impl Fn(&str) -> std::result::Result<T, String>) -> Result<T> {
-        let Some(value) = self.table.get(key) else {
-            return Err(self.wrong(0, format_args!("there is no `{key}`; add it, as in wormhole.toml")));
-        };
-        let at = value.span().start;
-        let given = value.get_ref();
-        let text = given.as_str().or_else(|| given.as_integer().map(|number| number.as_str()));
-        let text = text.ok_or_else(|| {
-            self.wrong(at, format_args!("{key} is neither a text nor a whole number; write one"))
-        })?;
-        reader(text).map_err(|why| self.wrong(at, format_args!("{key}: {why}")))
-    }
-}
-
-fn line(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|&b| b == b'\n').count()
 }

@@ -20,7 +20,8 @@ pub struct Passage {
     pub through_ps: u64,
 }
 
-/// The passages of all sizes. `None`: a message may wait at a later port, or times are too long.
+/// The passages of all sizes. `None`: a message may wait at a later port, a port stays taken after a
+/// message, or times are too long.
 pub fn passages(links: &Links, hops: &[LinkHop]) -> Option<Vec<Passage>> {
     let all: Vec<Passage> =
         (0..links.sizes.len() as u32).map(|size| passage(links, hops, size)).collect::<Option<_>>()?;
@@ -40,6 +41,9 @@ fn passage(links: &Links, hops: &[LinkHop], size: u32) -> Option<Passage> {
     let mut stays = Vec::new();
     for hop in hops {
         let cost = links.cost(hop.class, size);
+        if cost.rest_ps > 0 {
+            return None;
+        }
         let end_ps = head_ps.checked_add(cost.hold_ps)?.max(tail_ps);
         stays.push((head_ps, end_ps));
         tail_ps = end_ps.checked_add(cost.latency_ps)?;

@@ -257,7 +257,7 @@ impl<'a> LinkEngine<'a> {
         }
         let start_ps = now_ps.max(port.free_ps);
         let end_ps = start_ps.saturating_add(cost.hold_ps).max(message.tail_ps);
-        port.free_ps = end_ps;
+        port.free_ps = end_ps.saturating_add(cost.rest_ps);
         port.count(now_ps, start_ps, end_ps, links.sizes[size as usize]);
         if message.passed == 0 {
             let exit = &mut self.exit_ps[stop.rank as usize];

@@ -12,6 +12,7 @@
 use super::Ask;
 use super::fold::SymmetryFold;
 use crate::error::{Error, Result};
+use crate::fabric::engine::port::MessageCost;
 use crate::topology::{Network, PortId};
 use crate::types::Rank;
 
@@ -33,6 +34,8 @@ pub struct HopCost {
     /// From the start until the head is at the next port.
     pub lead_ps: u64,
     pub latency_ps: u64,
+    /// From the last byte's leaving until the port is free.
+    pub rest_ps: u64,
 }
 
 /// A chunk of one size, as slices.
@@ -166,16 +169,12 @@ impl Links {
                 chunk,
             });
         }
-        links.costs = (network.classes.iter())
-            .flat_map(|class| {
-                links.sizes.iter().map(|&bytes| HopCost {
-                    hold_ps: class.gap_ps.saturating_add(class.serialisation_ps(bytes)),
-                    lead_ps: class
-                        .gap_ps
-                        .saturating_add(class.packet_ps(bytes))
-                        .saturating_add(class.latency_ps),
-                    latency_ps: class.latency_ps,
-                })
+        links.costs = MessageCost::table(&network.classes, &links.sizes)
+            .map(|MessageCost { hold_ps, lead_ps, latency_ps, rest_ps, .. }| HopCost {
+                hold_ps,
+                lead_ps,
+                latency_ps,
+                rest_ps,
             })
             .collect();
         Ok(links)

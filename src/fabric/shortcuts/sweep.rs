@@ -83,8 +83,9 @@ pub fn run(links: &Links, entry_ps: &[u64]) -> Option<Priced> {
         return None;
     }
     // A message waits for no more than all the others.
-    let worst =
-        |cost: &HopCost| u128::from(cost.hold_ps) + u128::from(cost.lead_ps) + u128::from(cost.latency_ps);
+    let worst = |cost: &HopCost| {
+        [cost.hold_ps, cost.lead_ps, cost.latency_ps, cost.rest_ps].map(u128::from).iter().sum::<u128>()
+    };
     let hop = links.costs.iter().map(worst).max().unwrap_or(0);
     let post = links.links.iter().map(|l| u128::from(l.post_ps)).max().unwrap_or(0);
     let hops = links.links.iter().map(|l| u128::from(l.hops)).max().unwrap_or(0);
@@ -301,7 +302,7 @@ impl<'a> Sweep<'a> {
                 let start_ps = head_ps.max(*free_ps);
                 let held_ps = start_ps + cost.hold_ps;
                 let end_ps = held_ps.max(tail_ps);
-                *free_ps = end_ps;
+                *free_ps = end_ps + cost.rest_ps;
                 if start_ps > head_ps {
                     self.ports[port as usize].waiting.join(head_ps, start_ps);
                 }

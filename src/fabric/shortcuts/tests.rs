@@ -123,6 +123,8 @@ fn every_preset_agrees_with_the_general_engine() {
         "dgx-1v",
         "n300",
         "t3000",
+        "n300:mover=ethernet",
+        "t3000:mover=ethernet,mover.channels=1,mover.payload=1KiB",
         "tpu-v4:shape=4x2x1",
         "tpu-v5e:shape=4x4",
         "tpu-v5p:shape=2x2x2",
@@ -255,6 +257,7 @@ fn any_class() -> impl Strategy<Value = Class> {
             header,
             store_and_forward,
             credits,
+            mover: None,
         },
     )
 }

@@ -52,6 +52,7 @@ pub fn plain() -> Class {
         header: 0,
         store_and_forward: false,
         credits: 0,
+        mover: None,
     }
 }
 

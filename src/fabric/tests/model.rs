@@ -268,6 +268,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
             header,
             store_and_forward,
             credits,
+            mover: None,
         },
     )
 }

@@ -18,6 +18,10 @@ impl Declared {
             "name = \"m\"\n[class.w]\nbw = \"1GB/s\"\nlat = \"100ns\"\nmtu = \"1000B\"\n\
              {shape}"
         );
+        Declared::whole(name, &text)
+    }
+    /// A whole file.
+    fn whole(name: &str, text: &str) -> Declared {
         let path = std::env::temp_dir().join(format!("penny-{name}-{}.toml", std::process::id()));
         std::fs::write(&path, text).unwrap();
         Declared(path)
@@ -37,16 +41,20 @@ const COUNT: usize = 10_000;
 /// Four places on a switch.
 const SWITCH: &str = "[switch]\nplaces = 4\nport = \"w\"\n";
 
-/// A ring over the four, twice: its times are the engine's, and so are the counters of the first. Tells errors and
-/// resends of all ports, the last exit and the trace.
 fn suffer(name: &str, fault: &str) -> [u64; 4] {
-    let file = Declared::new(name, &format!("{SWITCH}{fault}"));
+    suffer_on(4, &Declared::new(name, &format!("{SWITCH}{fault}")), COUNT)
+}
+
+/// A ring over the first ranks, twice: its times are the engine's, and so are the counters of the first. Tells errors and
+/// resends of all ports, the last exit and the trace.
+fn suffer_on(n: u32, file: &Declared, count: usize) -> [u64; 4] {
     let network = topology::open(file.spec()).unwrap();
     let algorithm = algorithms::index("ring");
-    let expected = outcome(&network, &[0, 1, 2, 3], algorithm, Collective::AllReduce, COUNT);
+    let places: Vec<u32> = (0..n).collect();
+    let expected = outcome(&network, &places, algorithm, Collective::AllReduce, count);
     let seen = Mutex::new(None);
-    on_machine(4, file.spec(), "virtual", "allreduce:ring", |rank, comm| {
-        let took = timed(rank, 4, comm, Collective::AllReduce, COUNT);
+    on_machine(n, file.spec(), "virtual", "allreduce:ring", |rank, comm| {
+        let took = timed(rank, n, comm, Collective::AllReduce, count);
         assert_eq!(took, expected.exit_ps[rank as usize]);
         if rank == 0 {
             // The others wait in the barrier below, so nothing else is on the machine.
@@ -58,7 +66,7 @@ fn suffer(name: &str, fault: &str) -> [u64; 4] {
             *seen.lock().unwrap() = Some([sum(|c| c.errors), sum(|c| c.resends), last, clock_stats.trace]);
         }
         barrier(comm).unwrap();
-        timed(rank, 4, comm, Collective::AllReduce, COUNT);
+        timed(rank, n, comm, Collective::AllReduce, count);
     });
     seen.into_inner().unwrap().unwrap()
 }
@@ -72,6 +80,27 @@ fn a_link_that_goes_down_shows_in_the_time_and_not_in_the_data() {
     assert_eq!((errors, resends), (0, 1));
     let longer = down_ps - sound_ps;
     assert!((1_080_000_000..=1_110_000_000).contains(&longer), "{longer} ps longer");
+}
+
+#[test]
+fn an_ethernet_link_that_retrains_under_a_collective_makes_it_late_and_not_wrong() {
+    let preset = topology::presets().iter().find(|(name, _)| *name == "t3000").unwrap().1;
+    let text = preset.replace("optional = true", "payload = \"4KiB\"");
+    let on =
+        |name: &str, fault: &str| suffer_on(8, &Declared::whole(name, &format!("{text}{fault}")), 100_000);
+    let [_, _, sound_ps, _] = on("trained", "");
+    // Both directions of an edge that the ring passes, while a slice is on the way.
+    let down = |link: &str| {
+        format!(
+            "[[fault]]\nlink = \"{link}\"\nkind = \"down\"\nat = \"20us\"\nfor = \"10us\"\nretrain = \"1ms\"\n"
+        )
+    };
+    let [errors, resends, late_ps, _] = on("retrained", &(down("g0.*") + &down("g2.x*")));
+    assert_eq!(errors, 0);
+    assert!(resends > 0 && resends <= 12, "{resends} resends");
+    // The millisecond, less what other links did meanwhile, and what was on the wire.
+    let longer = late_ps - sound_ps;
+    assert!((900_000_000..=1_012_000_000).contains(&longer), "{longer} ps longer than {sound_ps}");
 }
 
 #[test]

@@ -93,6 +93,9 @@ three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_n300: "n300", 2;
     virtual_paced_and_simulated_times_are_equal_on_t3000: "t3000", 8;
     virtual_paced_and_simulated_times_are_equal_on_galaxy: "galaxy", 32;
+    virtual_paced_and_simulated_times_are_equal_through_a_data_mover: "n300:mover=ethernet", 2;
+    virtual_paced_and_simulated_times_are_equal_through_data_movers:
+        "t3000:mover=ethernet,mover.channels=1,mover.signal=separate,mover.receiver=pull,mover.programs=call", 8;
     virtual_paced_and_simulated_times_are_equal_on_tpu_v4: "tpu-v4", 16;
     virtual_paced_and_simulated_times_are_equal_on_tpu_v5e: "tpu-v5e:shape=4x4", 16;
     virtual_paced_and_simulated_times_are_equal_on_tpu_v5p: "tpu-v5p", 16;

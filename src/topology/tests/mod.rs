@@ -2,6 +2,7 @@
 
 mod axes;
 mod conditions;
+mod movers;
 #[cfg(not(loom))]
 mod protocols;
 
@@ -178,6 +179,7 @@ fn a_class_says_all_that_it_was_told() {
         header: 50,
         store_and_forward: true,
         credits: 7,
+        mover: None,
     };
     assert_eq!(read(text).classes, [class]);
 }
@@ -189,7 +191,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_remedy() {
         ("name = [\n", "m.toml:"),
         (
             "nam = \"m\"",
-            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, device, switch, nodes, ring",
+            "m.toml:1: the file has no key `nam`; it has name, class, override, load, fault, placement, arb, slice, launch, protocol, mailbox, mover, device, switch, nodes, ring",
         ),
         ("", "m.toml:1: the file has no `name`; add one such as name = "),
         (

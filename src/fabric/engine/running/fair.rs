@@ -118,7 +118,7 @@ impl Running {
         let hop = &self.program.hops
             [(self.program.connections[connection as usize].first_hop + message.passed) as usize];
         let (packet, bytes, last) = self.packet(message, connection);
-        let mut cost = MessageCost::of(self.class(hop.class), bytes);
+        let mut cost = MessageCost::of(self.class(hop.class), bytes, bytes);
         if packet > 0 {
             cost.hold_ps -= cost.gap_ps;
             cost.lead_ps -= cost.gap_ps;

@@ -1,5 +1,6 @@
 //! The protocol in all orders, and its figures against the published ones.
 
+mod cost;
 mod orders;
 mod published;
 mod timed;
@@ -19,5 +20,5 @@ const SIGNALS: [SignalMode; 2] = [SignalMode::Merged, SignalMode::Separate];
 const TERMINATIONS: [Termination; 2] = [Termination::MessageCount, Termination::WorkerInitiated];
 
 fn setup(sender: Side, messages: u64, buffers: u32) -> Setup {
-    Setup { sender, messages, bytes: 32, buffers }
+    Setup { sender, messages, bytes: 32, last_bytes: 32, buffers }
 }

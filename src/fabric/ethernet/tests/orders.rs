@@ -146,7 +146,7 @@ fn what_does_not_fit_is_refused_with_the_remedy() {
             .message
             .clone()
     };
-    let with = |bytes| Setup { bytes, ..setup(Side::Near, 1, 1) };
+    let with = |bytes| Setup { bytes, last_bytes: bytes, ..setup(Side::Near, 1, 1) };
     assert_eq!(
         said(&[with(20)], Termination::MessageCount),
         "a payload of 20 B is not whole words of 16 B; make it 32 B"
@@ -162,7 +162,7 @@ fn what_does_not_fit_is_refused_with_the_remedy() {
 prop_compose! {
     pub(super) fn any_setup()(far: bool, messages in 1u64..6, words in 1u64..300, buffers in 1u32..4) -> Setup {
         let sender = if far { Side::Far } else { Side::Near };
-        Setup { sender, messages, bytes: words * 16, buffers }
+        Setup { sender, messages, bytes: words * 16, last_bytes: words.div_ceil(2) * 16, buffers }
     }
 }
 
