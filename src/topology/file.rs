@@ -103,7 +103,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
     )?;
     let name = root.need("name", "\"my-machine\"")?.text()?;
     let mut classes = read_classes(&root)?;
-    let (of_mover, others) = mover::arguments(arguments);
+    let [of_mover, others] = mover::arguments(arguments);
     mover::attach(&root, &of_mover, &mut classes)?;
     let (own, of_shape): (Vec<_>, Vec<_>) =
         others.iter().cloned().partition(|(key, _)| ["placement", "slice", "as"].contains(&&**key));

@@ -202,12 +202,12 @@ impl MoverSpec {
 }
 
 /// Divides arguments into those of the mover, without their prefix, and the others.
-pub(super) fn arguments(all: &[(String, String)]) -> (Vec<(String, String)>, Vec<(String, String)>) {
+pub(super) fn arguments(all: &[(String, String)]) -> [Vec<(String, String)>; 2] {
     let (own, others): (Vec<_>, Vec<_>) =
         all.iter().cloned().partition(|(key, _)| key == ARGUMENT || key.starts_with(PREFIX));
     let bare =
         |(key, value): (String, String)| (key.strip_prefix(PREFIX).map_or(key.clone(), str::to_owned), value);
-    (own.into_iter().map(bare).collect(), others)
+    [own.into_iter().map(bare).collect(), others]
 }
 
 /// Gives the mover of the section `[mover]`, if it is taken, to the class that it serves.

@@ -135,3 +135,28 @@ fn programs_that_begin_with_each_call_shake_hands_and_drain() {
     // Three words one way and an acknowledgement: 3 (48 + 5.28 + 500) + 40 ns.
     assert_eq!(time("call"), 1_699_840);
 }
+
+#[test]
+fn a_short_slice_does_not_overtake_the_long_one_before_it() {
+    let network = topology::open("n300:shape=3,mover=ethernet,mover.reverse=idle").unwrap();
+    let chunk = crate::plan::Chunk::part(0);
+    let mut plans = vec![Plan::new(1); 3];
+    plans[0].copy_send(chunk, 1);
+    plans[1].recv_copy_send(0, chunk, 2);
+    plans[2].recv_copy(1, chunk);
+    let view = RankView::flat(Collective::Broadcast, 0, 3, 0);
+    let call = |count| PricedCall {
+        plans: &plans,
+        places: &[0, 1, 2],
+        view: view.clone(),
+        count,
+        size: 1,
+        slice_bytes: 8192,
+    };
+    let sent_on = |count| {
+        let mut spans = Vec::new();
+        engine::price_traced(&network, &call(count), &[0; 3], &mut |span| spans.push(span)).unwrap();
+        spans.iter().find(|span| span.place == 1 && span.slice == 0).unwrap().start_ps
+    };
+    assert_eq!(sent_on(8192 + 16), sent_on(8192));
+}

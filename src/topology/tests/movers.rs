@@ -50,6 +50,14 @@ fn an_optional_mover_is_taken_by_an_argument_and_its_keys_are_arguments() {
         "{}",
         with.name
     );
+    // Machines whose calls take other times have other hashes.
+    let mut hashes: Vec<u64> =
+        ["channels=2", "channels=3", "payload=4KiB", "receiver=pull", "reverse=idle", "signal=separate"]
+            .map(|key| network(&format!("t3000:mover=ethernet,mover.{key}")).hash())
+            .into();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 6);
     let left = parse("m.toml", &moved("link = \"wire\""), &[("mover".into(), "none".into())]).unwrap();
     assert!(mover(&left).is_none());
 }
