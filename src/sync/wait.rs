@@ -49,6 +49,12 @@ impl Backoff {
         Backoff { spins: AtomicU32::new(most), most, yields: if fits { 4000 } else { 2000 }, fits, patience }
     }
 
+    /// Makes the backoff for threads of one rank that are more than the cores: each sleeps soon, since those that yield make the
+    /// one that can go on wait for its turn.
+    pub fn for_crowds() -> Backoff {
+        Backoff { yields: YIELDS_IN_A_CROWD, ..Backoff::new(false, Some(0)) }
+    }
+
     /// Makes the backoff for some of the ranks that this one is for.
     pub fn for_child(&self, spins: Option<u32>) -> Backoff {
         Backoff::new(self.fits, spins)
@@ -69,6 +75,8 @@ const PATIENCE: u32 = 16_000;
 /// Polls between two looks at where the other ranks are.
 const POLLS_A_LOOK: u32 = 1000;
 
+/// Yields before the first sleep of a thread that has more threads of its rank beside it than there are cores.
+const YIELDS_IN_A_CROWD: u32 = 2;
 /// Yields before the first sleep of a thread that gives way.
 const YIELDS_BESIDE: u32 = 32;
 

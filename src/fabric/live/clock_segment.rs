@@ -111,7 +111,7 @@ shared_layout! {
         pub stored_ps: AtomicU64,
         /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
         pub certificate: AtomicU64,
-        /// Rung when a ticket of this rank is served.
+        /// Rung when another rank has stored to its memory.
         pub doorbell: Doorbell,
     }
 }
@@ -176,6 +176,8 @@ shared_layout! {
         pub thread: AtomicU32,
         _pad: AtomicU32,
         _rest: [AtomicU64; 4],
+        /// Rung when it is served.
+        pub doorbell: Doorbell,
     }
 }
 /// `Ticket::state`: not in use.

@@ -8,6 +8,7 @@
 //! So a run that is wanted is never lost, and nobody waits for the right to make it. Where nothing can be run and nobody
 //! is left who could change that, see `verdict.rs`.
 
+use super::clock_segment::{POSTED, Ticket};
 use super::log::Journal;
 use super::participant::Participant;
 use super::sentence::{read_text, write_text};
@@ -90,11 +91,25 @@ impl Participant {
         }
         die_point!(182 "engine_over");
         if self.clock_segment().header().sleepers.after_post() {
-            self.ring_all();
+            self.ring_tickets(|ticket| ticket.state.load(Ordering::Acquire) != POSTED);
         }
     }
 
+    /// Wakes the threads that wait with such tickets.
+    fn ring_tickets(&self, which: impl Fn(&Ticket) -> bool) {
+        for place in 0..self.clock_segment().places() {
+            for ticket in self.clock_segment().used_tickets(place).iter().filter(|ticket| which(ticket)) {
+                #[cfg(not(loom))]
+                ticket.doorbell.ring();
+                #[cfg(loom)]
+                let _ = ticket;
+            }
+        }
+    }
+
+    /// Wakes all threads that wait on the machine.
     fn ring_all(&self) {
+        self.ring_tickets(|_| true);
         for place in 0..self.clock_segment().places() {
             #[cfg(not(loom))]
             self.clock_segment().place(place).doorbell.ring();

@@ -1,6 +1,7 @@
 //! What calls would take on the idle machine.
 
-use super::runner::Runner;
+use super::participant::Participant;
+use super::runner::{PlacedRanks, Runner};
 use super::spec::CallSpec;
 use crate::error::Result;
 use crate::fabric::slicing::{Divisible, PricedSlice};
@@ -48,5 +49,31 @@ impl Runner {
             last_ps = last_ps.max(finished.exit_ps);
         }
         Ok(last_ps)
+    }
+}
+
+impl Participant {
+    /// Returns how a collective is over soonest on the idle machine, and the time of its last member then. `None`: no protocol carries
+    /// its algorithm, which is called `name`. `asked`: it was asked for by name; otherwise one that cannot be quicker than `least_ps` is not looked at closely.
+    pub fn quickest(
+        &self,
+        spec: &CallSpec,
+        name: &str,
+        places: &[Rank],
+        asked: bool,
+        least_ps: Option<u64>,
+    ) -> Result<Option<(Tuning, u64)>> {
+        self.runner.lock().quickest(spec, name, places, asked, least_ps)
+    }
+
+    /// Returns how ranks stand at these places, and their rings over the machine's links.
+    pub fn arrangement(&self, places: &[Rank]) -> PlacedRanks {
+        self.runner.lock().placed(places)
+    }
+
+    /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call
+    /// comes with the places of its members.
+    pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
+        self.runner.lock().estimate(calls)
     }
 }

@@ -7,17 +7,16 @@ use super::pace::Clock;
 use super::presence::Watchdog;
 use super::process_ranks::ProcessRanks;
 use super::program_time;
-use super::runner::{PlacedRanks, Runner};
+use super::runner::Runner;
 use super::sentence::write_text;
-use super::spec::{CallSpec, Post};
+use super::spec::Post;
 use super::threads;
 use crate::error::{Error, Result};
-use crate::fabric::tuning::Tuning;
 use crate::plan::{Plan, RankView};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::wait::{Backoff, NAP, Waiter};
-use crate::sys::{clock, interrupt, process};
+use crate::sys::{clock, cpu, interrupt, process};
 use crate::topology::Network;
 use crate::types::Rank;
 use std::sync::Arc;
@@ -35,6 +34,9 @@ pub struct Participant {
     pub(super) runner: Mutex<Runner>,
     pub(super) local_threads: Mutex<LocalThreads>,
     backoff: Backoff,
+    /// Where this rank has more threads than there are cores.
+    crowded: Backoff,
+    cores: usize,
     /// Looks at the clock since the last call.
     looks: AtomicU32,
     /// Puts so far.
@@ -104,7 +106,7 @@ impl Participant {
         clock_segment.all_threads(place)[0].since_ns.store(clock::now_ns(), Ordering::Relaxed);
         clock_segment.place(place).pid.store(process::pid(), Ordering::Release);
         let runner = Runner::new(machine.network.clone(), places, programs);
-        let backoff = Backoff::for_ranks(clock_segment.places() as usize, None);
+        let ranks = clock_segment.places() as usize;
         let process_ranks = ProcessRanks::with(&clock_segment, place)?;
         let clock_segment = Arc::new(clock_segment);
         program_time::attend(&clock_segment)?;
@@ -115,7 +117,9 @@ impl Participant {
             place,
             runner: Mutex::new(runner),
             local_threads: Mutex::default(),
-            backoff,
+            backoff: Backoff::for_ranks(ranks, None),
+            crowded: Backoff::for_crowds(),
+            cores: cpu::usable_cores(),
             looks: AtomicU32::new(0),
             puts: AtomicU64::new(0),
             process_ranks,
@@ -152,7 +156,8 @@ impl Participant {
     }
     /// Returns the backoff for waits.
     pub(super) fn backoff(&self) -> &Backoff {
-        &self.backoff
+        let threads = self.clock_segment.place(self.place).threads_used.load(Ordering::Relaxed);
+        if threads as usize > self.cores { &self.crowded } else { &self.backoff }
     }
 
     /// This rank's clock.
@@ -259,8 +264,8 @@ impl Participant {
         let served = || ticket.state.load(Ordering::Acquire) == SERVED;
         if !served() {
             let waiter = Waiter {
-                backoff: &self.backoff,
-                doorbell: &self.clock_segment.place(self.place).doorbell,
+                backoff: self.backoff(),
+                doorbell: &ticket.doorbell,
                 sleepers: &self.clock_segment.header().sleepers,
                 deadline_ns,
                 nap: NAP,
@@ -348,30 +353,6 @@ impl Participant {
         if !waiting.held {
             self.come_out(waiting.line);
         }
-    }
-
-    /// Returns how a collective is over soonest on the idle machine, and the time of its last member then. `None`: no protocol carries
-    /// its algorithm, which is called `name`. `asked`: it was asked for by name; otherwise one that cannot be quicker than `least_ps` is not looked at closely.
-    pub fn quickest(
-        &self,
-        spec: &CallSpec,
-        name: &str,
-        places: &[Rank],
-        asked: bool,
-        least_ps: Option<u64>,
-    ) -> Result<Option<(Tuning, u64)>> {
-        self.runner.lock().quickest(spec, name, places, asked, least_ps)
-    }
-
-    /// Returns how ranks stand at these places, and their rings over the machine's links.
-    pub fn arrangement(&self, places: &[Rank]) -> PlacedRanks {
-        self.runner.lock().placed(places)
-    }
-
-    /// Computes the time of calls that begin together on the idle machine, until their last member is done. Each call
-    /// comes with the places of its members.
-    pub fn estimate(&self, calls: &[(CallSpec, Vec<Rank>)]) -> Result<u64> {
-        self.runner.lock().estimate(calls)
     }
 }
 
