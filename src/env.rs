@@ -78,7 +78,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_CHECK",
         kind: "word",
-        about: "`race`: report unordered puts or copies of two ranks to the same bytes, much slower; unset: none",
+        about: "`race`: report unordered accesses of two ranks to the same bytes, one of them a put or copy, much slower; unset: none",
     },
     Variable {
         name: "PENNY_STAGING",

@@ -64,11 +64,12 @@ impl SymmetricMemory {
     pub fn put(&self, dest: Address, source: Address, bytes: usize, pe: i32) -> Result<()> {
         self.usable()?;
         let rank = self.peer(pe)?;
-        let source = given("source", source, bytes)?;
+        let (from, source) = (source.get(), given("source", source, bytes)?);
         if bytes == 0 {
             return Ok(());
         }
         let place = self.place("dest", dest.get(), bytes)?;
+        self.about_to_read(Operation::PutSource, self.my_pe(), from, bytes)?;
         self.about_to_write(Operation::Put, rank, place, bytes)?;
         let _carried = self.carry(self.my_pe(), rank, bytes)?;
         self.store(place, source, rank)?;
@@ -102,6 +103,7 @@ impl SymmetricMemory {
             return Ok(());
         }
         let place = self.place("source", source.get(), bytes)?;
+        self.about_to_read(Operation::Get, rank, source.get(), bytes)?;
         self.fetch(rank, bytes)?;
         copy_across(dest, place.region.view(&self.transport, rank, place.offset, bytes)?)
     }
@@ -122,11 +124,12 @@ impl SymmetricMemory {
     ) -> Result<()> {
         self.usable()?;
         let rank = self.peer(pe)?;
-        let source = given("source", source, bytes)?;
+        let (from, source) = (source.get(), given("source", source, bytes)?);
         // Nothing is written before all of it is known to be right.
         let word = self.word64("sig_addr", signal.get(), rank)?;
         let place = if bytes > 0 { Some(self.place("dest", dest.get(), bytes)?) } else { None };
         if let Some(place) = place {
+            self.about_to_read(Operation::PutSource, self.my_pe(), from, bytes)?;
             self.about_to_write(Operation::PutSignal, rank, place, bytes)?;
         }
         self.about_to_signal(signal.get(), rank)?;

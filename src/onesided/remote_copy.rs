@@ -69,6 +69,7 @@ impl RemoteCopy<'_> {
                 "sendSem is NULL for a copy to rank {rank}; only a copy to this rank itself does without"
             )));
         }
+        let mut brought = None;
         if self.bytes > 0 {
             for (what, address) in [("src", self.src), ("dst", self.dst)] {
                 if address.is_null() {
@@ -82,6 +83,9 @@ impl RemoteCopy<'_> {
                 }
                 place => {
                     let place = place?;
+                    brought = Some(place.region.place(rank, place.offset));
+                    let (me, from) = (symmetric.my_pe(), self.src.get());
+                    symmetric.about_to_read(Operation::CopySource, me, from, self.bytes)?;
                     symmetric.about_to_write(Operation::RemoteCopy, rank, place, self.bytes)?;
                     place.region.view(symmetric.transport(), rank, place.offset, self.bytes)?
                 }
@@ -91,9 +95,9 @@ impl RemoteCopy<'_> {
         }
         let bytes = self.bytes as u64;
         if let Some(send) = self.send {
-            send.of.add_at(send.index, bytes, symmetric.my_pe())?;
+            send.of.add_at(send.index, bytes, symmetric.my_pe(), None)?;
         }
-        self.recv.of.add_at(self.recv.index, bytes, rank)
+        self.recv.of.add_at(self.recv.index, bytes, rank, brought)
     }
 
     /// Waits until the source has been read, and takes the bytes off. A copy without `send` is awaited by its other half.

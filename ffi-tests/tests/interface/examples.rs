@@ -150,7 +150,7 @@ fn shortest_paths_found_by_messages_are_right_on_any_number_of_ranks() {
         example.keeps(heading, on, &[]);
     }
     // Sixteen threads a rank, on a machine whose places are mailboxes; whatever this host does, no thread counts as away.
-    example.keeps(heading, 3, &[("PENNY_FABRIC", "poets"), ("PENNY_FABRIC_GRACE", "0")]);
+    example.keeps(heading, 2, &[("PENNY_FABRIC", "poets"), ("PENNY_FABRIC_GRACE", "0")]);
 }
 
 #[test]

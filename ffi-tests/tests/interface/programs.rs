@@ -228,6 +228,12 @@ fn semaphores_and_remote_copies_do_what_they_say() {
 }
 
 #[test]
+fn a_slot_that_is_written_while_it_is_read_is_told_each_time() {
+    let trials = if std::env::var_os("PENNY_LONG").is_some() { "200" } else { "20" };
+    holds_with("overwritten_slot", &[3, 4], &[("PENNY_CHECK", "race"), ("TEST_TRIALS", trials)]);
+}
+
+#[test]
 fn programs_without_a_race_are_told_of_none() {
     // But for the one that is planted.
     holds_with("semaphore", &[1, 4], &[("PENNY_CHECK", "race")]);

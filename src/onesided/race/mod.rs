@@ -1,15 +1,18 @@
-//! `PENNY_CHECK=race`: two ranks that write to the same bytes, with nothing that orders the one before the other.
+//! `PENNY_CHECK=race`: two ranks that access the same bytes, one to write, with nothing that orders the one before the other.
 //!
 //! All ranks share vector clocks (`vector_clocks.rs`) in rank 0's memory, under a lock. Every put checks there that its
-//! rank knows of the earlier writers of its bytes; signals and waits, atomic operations, semaphores, collectives and
+//! rank knows of the earlier accesses to its bytes; signals and waits, atomic operations, semaphores, collectives and
 //! transfers pass this knowledge on. The check is slow; without it a call only tests an option.
 //!
-//! It does not detect loads and stores of a program to its own memory, nor order that arises outside of the communicator.
-//! A rank's threads count as one.
+//! Bytes are read by gets, by puts and remote copies from symmetric memory, and by a rank that has waited for the remote copy that
+//! brought them. Other loads and stores of a program to its own memory are not seen, nor is order that arises outside of the
+//! communicator. Words are read without order on purpose, so reads of 8 bytes or less are not checked. A rank's threads count as one.
 
+mod access;
+mod counted;
 mod lock;
 
-pub(super) use vector_clocks::Operation;
+pub(super) use access::Operation;
 
 use super::region::{HeapWord, Region};
 use super::symmetric_memory::{HeapPlace, SymmetricMemory};
@@ -17,10 +20,13 @@ use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::prim::model::AtomicU64;
 use crate::sync::wait::eagerly;
+use crate::timing::WORD;
 use crate::transport::Transport;
 use crate::transport::watch::seconds;
 use crate::types::Rank;
+use access::Conflict;
 use lock::Lock;
+use std::ops::Range;
 use std::sync::Arc;
 use vector_clocks::{Cells, VectorClocks};
 
@@ -128,21 +134,35 @@ impl Races {
         Ok(body(&VectorClocks::new(Shared(clocks), t.nranks())))
     }
 
-    /// This rank is about to write to a range of a rank's heap.
-    fn write(&self, operation: Operation, first: HeapWord, bytes: usize) -> Result<()> {
-        let (me, target, start) = (self.transport.rank(), first.rank, first.at);
-        let range = start..start.saturating_add(bytes as u64);
-        let Err(other) = self.locked(|clocks| clocks.write(me, operation, target, range))? else {
-            return Ok(());
+    /// This rank is about to access a range of a rank's heap.
+    fn access(&self, operation: Operation, first: HeapWord, bytes: usize) -> Result<()> {
+        let (me, target) = (self.transport.rank(), first.rank);
+        let range = first.at..first.at.saturating_add(bytes as u64);
+        self.locked(|clocks| clocks.access(me, operation, target, range.clone()))?
+            .map_err(|other| self.race(operation, target, &range, &other))
+    }
+
+    #[cold]
+    fn race(&self, operation: Operation, target: Rank, range: &Range<u64>, other: &Conflict) -> Error {
+        let does = match (operation.is_write(), other.operation.is_write()) {
+            (true, true) => "both write to",
+            (true, false) => "write to and read",
+            (false, _) => "read and write to",
         };
-        Err(Error::usage(format!(
-            "a race: {operation} of rank {me} and {} of rank {} both write to bytes {} to {} of this one's {bytes} at rank \
-             {target}, and no signal, semaphore or collective orders the one before the other; nothing was written now",
+        let so = match operation.is_write() {
+            true => "nothing was written now",
+            false => "what is read may be the one or the other",
+        };
+        Error::usage(format!(
+            "a race: {operation} of rank {} and {} of rank {} {does} bytes {} to {} of this one's {} at rank {target}, and no \
+             signal, semaphore or collective orders the one before the other; {so}",
+            self.transport.rank(),
             other.operation,
-            other.writer,
-            other.range.start - start,
-            other.range.end - start - 1
-        )))
+            other.rank,
+            other.range.start.saturating_sub(range.start),
+            other.range.end.saturating_sub(range.start + 1),
+            range.end.saturating_sub(range.start)
+        ))
     }
 
     /// This rank is about to signal: what it knows goes with it.
@@ -153,6 +173,34 @@ impl Races {
     /// This rank has seen a word of some rank's memory.
     pub(super) fn acquire(&self, word: HeapWord) -> Result<()> {
         self.locked(|clocks| clocks.acquire(self.transport.rank(), word))
+    }
+
+    /// This rank is about to add to a semaphore: what it knows goes with it. `brought`: where the bytes of a remote copy are.
+    pub(super) fn release_counted(
+        &self,
+        word: HeapWord,
+        amount: u64,
+        brought: Option<(HeapWord, usize)>,
+    ) -> Result<()> {
+        let range = |(first, bytes): (HeapWord, usize)| first.at..first.at.saturating_add(bytes as u64);
+        let brought = brought.map_or(0..0, range);
+        self.locked(|clocks| clocks.release_counted(self.transport.rank(), word, amount, brought))
+    }
+
+    /// This rank has taken an amount off a semaphore, and may read what was brought.
+    pub(super) fn acquire_counted(&self, word: HeapWord, amount: u64) -> Result<()> {
+        let me = self.transport.rank();
+        let raced = self.locked(|clocks| {
+            let brought = clocks.acquire_counted(me, word, amount);
+            let read = |range: Range<u64>| {
+                clocks.access(me, Operation::Received, me, range.clone()).map_err(|other| (range, other))
+            };
+            brought
+                .into_iter()
+                .filter(|range| range.end.saturating_sub(range.start) > WORD as u64)
+                .try_for_each(read)
+        })?;
+        raced.map_err(|(range, other)| self.race(Operation::Received, me, &range, &other))
     }
 
     /// This rank enters a collective call.
@@ -187,8 +235,23 @@ impl SymmetricMemory {
     ) -> Result<()> {
         match self.races() {
             None => Ok(()),
-            Some(races) => races.write(operation, place.region.place(rank, place.offset), bytes),
+            Some(races) => races.access(operation, place.region.place(rank, place.offset), bytes),
         }
+    }
+
+    /// This rank is about to read bytes at an address of a rank, if they are symmetric memory.
+    #[inline]
+    pub(super) fn about_to_read(
+        &self,
+        operation: Operation,
+        rank: Rank,
+        addr: usize,
+        bytes: usize,
+    ) -> Result<()> {
+        let Some(races) = self.races().filter(|_| bytes > WORD) else { return Ok(()) };
+        // Where nobody can write from outside there is no race.
+        let Ok(place) = self.place("source", addr, bytes) else { return Ok(()) };
+        races.access(operation, place.region.place(rank, place.offset), bytes)
     }
 
     /// This rank is about to signal by a word at a symmetric address of a rank.

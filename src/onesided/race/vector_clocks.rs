@@ -1,25 +1,26 @@
-//! Who has written where, and who knows of it: vector clocks over plain words.
+//! Who has written and read where, and who knows of it: vector clocks over plain words.
 //!
 //! ```text
-//!     rank 0   write x (time 1 of rank 0)   signal s --.         every write is a tick of its writer's own clock; a clock says
+//!     rank 0   write x (time 1 of rank 0)   signal s --.         every access is a tick of its rank's own clock; a clock says
 //!                                                      |         up to which tick of each rank its owner knows of
-//!     rank 1                         wait s: knows 0's tick 1 -> may write x
+//!     rank 1                         wait s: knows 0's tick 1 -> may write x and read x
 //!     rank 2   write x: does not know it -> a race
 //! ```
 //!
-//! A signal leaves its sender's clock at a word, a wait takes it up from there. Clocks of waits may hold more than what the
-//! program is owed (a semaphore's word collects the clocks of all who have ever signalled it): so a race may be missed, and
-//! what is reported is one, as far as the ranks told each other through this library alone.
+//! A signal leaves its sender's clock at a word, a wait takes it up from there. A semaphore's waits take the clocks of as many
+//! signals as they take off (`counted.rs`); those of another word take all that were ever left there, which may be more than what
+//! the program is owed. So a race may be missed, and what is reported is one, as far as the ranks told each other through this
+//! library alone.
 
+use super::access::{Access, Conflict, Operation};
 use crate::onesided::region::HeapWord;
 use crate::types::Rank;
-use std::fmt;
 use std::ops::Range;
 
 /// Words whose clocks are kept one by one. Of more, the clocks are thrown together.
 const WORDS: usize = 1024;
-/// Ranges whose last writers are kept. Of more, the oldest are forgotten.
-const WRITES: usize = 4096;
+/// Accesses that are kept. Of more, the oldest are forgotten.
+const ACCESSES: usize = 4096;
 /// Collective calls that ranks may be apart.
 const CALLS: u64 = 16;
 
@@ -29,62 +30,21 @@ pub(super) trait Cells {
     fn set(&self, at: usize, value: u64);
 }
 
-/// The operation by which bytes were written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::onesided) enum Operation {
-    Put = 1,
-    PutSignal,
-    RemoteCopy,
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Operation::Put => "a put",
-            Operation::PutSignal => "a put with signal",
-            Operation::RemoteCopy => "a remote copy",
-        })
-    }
-}
-
-/// A write that nothing orders with the new one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Conflict {
-    pub writer: Rank,
-    pub operation: Operation,
-    /// The range of the target's memory.
-    pub range: Range<u64>,
-}
-
-struct Write {
-    writer: Rank,
-    operation: Operation,
-    target: Rank,
-    range: Range<u64>,
-    time: u64,
-}
-
-impl Write {
-    fn overlaps(&self, target: Rank, range: &Range<u64>) -> bool {
-        self.target == target && self.range.start < range.end && range.start < self.range.end
-    }
-}
-
 /// The vector clocks of `n` ranks.
 pub(super) struct VectorClocks<C> {
-    cells: C,
-    n: usize,
+    pub(super) cells: C,
+    pub(super) n: usize,
 }
 
-/// Cells 0 and 1: words and writes that are kept.
+/// Cells 0 and 1: words and accesses that are kept.
 const KEPT_WORDS: usize = 0;
-const KEPT_WRITES: usize = 1;
+const KEPT_ACCESSES: usize = 1;
 const CLOCKS: usize = 2;
 
 impl<C: Cells> VectorClocks<C> {
     /// Cells that it takes.
     pub fn cells(n: usize) -> usize {
-        VectorClocks::<C>::writes_at(n) + 4 * WRITES
+        Self::counted_at(n) + Self::counted_cells(n)
     }
     fn calls_at(n: usize) -> usize {
         CLOCKS + n * n
@@ -95,8 +55,11 @@ impl<C: Cells> VectorClocks<C> {
     fn words_at(n: usize) -> usize {
         Self::rest_at(n) + n
     }
-    fn writes_at(n: usize) -> usize {
+    fn accesses_at(n: usize) -> usize {
         Self::words_at(n) + WORDS * (2 + n)
+    }
+    pub(super) fn counted_at(n: usize) -> usize {
+        Self::accesses_at(n) + 4 * ACCESSES
     }
 
     /// Over as many cells as [`cells`](Self::cells) says.
@@ -104,43 +67,49 @@ impl<C: Cells> VectorClocks<C> {
         VectorClocks { cells, n: n as usize }
     }
 
-    fn clock(&self, rank: Rank) -> usize {
+    pub(super) fn clock(&self, rank: Rank) -> usize {
         CLOCKS + rank as usize * self.n
     }
 
     /// Raise one clock to another.
-    fn join(&self, to: usize, from: usize) {
+    pub(super) fn join(&self, to: usize, from: usize) {
         for k in 0..self.n {
             self.cells.set(to + k, self.cells.get(to + k).max(self.cells.get(from + k)));
         }
     }
 
-    fn copy(&self, to: usize, from: usize, count: usize) {
+    pub(super) fn copy(&self, to: usize, from: usize, count: usize) {
         (0..count).for_each(|k| self.cells.set(to + k, self.cells.get(from + k)));
     }
 
-    fn knows(&self, rank: Rank, write: &Write) -> bool {
-        rank == write.writer || self.cells.get(self.clock(rank) + write.writer as usize) >= write.time
+    fn knows(&self, rank: Rank, access: &Access) -> bool {
+        rank == access.rank || self.cells.get(self.clock(rank) + access.rank as usize) >= access.time
     }
 
-    /// `writer` writes to a range of a rank's memory: nothing changes if another's write there is not known to it.
-    pub fn write(
+    /// `rank` accesses a range of a rank's memory. Nothing changes if another's access there, of which one is a write, is not
+    /// known to it.
+    pub fn access(
         &self,
-        writer: Rank,
+        rank: Rank,
         operation: Operation,
         target: Rank,
         range: Range<u64>,
     ) -> Result<(), Conflict> {
-        let overlapping = |w: &Write| w.overlaps(target, &range);
-        if let Some(other) = self.writes().find(|w| overlapping(w) && !self.knows(writer, w)) {
+        let unordered = |other: &Access| {
+            other.overlaps(target, &range)
+                && (other.operation.is_write() || operation.is_write())
+                && !self.knows(rank, other)
+        };
+        if let Some(other) = self.accesses().find(unordered) {
             let range = other.range.start.max(range.start)..other.range.end.min(range.end);
-            return Err(Conflict { writer: other.writer, operation: other.operation, range });
+            return Err(Conflict { rank: other.rank, operation: other.operation, range });
         }
-        // What is written over is known to this write, and need not be kept.
+        // What is written over is known to this write, and need not be kept; nor an earlier read of the same rank.
+        let replaces = |old: &Access| operation.is_write() || (!old.operation.is_write() && old.rank == rank);
         let mut k = 0;
         while k < self.kept() {
             let old = self.read(k);
-            if !old.overlaps(target, &range) {
+            if !old.overlaps(target, &range) || !replaces(&old) {
                 k += 1;
                 continue;
             }
@@ -148,18 +117,18 @@ impl<C: Cells> VectorClocks<C> {
             let after = range.end..old.range.end;
             match (before.is_empty(), after.is_empty()) {
                 (true, true) => self.remove(k),
-                (false, true) => self.put(k, &Write { range: before, ..old }),
-                (true, false) => self.put(k, &Write { range: after, ..old }),
+                (false, true) => self.put(k, &Access { range: before, ..old }),
+                (true, false) => self.put(k, &Access { range: after, ..old }),
                 (false, false) => {
-                    self.put(k, &Write { range: before, ..old });
-                    self.append(&Write { range: after, ..self.read(k) });
+                    self.put(k, &Access { range: before, ..old });
+                    self.append(&Access { range: after, ..self.read(k) });
                 }
             }
         }
-        let tick = self.clock(writer) + writer as usize;
+        let tick = self.clock(rank) + rank as usize;
         let time = self.cells.get(tick) + 1;
         self.cells.set(tick, time);
-        self.append(&Write { writer, operation, target, range, time });
+        self.append(&Access { rank, operation, target, range, time });
         Ok(())
     }
 
@@ -178,17 +147,18 @@ impl<C: Cells> VectorClocks<C> {
         self.join(at + 2, self.clock(rank));
     }
 
-    /// Records that `rank` has seen a word of its memory, and with it the clock stored there or that of the word's
+    /// Records that `rank` has seen a word of its memory, and with it the clocks stored there or that of the word's
     /// writer.
     pub fn acquire(&self, rank: Rank, word: HeapWord) {
+        self.acquire_all_counted(rank, word);
         let (at, own) = (self.place(word), self.clock(rank));
         if self.cells.get(at) != 0 {
             self.join(own, at + 2);
         }
         self.join(own, Self::rest_at(self.n));
         let range = word.at..word.at + 1;
-        let writers: Vec<Rank> =
-            self.writes().filter(|w| w.overlaps(word.rank, &range)).map(|w| w.writer).collect();
+        let writes = self.accesses().filter(|a| a.operation.is_write() && a.overlaps(word.rank, &range));
+        let writers: Vec<Rank> = writes.map(|write| write.rank).collect();
         writers.into_iter().for_each(|writer| self.join(own, self.clock(writer)));
     }
 
@@ -221,11 +191,16 @@ impl<C: Cells> VectorClocks<C> {
         }
     }
 
+    /// Returns where the search for the place of a word begins.
+    pub(super) fn spread([rank, at]: [u64; 2]) -> usize {
+        (((at / 8) ^ (rank << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize
+    }
+
     /// Returns the place of a word, or a free place for it; one place is always free.
     fn place(&self, word: HeapWord) -> usize {
         let key = [u64::from(word.rank) + 1, word.at];
-        let start = ((word.at / 8) ^ (key[0] << 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let at = |k: usize| Self::words_at(self.n) + (start as usize + k) % WORDS * (2 + self.n);
+        let start = Self::spread(key);
+        let at = |k: usize| Self::words_at(self.n) + (start + k) % WORDS * (2 + self.n);
         let fits =
             |at: &usize| self.cells.get(*at) == 0 || [self.cells.get(*at), self.cells.get(*at + 1)] == key;
         // BOUND: at most three quarters of the places are taken.
@@ -244,59 +219,43 @@ impl<C: Cells> VectorClocks<C> {
     }
 
     fn kept(&self) -> usize {
-        (self.cells.get(KEPT_WRITES) as usize).min(WRITES)
+        (self.cells.get(KEPT_ACCESSES) as usize).min(ACCESSES)
     }
-    fn writes(&self) -> impl Iterator<Item = Write> {
+    fn accesses(&self) -> impl Iterator<Item = Access> {
         (0..self.kept()).map(|k| self.read(k))
     }
-    fn write_at(&self, k: usize) -> usize {
-        Self::writes_at(self.n) + 4 * k
+    fn access_at(&self, k: usize) -> usize {
+        Self::accesses_at(self.n) + 4 * k
     }
-    fn read(&self, k: usize) -> Write {
-        let at = self.write_at(k);
-        let who = self.cells.get(at);
-        let operation = match who >> 48 {
-            1 => Operation::Put,
-            2 => Operation::PutSignal,
-            _ => Operation::RemoteCopy,
-        };
-        // Ranks that a peer's fault has made up are brought into bounds.
-        let rank = |word: u64| (word as usize & 0xff_ffff).min(self.n - 1) as Rank;
-        Write {
-            writer: rank(who),
-            target: rank(who >> 24),
-            operation,
-            range: self.cells.get(at + 1)..self.cells.get(at + 2),
-            time: self.cells.get(at + 3),
-        }
+    fn read(&self, k: usize) -> Access {
+        let at = self.access_at(k);
+        Access::from_words([0, 1, 2, 3].map(|i| self.cells.get(at + i)), self.n)
     }
-    fn put(&self, k: usize, write: &Write) {
-        let who = u64::from(write.writer) | u64::from(write.target) << 24 | (write.operation as u64) << 48;
-        let words = [who, write.range.start, write.range.end, write.time];
-        (0..).zip(words).for_each(|(i, word)| self.cells.set(self.write_at(k) + i, word));
+    fn put(&self, k: usize, access: &Access) {
+        (0..).zip(access.words()).for_each(|(i, word)| self.cells.set(self.access_at(k) + i, word));
     }
     fn remove(&self, k: usize) {
         let last = self.kept() - 1;
-        self.copy(self.write_at(k), self.write_at(last), 4);
-        self.cells.set(KEPT_WRITES, last as u64);
+        self.copy(self.access_at(k), self.access_at(last), 4);
+        self.cells.set(KEPT_ACCESSES, last as u64);
     }
 
-    fn append(&self, write: &Write) {
-        if self.kept() == WRITES {
+    fn append(&self, access: &Access) {
+        if self.kept() == ACCESSES {
             // First those that everybody knows of, which cannot be half of a race any more; else any.
-            for k in (0..WRITES).rev() {
+            for k in (0..ACCESSES).rev() {
                 let old = self.read(k);
                 if (0..self.n as Rank).all(|rank| self.knows(rank, &old)) {
                     self.remove(k);
                 }
             }
-            (0..self.kept().saturating_sub(WRITES * 3 / 4)).for_each(|k| self.remove(k));
+            (0..self.kept().saturating_sub(ACCESSES * 3 / 4)).for_each(|k| self.remove(k));
         }
-        self.put(self.kept(), write);
-        self.cells.set(KEPT_WRITES, self.kept() as u64 + 1);
+        self.put(self.kept(), access);
+        self.cells.set(KEPT_ACCESSES, self.kept() as u64 + 1);
     }
 }
 
 #[cfg(test)]
 #[path = "vector_clocks_tests.rs"]
-mod tests;
+pub(super) mod tests;

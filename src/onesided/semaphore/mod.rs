@@ -262,17 +262,18 @@ impl Semaphores {
         let (index, rank) = (self.at("index", index)?, self.home.rank_of(device)?);
         let symmetric = &*self.home.symmetric;
         let _carried = symmetric.carry(symmetric.my_pe(), rank, WORD)?;
-        self.add(index, inc, rank)
+        self.add(index, inc, rank, None)
     }
 
     /// Adds to a rank's semaphore, and wakes who waits for it.
     #[inline]
-    fn add(&self, index: usize, inc: u64, rank: Rank) -> Result<()> {
+    fn add(&self, index: usize, inc: u64, rank: Rank, brought: Option<HeapWord>) -> Result<()> {
         let symmetric = &*self.home.symmetric;
         let me = symmetric.my_pe();
         let line = self.set.line(&self.home, rank, index)?;
         if let Some(races) = symmetric.races() {
-            races.release(self.set.place(rank, index))?;
+            let brought = brought.map(|first| (first, inc as usize));
+            races.release_counted(self.set.place(rank, index), inc, brought)?;
         }
         self.set.added_by(&self.home, rank, index, me)?.fetch_add(inc, Ordering::Relaxed);
         die_point!(130 "semaphore_by");
@@ -285,10 +286,10 @@ impl Semaphores {
         Ok(())
     }
 
-    /// Bytes of a copy have come to a rank.
+    /// Bytes of a copy have come to a rank, or have been sent from it; `brought`: where they are, if it is symmetric memory.
     #[inline]
-    pub(super) fn add_at(&self, index: i32, bytes: u64, rank: Rank) -> Result<()> {
-        self.add(self.at("index", index)?, bytes, rank)
+    pub(super) fn add_at(&self, index: i32, bytes: u64, rank: Rank, brought: Option<HeapWord>) -> Result<()> {
+        self.add(self.at("index", index)?, bytes, rank, brought)
     }
 
     /// Returns the current value of this rank's semaphore.
@@ -315,7 +316,7 @@ impl Semaphores {
         let index = self.at("index", index)?;
         let taken = self.set.line(&self.home, self.home.symmetric.my_pe(), index)?.take(value);
         if taken {
-            self.seen(index)?;
+            self.took(index, value)?;
         }
         Ok(taken)
     }
@@ -323,10 +324,21 @@ impl Semaphores {
     /// Undoes a [`try_wait`](Self::try_wait); it does not count as a signal.
     pub(super) fn put_back(&self, index: i32, value: u64) -> Result<()> {
         let (me, index) = (self.home.symmetric.my_pe(), self.at("index", index)?);
+        if let Some(races) = self.home.symmetric.races() {
+            races.release_counted(self.set.place(me, index), value, None)?;
+        }
         // ORDER: continues the release sequences of what was taken.
         self.set.line(&self.home, me, index)?.value.fetch_add(value, Ordering::Release);
         self.home.symmetric.stored(me);
         Ok(())
+    }
+
+    /// This rank has taken what signals brought.
+    #[inline]
+    fn took(&self, index: usize, value: u64) -> Result<()> {
+        let symmetric = &*self.home.symmetric;
+        let place = || self.set.place(symmetric.my_pe(), index);
+        symmetric.races().map_or(Ok(()), |races| races.acquire_counted(place(), value))
     }
 
     /// This rank has seen what signals brought.
@@ -348,7 +360,7 @@ impl Semaphores {
             waited?;
         }
         die_point!(133 "semaphore_taken");
-        self.seen(index)
+        self.took(index, value)
     }
 }
 

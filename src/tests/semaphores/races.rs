@@ -219,8 +219,9 @@ fn remote_copies_and_strided_puts_are_writes_too() {
                 strided(memory + 24).unwrap();
                 assert!(strided(memory + 16).is_err());
                 wait(go, 0, 1).unwrap();
-                start().unwrap();
+                // Rank 2 reads what the copy brings as soon as it has come.
                 strided(memory + 16).unwrap();
+                start().unwrap();
                 wait(send, 0, 16).unwrap();
             }
             _ => {
