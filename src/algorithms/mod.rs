@@ -11,6 +11,7 @@ pub mod hierarchical;
 pub mod line;
 pub mod mailbox;
 pub mod meet_in_middle;
+pub mod messages;
 pub mod neighbour_rings;
 pub mod one_shot;
 pub mod pairwise;
@@ -27,6 +28,7 @@ pub mod tree;
 pub mod two_shot;
 
 pub use cycles::cycles;
+pub use messages::{MOST_LISTED, is_followed, least_ps, messages, parts};
 
 use crate::error::{Error, Result};
 pub use crate::plan::check::Cost;

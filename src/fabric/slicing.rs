@@ -65,15 +65,24 @@ impl<T> PricedSlice for (Summary, T) {
 impl Divisible {
     /// Returns the call of these plans with blocks of `count` elements of `size` bytes.
     pub fn of(plans: &[Plan], count: u64, size: u64) -> Divisible {
-        let parts = plans.first().map_or(1, |plan| plan.parts.max(1));
+        let parts = plans.first().map_or(1, |plan| plan.parts);
         let messages = plans.iter().flat_map(|plan| &plan.steps).map(|step| step.to.len() as u64).sum();
-        Divisible { chunk_bytes: count.div_ceil(parts.into()).saturating_mul(size), messages }
+        Divisible::counted(parts, messages, count, size)
+    }
+
+    /// Returns the call of programs of `parts` parts and `messages` messages with blocks of `count` elements of `size` bytes.
+    pub fn counted(parts: u32, messages: u64, count: u64, size: u64) -> Divisible {
+        Divisible { chunk_bytes: count.div_ceil(parts.max(1).into()).saturating_mul(size), messages }
     }
 
     /// Returns the call of these cycles with blocks of `count` elements of `size` bytes.
     pub fn of_cycles(cycles: &Cycles, count: u64, size: u64) -> Divisible {
-        let chunk_bytes = count.div_ceil(cycles.parts().max(1).into()).saturating_mul(size);
-        Divisible { chunk_bytes, messages: super::shortcuts::messages(cycles) }
+        Divisible::counted(cycles.parts(), super::shortcuts::messages(cycles), count, size)
+    }
+
+    /// Tells whether it is priced once, however long that price is.
+    pub fn has_one_price(self, slicing: Slicing) -> bool {
+        slicing != Slicing::Auto || self.slices().next().is_none()
     }
 
     /// Returns the slices that are tried, the largest first.

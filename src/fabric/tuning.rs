@@ -14,7 +14,7 @@ pub struct Tuning {
 }
 
 /// Returns the protocol and the slice with which an algorithm's call is over soonest, and its price. `None`: no protocol of the
-/// machine carries the algorithm. `least_ps`: as in [`slicing::quickest`].
+/// machine carries the algorithm. `least_ps`: as for `slicing::quickest`.
 pub fn quickest<T: PricedSlice>(
     network: &Network,
     algorithm: &str,

@@ -163,7 +163,12 @@ impl Planner {
         request: impl Fn(Option<u64>) -> JudgeRequest,
     ) -> Result<Option<(usize, Tuning)>> {
         let mut best: Option<(u64, (usize, Tuning))> = None;
-        for algorithm in self.selection.allowed(view, bytes) {
+        let mut allowed: Vec<usize> = self.selection.allowed(view, bytes).collect();
+        // Where every one has too many messages, all are priced nevertheless: some algorithm must be chosen.
+        if allowed.iter().any(|&algorithm| algorithms::is_followed(algorithms::ALL[algorithm], view)) {
+            allowed.retain(|&algorithm| algorithms::is_followed(algorithms::ALL[algorithm], view));
+        }
+        for algorithm in allowed {
             let least_ps = best.map(|(least_ps, _)| least_ps);
             let priced = judge(&view.of(0), algorithm, block, request(least_ps))?;
             if let Some((tuning, takes_ps)) = priced

@@ -42,7 +42,8 @@ pub mod topology {
 /// The algorithms: for each collective and rank, the steps that it makes.
 pub mod algorithms {
     pub use crate::algorithms::{
-        ALL, Algorithm, Cost, candidates, check_protocols, cycles, find, is_carried, linked, plan_all,
+        ALL, Algorithm, Cost, MOST_LISTED, candidates, check_protocols, cycles, find, is_carried,
+        is_followed, least_ps, linked, messages, parts, plan, plan_all,
     };
 }
 
@@ -67,11 +68,13 @@ pub mod fabric {
 
     /// One engine that serves every message at every port of its way.
     pub mod engine {
-        pub use crate::fabric::engine::{price, price_in_succession, price_traced};
+        pub use crate::fabric::engine::{price, price_in_succession, price_traced, price_written};
     }
     /// The same prices for calls that are too large for lists of steps.
     pub mod shortcuts {
-        pub use crate::fabric::shortcuts::{Ask, Means, Summary, Used, count_within_reach, messages, price};
+        pub use crate::fabric::shortcuts::{
+            Ask, Means, Summary, Used, count_within_reach, folds, messages, most_messages, price,
+        };
     }
     /// The protocol and the slice with which a call is over soonest.
     pub mod tuning {
@@ -104,7 +107,8 @@ pub struct Time {
     pub picoseconds: u64,
 }
 
-/// Prices a collective of `ranks` ranks on a machine with every algorithm that can serve it, the fastest first.
+/// Prices a collective of `ranks` ranks on a machine with every algorithm that can serve it, the fastest first. Among many ranks, algorithms
+/// of more than two million messages are left out.
 ///
 /// `count` is the number of elements of a block: for all-reduce, reduce and broadcast the whole buffer, for the other
 /// collectives what one rank contributes or receives. The root of a rooted collective is rank 0.
@@ -128,7 +132,8 @@ pub fn times(
     algorithms::check_protocols(machine)?;
     let (views, is_carried) = (machine.views(), algorithms::is_carried(machine, &view));
     let mut times = Vec::new();
-    for algorithm in algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none()) {
+    let able = algorithms::candidates(collective).filter(|a| a.refuses(&view).is_none());
+    for algorithm in able.filter(|a| algorithms::is_followed(a, &view)) {
         let plans = algorithms::plan_all(algorithm, &view);
         let size = datatype.size() as u64;
         let divisible = fabric::tuning::Divisible::of(&plans, count, size);

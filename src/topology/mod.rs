@@ -173,4 +173,19 @@ impl Network {
     pub fn class(&self, port: PortId) -> &Class {
         &self.classes[self.ports[port as usize].class as usize]
     }
+
+    /// Returns the least time that a message without bytes needs from rank to rank.
+    pub fn least_hop_ps(&self) -> u64 {
+        let used = self.ports.iter().fold(vec![false; self.classes.len()], |mut used, port| {
+            used[port.class as usize] = true;
+            used
+        });
+        let hop = |class: &Class| match class.mover {
+            // Its own costs are not those of the class.
+            Some(_) => 0,
+            None => class.latency_ps.saturating_add(class.post_ps).saturating_add(class.gap_ps),
+        };
+        let used = self.classes.iter().zip(used).filter(|(_, used)| *used);
+        used.map(|(class, _)| hop(class)).min().unwrap_or(0)
+    }
 }

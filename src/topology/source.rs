@@ -72,7 +72,10 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses whatever is not in the list.
+    #[cfg_attr(test, track_caller)]
     pub fn knows(&self, keys: &[&str]) -> Result<()> {
+        #[cfg(test)]
+        checked::note(&self.name, keys);
         let known = keys.join(", ");
         if let Some((key, _)) = self.arguments.iter().find(|(key, _)| !keys.contains(&key.as_str())) {
             return Err(Error::argument(format!(
@@ -201,4 +204,35 @@ pub(super) fn class_named(name: &str, classes: &[Class]) -> Result<u32, String> 
         let known: Vec<&str> = classes.iter().map(|c| c.name.as_str()).collect();
         format!("there is no class `{name}`; declare [class.{name}] or use one of {}", known.join(", "))
     })
+}
+
+/// What [`Section::knows`] was asked, for the test that compares it with the manual.
+#[cfg(test)]
+pub(super) mod checked {
+    use std::cell::RefCell;
+    use std::panic::Location;
+
+    /// A section, its keys, and the place of the code that checked them.
+    pub struct Check {
+        pub section: String,
+        pub keys: Vec<String>,
+        pub at: &'static Location<'static>,
+    }
+
+    thread_local! {
+        static CHECKS: RefCell<Vec<Check>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[track_caller]
+    pub fn note(section: &str, keys: &[&str]) {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        let check = Check { section: section.to_owned(), keys, at: Location::caller() };
+        CHECKS.with_borrow_mut(|checks| checks.push(check));
+    }
+
+    /// Returns what some work does, and the checks that were made meanwhile.
+    pub fn during<T>(work: impl FnOnce() -> T) -> (T, Vec<Check>) {
+        CHECKS.take();
+        (work(), CHECKS.take())
+    }
 }

@@ -109,7 +109,8 @@ impl Question {
                     false => Wanted::Quicker(None),
                 };
                 let block = self.block(candidate, sample);
-                if let Some(priced) = candidate.price(&machine, &self.places, block, wanted)? {
+                let priced = candidate.price(&machine, &self.places, block, wanted);
+                if let Some(priced) = priced.map_err(|e| e.message.clone())? {
                     found.push((priced.summary.last_ps(), (number, priced.tuning)));
                 }
             }

@@ -1,27 +1,27 @@
 //! `penny sim`: computes the time of a collective on a declared machine, without processes and without data.
 
 mod goal;
+mod programs;
 pub mod quickest;
 mod table;
 pub mod uplinks;
 
-use std::cell::OnceCell;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use penny::DataType;
-use penny::sim::algorithms::{self, Algorithm};
-use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
-use penny::sim::fabric::tuning::{self, Divisible, Tuning};
-use penny::sim::fabric::{PricedCall, engine};
-use penny::sim::plan::cycles::Cycles;
-use penny::sim::plan::{Lane, Plan, RankView};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use penny::sim::fabric::shortcuts::{Summary, Used};
+use penny::sim::fabric::tuning::Tuning;
+use penny::sim::plan::RankView;
 use penny::sim::topology::Network;
+use penny::{Code, DataType};
 use penny_bench::layout;
 use penny_bench::options::Choice;
 use penny_bench::sizes::Sizes;
 use penny_bench::subject::Subject;
+pub use programs::Programs;
 use table::Row;
 
 use crate::machine::Placed;
@@ -86,128 +86,11 @@ pub struct Args {
     json: bool,
 }
 
-/// Messages of calls in succession, at most: more take minutes.
-const MOST_IN_SUCCESSION: u64 = 200_000_000;
-
 /// Tells whether an option is about the call that is priced, and means nothing for a workload.
 fn is_of_one_call(option: &str) -> bool {
     let of_sizes = ["min_bytes", "max_bytes", "step_bytes", "step_factor"];
     let of_call = ["collective", "datatype", "root", "counters", "plot", "trace", "goal", "iters"];
     of_sizes.contains(&option) || of_call.contains(&option)
-}
-
-/// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
-pub struct Programs {
-    pub algorithm: &'static Algorithm,
-    view: RankView,
-    cycles: Option<Cycles>,
-    plans: OnceCell<Vec<Plan>>,
-}
-
-impl Programs {
-    fn new(algorithm: &'static Algorithm, view: &RankView) -> Programs {
-        let cycles = algorithms::cycles(algorithm, view);
-        Programs { algorithm, view: view.clone(), cycles, plans: OnceCell::new() }
-    }
-
-    /// Returns all ranks' programs as lists of steps.
-    pub fn plans(&self) -> &[Plan] {
-        self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, &self.view))
-    }
-
-    /// Passes sender, receiver and lane of every message; one that is sent several times perhaps several times.
-    pub fn flows(&self, mut flow: impl FnMut(u32, u32, Lane)) {
-        if let Some(cycles) = &self.cycles {
-            for lane in 0..cycles.lanes() as Lane {
-                let order = cycles.order(lane);
-                let next = order.iter().cycle().skip(1);
-                order.iter().zip(next).for_each(|(&from, &to)| flow(from, to, lane));
-            }
-            return;
-        }
-        for (rank, plan) in (0..).zip(self.plans()) {
-            for step in &plan.steps {
-                step.to.iter().for_each(|&to| flow(rank, to, step.lane));
-            }
-        }
-    }
-
-    /// Returns the number of elements that can be priced, at most `count`.
-    pub fn within_reach(&self, count: usize) -> usize {
-        let within = |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
-        self.cycles.as_ref().map_or(count, within)
-    }
-
-    /// Prices the call as it is over soonest, by the fastest exact method. `None`: no protocol of the machine carries the algorithm.
-    pub fn price(
-        &self,
-        machine: &Views,
-        places: &[u32],
-        block: Block,
-        wanted: Wanted,
-    ) -> Result<Option<Priced>, String> {
-        let Block { count, size } = block;
-        let divisible = match &self.cycles {
-            Some(cycles) => Divisible::of_cycles(cycles, count, size),
-            None => Divisible::of(self.plans(), count, size),
-        };
-        let price = |tuning| self.price_as(machine, places, block, tuning);
-        let (network, name) = (machine.bare(), self.algorithm.name);
-        let found = match wanted {
-            Wanted::Named => tuning::quickest_of_any(network, name, divisible, price).map(Some),
-            Wanted::Quicker(least_ps) => tuning::quickest(network, name, divisible, least_ps, price),
-        };
-        let found = found.map_err(|e| e.message.clone())?;
-        Ok(found.map(|(tuning, (summary, used))| Priced { tuning, summary, used }))
-    }
-
-    /// Prices the call as it is carried in one way. Faults and ports that serve in turns need the general engine.
-    pub fn price_as(
-        &self,
-        machine: &Views,
-        places: &[u32],
-        block: Block,
-        tuning: Tuning,
-    ) -> penny::Result<(Summary, Used)> {
-        let network = machine.view(tuning);
-        let entry_ps = &vec![network.launch_ps; places.len()];
-        if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
-            let Block { count, size } = block;
-            let ask = Ask { cycles, places, count, size, slice_bytes: tuning.slice_bytes, entry_ps };
-            return shortcuts::price(network, &ask);
-        }
-        let outcome = engine::price(network, &self.call(places, block, tuning), entry_ps)?;
-        Ok((outcome.into(), Used::steps(places.len() as u32)))
-    }
-
-    /// Prices calls in succession that are carried as a single one is soonest over.
-    fn in_succession(
-        &self,
-        machine: &Views,
-        places: &[u32],
-        block: Block,
-        priced: Priced,
-        times: u32,
-    ) -> Result<Priced, String> {
-        let messages = self.cycles.as_ref().map_or(0, shortcuts::messages);
-        if messages.saturating_mul(times.into()) > MOST_IN_SUCCESSION {
-            return Err(format!(
-                "--iters {times}: each call has {messages} messages, which are followed one by one; give fewer calls, so that they have \
-                 {MOST_IN_SUCCESSION} at most"
-            ));
-        }
-        let network = machine.view(priced.tuning);
-        let call = self.call(places, block, priced.tuning);
-        let outcome = engine::price_in_succession(network, &call, network.launch_ps, times);
-        let summary = outcome.map_err(|e| e.message.clone())?.into();
-        Ok(Priced { summary, used: Used::steps(places.len() as u32), ..priced })
-    }
-
-    /// Returns the call as the engine takes it.
-    pub fn call<'a>(&'a self, places: &'a [u32], block: Block, tuning: Tuning) -> PricedCall<'a> {
-        let (Block { count, size }, slice_bytes) = (block, tuning.slice_bytes);
-        PricedCall { plans: self.plans(), places, view: self.view.clone(), count, size, slice_bytes }
-    }
 }
 
 /// The elements of a block, and the bytes of an element.
@@ -290,23 +173,54 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     if !args.json && !told.is_empty() {
         text += &format!("# {told}\n");
     }
+    let competes = |candidate: &Programs| !args.algorithm.iter().any(|name| name == candidate.algorithm.name);
+    // Those that are priced quickly first: what they take spares others.
+    let mut order: Vec<(usize, &Programs)> = candidates.iter().enumerate().collect();
+    if auto {
+        order.sort_by_key(|(_, candidate)| candidate.effort());
+    }
+    let progress = progress((sizes.len() * candidates.len()) as u64);
     for bytes in sizes {
         let count = layout::count(subject, view.nranks, bytes, dtype.size());
-        let mut rows = Vec::new();
-        for candidate in &candidates {
+        let mut rows: Vec<(usize, Row)> = Vec::new();
+        let mut left_out = Vec::new();
+        for &(number, candidate) in &order {
+            progress.set_message(format!("{bytes} bytes by {}", candidate.algorithm.name));
+            progress.inc(1);
             let within = candidate.within_reach(count);
+            let block = Block { count: within as u64, size: dtype.size() as u64 };
+            if let Some(why) = candidate.too_many(&machine, &places, block, !competes(candidate)) {
+                if !competes(candidate) {
+                    return Err(format!("--algorithm {why}; take fewer ranks, or another algorithm"));
+                }
+                left_out.push(why);
+                continue;
+            }
+            let best = rows.iter().map(|(number, row)| (row.alone_ps, *number)).min();
+            // Of two that take the same time the first of the table is taken.
+            let least_ps = best.map(|(least_ps, first)| least_ps + u64::from(number < first));
+            let least_ps = least_ps.filter(|_| auto && args.plot.is_none());
+            if least_ps.is_some_and(|least_ps| candidate.is_slower(&machine, least_ps)) {
+                continue;
+            }
             if within != count && !args.json {
                 text += &format!(
                     "# {count} elements, {within} of them priced: this number of ranks needs chunks of one size\n"
                 );
             }
-            let block = Block { count: within as u64, size: dtype.size() as u64 };
-            let least_ps = rows.iter().map(|row: &Row| row.alone_ps).min();
             let wanted = match is_named(candidate.algorithm.name) {
                 true => Wanted::Named,
-                false => Wanted::Quicker(least_ps.filter(|_| auto && args.plot.is_none())),
+                false => Wanted::Quicker(least_ps),
             };
-            let Some(mut priced) = candidate.price(&machine, &places, block, wanted)? else { continue };
+            let mut priced = match candidate.price(&machine, &places, block, wanted) {
+                Ok(Some(priced)) => priced,
+                Ok(None) => continue,
+                Err(why) if competes(candidate) && why.code == Code::InvalidArgument => {
+                    left_out.push(format!("{}: {}", candidate.algorithm.name, why.message));
+                    continue;
+                }
+                Err(why) => return Err(why.message.clone()),
+            };
             let alone_ps = priced.summary.last_ps();
             if args.iters > 1 {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
@@ -319,19 +233,19 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 let (_, text) = traced(machine.view(priced.tuning), &call)?;
                 write("--trace", file, &text)?;
             }
-            rows.push(Row::new(
-                args,
-                &network,
-                &hash,
-                &view,
-                candidate.algorithm.name,
-                within,
-                dtype,
-                &priced,
-                alone_ps,
-                &uplinks::of(&network, candidate, &places),
-            ));
+            let loads = uplinks::of(&network, candidate, &places);
+            let name = candidate.algorithm.name;
+            let row = Row::new(args, &network, &hash, &view, name, within, dtype, &priced, alone_ps, &loads);
+            rows.push((number, row));
         }
+        if rows.is_empty() && !left_out.is_empty() {
+            return Err(format!("{}; take fewer ranks", left_out.join("; ")));
+        }
+        if !args.json {
+            left_out.iter().for_each(|why| text += &format!("# not priced: {why}\n"));
+        }
+        rows.sort_by_key(|(number, _)| *number);
+        let mut rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
         drawn.extend(rows.iter().map(Row::point));
         if auto {
             // As ranks choose it, who do not know how often they will call.
@@ -342,12 +256,24 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
             text += &if args.json { row.json()? } else { row.line(dtype) };
         }
     }
+    progress.finish_and_clear();
     if let Some(file) = &args.plot {
         let title = format!("{subject} on {}, {} ranks", network.name, view.nranks);
         plot::draw(file, &title, plot::BUS, &plot::lines(drawn))
             .map_err(|e| format!("--plot {}: {e}", file.display()))?;
     }
     answer::print(&text)
+}
+
+/// Makes a line that shows what is being priced, on standard error, and hidden if that is no terminal.
+fn progress(prices: u64) -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("{spinner} pricing {pos} of {len}: {msg}, {elapsed}");
+    let bar = ProgressBar::with_draw_target(Some(prices), target);
+    bar.with_style(style.expect("a constant template"))
 }
 
 /// The algorithms by name, with the programs of all ranks.

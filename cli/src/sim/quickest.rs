@@ -23,13 +23,24 @@ pub fn quickest<'a>(
     block: impl Fn(&Programs) -> Block,
 ) -> Result<Option<(usize, Priced)>, String> {
     let mut best: Option<(usize, Priced)> = None;
-    for (number, candidate) in candidates.into_iter().enumerate() {
+    let mut candidates: Vec<(usize, &Programs)> = candidates.into_iter().enumerate().collect();
+    // As ranks leave out what has too many messages, unless nothing would be left.
+    let is_followed =
+        |candidate: &Programs| candidate.too_many(machine, places, block(candidate), false).is_none();
+    if candidates.iter().any(|(_, candidate)| is_followed(candidate)) {
+        candidates.retain(|(_, candidate)| is_followed(candidate));
+    }
+    for (number, candidate) in candidates {
         let least_ps = best.as_ref().map(|(_, priced)| priced.summary.last_ps());
+        if least_ps.is_some_and(|least_ps| candidate.is_slower(machine, least_ps)) {
+            continue;
+        }
         let wanted = match is_named(candidate.algorithm.name) {
             true => Wanted::Named,
             false => Wanted::Quicker(least_ps),
         };
-        let Some(priced) = candidate.price(machine, places, block(candidate), wanted)? else { continue };
+        let priced = candidate.price(machine, places, block(candidate), wanted);
+        let Some(priced) = priced.map_err(|e| e.message.clone())? else { continue };
         if least_ps.is_none_or(|least_ps| priced.summary.last_ps() < least_ps) {
             best = Some((number, priced));
         }

@@ -28,9 +28,12 @@
 use super::trace::Span;
 use super::{CallTimes, Finished, PortState, PricedCall};
 use crate::error::{Error, Result};
+use crate::plan::Plan;
 use crate::topology::Network;
+use crate::types::Rank;
 use faults::Faults;
 use port::PortQueue;
+use program::Plans;
 use queue::{HEAD, Queue};
 use running::fair::{TURN, Turns};
 use running::{NONE, RunContext, Running, too_long};
@@ -39,6 +42,21 @@ use std::collections::VecDeque;
 /// When each rank of a call is done that enters at `entry_ps`, and what passed the ports. The network is idle before.
 pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<CallTimes> {
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
+}
+
+/// The same of programs that are written as they are needed, so that no list of them has to fit in memory; the call's own list is not used.
+/// `None`: the last rank is not done before `limit_ps`.
+pub fn price_written(
+    network: &Network,
+    call: &PricedCall<'_>,
+    write: &dyn Fn(Rank) -> Plan,
+    entry_ps: &[u64],
+    limit_ps: u64,
+) -> Result<Option<CallTimes>> {
+    let mut engine = Engine::new(network);
+    engine.admit_plans(network, call, &Plans::Written(write), entry_ps)?;
+    let times = engine.finish(entry_ps.len(), limit_ps, &mut |_| {})?;
+    Ok(engine.is_idle().then_some(times))
 }
 
 /// When each rank is done with the last of several equal calls, each of which it enters `gap_ps` after it was done with the one before;
@@ -141,13 +159,22 @@ impl Engine {
 
     /// One more call, and its number among all.
     pub fn admit(&mut self, network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Result<u64> {
-        let (ranks, places) = (call.plans.len(), network.shape.nranks());
-        if ranks == 0 || call.places.len() != ranks || entry_ps.len() != ranks {
-            return Err(Error::argument(format!(
-                "{ranks} programs, {} places and {} entries are no call; give one of each for every rank",
-                call.places.len(),
-                entry_ps.len()
-            )));
+        if call.plans.len() != call.places.len() {
+            return Err(no_call(call.plans.len(), call, entry_ps));
+        }
+        self.admit_plans(network, call, &Plans::Listed(call.plans), entry_ps)
+    }
+
+    fn admit_plans(
+        &mut self,
+        network: &Network,
+        call: &PricedCall<'_>,
+        plans: &Plans<'_>,
+        entry_ps: &[u64],
+    ) -> Result<u64> {
+        let (ranks, places) = (call.places.len(), network.shape.nranks());
+        if ranks == 0 || entry_ps.len() != ranks {
+            return Err(no_call(ranks, call, entry_ps));
         }
         if let Some(place) = call.places.iter().find(|&&place| place >= places) {
             return Err(Error::argument(format!(
@@ -164,7 +191,7 @@ impl Engine {
         let number = u32::try_from(number).ok().filter(|&number| number < HEAD);
         let number =
             number.ok_or_else(|| Error::usage("a call was overtaken by 2^31 later ones; let it finish"))?;
-        let running = Running::new(network, call, &entry_ps, number, self.admitted)?;
+        let running = Running::new(network, call, plans, &entry_ps, number, self.admitted)?;
         if self.is_idle() {
             self.restart(entry_ps.iter().copied().min().unwrap_or(0));
         }
@@ -257,13 +284,26 @@ impl Engine {
         sink: &mut S,
     ) -> Result<CallTimes> {
         self.admit(network, call, entry_ps)?;
-        let mut exit_ps = vec![0; entry_ps.len()];
-        while let Some(finished) = self.advance(u64::MAX, sink)? {
+        self.finish(entry_ps.len(), u64::MAX, sink)
+    }
+
+    /// The one call that was admitted, to its end or as far as it is before a time.
+    fn finish<S: FnMut(Span)>(&mut self, ranks: usize, until_ps: u64, sink: &mut S) -> Result<CallTimes> {
+        let mut exit_ps = vec![0; ranks];
+        while let Some(finished) = self.advance(until_ps, sink)? {
             exit_ps[finished.member as usize] = finished.exit_ps;
         }
         let counters = self.ports().map(|port| port.counters).collect();
         Ok(CallTimes { exit_ps, counters, events: self.events })
     }
+}
+
+fn no_call(programs: usize, call: &PricedCall<'_>, entry_ps: &[u64]) -> Error {
+    Error::argument(format!(
+        "{programs} programs, {} places and {} entries are no call; give one of each for every rank",
+        call.places.len(),
+        entry_ps.len()
+    ))
 }
 pub(in crate::fabric) mod faults;
 pub(in crate::fabric) mod port;

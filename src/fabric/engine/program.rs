@@ -81,19 +81,29 @@ pub struct Program {
     faulty: Vec<PortId>,
 }
 
+/// The programs of all ranks, listed or written one at a time: lists of a call of a thousand ranks take more memory than all the rest.
+pub enum Plans<'a> {
+    Listed(&'a [Plan]),
+    Written(&'a dyn Fn(Rank) -> Plan),
+}
+
+/// What both ends of a message must agree on.
+type Subject = (Chunk, Lane);
+
 /// One end of a message before its other end is known.
 #[derive(Clone, Copy)]
 struct End {
     peer: Rank,
-    /// Place of the step in its rank's program.
+    /// Place of the step in its rank's program, and among all steps.
     index: u32,
+    step: u32,
     /// Index of the send or the operand.
     id: u32,
 }
 
 impl Program {
     /// Flatten and match. `Err` names the ranks whose programs do not fit together, or that no route connects.
-    pub fn of(network: &Network, call: &PricedCall<'_>) -> Result<Program> {
+    pub fn of(network: &Network, call: &PricedCall<'_>, plans: &Plans<'_>) -> Result<Program> {
         let mut program = Program {
             steps: Vec::new(),
             ranks: vec![0],
@@ -105,25 +115,30 @@ impl Program {
             faulty: network.faults.iter().map(|fault| fault.port).collect(),
         };
         program.faulty.sort_unstable();
-        let nranks = call.plans.len() as u32;
-        let mut readers = Vec::new();
-        for (rank, plan) in (0..).zip(call.plans) {
+        let nranks = call.places.len() as u32;
+        let (mut readers, mut subjects, mut parts) = (Vec::new(), Vec::new(), None);
+        for rank in 0..nranks {
             let known = readers.len();
-            program.flatten(rank, plan, call, &mut readers)?;
+            match plans {
+                Plans::Listed(plans) => {
+                    let plan = &plans[rank as usize];
+                    check_parts(plan.parts, *parts.get_or_insert(plan.parts))?;
+                    program.flatten(rank, plan, call, &mut readers, &mut subjects)?;
+                }
+                Plans::Written(write) => {
+                    let plan = write(rank);
+                    check_parts(plan.parts, *parts.get_or_insert(plan.parts))?;
+                    program.flatten(rank, &plan, call, &mut readers, &mut subjects)?;
+                }
+            }
             let new = &readers[known..];
             if let Some(peer) = new.iter().find(|&&to| to >= nranks || to == rank) {
                 return Err(Error::usage(format!("rank {rank} of {nranks} sends to rank {peer}")));
             }
-            program.connect(rank, network, call, &readers)?;
+            program.connect(rank, network, call, &readers, &subjects)?;
         }
-        program.match_ends(call, &readers)?;
+        program.match_ends(&readers, &subjects)?;
         Ok(program)
-    }
-
-    /// The place of a step's plan.
-    fn plan_step<'a>(&self, call: &PricedCall<'a>, step: u32) -> &'a crate::plan::Step {
-        let step = &self.steps[step as usize];
-        &call.plans[step.rank as usize].steps[step.index as usize]
     }
 
     fn flatten(
@@ -132,12 +147,14 @@ impl Program {
         plan: &Plan,
         call: &PricedCall<'_>,
         readers: &mut Vec<Rank>,
+        subjects: &mut Vec<Subject>,
     ) -> Result<()> {
         let mut order: Vec<u32> = (0..plan.steps.len() as u32).collect();
         order.sort_by_key(|&i| plan.steps[i as usize].lane);
         for index in order {
             let step = &plan.steps[index as usize];
             let id = self.steps.len() as u32;
+            subjects.push((step.chunk, step.lane));
             let first_operand = self.operands.len() as u32;
             self.operands.extend(step.operands.iter().filter_map(|&operand| match operand {
                 Operand::From(from) => Some(ArrivingOperand { step: id, from, arrived: 0 }),
@@ -191,11 +208,12 @@ impl Program {
         network: &Network,
         call: &PricedCall<'_>,
         readers: &[Rank],
+        subjects: &[Subject],
     ) -> Result<()> {
         let first = self.ranks[rank as usize];
         let mut sends: Vec<(Rank, Lane, u32)> = Vec::new();
         for step in first..self.steps.len() as u32 {
-            let lane = self.plan_step(call, step).lane;
+            let lane = subjects[step as usize].1;
             let ProgramStep { first_send, sends: n, .. } = self.steps[step as usize];
             sends.extend((first_send..first_send + n).map(|id| (readers[id as usize], lane, id)));
         }
@@ -236,8 +254,8 @@ impl Program {
     }
 
     /// The k-th send of p to r becomes the k-th operand from p in r's program.
-    fn match_ends(&mut self, call: &PricedCall<'_>, readers: &[Rank]) -> Result<()> {
-        let nranks = call.plans.len();
+    fn match_ends(&mut self, readers: &[Rank], subjects: &[Subject]) -> Result<()> {
+        let nranks = self.ranks.len() - 1;
         // Sends by reader; a counting sort, since there may be millions.
         let mut starts = vec![0u32; nranks + 1];
         for &to in readers {
@@ -247,11 +265,11 @@ impl Program {
             starts[r + 1] += starts[r];
         }
         let mut places = starts.clone();
-        let mut coming = vec![End { peer: 0, index: 0, id: 0 }; readers.len()];
-        for step in &self.steps {
+        let mut coming = vec![End { peer: 0, index: 0, step: 0, id: 0 }; readers.len()];
+        for (number, step) in (0..).zip(&self.steps) {
             for id in step.first_send..step.first_send + step.sends {
                 let place = &mut places[readers[id as usize] as usize];
-                coming[*place as usize] = End { peer: step.rank, index: step.index, id };
+                coming[*place as usize] = End { peer: step.rank, index: step.index, step: number, id };
                 *place += 1;
             }
         }
@@ -262,6 +280,7 @@ impl Program {
                 wanted.extend((step.first_operand..step.first_operand + step.operands).map(|id| End {
                     peer: self.operands[id as usize].from,
                     index: step.index,
+                    step: self.operands[id as usize].step,
                     id,
                 }));
             }
@@ -269,12 +288,12 @@ impl Program {
             // Stable, and nearly always sorted already.
             coming.sort_by_key(|end| (end.peer, end.index));
             wanted.sort_by_key(|end| (end.peer, end.index));
-            self.pair(rank as Rank, coming, &wanted, call)?;
+            self.pair(rank as Rank, coming, &wanted, subjects)?;
         }
         Ok(())
     }
 
-    fn pair(&mut self, rank: Rank, coming: &[End], wanted: &[End], call: &PricedCall<'_>) -> Result<()> {
+    fn pair(&mut self, rank: Rank, coming: &[End], wanted: &[End], subjects: &[Subject]) -> Result<()> {
         for k in 0..coming.len().max(wanted.len()) {
             let (sent, taken) = match (coming.get(k), wanted.get(k)) {
                 (Some(sent), Some(taken)) if sent.peer == taken.peer => (sent, taken),
@@ -292,12 +311,11 @@ impl Program {
                 }
                 (_, None) => unreachable!("k is below one of the lengths"),
             };
-            let ours = &call.plans[rank as usize].steps[taken.index as usize];
-            let theirs = &call.plans[sent.peer as usize].steps[sent.index as usize];
-            if (ours.chunk, ours.lane) != (theirs.chunk, theirs.lane) {
+            let ((chunk, lane), (sends, on)) = (subjects[taken.step as usize], subjects[sent.step as usize]);
+            if (chunk, lane) != (sends, on) {
                 return Err(Error::usage(format!(
-                    "step {} of rank {} sends {} on lane {} where step {} of rank {rank} takes {} on lane {}",
-                    sent.index, sent.peer, theirs.chunk, theirs.lane, taken.index, ours.chunk, ours.lane
+                    "step {} of rank {} sends {sends} on lane {on} where step {} of rank {rank} takes {chunk} on lane {lane}",
+                    sent.index, sent.peer, taken.index
                 )));
             }
             self.sends[sent.id as usize].operand = taken.id;
@@ -306,14 +324,16 @@ impl Program {
     }
 }
 
+/// Refuses programs that divide blocks differently.
+fn check_parts(parts: u32, first: u32) -> Result<()> {
+    match parts == 0 || parts != first {
+        true => Err(Error::usage(format!("programs divide blocks into {first} and {parts} parts"))),
+        false => Ok(()),
+    }
+}
+
 /// Bytes of a chunk.
 fn chunk_bytes(chunk: Chunk, parts: u32, call: &PricedCall<'_>) -> Result<u64> {
-    if parts == 0 || parts != call.plans[0].parts {
-        return Err(Error::usage(format!(
-            "programs divide blocks into {} and {parts} parts",
-            call.plans[0].parts
-        )));
-    }
     let part = call.count.div_ceil(parts as u64);
     let begin = part.saturating_mul(chunk.part as u64).min(call.count);
     part.min(call.count - begin).checked_mul(call.size).ok_or_else(|| too_large("bytes of a chunk"))

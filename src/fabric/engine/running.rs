@@ -13,7 +13,7 @@ pub mod fair;
 
 use super::faults::{Faults, Served};
 use super::port::{MessageCost, PortQueue};
-use super::program::{ArrivingOperand, Program, ProgramStep};
+use super::program::{ArrivingOperand, Plans, Program, ProgramStep};
 use super::queue::{HEAD, Queue, TimedEvent};
 use crate::error::{Error, Result};
 use crate::fabric::PricedCall;
@@ -96,11 +96,12 @@ impl Running {
     pub fn new(
         network: &Network,
         call: &PricedCall<'_>,
+        plans: &Plans<'_>,
         entry_ps: &[u64],
         number: u32,
         id: u64,
     ) -> Result<Running> {
-        let program = Program::of(network, call)?;
+        let program = Program::of(network, call, plans)?;
         let bits = |most: u32| u32::BITS - most.leading_zeros();
         let slice_shift = bits(program.steps.iter().map(|s| s.sends).max().unwrap_or(0));
         let step_shift = slice_shift + bits(program.steps.iter().map(|s| s.slices).max().unwrap_or(0));

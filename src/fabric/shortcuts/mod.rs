@@ -54,8 +54,10 @@ pub struct Ask<'a> {
     pub entry_ps: &'a [u64],
 }
 
-/// Messages that are followed one by one, at most: beyond, it would take minutes.
-const MOST_MESSAGES: u64 = 2_000_000_000;
+/// Messages of one ring that are followed one by one, at most: more take longer than ten seconds.
+const MOST_SWEPT: u64 = 2_000_000_000;
+/// Messages that are followed one by one as events, at most.
+const MOST_AS_EVENTS: u64 = 1 << 26;
 /// Links among which a period is looked for: with more, looking takes as long as following them.
 const MOST_WATCHED: usize = 1024;
 
@@ -89,7 +91,7 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     }
     let all = fold::unfolded(network, &ways);
     let messages = messages(ask.cycles);
-    if messages > MOST_MESSAGES {
+    if messages > most_messages(ask.cycles) {
         return Err(too_many(messages, ask));
     }
     let links = Links::new(network, ask, &ways, &all)?;
@@ -97,11 +99,21 @@ pub fn price(network: &Network, ask: &Ask<'_>) -> Result<(Summary, Used)> {
     done.ok_or_else(|| Error::internal("events of all ranks were refused"))
 }
 
+/// Tells whether some ranks stand for all, so that the number of messages does not matter.
+pub fn folds(network: &Network, ask: &Ask<'_>) -> Result<bool> {
+    let ways = Ways::of(network, ask)?;
+    Ok(fold::fold(network, ask, &ways)?.is_some())
+}
+
 /// Prices the links by the sweep, or else by events. `None`: neither can do it.
 fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Summary, Used)>> {
     let (mut means, mut priced) = (Means::Sweep, sweep::run(links, ask.entry_ps));
     if priced.is_none() {
         let watch = (links.links.len() <= MOST_WATCHED).then(PeriodFinder::new);
+        let messages = links.links.len() as u64 * u64::from(links.rounds);
+        if watch.is_none() && messages > MOST_AS_EVENTS {
+            return Err(too_many(messages, ask));
+        }
         (means, priced) = (Means::Events, events::run(links, ask.entry_ps, watch)?);
     }
     Ok(priced.map(|priced| {
@@ -109,6 +121,12 @@ fn run(links: &Links, ask: &Ask<'_>, port_class: Vec<u32>) -> Result<Option<(Sum
         let used = Used { means, nranks, simulated: links.ranks, periods: priced.periods };
         (priced.summary(links, port_class), used)
     }))
+}
+
+/// Returns the messages that are followed one by one, at most, where no ranks stand for others: those of several rings meet at ports, and the sweep
+/// mostly refuses them.
+pub fn most_messages(cycles: &Cycles) -> u64 {
+    if cycles.lanes() == 1 { MOST_SWEPT } else { MOST_AS_EVENTS }
 }
 
 /// Returns the number of messages of all ranks, slices aside.
@@ -120,14 +138,14 @@ pub fn messages(cycles: &Cycles) -> u64 {
 /// one, or where there are too many messages to follow one by one, a multiple of the number of chunks.
 pub fn count_within_reach(cycles: &Cycles, count: u64) -> u64 {
     let parts = u64::from(cycles.parts());
-    if messages(cycles) <= MOST_MESSAGES { count } else { (count / parts).max(1) * parts }
+    if messages(cycles) <= most_messages(cycles) { count } else { (count / parts).max(1) * parts }
 }
 
 fn too_many(messages: u64, ask: &Ask<'_>) -> Error {
     let parts = u64::from(ask.cycles.parts());
     if ask.count.is_multiple_of(parts) {
         return Error::argument(format!(
-            "{messages} messages on a machine in which no ranks are alike are too many to follow; take fewer ranks"
+            "{messages} messages of ranks that are not alike are too many to follow; take fewer ranks"
         ));
     }
     Error::argument(format!(

@@ -2,6 +2,7 @@
 
 mod axes;
 mod conditions;
+mod manual;
 mod movers;
 #[cfg(not(loom))]
 mod protocols;

@@ -1,0 +1,220 @@
+//! An algorithm's programs, priced: by their closed form, as a list of steps that is kept, or written rank by rank.
+
+use std::cell::OnceCell;
+
+use penny::sim::algorithms::{self, Algorithm};
+use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
+use penny::sim::fabric::tuning::{self, Divisible, Tuning};
+use penny::sim::fabric::{CallTimes, PricedCall, engine};
+use penny::sim::plan::cycles::Cycles;
+use penny::sim::plan::{Lane, Plan, RankView};
+
+use super::{Block, Priced, Views, Wanted};
+
+/// Messages of calls in succession, at most: more take minutes.
+const MOST_IN_SUCCESSION: u64 = 200_000_000;
+/// Programs with more messages are written anew for each price: kept, those of all algorithms would take gigabytes.
+const MOST_KEPT: u64 = 1 << 17;
+/// Messages of an algorithm that is asked for by name, at most: they take two gigabytes.
+const MOST_NAMED: u64 = 1 << 24;
+
+/// An algorithm and its programs, which serve every size; the lists of steps only where they are needed.
+pub struct Programs {
+    pub algorithm: &'static Algorithm,
+    view: RankView,
+    cycles: Option<Cycles>,
+    messages: u64,
+    plans: OnceCell<Vec<Plan>>,
+}
+
+impl Programs {
+    pub fn new(algorithm: &'static Algorithm, view: &RankView) -> Programs {
+        let cycles = algorithms::cycles(algorithm, view);
+        let messages = match &cycles {
+            Some(cycles) => shortcuts::messages(cycles),
+            None => algorithms::messages(algorithm, view),
+        };
+        Programs { algorithm, view: view.clone(), cycles, messages, plans: OnceCell::new() }
+    }
+
+    /// Returns about how long a price takes, in messages of a list of steps.
+    pub fn effort(&self) -> u64 {
+        if self.cycles.is_some() { self.messages / 32 } else { self.messages }
+    }
+
+    /// Returns all ranks' programs as lists of steps.
+    pub fn plans(&self) -> &[Plan] {
+        self.plans.get_or_init(|| algorithms::plan_all(self.algorithm, &self.view))
+    }
+
+    /// Passes sender, receiver and lane of every message; one that is sent several times perhaps several times.
+    pub fn flows(&self, mut flow: impl FnMut(u32, u32, Lane)) {
+        if let Some(cycles) = &self.cycles {
+            for lane in 0..cycles.lanes() as Lane {
+                let order = cycles.order(lane);
+                let next = order.iter().cycle().skip(1);
+                order.iter().zip(next).for_each(|(&from, &to)| flow(from, to, lane));
+            }
+            return;
+        }
+        for rank in 0..self.view.nranks {
+            for step in &algorithms::plan(self.algorithm, &self.view.of(rank)).steps {
+                step.to.iter().for_each(|&to| flow(rank, to, step.lane));
+            }
+        }
+    }
+
+    /// Returns the number of elements that can be priced, at most `count`.
+    pub fn within_reach(&self, count: usize) -> usize {
+        let within = |cycles| shortcuts::count_within_reach(cycles, count as u64).try_into().unwrap_or(count);
+        self.cycles.as_ref().map_or(count, within)
+    }
+
+    /// Returns why a call of `block` cannot be followed message by message, if it cannot. `named`: the algorithm was asked for by name; otherwise
+    /// it competes with others.
+    pub fn too_many(&self, machine: &Views, places: &[u32], block: Block, named: bool) -> Option<String> {
+        let most = match &self.cycles {
+            Some(cycles) => shortcuts::most_messages(cycles),
+            None if named => MOST_NAMED,
+            None => algorithms::MOST_LISTED,
+        };
+        if self.messages <= most {
+            return None;
+        }
+        if let Some(cycles) = &self.cycles {
+            let Block { count, size } = block;
+            let entry_ps = &vec![0; places.len()];
+            let ask = Ask { cycles, places, count, size, slice_bytes: 0, entry_ps };
+            if shortcuts::folds(machine.bare(), &ask).unwrap_or(true) {
+                return None;
+            }
+        }
+        let unlike = if self.cycles.is_some() { " of ranks that are not alike" } else { "" };
+        Some(format!(
+            "{} among {} ranks has {} messages{unlike}, and at most {most} are followed one by one",
+            self.algorithm.name, self.view.nranks, self.messages
+        ))
+    }
+
+    /// Tells whether no way to carry the call can be quicker than `least_ps`.
+    pub fn is_slower(&self, machine: &Views, least_ps: u64) -> bool {
+        let name = self.algorithm.name;
+        let mut carriers = machine.bare().carriers(name).peekable();
+        carriers.peek().is_some()
+            && carriers.all(|view| {
+                let protocol = view as u8;
+                let network = machine.view(Tuning { protocol, slice_bytes: 0 });
+                algorithms::least_ps(self.algorithm, &self.view, network) >= least_ps
+            })
+    }
+
+    /// Prices the call as it is over soonest, by the fastest exact method. `None`: no protocol of the machine carries the algorithm.
+    pub fn price(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        wanted: Wanted,
+    ) -> penny::Result<Option<Priced>> {
+        let Block { count, size } = block;
+        let divisible = match &self.cycles {
+            Some(cycles) => Divisible::of_cycles(cycles, count, size),
+            None => {
+                let parts = algorithms::parts(self.algorithm, &self.view);
+                Divisible::counted(parts, self.messages, count, size)
+            }
+        };
+        // What is priced once need not be followed past the time of another way.
+        let limit_ps = match wanted {
+            Wanted::Quicker(Some(least_ps)) if divisible.has_one_price(machine.bare().slicing) => least_ps,
+            _ => u64::MAX,
+        };
+        let price = |tuning| self.price_before(machine, places, block, tuning, limit_ps);
+        let (network, name) = (machine.bare(), self.algorithm.name);
+        let found = match wanted {
+            Wanted::Named => tuning::quickest_of_any(network, name, divisible, price).map(Some),
+            Wanted::Quicker(least_ps) => tuning::quickest(network, name, divisible, least_ps, price),
+        };
+        let found = found?.filter(|(_, (summary, _))| summary.last_ps() < u64::MAX);
+        Ok(found.map(|(tuning, (summary, used))| Priced { tuning, summary, used }))
+    }
+
+    /// Prices the call as it is carried in one way.
+    pub fn price_as(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        tuning: Tuning,
+    ) -> penny::Result<(Summary, Used)> {
+        self.price_before(machine, places, block, tuning, u64::MAX)
+    }
+
+    /// The same; a call that is not over before `limit_ps` may have a price without end. Faults and ports that serve in turns need the
+    /// general engine.
+    fn price_before(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        tuning: Tuning,
+        limit_ps: u64,
+    ) -> penny::Result<(Summary, Used)> {
+        let network = machine.view(tuning);
+        let entry_ps = &vec![network.launch_ps; places.len()];
+        if let Some(cycles) = self.cycles.as_ref().filter(|_| network.faults.is_empty() && !network.fair) {
+            let Block { count, size } = block;
+            let ask = Ask { cycles, places, count, size, slice_bytes: tuning.slice_bytes, entry_ps };
+            return shortcuts::price(network, &ask);
+        }
+        let used = Used::steps(places.len() as u32);
+        if self.messages <= MOST_KEPT {
+            let outcome = engine::price(network, &self.call(places, block, tuning), entry_ps)?;
+            return Ok((outcome.into(), used));
+        }
+        let write = |rank| algorithms::plan(self.algorithm, &self.view.of(rank));
+        let call = self.call_of(&[], places, block, tuning);
+        let outcome = engine::price_written(network, &call, &write, entry_ps, limit_ps)?;
+        let endless = || CallTimes { exit_ps: vec![u64::MAX; places.len()], counters: Vec::new(), events: 0 };
+        Ok((outcome.unwrap_or_else(endless).into(), used))
+    }
+
+    /// Prices calls in succession that are carried as a single one is soonest over.
+    pub fn in_succession(
+        &self,
+        machine: &Views,
+        places: &[u32],
+        block: Block,
+        priced: Priced,
+        times: u32,
+    ) -> Result<Priced, String> {
+        if self.messages.saturating_mul(times.into()) > MOST_IN_SUCCESSION {
+            return Err(format!(
+                "--iters {times}: each call has {} messages, which are followed one by one; give fewer calls, so that they have \
+                 {MOST_IN_SUCCESSION} at most",
+                self.messages
+            ));
+        }
+        let network = machine.view(priced.tuning);
+        let call = self.call(places, block, priced.tuning);
+        let outcome = engine::price_in_succession(network, &call, network.launch_ps, times);
+        let summary = outcome.map_err(|e| e.message.clone())?.into();
+        Ok(Priced { summary, used: Used::steps(places.len() as u32), ..priced })
+    }
+
+    /// Returns the call as the engine takes it.
+    pub fn call<'a>(&'a self, places: &'a [u32], block: Block, tuning: Tuning) -> PricedCall<'a> {
+        self.call_of(self.plans(), places, block, tuning)
+    }
+
+    fn call_of<'a>(
+        &'a self,
+        plans: &'a [Plan],
+        places: &'a [u32],
+        block: Block,
+        tuning: Tuning,
+    ) -> PricedCall<'a> {
+        let (Block { count, size }, slice_bytes) = (block, tuning.slice_bytes);
+        PricedCall { plans, places, view: self.view.clone(), count, size, slice_bytes }
+    }
+}
