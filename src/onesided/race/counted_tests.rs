@@ -17,7 +17,7 @@ fn a_slot_that_is_written_again_before_its_reader_has_answered_is_a_race_whichev
     };
     // The reader is first.
     let l = sent_once();
-    assert_eq!(l.acquire_counted(1, recv, 64), [0..64]);
+    assert_eq!(l.acquire_counted(1, recv, 64), vec![0..64u64; 1]);
     l.access(1, READ, 1, 0..64).unwrap();
     assert_eq!(l.access(0, COPY, 1, 0..64), conflict(1, READ));
     l.release_counted(1, answer, 1, 0..0);
@@ -56,7 +56,7 @@ fn a_wait_reads_what_was_brought_by_the_signals_that_it_takes_off_as_a_whole() {
         l.release_counted(0, recv, 64, 64 * k..64 * k + 64);
     }
     assert_eq!(l.acquire_counted(1, recv, 32), []);
-    assert_eq!(l.acquire_counted(1, recv, 64), [0..64]);
+    assert_eq!(l.acquire_counted(1, recv, 64), vec![0..64u64; 1]);
     assert_eq!(l.acquire_counted(1, recv, 96), [64..128, 128..192]);
 }
 

@@ -121,6 +121,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     proptest::collection::vec(act, 1..120)
 }
 
+/// Whose access, and its number.
+type By = (Rank, usize);
 /// What a rank knows: the numbers of accesses.
 type Known = BTreeSet<usize>;
 
@@ -130,7 +132,7 @@ type Known = BTreeSet<usize>;
 struct Definition {
     known: [Known; 3],
     left: BTreeMap<u64, Known>,
-    bytes: BTreeMap<(Rank, u64), (Option<(Rank, usize)>, Vec<(Rank, usize)>)>,
+    bytes: BTreeMap<(Rank, u64), (Option<By>, Vec<By>)>,
     semaphores: BTreeMap<u64, VecDeque<(u64, Known)>>,
 }
 
