@@ -11,6 +11,7 @@
 //! An action ends what it does, a packet takes the wire from its start: all times follow from the parameters, and
 //! events of one time happen in the order in which they became due.
 
+use super::act::Act;
 use super::channel::{Setup, SignalMode, Termination};
 use super::end::{SIDES, Side};
 use super::fault::ProtocolFault;
@@ -59,6 +60,8 @@ struct Timed {
     relays: Vec<Option<(At, u64)>>,
     core_busy: [bool; 2],
     wire_busy: [bool; 2],
+    /// When the ends' programs ended, as far as they have.
+    finished_ps: [u64; 2],
     /// The channel after the one that a core served last.
     next_channel: [u32; 2],
     /// The queue after the one that a wire served last.
@@ -104,40 +107,6 @@ enum Due {
     },
 }
 
-/// An action that takes a core's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Act {
-    Greet,
-    Send(u32),
-    Announce(u32),
-    Take(u32),
-    Acknowledge(u32),
-    Complete(u32),
-}
-
-impl Act {
-    fn event(self, side: Side) -> LinkEvent {
-        match self {
-            Act::Greet => LinkEvent::Greet(side),
-            Act::Send(id) => LinkEvent::Send(id),
-            Act::Announce(id) => LinkEvent::Announce(id),
-            Act::Take(id) => LinkEvent::Take(id),
-            Act::Acknowledge(id) => LinkEvent::Acknowledge(id),
-            Act::Complete(id) => LinkEvent::Complete(id),
-        }
-    }
-
-    /// What follows from a word seen before costs no look of its own.
-    fn ps(self, parameters: &Parameters) -> u64 {
-        let Parameters { look_ps, issue_ps, .. } = *parameters;
-        match self {
-            Act::Take(_) => look_ps,
-            Act::Announce(_) | Act::Acknowledge(_) => issue_ps,
-            Act::Greet | Act::Send(_) | Act::Complete(_) => look_ps.saturating_add(issue_ps),
-        }
-    }
-}
-
 impl<'a> Clockwork<'a> {
     /// Without links.
     pub fn new(parameters: &'a Parameters) -> Clockwork<'a> {
@@ -167,6 +136,7 @@ impl<'a> Clockwork<'a> {
             relays: vec![None; setups.len()],
             core_busy: [false; 2],
             wire_busy: [false; 2],
+            finished_ps: [0; 2],
             next_channel: [0; 2],
             next_queue: [0; 2],
             up_ps: 0,
@@ -207,6 +177,11 @@ impl<'a> Clockwork<'a> {
     /// Tells whether both programs of every link have ended and nothing is left on any wire.
     pub fn is_finished(&self) -> bool {
         self.links.iter().all(|timed| timed.link.is_finished() && timed.link.is_empty())
+    }
+
+    /// Returns when the programs of a link's ends ended.
+    pub fn finished_ps(&self, link: usize) -> [u64; 2] {
+        self.links[link].finished_ps
     }
 
     /// Runs until nothing is due.
@@ -306,6 +281,7 @@ impl<'a> Clockwork<'a> {
             let timed = &mut self.links[link];
             if timed.link.can(LinkEvent::Finish(side)) && !timed.core_busy[side as usize] {
                 timed.link.apply(LinkEvent::Finish(side))?;
+                timed.finished_ps[side as usize] = now_ps;
             }
             if let Some(queue) = timed.next_queue(side) {
                 timed.wire_busy[side as usize] = true;

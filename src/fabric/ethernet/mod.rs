@@ -17,11 +17,13 @@
 //!   in all orders.
 //! - [`clockwork`] runs it in time: cores that do one thing after the other, wires that carry packet after packet.
 //! - [`cost`] is the same for one message in closed form, which the engine takes: collectives go through the mover.
+//! - [`program`] runs channels between several places: which worker sends what, and who relays it.
 //! - [`measure`] is the benchmarks: latency, ring, utilisation.
 //!
 //! Terms and figures are those of Tenstorrent's CCL developer guide. Workers take no time: as in its benchmarks,
 //! payloads are there, and no time is spent on computation.
 
+mod act;
 pub mod channel;
 pub mod clockwork;
 pub mod cost;
@@ -30,5 +32,6 @@ pub mod fault;
 pub mod link;
 pub mod measure;
 pub mod parameters;
+pub mod program;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod cost;
 mod orders;
+mod program;
 mod published;
 mod timed;
 
