@@ -270,6 +270,34 @@ typedef enum {
     pennyScalarHostImmediate = 1,
 } pennyScalarResidence_t;
 
+// The way in which a message and the word that announces it travel.
+typedef enum {
+    // As the machine's [mover] says.
+    pennySignalDefault = 0,
+    // In one command, the word last.
+    pennySignalMerged = 1,
+    // In two commands, one after the other.
+    pennySignalSeparate = 2,
+} pennySignalMode_t;
+
+// The condition that ends the channels.
+typedef enum {
+    // As the machine's [mover] says.
+    pennyTerminationDefault = 0,
+    // Both ends know the number of messages.
+    pennyTerminationMessageCount = 1,
+    // The workers of both ends say with a message that it is the last.
+    pennyTerminationWorkerInitiated = 2,
+} pennyTermination_t;
+
+// An end of a channel.
+typedef enum {
+    // Its worker sends.
+    pennyChannelSender = 0,
+    // Its worker receives.
+    pennyChannelReceiver = 1,
+} pennyChannelRole_t;
+
 // The operation on a signal. The numbers are OpenSHMEM's.
 typedef enum {
     // Replaces the signal by the value.
@@ -504,6 +532,33 @@ typedef struct {
     // Picoseconds.
     uint64_t estimatedPs;
 } pennySimInfo_t;
+
+// One end of a channel. The k-th sender of a rank to a peer over a link and the peer's k-th receiver from that rank over it are one
+// channel; messages, bytes and buffers are the same at both.
+typedef struct {
+    // Sender or receiver.
+    pennyChannelRole_t role;
+    // Rank at the other end, a neighbour on the machine.
+    int peer;
+    // Which of the links between the two, from 0 on.
+    int link;
+    // Number of buffers at each end, each of which holds one message: the credits. 0: as the machine's [mover] says.
+    int buffers;
+    // Number of messages, at least 1.
+    size_t messages;
+    // Bytes of each message: whole words, 16 bytes on Wormhole.
+    size_t bytes;
+    // The messages, one after the other: messages * bytes bytes. NULL for a sender that relays.
+    void *data;
+    // Of a sender: index in channels of the receiver whose messages it sends on, each as it comes; -1: it sends its own.
+    int relays;
+    // Of a sender: its worker has a message this many nanoseconds after the one before. 0: all at once.
+    uint64_t everyNs;
+    // Written on success: the machine's time in picoseconds at which the first message was where the receiver needs it.
+    uint64_t firstPs;
+    // Written on success: the same of the last message.
+    uint64_t lastPs;
+} pennyLinkChannel_t;
 
 // Statistics of a symmetric heap. Initialize it with PENNY_SHMEM_STATS_INITIALIZER.
 typedef struct {
@@ -1457,6 +1512,23 @@ pennyResult_t pennyFabricCounters(pennyComm_t comm,
 // simInfo: from PENNY_SIM_INFO_INITIALIZER; written on success. Without PENNY_FABRIC: pennyInvalidUsage, and the group
 // is closed.
 pennyResult_t pennyGroupSimulateEnd(pennySimInfo_t *simInfo);
+
+// Runs the data mover's programs on links of the declared machine until all channels have ended: the ends of each link shake
+// hands, workers send and receive, credits come back. Every rank calls it with its own ends, or with none. The bytes
+// move; times are those of every packet, on links that carry nothing else meanwhile, and the clock of each rank goes on to the end of its
+// own programs. Not in a group.
+//
+// Needs PENNY_FABRIC with a machine whose links have a [mover], such as t3000:mover=ethernet. A program that cannot be
+// (ends without another, places that are no neighbours, more buffers than a core has room for) is refused on every rank, and
+// nothing moves.
+//
+// signal, termination: the same on all ranks. channels: count ends, in which firstPs and lastPs are written on success; may
+// be NULL if count is 0. Data of receivers must not overlap any other data.
+pennyResult_t pennyLinkChannelsRun(pennyComm_t comm,
+                                   pennySignalMode_t signal,
+                                   pennyTermination_t termination,
+                                   pennyLinkChannel_t *channels,
+                                   int count);
 
 // Makes the communicator's symmetric heap: memory that all ranks allocate together, with the same offset on each, so
 // that a rank names any rank's copy of a variable by the address of its own. All ranks call it. Calls on the heap that

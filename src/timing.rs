@@ -96,6 +96,11 @@ impl Timing {
         &self.transport
     }
 
+    /// Returns the places of the communicator's ranks on the machine.
+    pub fn places(&self) -> Option<&[Rank]> {
+        self.declared.as_ref().map(|declared| &declared.places[..])
+    }
+
     /// Returns the rank's participant on the machine.
     pub fn participant(&self) -> Option<&Arc<Participant>> {
         self.declared.as_ref().map(|declared| &declared.participant)

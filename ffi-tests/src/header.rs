@@ -28,6 +28,7 @@ pub const FILES: &[&str] = &[
     "stream.rs",
     "window.rs",
     "fabric.rs",
+    "channel.rs",
     "shmem/heap.rs",
     "shmem/put.rs",
     "shmem/signal.rs",

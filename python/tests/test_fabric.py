@@ -38,3 +38,18 @@ def test_a_machine_is_named_when_a_communicator_is_made():
 def test_without_a_machine_there_is_no_clock():
     with penny.init_all(1)[0] as comm, pytest.raises(penny.InvalidUsageError, match="PENNY_FABRIC"):
         comm.fabric.now()
+
+
+@on_ranks(2, PENNY_FABRIC="n300:mover=ethernet")
+def test_channels_move_messages_at_the_time_of_their_packets(comm):
+    other = 1 - comm.rank
+    mine, theirs = np.full(3 * 1024, comm.rank + 1, "f4"), np.zeros(3 * 1024, "f4")
+    ends = [
+        penny.ChannelEnd(penny.ChannelRole.RECEIVER, other, theirs, messages=3),
+        penny.ChannelEnd(penny.ChannelRole.SENDER, other, mine, messages=3),
+    ]
+    times = comm.fabric.run_channels(ends, signal=penny.SignalMode.SEPARATE)
+    assert (theirs == other + 1).all()
+    assert all(0 < first < last <= comm.fabric.now() for first, last in times)
+    with pytest.raises(penny.InvalidUsageError, match="never receives"):
+        comm.fabric.run_channels(ends[1:])

@@ -40,6 +40,9 @@ NUMBERS = {
             "DeviceKind",
             "ScalarResidence",
             "CommMemStat",
+            "ChannelRole",
+            "SignalMode",
+            "Termination",
         )
     },
 }
@@ -53,6 +56,7 @@ STRUCTS = {
     "pennyFabricInfo_t": _structs.FabricInfo,
     "pennyFabricPort_t": _structs.FabricPort,
     "pennySimInfo_t": _structs.SimInfo,
+    "pennyLinkChannel_t": _structs.LinkChannel,
     "pennyShmemStats_t": _structs.ShmemStats,
     "pennyMailboxConfig_t": _structs.MailboxConfig,
     "pennyMailboxMessage_t": _structs.MailboxMessage,
@@ -72,6 +76,9 @@ ENUMS = {
     "pennyDeviceKind_t": _enums.DeviceKind,
     "pennyScalarResidence_t": _enums.ScalarResidence,
     "pennyCommMemStat_t": _enums.CommMemStat,
+    "pennyChannelRole_t": _enums.ChannelRole,
+    "pennySignalMode_t": _enums.SignalMode,
+    "pennyTermination_t": _enums.Termination,
 }
 
 
@@ -162,7 +169,11 @@ def test_names_of_enums_are_the_headers():
     for name, enum in ENUMS.items():
         body = re.search(r"typedef enum \{([^{}]*?)\} " + name, HEADER, re.DOTALL).group(1)
         header = {
-            re.sub(r"^(PENNY_(SIGNAL|CMP)_|penny(Group|Semaphore|Device|StatMem)?)", "", word)
+            re.sub(
+                r"^(PENNY_(SIGNAL|CMP)_|penny(Group|Semaphore|Device|StatMem|Channel|Termination|Signal)?)",
+                "",
+                word,
+            )
             .replace("_", "")
             .lower(): int(number)
             for word, number in re.findall(r"(\w+) = (\d+)", body)

@@ -41,6 +41,8 @@ pub(in crate::comm) enum Subject {
     Growth,
     /// The memory of the communicator.
     Memory,
+    /// Channels of a data mover.
+    Channels,
 }
 
 /// A call that one rank is about to make together with all others.
@@ -70,6 +72,7 @@ pub(in crate::comm) trait Proposal {
             Subject::Counts => "counts",
             Subject::Growth => "a growth",
             Subject::Memory => "the memory of the communicator",
+            Subject::Channels => "channels",
         };
         format!(
             "ranks disagree on {subject}: rank {first} calls {}, rank {other} {}; all ranks must make the same calls",

@@ -4,6 +4,7 @@
 
 mod agree;
 mod calls;
+mod channels;
 mod communicator;
 mod config;
 mod group;
@@ -35,6 +36,7 @@ pub use calls::scaled::{
     FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, premul_sum_create, premul_sum_destroy, scaled,
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
+pub use channels::{ChannelEnd, MoverSetup, SignalMode, Termination, run_channels};
 pub use config::{Config, MOST_THREADS};
 pub use group::at_end::{resume, suspend, window_register};
 pub use group::batch::Queued;

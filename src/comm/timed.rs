@@ -131,7 +131,7 @@ impl CommCore {
     }
 }
 
-fn undeclared() -> Error {
+pub(super) fn undeclared() -> Error {
     Error::usage(
         "no machine is declared; set PENNY_FABRIC on all ranks, such as PENNY_FABRIC=dgx-h100:nodes=2",
     )

@@ -5,7 +5,7 @@
 //!                    |          keeps the last error
 //!                    |-- types.rs, config.rs, handle.rs    what crosses, and how each type is admitted
 //!                    '-- library, communicator, memory, collectives, vector, point_to_point, group, stream, window, fabric,
-//!                        shmem, semaphore, remote_copy, mailbox:
+//!                        channel, shmem, semaphore, remote_copy, mailbox:
 //!                        one file an API family; each body is one call into `comm`
 //! ```
 //!
@@ -22,6 +22,7 @@ mod guard;
 mod handle;
 mod types;
 
+mod channel;
 mod collectives;
 mod communicator;
 mod config;
@@ -38,6 +39,7 @@ mod stream;
 mod vector;
 mod window;
 
+pub use channel::*;
 pub use collectives::*;
 pub use communicator::*;
 pub use config::*;

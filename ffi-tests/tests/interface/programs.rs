@@ -176,6 +176,11 @@ fn the_declared_machine_does_what_it_says() {
 }
 
 #[test]
+fn channels_of_a_data_mover_do_what_they_say() {
+    holds("channel", &[2, 4]);
+}
+
+#[test]
 fn threads_of_a_rank_on_a_declared_machine_do_what_they_say() {
     let line = tempfile::tempdir().unwrap();
     let line = line.path().join("line.toml");

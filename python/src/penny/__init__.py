@@ -12,7 +12,18 @@ buffers.py (with what), streams.py and groups.py (when), memory.py (where), and 
 model of communication.
 """
 
-from ._enums import Cmp, DataType, GroupKind, RedOp, Result, SemaphoreKind, SignalOp
+from ._enums import (
+    ChannelRole,
+    Cmp,
+    DataType,
+    GroupKind,
+    RedOp,
+    Result,
+    SemaphoreKind,
+    SignalMode,
+    SignalOp,
+    Termination,
+)
 from ._errors import (
     InProgressError,
     InternalError,
@@ -27,7 +38,7 @@ from ._library import lib, version
 from ._progress import set_progress
 from .buffers import Buffer
 from .communicator import Communicator, init, init_all, unique_id
-from .fabric import Account, Fabric, Port
+from .fabric import Account, ChannelEnd, Fabric, Port
 from .groups import group, simulate
 from .mailbox import Idle, Key, Mailbox, MailboxAccount, Message, Receivers
 from .memory import Registration, allocate, empty, zeros
@@ -40,6 +51,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Account",
     "Buffer",
+    "ChannelEnd",
+    "ChannelRole",
     "Cmp",
     "Communicator",
     "Copy",
@@ -66,12 +79,14 @@ __all__ = [
     "Result",
     "Semaphore",
     "SemaphoreKind",
+    "SignalMode",
     "SignalOp",
     "Signals",
     "Stream",
     "SymmetricArray",
     "SymmetricHeap",
     "SystemError",
+    "Termination",
     "TimeoutError",
     "Window",
     "allocate",

@@ -121,6 +121,29 @@ class DeviceKind(IntEnum):
     MESH = 2
 
 
+class ChannelRole(IntEnum):
+    """An end of a channel of a data mover."""
+
+    SENDER = 0
+    RECEIVER = 1
+
+
+class SignalMode(IntEnum):
+    """The way in which a message of a channel and the word that announces it travel."""
+
+    DEFAULT = 0
+    MERGED = 1
+    SEPARATE = 2
+
+
+class Termination(IntEnum):
+    """The condition that ends channels."""
+
+    DEFAULT = 0
+    MESSAGE_COUNT = 1
+    WORKER_INITIATED = 2
+
+
 class ScalarResidence(IntEnum):
     """The place of the number of a scaled sum."""
 

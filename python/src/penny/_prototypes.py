@@ -122,6 +122,7 @@ FABRIC: dict[str, tuple[type, ...]] = {
     "pennyFabricAdvanceTo": (_P, _U64),
     "pennyFabricInfo": (_P, POINTER(s.FabricInfo)),
     "pennyFabricCounters": (_P, POINTER(s.FabricPort), _OUT_Z),
+    "pennyLinkChannelsRun": (_P, _I, _I, POINTER(s.LinkChannel), _I),
 }
 
 _MOVE = (_P, _P, _Z, _I, _P)

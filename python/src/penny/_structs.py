@@ -182,6 +182,24 @@ class Device(ctypes.Structure):
     _fields_ = [("kind", c_int), ("coord", c_int * MESH_DIMS)]
 
 
+class LinkChannel(ctypes.Structure):
+    """pennyLinkChannel_t."""
+
+    _fields_ = [
+        ("role", c_int),
+        ("peer", c_int),
+        ("link", c_int),
+        ("buffers", c_int),
+        ("messages", c_size_t),
+        ("bytes", c_size_t),
+        ("data", c_void_p),
+        ("relays", c_int),
+        ("everyNs", c_uint64),
+        ("firstPs", c_uint64),
+        ("lastPs", c_uint64),
+    ]
+
+
 class RemoteCopy(ctypes.Structure):
     """pennyRemoteCopy_t."""
 

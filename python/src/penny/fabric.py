@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ._enums import ChannelRole, SignalMode, Termination
 from ._library import check, lib
-from ._structs import FabricInfo, FabricPort
+from ._structs import FabricInfo, FabricPort, LinkChannel
+from .buffers import Buffer
 from .integers import word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .communicator import Communicator
 
 
@@ -44,6 +48,24 @@ class Account:
     slip: float
     needed_dilation: float
     valid: bool
+
+
+@dataclass(frozen=True)
+class ChannelEnd:
+    """One end of a channel of the data mover, for `Fabric.run_channels`.
+
+    data: a buffer with all messages one after the other; None for a sender that relays.
+    relays: index in the list of the receiver whose messages this sender sends on, as they come.
+    """
+
+    role: ChannelRole
+    peer: int
+    data: Any = None
+    messages: int = 1
+    link: int = 0
+    buffers: int = 0
+    relays: int | None = None
+    every_nanoseconds: int = 0
 
 
 class Fabric:
@@ -107,3 +129,32 @@ class Fabric:
             )
             for port in ports
         ]
+
+    def run_channels(
+        self,
+        ends: Sequence[ChannelEnd],
+        *,
+        signal: SignalMode = SignalMode.DEFAULT,
+        termination: Termination = Termination.DEFAULT,
+    ) -> list[tuple[int, int]]:
+        """Runs channels of the data mover on the machine's links; every rank calls it with its ends, or with none.
+
+        The k-th sender of a rank to a peer over a link and the peer's k-th receiver from it are one channel. Returns for each end
+        when the first and the last message were where they are needed, in picoseconds of the machine's clock.
+        """
+        held = [None if end.data is None else Buffer(end.data) for end in ends]
+        spans = [(0, 0) if buffer is None else buffer.resolved[:2] for buffer in held]
+        channels = (LinkChannel * len(ends))()
+        for end, channel, (address, nbytes) in zip(ends, channels, spans, strict=True):
+            messages = word("messages", end.messages)
+            if end.data is None and end.relays is not None and 0 <= end.relays < len(ends):
+                nbytes = spans[end.relays][1]
+            channel.role = end.role
+            channel.peer, channel.link, channel.buffers = end.peer, end.link, end.buffers
+            channel.messages, channel.bytes = messages, nbytes // max(messages, 1)
+            channel.data = address or None
+            channel.relays = -1 if end.relays is None else end.relays
+            channel.everyNs = word("every_nanoseconds", end.every_nanoseconds)
+        result = lib.pennyLinkChannelsRun(self._comm, signal, termination, channels, len(ends))
+        check(result, self._comm)
+        return [(channel.firstPs, channel.lastPs) for channel in channels]

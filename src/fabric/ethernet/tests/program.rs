@@ -25,7 +25,10 @@ fn a_ping_that_is_relayed_round_the_chips_takes_as_long_as_the_benchmarks() {
     for signal in SIGNALS {
         let network = machine("");
         let ring: Vec<LinkChannel> = (0..8)
-            .map(|hop: usize| LinkChannel { relays: hop.checked_sub(1), ..channel(RING[hop], RING[hop + 1], 1) })
+            .map(|hop: usize| LinkChannel {
+                relays: hop.checked_sub(1),
+                ..channel(RING[hop], RING[hop + 1], 1)
+            })
             .collect();
         let setup = MoverSetup { signal: Some(signal), ..MoverSetup::default() };
         // The sending worker has its payload when all have shaken hands.
