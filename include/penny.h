@@ -272,7 +272,7 @@ typedef enum {
 
 // The way in which a message and the word that announces it travel.
 typedef enum {
-    // As the machine's [mover] says.
+    // As the machine's data mover has it.
     pennySignalDefault = 0,
     // In one command, the word last.
     pennySignalMerged = 1,
@@ -282,7 +282,7 @@ typedef enum {
 
 // The condition that ends the channels.
 typedef enum {
-    // As the machine's [mover] says.
+    // As the machine's data mover has it.
     pennyTerminationDefault = 0,
     // Both ends know the number of messages.
     pennyTerminationMessageCount = 1,
@@ -542,7 +542,7 @@ typedef struct {
     int peer;
     // Which of the links between the two, from 0 on.
     int link;
-    // Number of buffers at each end, each of which holds one message: the credits. 0: as the machine's [mover] says.
+    // Number of buffers at each end, each of which holds one message: the credits. 0: as the machine's data mover has it.
     int buffers;
     // Number of messages, at least 1.
     size_t messages;
@@ -1518,7 +1518,7 @@ pennyResult_t pennyGroupSimulateEnd(pennySimInfo_t *simInfo);
 // move; times are those of every packet, on links that carry nothing else meanwhile, and the clock of each rank goes on to the end of its
 // own programs. Not in a group.
 //
-// Needs PENNY_FABRIC with a machine whose links have a [mover], such as t3000:mover=ethernet. A program that cannot be
+// Needs PENNY_FABRIC with a machine whose links have a data mover, such as t3000:mover=ethernet. A program that cannot be
 // (ends without another, places that are no neighbours, more buffers than a core has room for) is refused on every rank, and
 // nothing moves.
 //

@@ -1,9 +1,12 @@
 //! `penny perf link`: the latency and bandwidth of the data mover on an Ethernet link of a declared machine.
 
+mod channels;
+
 use std::process::ExitCode;
 
 use penny::Collective;
 use penny::sim::algorithms;
+use penny::sim::ethernet::LinkChannel;
 use penny::sim::ethernet::Parameters;
 use penny::sim::ethernet::SignalMode;
 use penny::sim::ethernet::{Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation};
@@ -21,6 +24,7 @@ Sizes are bytes; K, M and G multiply by 1024, 1024^2 and 1024^3. All figures are
 Examples:
   penny perf link --fabric t3000
   penny perf link --fabric galaxy --chips 12 --sizes 1K,4K,16K
+  penny perf link --fabric t3000:mover=ethernet --channel 0-1:messages=64,bytes=8K --channel 1-3:messages=64,bytes=8K,relays=0
   penny perf link --fabric n300 --json | jq 'select(.measure == \"ring_hop\") | .ns'";
 
 /// The options of `penny perf link`.
@@ -37,6 +41,16 @@ pub struct Args {
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = parse_bytes,
           default_value = "256,576,1088,2K,4K,8K,16K,32K")]
     sizes: Vec<usize>,
+    /// Run channels between places instead, all at once from the handshake on, as
+    /// FROM-TO:messages=N,bytes=BYTES,buffers=N,link=N,every=TIME,relays=CHANNEL; the machine needs a [mover]
+    #[arg(long = "channel", value_name = "CHANNEL", value_parser = channels::parse)]
+    channels: Vec<LinkChannel>,
+    /// With --channel: how a message and the word that announces it travel; default: as on the machine
+    #[arg(long, value_name = "MODE", requires = "channels")]
+    signal: Option<channels::Signal>,
+    /// With --channel: what ends the channels; default: as on the machine
+    #[arg(long, value_name = "MODE", requires = "channels")]
+    termination: Option<channels::Ending>,
     /// Print JSON, one object a line, instead of the tables
     #[arg(long)]
     json: bool,
@@ -97,6 +111,10 @@ const WORMHOLE: [&str; 3] = ["n300", "t3000", "galaxy"];
 /// Measures, and prints the tables.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
     let network = topology::open(&args.fabric).map_err(|e| e.message.clone())?;
+    if !args.channels.is_empty() {
+        let text = channels::answer(&network, &args.channels, args.signal, args.termination, args.json)?;
+        return answer::print(&text);
+    }
     let class = ethernet(&network)?;
     let parameters = Parameters::wormhole(class.clone());
     let chips = args.chips.unwrap_or(network.shape.nranks().min(8));

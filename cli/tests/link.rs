@@ -68,12 +68,42 @@ fn the_ring_has_as_many_chips_as_there_are_or_as_asked_for() {
 }
 
 #[test]
+fn channels_run_between_places_and_relay() {
+    let fabric = "--fabric t3000:mover=ethernet";
+    let ring = [0, 2, 4, 6, 7, 5, 3, 1, 0];
+    let hop = |at: usize| {
+        let relays = if at > 0 { format!(",relays={}", at - 1) } else { String::new() };
+        format!("--channel {}-{}:every=10us,messages=2{relays}", ring[at], ring[at + 1])
+    };
+    let line: Vec<String> = (0..8).map(hop).collect();
+    let last = |more: &str| {
+        let rows = rows(&format!("perf link {fabric} {} {more} --json", line.join(" ")));
+        number(&rows, &[("measure", "channel".into()), ("channel", 7.into())], "last_ns")
+    };
+    // The second message sets out at 10 us, when all have shaken hands.
+    assert_near(last("") - 10_000.0, 5200.0);
+    assert_near(last("--signal separate") - 10_000.0, 5510.0);
+    assert_eq!(last("--termination worker-initiated"), last("--termination message-count"));
+    let large = format!("perf link {fabric} --channel 0-1:messages=200,bytes=8K,buffers=4");
+    let text = answer(&large);
+    assert!(
+        text.starts_with("# channels  fabric: t3000:mover=ethernet  all programs have ended after "),
+        "{text}"
+    );
+    let gbps = number(&rows(&format!("{large} --json")), &[("channel", 0.into())], "bw_gb_s");
+    assert!((11.0..12.1).contains(&gbps), "{gbps}");
+}
+
+#[test]
 fn a_link_that_cannot_be_is_refused_with_the_remedy() {
     for (line, remedy) in [
         (
             "perf link --fabric dgx-h100",
             "of class nv18, which no data mover serves; take n300, t3000, galaxy",
         ),
+        ("perf link --fabric t3000 --channel 0-1", "take t3000:mover=ethernet"),
+        ("perf link --fabric t3000:mover=ethernet --channel 0-3", "places 0 and 3 are no neighbours"),
+        ("perf link --fabric t3000:mover=ethernet --channel 0-1:bytes=20", "make it 32 B"),
         ("perf link --fabric t3000 --sizes 100", "make it 112 B"),
         ("perf link --fabric t3000 --sizes 1M", "make it at most 76784 B"),
     ] {

@@ -4,7 +4,6 @@
 
 mod agree;
 mod calls;
-mod channels;
 mod communicator;
 mod config;
 mod group;
@@ -22,6 +21,7 @@ mod stream;
 mod suspend;
 mod timed;
 
+pub use calls::channels::{ChannelEnd, MoverSetup, SignalMode, Termination, run_channels};
 pub use calls::collective::Call;
 pub use calls::immediate::{
     check, collective_now, group_now, init_rank_now, on_stream, permute_now, refuse_stream_worker,
@@ -36,7 +36,6 @@ pub use calls::scaled::{
     FIRST as FIRST_OPERATION, Factor, LAST as LAST_OPERATION, premul_sum_create, premul_sum_destroy, scaled,
 };
 pub use calls::vector::{Vector, VectorBlock, VectorKind};
-pub use channels::{ChannelEnd, MoverSetup, SignalMode, Termination, run_channels};
 pub use config::{Config, MOST_THREADS};
 pub use group::at_end::{resume, suspend, window_register};
 pub use group::batch::Queued;

@@ -21,7 +21,7 @@ c_numbers! {
 c_numbers! {
     /// The way in which a message and the word that announces it travel.
     pub enum pennySignalMode_t {
-        /// As the machine's [mover] says.
+        /// As the machine's data mover has it.
         pennySignalDefault = 0,
         /// In one command, the word last.
         pennySignalMerged = 1,
@@ -33,7 +33,7 @@ c_numbers! {
 c_numbers! {
     /// The condition that ends the channels.
     pub enum pennyTermination_t {
-        /// As the machine's [mover] says.
+        /// As the machine's data mover has it.
         pennyTerminationDefault = 0,
         /// Both ends know the number of messages.
         pennyTerminationMessageCount = 1,
@@ -53,7 +53,7 @@ pub struct pennyLinkChannel_t {
     pub peer: c_int,
     /// Which of the links between the two, from 0 on.
     pub link: c_int,
-    /// Number of buffers at each end, each of which holds one message: the credits. 0: as the machine's [mover] says.
+    /// Number of buffers at each end, each of which holds one message: the credits. 0: as the machine's data mover has it.
     pub buffers: c_int,
     /// Number of messages, at least 1.
     pub messages: usize,
@@ -77,7 +77,7 @@ c_api! {
     /// move; times are those of every packet, on links that carry nothing else meanwhile, and the clock of each rank goes on to the end of its
     /// own programs. Not in a group.
     ///
-    /// Needs PENNY_FABRIC with a machine whose links have a [mover], such as t3000:mover=ethernet. A program that cannot be
+    /// Needs PENNY_FABRIC with a machine whose links have a data mover, such as t3000:mover=ethernet. A program that cannot be
     /// (ends without another, places that are no neighbours, more buffers than a core has room for) is refused on every rank, and
     /// nothing moves.
     ///

@@ -89,13 +89,14 @@ pub mod fabric {
 
 /// The protocol on one Ethernet link between two accelerators, packet by packet.
 pub mod ethernet {
-    pub use crate::fabric::ethernet::channel::{Setup, SignalMode};
+    pub use crate::fabric::ethernet::channel::{Setup, SignalMode, Termination};
     pub use crate::fabric::ethernet::clockwork::{At, Clockwork, Taken};
     pub use crate::fabric::ethernet::end::Side;
     pub use crate::fabric::ethernet::measure::{
         Directions, one_way_ps, ring_ps, round_trip_ps, streamed, utilisation,
     };
     pub use crate::fabric::ethernet::parameters::Parameters;
+    pub use crate::fabric::ethernet::program::{LinkChannel, MoverSetup, ProgramTimes, run as run_channels};
 }
 
 /// The time of a collective with one algorithm.

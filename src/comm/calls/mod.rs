@@ -1,5 +1,6 @@
 //! Calls as programs make them: their arguments, the checks that these must pass, and what one call does.
 
+pub(in crate::comm) mod channels;
 pub(in crate::comm) mod collective;
 pub(in crate::comm) mod exchange;
 pub(in crate::comm) mod immediate;

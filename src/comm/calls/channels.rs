@@ -9,12 +9,13 @@
 //! The k-th sender of a rank to a peer over a link and the peer's k-th receiver from it are one channel. All ranks know the whole
 //! program, so each computes the same times, and is told the same where it cannot be.
 
-use super::agree::{Answers, Proposal, Subject};
-use super::calls::collective::MOST_BYTES;
-use super::calls::point_to_point::{self, Transfer};
-use super::communicator::CommCore;
-use super::registry::{self, CommHandle};
-use super::timed::undeclared;
+use super::collective::MOST_BYTES;
+use super::point_to_point::{self, Transfer};
+use crate::comm::agree::{Answers, Proposal, Subject};
+use crate::comm::communicator::CommCore;
+use crate::comm::group;
+use crate::comm::registry::{self, CommHandle};
+use crate::comm::timed::undeclared;
 use crate::error::{Error, Result};
 pub use crate::fabric::ethernet::channel::{SignalMode, Termination};
 pub use crate::fabric::ethernet::program::MoverSetup;
@@ -116,7 +117,7 @@ struct Paired {
 /// Runs the program of channels of which these are the rank's ends. For each, when the first message was where it is needed, and
 /// when the last one was, by the machine's clock.
 pub fn run_channels(comm: CommHandle, setup: MoverSetup, ends: &[ChannelEnd]) -> Result<Vec<[u64; 2]>> {
-    if super::group::is_open() {
+    if group::is_open() {
         return Err(Error::usage("channels run at once and in no group; call pennyGroupEnd first"));
     }
     registry::enter(comm, |c| c.run_channels(setup, ends))
