@@ -319,19 +319,20 @@ impl Timing {
         self.declared.is_none() && eagerly(ready)
     }
 
-    /// Waits until `ready`, which some rank's store brings about. `watch` tells what else ends the wait.
+    /// Waits until `ready`, which some rank's store brings about. `watch` tells what else ends the wait, `what` what is awaited.
     pub fn wait_until(
         &self,
         ready: impl FnMut() -> bool,
         watch: impl FnMut() -> Result<()>,
         expired: impl Fn() -> Error,
+        what: impl Fn() -> String,
     ) -> Result<()> {
         let deadline_ns = self.transport.deadline();
         match &self.declared {
             None => self.transport.wait_watching(deadline_ns, ready, watch, expired),
             Some(declared) => {
                 declared.participant.begin_after_known(None);
-                declared.participant.await_store(ready, deadline_ns, watch, expired)?;
+                declared.participant.await_store(ready, deadline_ns, watch, expired, what)?;
                 declared.participant.know(declared.participant.clock_ps());
                 Ok(())
             }

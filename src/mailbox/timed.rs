@@ -88,7 +88,7 @@ impl Mailboxes {
         fence(Ordering::SeqCst);
         let watch = || self.open().and_then(|()| watch());
         self.timing.expect_threads(0, 1);
-        let ended = self.timing.wait_until(ready, watch, || self.waited(thread, &what));
+        let ended = self.timing.wait_until(ready, watch, || self.waited(thread, &what), || what().what);
         self.timing.expect_threads(1, 0);
         ended
     }

@@ -217,7 +217,7 @@ impl SymmetricMemory {
         };
         // Its own rank may end the heap while a thread waits in it.
         let watch = || self.usable().and_then(|()| t.watch_hope());
-        self.timing.wait_until(ready, watch, expired)
+        self.timing.wait_until(ready, watch, expired, &what)
     }
 }
 

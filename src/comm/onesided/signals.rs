@@ -277,6 +277,7 @@ impl CommCore {
                 well.or_else(|gone| if p.is_there(t) { Ok(()) } else { Err(gone) })
             })
         };
+        let what = || pending.iter().find(|p| !p.is_there(t)).map_or_else(String::new, |p| p.text(t));
         let expired = || {
             let short: Vec<&Pending> = pending.iter().filter(|p| !p.is_there(t)).collect();
             let mut late: Vec<Rank> = short.iter().map(|p| p.place.peer).collect();
@@ -289,7 +290,7 @@ impl CommCore {
                 "rank {} waited {} for {}{more}; {}; if they are only slow, raise PENNY_TIMEOUT or timeoutMs",
                 t.rank(),
                 seconds(t.timeout_ns()),
-                short.first().map_or_else(String::new, |p| p.text(t)),
+                what(),
                 t.who(&late)
             ))
         };
@@ -300,7 +301,7 @@ impl CommCore {
             return t.wait_or_leave(waiting, ready, watch, expired);
         }
         self.timing().serve_exactly();
-        self.timing().wait_until(ready, watch, expired)
+        self.timing().wait_until(ready, watch, expired, what)
     }
 
     /// Breaks the communicator after an error, or ends it if the declared machine has failed.

@@ -31,6 +31,8 @@ pub const FEW_POSTS: usize = 64;
 pub const LOG: usize = 1 << 17;
 /// Words of a sentence.
 pub const SENTENCE: usize = 128;
+/// Words of the text that says what a thread waits for.
+pub const AWAITED: usize = 16;
 /// Words of a port's state.
 pub const PORT: usize = 8;
 /// The first word of an initialized clock segment; changes with the layout.
@@ -111,6 +113,11 @@ shared_layout! {
         pub stored_ps: AtomicU64,
         /// This rank's word that none of its threads can act: see `fabric/live/verdict.rs`.
         pub certificate: AtomicU64,
+        /// 1 + the number of the thread whose wait `awaited` describes; 0: nobody's.
+        pub awaited_by: AtomicU32,
+        _rest: AtomicU32,
+        /// What that thread waits for, as text that ends with a 0.
+        pub awaited: [AtomicU64; AWAITED],
         /// Rung when another rank has stored to its memory.
         pub doorbell: Doorbell,
     }

@@ -13,14 +13,17 @@
 //! For that order to hold no rank may run ahead: on a clock segment with one-sided access the engine stops as soon as one
 //! rank is done, where it otherwise goes on for a moment ([`WINDOW_PS`](super::WINDOW_PS)).
 
+use super::clock_segment::PlaceLine;
 use super::participant::Participant;
 use super::presence::Watchdog;
+use super::sentence::{read_text, write_text};
 use super::spec::{CallSpec, Post, What};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::sync::wait::{NAP, Waiter};
 use crate::sys::clock;
 use crate::types::Rank;
+use std::cell::Cell;
 
 /// Woken so often: the upper half of `PlaceLine::awaiting`.
 const TURN: u64 = 1 << 32;
@@ -137,13 +140,14 @@ impl Participant {
         }
     }
 
-    /// Waits until `ready`, which some rank's store brings about; `watch` tells what else ends the wait.
+    /// Waits until `ready`, which some rank's store brings about; `watch` tells what else ends the wait, `what` what is awaited.
     pub fn await_store(
         &self,
         mut ready: impl FnMut() -> bool,
         deadline_ns: u64,
         mut watch: impl FnMut() -> Result<()>,
         expired: impl Fn() -> Error,
+        what: impl Fn() -> String,
     ) -> Result<()> {
         let line = self.clock_segment().place(self.place());
         let wall_ns = clock::now_ns();
@@ -170,11 +174,13 @@ impl Participant {
                 }
                 self.look_at_woken();
             }
-            let (thread, _) = inside.unwrap_or_default();
-            let thread = &self.clock_segment().all_threads(self.place())[thread as usize];
+            let (number, _) = inside.unwrap_or_default();
+            let thread = &self.clock_segment().all_threads(self.place())[number as usize];
             thread.awaits.store(1, Ordering::Relaxed);
             self.rest();
-            let woken = self.woken(turn, deadline_ns, &mut watch, &expired);
+            let described = AwaitedText { line, thread: number, what: &what, has_looked: Cell::new(false) };
+            let woken = self.woken(turn, deadline_ns, &mut watch, &expired, &described);
+            drop(described);
             thread.awaits.store(0, Ordering::Relaxed);
             if let Err(error) = woken {
                 let error = self.blame(error);
@@ -197,10 +203,12 @@ impl Participant {
         deadline_ns: u64,
         watch: &mut impl FnMut() -> Result<()>,
         expired: &impl Fn() -> Error,
+        described: &AwaitedText<'_, impl Fn() -> String>,
     ) -> Result<()> {
         let line = self.clock_segment().place(self.place());
         let mut watchdog = Watchdog::new();
         let look = || {
+            described.write();
             self.look_out(&mut watchdog);
             self.check().and_then(|()| watch())
         };
@@ -224,4 +232,44 @@ impl Participant {
             self.rest();
         }
     }
+}
+
+/// What a thread waits for. It writes that down at its second look, for others, if no thread of its rank has done so, and takes it back
+/// at its end. A deadlock is reported after further looks of all.
+struct AwaitedText<'a, W: Fn() -> String> {
+    line: &'a PlaceLine,
+    thread: u32,
+    what: &'a W,
+    has_looked: Cell<bool>,
+}
+
+impl<W: Fn() -> String> AwaitedText<'_, W> {
+    fn write(&self) {
+        if !self.has_looked.replace(true) || self.line.awaited_by.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let text = (self.what)();
+        let brief = text.split(';').next().unwrap_or_default();
+        let by = &self.line.awaited_by;
+        if by.compare_exchange(0, WRITING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            write_text(&self.line.awaited, brief);
+            // ORDER: publishes the text; partner: `awaited_text`.
+            by.store(self.thread + 1, Ordering::Release);
+        }
+    }
+}
+
+impl<W: Fn() -> String> Drop for AwaitedText<'_, W> {
+    fn drop(&mut self) {
+        let _ =
+            self.line.awaited_by.compare_exchange(self.thread + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// `PlaceLine::awaited_by` while the text is being written.
+const WRITING: u32 = u32::MAX;
+
+/// Returns what a thread of a rank waits for, if it has written it down.
+pub(super) fn awaited_text(line: &PlaceLine, thread: u32) -> Option<String> {
+    (line.awaited_by.load(Ordering::Acquire) == thread + 1).then(|| read_text(&line.awaited))
 }

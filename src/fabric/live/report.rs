@@ -1,6 +1,7 @@
 //! Who waits for whom, where all wait and nothing is under way; and who holds the clock, where it stands.
 
 use super::clock_segment::{AWAY, ClockSegment, NOBODY, POSTED, SERVED, ThreadLine, Ticket};
+use super::one_sided::awaited_text;
 use super::participant::Participant;
 use super::presence::is_counted;
 use super::spec::{Post, What};
@@ -59,10 +60,13 @@ pub(super) fn deadlock(clock_segment: &ClockSegment) -> String {
                 .filter(|(_, line)| line.awaits.load(Ordering::Relaxed) != 0)
                 .map(|(at, _)| at)
                 .collect();
-            threads.into_iter().map(move |thread| who(clock_segment, place, thread))
+            threads.into_iter().map(move |thread| {
+                let what = awaited_text(clock_segment.place(place), thread);
+                let what = what.unwrap_or("a signal or another store that nobody makes".into());
+                format!("{} waits for {what}", who(clock_segment, place, thread))
+            })
         });
-    let awaiting: Vec<String> =
-        awaiting.map(|who| format!("{who} waits for a signal or another store that nobody makes")).collect();
+    let awaiting: Vec<String> = awaiting.collect();
     let texts = waits.iter().take(NAMED).map(|&(place, thread, post)| {
         let who = who(clock_segment, place, thread);
         let awaited = match post.spec.what {
@@ -98,7 +102,10 @@ pub(super) fn deadlock(clock_segment: &ClockSegment) -> String {
     if !left.is_empty() {
         text += &format!("; {} left already", left.join(", "));
     }
-    text + "; every send needs its receive, and ranks that send to each other need a group"
+    match waits.iter().any(|(_, _, post)| matches!(post.spec.what, What::Transfer { .. })) {
+        true => text + "; every send needs its receive, and ranks that send to each other need a group",
+        false => text,
+    }
 }
 
 /// Returns the reason for which a rank, or one of its threads, holds the clock.

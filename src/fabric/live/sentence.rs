@@ -1,11 +1,10 @@
 //! Text in the clock segment, for its readers.
 
-use super::clock_segment::SENTENCE;
 use crate::sync::prim::{AtomicU64, Ordering};
 
 /// Writes as much of a text as fits; tells how many bytes, at least 1.
 pub fn write_text(words: &[AtomicU64], text: &str) -> usize {
-    let mut bytes = vec![0; SENTENCE * 8];
+    let mut bytes = vec![0; words.len() * 8];
     let length = text.len().min(bytes.len() - 1);
     let length = (0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     bytes[..length].copy_from_slice(&text.as_bytes()[..length]);

@@ -226,7 +226,7 @@ impl std::fmt::Display for CallSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.what {
             What::Collective { collective: Collective::Barrier, .. } => write!(f, "barrier"),
-            What::Meeting => write!(f, "the making of a communicator or a permutation"),
+            What::Meeting => write!(f, "the making or the end of something that all ranks share"),
             What::Collective { collective, .. } => {
                 write!(f, "{collective} of {} x {} bytes", self.count, self.size)
             }

@@ -5,6 +5,7 @@ use super::{barrier, on_machine, shift};
 use crate::comm::{self, CommHandle, Transfer};
 use crate::error::Code;
 use crate::memory::view::Address;
+use crate::onesided::semaphore::SemaphoreUnit;
 use crate::onesided::{Comparison, SignalOp, SymmetricMemory};
 use crate::types::{DataType, Rank};
 use std::sync::Mutex;
@@ -160,7 +161,28 @@ fn a_wait_for_a_signal_that_nobody_sends_is_a_deadlock_that_names_the_rank() {
         };
         let e = ended.unwrap_err();
         assert_eq!(e.code, Code::InvalidUsage, "{e}");
-        assert!(e.message.contains("rank 1 waits for a signal"), "{e}");
+        let what = if rank == 1 { format!("its signal at {memory:#x}") } else { "its signal at 0x".into() };
+        let what = format!("rank 1 waits for {what}");
+        assert!(e.message.contains(&what) && e.message.contains("which is 0, to be equal to 5"), "{e}");
+    });
+}
+
+#[test]
+fn a_semaphore_that_nobody_signals_is_named_to_those_who_wait_for_its_end_too() {
+    on_machine(3, "dgx-h100", "virtual", "", |rank, comm| {
+        comm::shmem_init(comm).unwrap();
+        let tokens = comm::semaphore_create(comm, SemaphoreUnit::Regular, "tokens", 3).unwrap();
+        let ended = match rank {
+            1 => comm::semaphore(tokens, |semaphores| semaphores.wait(2, 4)),
+            _ => comm::semaphore_destroy(tokens),
+        };
+        let e = ended.unwrap_err();
+        assert_eq!(e.code, Code::InvalidUsage, "{e}");
+        assert!(
+            e.message.contains("deadlock")
+                && e.message.contains("rank 1 waits for semaphore `tokens`[2] to be 4"),
+            "{e}"
+        );
     });
 }
 
