@@ -319,7 +319,7 @@ impl<K: Kind, T> Objects<K, T> {
         let object = place.take();
         drop(place);
         self.table.release(handle);
-        self.remembered.with(|remembered| {
+        let _ = self.remembered.try_with(|remembered| {
             if let Ok(mut last) = remembered.try_borrow_mut() {
                 last.take_if(|(of, _)| *of == handle);
             }
@@ -331,7 +331,9 @@ impl<K: Kind, T> Objects<K, T> {
     #[inline]
     pub fn with<R>(&self, handle: Handle<K>, body: impl FnOnce(&Arc<T>) -> R) -> Option<R> {
         self.table.live(handle)?;
-        self.remembered.with(|remembered| {
+        let mut body = Some(body);
+        let used = self.remembered.try_with(|remembered| {
+            let body = body.take()?;
             if let Ok(last) = remembered.try_borrow()
                 && let Some((of, object)) = &*last
                 && *of == handle
@@ -343,7 +345,9 @@ impl<K: Kind, T> Objects<K, T> {
                 *last = Some((handle, object.clone()));
             }
             Some(body(&object))
-        })
+        });
+        // A thread that runs its last destructors remembers nothing.
+        used.unwrap_or_else(|_| Some(body.take()?(&self.get(handle)?)))
     }
 
     /// Finds the object itself, for longer than a call.

@@ -6,6 +6,7 @@ use super::window::pennyWindow_t;
 use crate::comm::{self, CommHandle, RecordingHandle, WindowHandle};
 use crate::error::Result;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 /// The incomplete type to which a pennyRecording_t points.
 pub struct pennyRecording {
@@ -35,13 +36,15 @@ impl Promise {
 }
 
 thread_local! {
-    /// What the open group's calls have promised.
-    static PROMISED: RefCell<Vec<Promise>> = const { RefCell::new(Vec::new()) };
+    /// What the open group's calls have promised. Never dropped: a group may be opened by destructors that run after those of this
+    /// thread's own. Without an open group it has no memory.
+    static PROMISED: ManuallyDrop<RefCell<Vec<Promise>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 fn promise(promise: impl FnOnce() -> Promise) {
     if comm::is_group_open() {
-        PROMISED.with_borrow_mut(|promised| promised.push(promise()));
+        PROMISED.with(|promised| promised.borrow_mut().push(promise()));
     }
 }
 
@@ -61,7 +64,7 @@ pub(super) fn hand_out_window(at: Out<pennyWindow_t>, made: Option<WindowHandle>
 /// Takes back the handles that the group has promised and not made, if the outermost has ended.
 pub(super) fn settle<T>(ended: Result<T>) -> Result<T> {
     if !comm::is_group_open() {
-        PROMISED.take().into_iter().try_for_each(Promise::settle)?;
+        PROMISED.with(|promised| promised.take()).into_iter().try_for_each(Promise::settle)?;
     }
     ended
 }

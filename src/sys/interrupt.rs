@@ -65,8 +65,10 @@ pub fn follow(stop: Arc<AtomicBool>) {
 }
 
 fn install(source: Option<Source>) {
-    NEXT_NS.set(if source.is_some() { 0 } else { u64::MAX });
-    SOURCE.set(source);
+    let is_there = source.is_some();
+    // A thread that runs its last destructors has no check any more.
+    let kept = SOURCE.try_with(|own| own.replace(source)).is_ok();
+    NEXT_NS.set(if is_there && kept { 0 } else { u64::MAX });
 }
 
 /// Can the waits of the calling thread be interrupted?
@@ -108,7 +110,7 @@ pub fn ask() -> Result<(), Interrupted> {
     if ASKING.get() {
         return Ok(());
     }
-    let source = SOURCE.with_borrow(Option::clone);
+    let source = SOURCE.try_with(|own| own.borrow().clone()).ok().flatten();
     let goes_on = match source {
         None => true,
         Some(Source::Stop(stop)) => !stop.load(Ordering::Relaxed),

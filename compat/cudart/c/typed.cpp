@@ -7,6 +7,9 @@
 
 __device__ int table[16];
 __constant__ float factor;
+static struct {
+    int before, three[3], behind;
+} between;
 
 __global__ void kernel(int *) {}
 
@@ -50,6 +53,33 @@ static void symbols_are_variables() {
     OK(cudaGetSymbolSize(&size, table));
     CHECK_INT(size, sizeof table);
 }
+
+extern __device__ int elsewhere[];
+
+/* A copy goes no further than its symbol, whatever lies behind. */
+static void copies_end_where_a_symbol_ends() {
+    int in[4] = {1, 2, 3, 4}, out[4] = {0, 0, 0, 0};
+    const size_t wrong[][2] = {
+        {sizeof in, 0}, {4, 12}, {16, static_cast<size_t>(-64)}, {64, static_cast<size_t>(-64)}, {4, 1 << 20}};
+    between.before = between.behind = 7;
+    for (const auto &row : wrong) {
+        const size_t count = row[0], offset = row[1];
+        FAILS(cudaErrorInvalidValue, cudaMemcpyToSymbol(between.three, in, count, offset));
+        CHECK(strstr(pennyCudaGetLastMessage(), "cudaMemcpyToSymbol: offset") != nullptr);
+        FAILS(cudaErrorInvalidValue, cudaMemcpyFromSymbol(out, between.three, count, offset));
+        FAILS(cudaErrorInvalidValue, cudaMemcpyToSymbolAsync(between.three, in, count, offset));
+        FAILS(cudaErrorInvalidValue, cudaMemcpyFromSymbolAsync(out, between.three, count, offset));
+    }
+    CHECK(between.before == 7 && between.behind == 7 && out[0] == 0);
+    OK(cudaMemcpyToSymbol(between.three, in, 12));
+    OK(cudaMemcpyToSymbolAsync(between.three, in, 4, 8));
+    OK(cudaMemcpyFromSymbolAsync(out, between.three, 12));
+    OK(cudaDeviceSynchronize());
+    CHECK(out[1] == 2 && out[2] == 1 && out[3] == 0 && between.behind == 7);
+    OK(cudaMemcpyToSymbol(elsewhere, in, sizeof in));
+    CHECK(elsewhere[3] == 4);
+}
+__device__ int elsewhere[4];
 
 static void graphs_have_their_older_form() {
     cudaStream_t stream;
@@ -132,6 +162,7 @@ static void small_numbers_are_computed_with() {
 int main() {
     RUN(functions_know_types);
     RUN(symbols_are_variables);
+    RUN(copies_end_where_a_symbol_ends);
     RUN(graphs_have_their_older_form);
     RUN(every_small_number_comes_back);
     RUN(numbers_are_rounded_to_the_nearest);

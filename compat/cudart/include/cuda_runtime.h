@@ -43,26 +43,38 @@ inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t size, cudaMemPool_t m
     return cudaMallocFromPoolAsync(reinterpret_cast<void **>(ptr), size, memPool, stream);
 }
 
-/* A symbol is a variable of the program. */
+/* A symbol is a variable of the program. The compiler knows its size and tells it, so that a copy beyond its end is refused; that of an
+   array whose bound is declared elsewhere stays unknown. */
+extern "C" void __cudaRegisterVar(void **image, char *host, char *address, const char *name, int isExternal, size_t size,
+                                  int isConstant, int isGlobal);
+namespace penny_cuda {
+template <class T> inline const void *sized(const T &symbol) {
+    char *at = const_cast<char *>(&reinterpret_cast<const volatile char &>(symbol));
+    __cudaRegisterVar(nullptr, at, nullptr, nullptr, 0, sizeof(T), 0, 0);
+    return at;
+}
+template <class T> inline const void *sized(const T (&symbol)[]) { return &symbol; }
+} // namespace penny_cuda
+
 template <class T>
 inline cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t count, size_t offset = 0,
                                       cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
-    return cudaMemcpyToSymbol(static_cast<const void *>(&symbol), src, count, offset, kind);
+    return cudaMemcpyToSymbol(penny_cuda::sized(symbol), src, count, offset, kind);
 }
 template <class T>
 inline cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t count, size_t offset = 0,
                                            cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t stream = 0) {
-    return cudaMemcpyToSymbolAsync(static_cast<const void *>(&symbol), src, count, offset, kind, stream);
+    return cudaMemcpyToSymbolAsync(penny_cuda::sized(symbol), src, count, offset, kind, stream);
 }
 template <class T>
 inline cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t count, size_t offset = 0,
                                         cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
-    return cudaMemcpyFromSymbol(dst, static_cast<const void *>(&symbol), count, offset, kind);
+    return cudaMemcpyFromSymbol(dst, penny_cuda::sized(symbol), count, offset, kind);
 }
 template <class T>
 inline cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const T &symbol, size_t count, size_t offset = 0,
                                              cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0) {
-    return cudaMemcpyFromSymbolAsync(dst, static_cast<const void *>(&symbol), count, offset, kind, stream);
+    return cudaMemcpyFromSymbolAsync(dst, penny_cuda::sized(symbol), count, offset, kind, stream);
 }
 template <class T> inline cudaError_t cudaGetSymbolAddress(void **devPtr, const T &symbol) {
     return cudaGetSymbolAddress(devPtr, static_cast<const void *>(&symbol));

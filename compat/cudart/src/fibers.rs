@@ -111,7 +111,7 @@ thread_local! {
 impl Stack {
     /// Takes a stack that the thread has kept, or makes one. `None`: there is no memory.
     pub fn take() -> Option<Stack> {
-        SPARE.with_borrow_mut(Vec::pop).or_else(Stack::make)
+        SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten().or_else(Stack::make)
     }
 
     fn make() -> Option<Stack> {
@@ -130,7 +130,8 @@ impl Stack {
 
     /// Keeps the stack for the thread's next fiber.
     pub fn give_back(self) {
-        SPARE.with_borrow_mut(|spare| {
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
             if spare.len() < KEPT {
                 spare.push(self);
             }

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Once};
 
 use crate::grid::{self, Shape};
@@ -51,8 +52,10 @@ pub struct FuncAttributes {
 const MAX_DYNAMIC_SHARED: c_int = 8;
 
 thread_local! {
-    /// The configurations between `<<<` and the call.
-    static CONFIGURED: RefCell<Vec<(dim3, dim3, usize, usize)>> = const { RefCell::new(Vec::new()) };
+    /// The configurations between `<<<` and the call. Never dropped: destructors of the program's objects, which may run after those of
+    /// this thread's own, launch, too. Without a configuration it has no memory.
+    static CONFIGURED: ManuallyDrop<RefCell<Vec<Configuration>>> =
+        const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
 /// The most threads of a block, in all and in each dimension; the most blocks in each dimension; the most bytes of shared memory.
@@ -72,7 +75,14 @@ type Configuration = (dim3, dim3, usize, usize);
 
 /// Takes the configuration that was pushed last.
 pub fn pop() -> Option<Configuration> {
-    CONFIGURED.with_borrow_mut(Vec::pop)
+    CONFIGURED.with(|configured| {
+        let mut configured = configured.borrow_mut();
+        let last = configured.pop();
+        if configured.is_empty() {
+            *configured = Vec::new();
+        }
+        last
+    })
 }
 
 /// Checks how large a launch is.
@@ -263,9 +273,7 @@ pub extern "C" fn __cudaPushCallConfiguration(
     sharedMem: usize,
     stream: Handle,
 ) -> c_uint {
-    let _ = CONFIGURED.try_with(|configured| {
-        configured.borrow_mut().push((gridDim, blockDim, sharedMem, stream.addr()));
-    });
+    CONFIGURED.with(|configured| configured.borrow_mut().push((gridDim, blockDim, sharedMem, stream.addr())));
     0
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A stream of Penny has a thread, so default streams are made at their first use. A default stream of a thread that has ended
-//! serves the next thread.
+//! serves the next thread. A thread that calls from destructors, when its own variables are gone, finds its streams among these.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -59,7 +59,8 @@ struct Mine(Vec<Arc<Stream>>);
 
 impl Drop for Mine {
     fn drop(&mut self) {
-        lock(&SPARE).append(&mut self.0);
+        let thread = this_thread();
+        lock(&SPARE).extend(self.0.drain(..).map(|stream| (thread, stream)));
     }
 }
 
@@ -67,8 +68,13 @@ thread_local! {
     /// The thread's own default streams, one for each device that it has used.
     static MINE: RefCell<Mine> = const { RefCell::new(Mine(Vec::new())) };
 }
-/// Those of threads that have ended.
-static SPARE: Mutex<Vec<Arc<Stream>>> = Mutex::new(Vec::new());
+/// Those of threads that have ended, or run their last destructors, with the thread.
+static SPARE: Mutex<Vec<(libc::pid_t, Arc<Stream>)>> = Mutex::new(Vec::new());
+
+fn this_thread() -> libc::pid_t {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::gettid() }
+}
 
 impl Stream {
     /// Makes a stream and lists it on its device.
@@ -206,16 +212,27 @@ pub fn make_legacy(device: c_int) -> Result<Arc<Stream>> {
 /// Returns the thread's own default stream.
 fn mine(device: c_int) -> Result<Arc<Stream>> {
     let fits = |stream: &Arc<Stream>| stream.device == device && stream.generation == fork::generation();
-    MINE.with_borrow_mut(|mine| {
+    let found = MINE.try_with(|mine| {
+        let mut mine = mine.borrow_mut();
         if let Some(found) = mine.0.iter().find(|stream| fits(stream)) {
             return Ok(found.clone());
         }
         let spare = {
             let mut spare = lock(&SPARE);
-            spare.iter().position(fits).map(|at| spare.swap_remove(at))
+            spare.iter().position(|(_, stream)| fits(stream)).map(|at| spare.swap_remove(at).1)
         };
         let stream = spare.map_or_else(|| Stream::create(device, PER_THREAD, 0, 0), Ok)?;
         mine.0.push(stream.clone());
+        Ok(stream)
+    });
+    found.unwrap_or_else(|_| {
+        let thread = this_thread();
+        let own = lock(&SPARE).iter().find(|(of, stream)| *of == thread && fits(stream)).cloned();
+        if let Some((_, stream)) = own {
+            return Ok(stream);
+        }
+        let stream = Stream::create(device, PER_THREAD, 0, 0)?;
+        lock(&SPARE).push((thread, stream.clone()));
         Ok(stream)
     })
 }

@@ -10,7 +10,8 @@ use crate::guard::{Result, cuda_api, fault, invalid, place};
 use crate::handles::{Handle, lock};
 use crate::{codes, stream};
 
-/// The sizes of variables that programs built by a CUDA compiler have registered.
+/// The sizes of variables: those that programs built by a CUDA compiler have registered, and those that the functions of `cuda_runtime.h`
+/// tell before they copy.
 static SIZES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Returns the address of `count` bytes at an offset in a variable.
@@ -18,11 +19,17 @@ fn part(symbol: *const c_void, offset: usize, count: usize) -> Result<*mut c_voi
     if symbol.is_null() {
         return fault(codes::cudaErrorInvalidSymbol, "symbol is NULL; pass a variable");
     }
-    let end = offset.checked_add(count);
+    let Some(end) = offset.checked_add(count) else {
+        return invalid(format!(
+            "offset {offset} and count {count} go beyond the end of memory; pass a part of symbol"
+        ));
+    };
     if let Some(size) = lock(&SIZES).get(&symbol.addr())
-        && end.is_none_or(|end| end > *size)
+        && end > *size
     {
-        return invalid(format!("offset {offset} and count {count} go beyond the {size} bytes of symbol"));
+        return invalid(format!(
+            "offset {offset} and count {count} go beyond the {size} bytes of symbol; pass a part of it"
+        ));
     }
     Ok(symbol.cast_mut().wrapping_byte_add(offset))
 }
@@ -77,7 +84,7 @@ cuda_api! {
     }
 }
 
-/// Notes a variable of a program that was built by a CUDA compiler.
+/// Notes the size of a variable.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterVar(
     _image: *mut Handle,

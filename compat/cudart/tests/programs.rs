@@ -149,6 +149,17 @@ fn templates_and_small_numbers_work() {
 }
 
 #[test]
+fn destructors_call_as_others_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("program");
+    build("destructors.cpp", &program);
+    let output = Command::new(&program).env("PENNY_DEVICES", "4").output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // A thread, the first thread, the program.
+    assert_eq!((&*out, &*err, output.status.code()), ("thread\nthread\nprogram\n", "", Some(0)));
+}
+
+#[test]
 fn a_forked_child_begins_anew() {
     holds("process.c");
 }

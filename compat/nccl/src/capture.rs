@@ -9,7 +9,7 @@
 //! and they meet on their streams when all graphs have been launched. So the calls of one communicator in a group belong to one capture.
 
 use crate::boundary::{Outcome, call as guarded, done, kept, last_error, usage};
-use crate::cuda::{self, CaptureNumber};
+use crate::cuda::{self, CaptureNumber, DeviceStream};
 use crate::group;
 use crate::types::*;
 use penny_sys::{self as penny, pennyRecording_t, pennyResult_t, pennyStream_t};
@@ -47,7 +47,7 @@ impl Drop for Recording {
 /// A call of a group that is captured.
 pub struct Captured {
     number: CaptureNumber,
-    stream: cudaStream_t,
+    stream: DeviceStream,
     /// The number of the inner group that it is of.
     inner: u32,
     call: Recording,
@@ -56,7 +56,7 @@ pub struct Captured {
 /// Records a call on a captured stream: as a step of its graph, or with the other calls of the open group at its end.
 pub fn record(
     number: CaptureNumber,
-    stream: cudaStream_t,
+    stream: DeviceStream,
     call: impl FnOnce(pennyStream_t) -> pennyResult_t,
 ) -> Outcome {
     let call = Recording::of(|| done(call(null_mut())))?;
@@ -91,7 +91,7 @@ fn ended() -> crate::boundary::Failure {
     usage("stream is not captured any more; end its capture after the group's end")
 }
 
-fn hand_over(stream: cudaStream_t, step: Recording) -> Outcome {
+fn hand_over(stream: DeviceStream, step: Recording) -> Outcome {
     let step = Box::into_raw(Box::new(step));
     if cuda::capture(stream, replay, step.cast(), forget) {
         return Ok(());

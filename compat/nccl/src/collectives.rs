@@ -1,6 +1,7 @@
 //! Collectives and transfers: each is Penny's function of the same name, after the checks that are NCCL's.
 
 use crate::boundary::{Failure, Outcome, argument, done, own, usage};
+use crate::cuda::DeviceStream;
 use crate::debug::{self, About};
 use crate::types::*;
 use crate::{capture, cuda, group, records};
@@ -83,6 +84,8 @@ pub fn on_stream(
             "this rank has revoked the communicator; make another of its ranks with ncclCommShrink or ncclCommSplit",
         ));
     }
+    let device = if cuda::has_streams() { records::device(comm) } else { None };
+    let stream = DeviceStream::new(stream, device);
     if cuda::has_streams() {
         let captured = cuda::captured_in(stream);
         group::check_capture(comm, captured)?;

@@ -28,6 +28,7 @@ type Capture = unsafe extern "C" fn(
     forget: unsafe extern "C" fn(*mut c_void),
 ) -> c_int;
 type GetDevice = unsafe extern "C" fn(device: *mut c_int) -> c_int;
+type SetDevice = unsafe extern "C" fn(device: c_int) -> c_int;
 type GetAttributes = unsafe extern "C" fn(attributes: *mut Attributes, pointer: *const c_void) -> c_int;
 
 /// `cudaPointerAttributes`, with room for what later versions add.
@@ -46,6 +47,7 @@ struct Runtime {
     capture_id: Option<CaptureId>,
     capture: Option<Capture>,
     device: Option<GetDevice>,
+    set_device: Option<SetDevice>,
     attributes: Option<GetAttributes>,
 }
 
@@ -65,6 +67,7 @@ pub fn look() {
         return;
     }
     let device = find(c"cudaGetDevice");
+    let set_device = find(c"cudaSetDevice");
     let capture_id = find(c"pennyCudaCaptureId");
     let capture = find(c"pennyCudaCapture");
     // SAFETY: the functions of these names have these parameters in every version of the runtime.
@@ -74,6 +77,7 @@ pub fn look() {
             capture_id: capture_id.map(|address| transmute::<*mut c_void, CaptureId>(address)),
             capture: capture.map(|address| transmute::<*mut c_void, Capture>(address)),
             device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
+            set_device: set_device.map(|address| transmute::<*mut c_void, SetDevice>(address)),
             attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
         }
     };
@@ -96,20 +100,66 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     found(libc::RTLD_DEFAULT).or_else(loaded)
 }
 
+/// A stream of the program, and the device whose default stream it is if it is NULL, 1 or 2.
+#[derive(Clone, Copy)]
+pub struct DeviceStream {
+    stream: cudaStream_t,
+    /// That of the communicator; `None`: the device that the thread uses.
+    device: Option<i32>,
+}
+
 /// The streams that CUDA has by number: the default stream, as it was and a thread's own.
 const NUMBERED: std::ops::RangeInclusive<usize> = 1..=2;
 
+impl DeviceStream {
+    /// Returns what a stream of a call is on a communicator of this device.
+    #[inline]
+    pub fn new(stream: cudaStream_t, device: Option<i32>) -> DeviceStream {
+        DeviceStream { stream, device }
+    }
+
+    fn is_numbered(&self) -> bool {
+        self.stream.is_null() || NUMBERED.contains(&self.stream.addr())
+    }
+
+    /// Asks the runtime about the stream while the thread uses the stream's device.
+    fn ask<T>(&self, runtime: &Runtime, ask: impl FnOnce(*mut c_void) -> T) -> Outcome<T> {
+        let elsewhere =
+            self.device.filter(|_| self.is_numbered()).zip(runtime.device.zip(runtime.set_device));
+        let Some((device, (get, set))) = elsewhere else { return Ok(ask(self.stream)) };
+        let mut current = device;
+        // SAFETY: the runtime writes the place on success.
+        let known = unsafe { get(&mut current) } == 0;
+        if !known || current == device {
+            return Ok(ask(self.stream));
+        }
+        // SAFETY: the runtime checks the number.
+        match unsafe { set(device) } {
+            0 => {
+                let answer = ask(self.stream);
+                // SAFETY: as above; the number was the thread's.
+                unsafe { set(current) };
+                Ok(answer)
+            }
+            error => Err(argument(format!(
+                "stream is a default stream, and device {device} of the communicator is none of the CUDA runtime (its error \
+                 {error}); pass a stream of cudaStreamCreate"
+            ))),
+        }
+    }
+}
+
 /// Returns Penny's stream for one of the program.
 #[inline]
-pub fn stream(stream: cudaStream_t) -> Outcome<pennyStream_t> {
-    let Some(of) = RUNTIME.get().and_then(|runtime| runtime.stream) else {
+pub fn stream(stream: DeviceStream) -> Outcome<pennyStream_t> {
+    let Some((runtime, of)) = RUNTIME.get().and_then(|runtime| Some((runtime, runtime.stream?))) else {
         // Penny's handles say what they are; Penny refuses another address.
-        let own = stream.is_null() || NUMBERED.contains(&stream.addr());
-        return Ok(if own { null_mut() } else { without_provenance_mut(stream.addr()) });
+        let own = stream.is_numbered();
+        return Ok(if own { null_mut() } else { without_provenance_mut(stream.stream.addr()) });
     };
     let mut penny = null_mut();
     // SAFETY: Penny's runtime checks the stream and writes the place on success.
-    match unsafe { of(stream, &mut penny) } {
+    match stream.ask(runtime, |stream| unsafe { of(stream, &mut penny) })? {
         0 => Ok(penny.cast()),
         error => Err(argument(format!(
             "stream is no stream of the CUDA runtime (its error {error}); pass one of cudaStreamCreate that was not destroyed"
@@ -123,24 +173,27 @@ pub struct CaptureNumber(u64);
 
 /// Returns the capture of Penny's runtime that a stream takes part in.
 #[inline]
-pub fn captured_in(stream: cudaStream_t) -> Option<CaptureNumber> {
-    let (_, number) = RUNTIME.get().and_then(|runtime| runtime.stream.zip(runtime.capture_id))?;
+pub fn captured_in(stream: DeviceStream) -> Option<CaptureNumber> {
+    let runtime = RUNTIME.get()?;
+    let (_, number) = runtime.stream.zip(runtime.capture_id)?;
     // SAFETY: the runtime checks the stream.
-    let number = unsafe { number(stream.cast()) };
+    let number = stream.ask(runtime, |stream| unsafe { number(stream) }).ok()?;
     (number != 0).then_some(CaptureNumber(number))
 }
 
 /// Hands a call on a captured stream over to the runtime: `replay(argument, stream of Penny)` makes it, and `forget(argument)` is the last
 /// call. Returns false if it was not taken.
 pub fn capture(
-    stream: cudaStream_t,
+    stream: DeviceStream,
     replay: Replay,
     argument: *mut c_void,
     forget: unsafe extern "C" fn(*mut c_void),
 ) -> bool {
-    let Some(capture) = RUNTIME.get().and_then(|runtime| runtime.capture) else { return false };
+    let Some((runtime, capture)) = RUNTIME.get().and_then(|runtime| Some((runtime, runtime.capture?))) else {
+        return false;
+    };
     // SAFETY: Penny's runtime checks the stream, and calls both functions with the argument only.
-    unsafe { capture(stream.cast(), replay, argument, forget) == 1 }
+    stream.ask(runtime, |stream| unsafe { capture(stream, replay, argument, forget) == 1 }).unwrap_or(false)
 }
 
 /// Are streams translated?

@@ -12,7 +12,7 @@ use crate::records;
 use crate::types::*;
 use penny_sys as penny;
 use std::cell::RefCell;
-use std::mem::take;
+use std::mem::{ManuallyDrop, take};
 use std::ptr::null_mut;
 
 /// The open group of a thread.
@@ -32,7 +32,9 @@ struct Group {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    /// Never dropped: destructors of the program's objects, which may run after those of this thread's own, open groups, too. A group that
+    /// has ended keeps no memory.
+    static GROUP: ManuallyDrop<RefCell<Group>> = ManuallyDrop::default();
 }
 
 fn with<T>(act: impl FnOnce(&mut Group) -> T) -> T {

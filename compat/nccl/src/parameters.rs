@@ -200,10 +200,12 @@ nccl_api! {
         let keys: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.key.as_ptr()).collect();
         let length = keys.len() as c_int;
         // A program may write into its table: the next call makes it anew.
-        let first = KEYS.with(|kept| {
-            *kept.borrow_mut() = keys;
+        let first = KEYS.try_with(|kept| {
+            *kept.borrow_mut() = keys.clone();
             kept.borrow_mut().as_mut_ptr()
         });
+        // The thread's destructors are running: nothing frees the table any more.
+        let first = first.unwrap_or_else(|_| keys.leak().as_mut_ptr());
         // SAFETY: the caller's promise.
         unsafe { (table.write_unaligned(first), tableLen.write_unaligned(length)) };
         Ok(())

@@ -11,6 +11,7 @@ use crate::sync::prim::{AtomicU32, Ordering};
 use at_end::AtEnd;
 use batch::{Batch, Queued};
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 /// A call, and the stream that it is to be made on.
 type Placed = (Queued, Option<StreamHandle>);
@@ -54,7 +55,14 @@ struct Recorder {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    /// Never dropped: a group may be opened by destructors of the program's objects, which may run after those of this thread's own. A
+    /// group that has ended keeps no memory.
+    static GROUP: ManuallyDrop<RefCell<Group>> = ManuallyDrop::default();
+}
+
+/// Does something with the group of this thread.
+fn with<T>(act: impl FnOnce(&mut Group) -> T) -> T {
+    GROUP.with(|group| act(&mut group.borrow_mut()))
 }
 
 /// Groups that are open in this process: where there are none, no call needs to look at its thread's own.
@@ -68,11 +76,11 @@ pub(super) fn is_open() -> bool {
 
 #[cold]
 fn is_open_here() -> bool {
-    GROUP.with_borrow(|g| g.depth > 0)
+    with(|g| g.depth > 0)
 }
 
 pub(super) fn start() -> Result<()> {
-    GROUP.with_borrow_mut(|g| {
+    with(|g| {
         g.depth += 1;
         g.recording.iter_mut().for_each(|recorder| recorder.grouped = true);
     });
@@ -81,7 +89,7 @@ pub(super) fn start() -> Result<()> {
 }
 
 pub(super) fn fail(error: &Error) {
-    GROUP.with_borrow_mut(|g| {
+    with(|g| {
         if g.depth > 0 {
             g.failure.get_or_insert_with(|| error.clone());
         }
@@ -91,19 +99,19 @@ pub(super) fn fail(error: &Error) {
 /// Joins at the end of the group: several ranks of one thread can only join together.
 pub(super) fn add_joining(joining: Joining) -> Option<CommHandle> {
     let handle = joining.handle();
-    GROUP.with_borrow_mut(|g| g.promised.joining.push(joining));
+    with(|g| g.promised.joining.push(joining));
     handle
 }
 
 /// Does something with all ranks of a communicator at the end of the group.
 fn add_at_end(what: AtEnd) {
-    GROUP.with_borrow_mut(|g| g.promised.at_end.push(what));
+    with(|g| g.promised.at_end.push(what));
 }
 
 /// Makes a call at the end of the group, on a stream if one is given.
 pub(super) fn add(mut queued: Queued, stream: Option<StreamHandle>) -> Result<()> {
     stream.map_or(Ok(()), stream::check)?;
-    GROUP.with_borrow_mut(|g| {
+    with(|g| {
         if g.recording.is_some() && stream.is_some() {
             return Err(Error::usage(
                 "stream is not NULL, and the call is recorded; pass NULL here, and the stream to pennyRecordingLaunch",
@@ -156,7 +164,7 @@ pub(super) fn simulate_end() -> Result<u64> {
 
 /// Ends the innermost group; of the outermost, returns its contents.
 fn close() -> Result<(Promised, Vec<Placed>)> {
-    let (promised, queue, failure) = GROUP.with_borrow_mut(|g| {
+    let (promised, queue, failure) = with(|g| {
         if g.depth == 0 {
             return Err(Error::usage("no group is open on this thread; pennyGroupStart comes first"));
         }

@@ -12,7 +12,7 @@
 //! it was read from.
 
 use super::batch::{Batch, Queued};
-use super::{GROUP, Group, OPEN, Recorder};
+use super::{Group, OPEN, Recorder};
 use crate::comm::recorder;
 use crate::comm::registry::{self, Entry};
 use crate::comm::stream::{self, StreamHandle};
@@ -39,7 +39,7 @@ static RECORDINGS: Objects<RecordingKind, Recording> = Objects::new(&LAST);
 
 /// Begins to record the calls of this thread.
 pub fn record_start() -> Result<()> {
-    GROUP.with_borrow_mut(|group| {
+    super::with(|group| {
         let recording = Some(Box::new(Recorder { outer: std::mem::take(group), grouped: false }));
         *group = Group { depth: 1, recording, ..Group::default() };
     });
@@ -49,7 +49,7 @@ pub fn record_start() -> Result<()> {
 
 /// Ends the recording of this thread. A call that was refused fails it.
 pub fn record_end() -> Result<RecordingHandle> {
-    let (recorded, grouped) = GROUP.with_borrow_mut(|group| {
+    let (recorded, grouped) = super::with(|group| {
         if group.depth > 1 && group.recording.is_some() {
             return Err(Error::usage("a group of the recording is open; close it with pennyGroupEnd"));
         }

@@ -84,7 +84,9 @@ thread_local! {
 /// Uses a communicator's symmetric heap. Any number of threads may at once; none waits for another here.
 #[inline]
 fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Result<T>) -> Result<T> {
-    LAST.with(|last| {
+    let mut body = Some(body);
+    let used = LAST.try_with(|last| {
+        let body = body.take().ok_or_else(symmetric::absent)?;
         if let Ok(last) = last.try_borrow()
             && let Some((of, generation, symmetric)) = &*last
             && *of == comm
@@ -99,6 +101,11 @@ fn with_domain<T>(comm: CommHandle, body: impl FnOnce(&SymmetricMemory) -> Resul
             *last = Some((comm, fork::generation(), symmetric.clone()));
         }
         body(&symmetric)
+    });
+    used.unwrap_or_else(|_| match body.take() {
+        // A thread that runs its last destructors remembers nothing.
+        Some(body) => body(&*symmetric(comm)?),
+        None => Err(symmetric::absent()),
     })
 }
 
@@ -113,7 +120,7 @@ pub(in crate::comm) fn symmetric(comm: CommHandle) -> Result<Arc<SymmetricMemory
 
 /// Forgets what this thread used last: the communicator is going away.
 pub(in crate::comm) fn forget() {
-    LAST.with(|last| {
+    let _ = LAST.try_with(|last| {
         if let Ok(mut last) = last.try_borrow_mut() {
             last.take();
         }

@@ -89,12 +89,31 @@ fn streams_of_pennys_cuda_runtime_are_translated() {
     holds("streams", &[1], &[NEWEST], &[]);
 }
 
+/// Where the headers of Penny's CUDA runtime lie.
+fn cuda_headers() -> String {
+    format!("-I{}", super::package().join("../cudart/include").display())
+}
+
 /// Runs a program that is built against the headers of Penny's CUDA runtime, with the ranks of each process.
 #[track_caller]
 fn holds_with_cuda(name: &str, on: usize, local: &str) {
-    let include = format!("-I{}", super::package().join("../cudart/include").display());
     let env = [("TEST_LOCAL", local), ("PENNY_DEVICES", "4"), ("PENNY_TIMEOUT", "60")];
-    holds(name, &[on], &[NEWEST, &include, "-lcudart"], &env);
+    holds(name, &[on], &[NEWEST, &cuda_headers(), "-lcudart"], &env);
+}
+
+#[test]
+fn default_streams_are_those_of_the_communicators_device() {
+    holds_with_cuda("devices", 1, "4");
+}
+
+#[test]
+fn destructors_call_as_others_do() {
+    let to = tempfile::tempdir().unwrap();
+    let program = program("destructors", to.path(), &[NEWEST, &cuda_headers(), "-lcudart"]);
+    let env = [("LD_LIBRARY_PATH", dir().to_str().unwrap()), ("PENNY_DEVICES", "4")];
+    let output = Command::new(&program).envs(env).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&*out, &*err, output.status.code()), ("thread\nprogram\n", "", Some(0)));
 }
 
 #[test]
