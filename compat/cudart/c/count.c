@@ -12,7 +12,12 @@ int main(int argc, char **argv) {
     }
     cudaError_t result = cudaGetDeviceCount(&count);
     if (result != cudaSuccess) {
-        printf("%d %s\n", count, cudaGetErrorName(result));
+        printf("%d %s: %s\n", count, cudaGetErrorName(result), pennyCudaGetLastMessage());
+        void *memory = NULL;
+        if (result == cudaErrorInitializationError) {
+            result = cudaMalloc(&memory, 64);
+            printf("%s: %s\n", cudaGetErrorName(result), pennyCudaGetLastMessage());
+        }
         return 0;
     }
     (void)cudaGetDeviceCount(&count);

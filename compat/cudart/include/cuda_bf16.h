@@ -127,4 +127,11 @@ inline __nv_bfloat162 __lowhigh2highlow(__nv_bfloat162 pair) { return penny_pair
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 
+#if defined(PENNY_NVCC) && defined(__cplusplus)
+#include "penny_atomics.h"
+inline __nv_bfloat16 atomicAdd(__nv_bfloat16 *address, __nv_bfloat16 value) {
+    return penny_cuda::atomic_fold<unsigned short>(address, [=](__nv_bfloat16 old) { return old + value; });
+}
+#endif
+
 #endif

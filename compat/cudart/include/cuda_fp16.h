@@ -130,4 +130,11 @@ inline __half2 __lowhigh2highlow(__half2 pair) { return penny_pair(pair.y, pair.
 typedef __half half;
 typedef __half2 half2;
 
+#if defined(PENNY_NVCC) && defined(__cplusplus)
+#include "penny_atomics.h"
+inline __half atomicAdd(__half *address, __half value) {
+    return penny_cuda::atomic_fold<unsigned short>(address, [=](__half old) { return old + value; });
+}
+#endif
+
 #endif

@@ -48,12 +48,18 @@ inline cudaError_t cudaMallocFromPoolAsync(T **ptr, size_t size, cudaMemPool_t m
 extern "C" void __cudaRegisterVar(void **image, char *host, char *address, const char *name, int isExternal, size_t size,
                                   int isConstant, int isGlobal);
 namespace penny_cuda {
+template <class T> struct SymbolSize {
+    static size_t bytes() { return sizeof(T); }
+};
+template <class T> struct SymbolSize<T[]> {
+    static size_t bytes() { return 0; }
+};
 template <class T> inline const void *sized(const T &symbol) {
     char *at = const_cast<char *>(&reinterpret_cast<const volatile char &>(symbol));
-    __cudaRegisterVar(nullptr, at, nullptr, nullptr, 0, sizeof(T), 0, 0);
+    const size_t bytes = SymbolSize<T>::bytes();
+    if (bytes > 0) __cudaRegisterVar(nullptr, at, nullptr, nullptr, 0, bytes, 0, 0);
     return at;
 }
-template <class T> inline const void *sized(const T (&symbol)[]) { return &symbol; }
 } // namespace penny_cuda
 
 template <class T>

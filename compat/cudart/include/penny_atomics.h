@@ -3,8 +3,6 @@
 #ifndef PENNY_ATOMICS_H
 #define PENNY_ATOMICS_H
 
-#include "cuda_bf16.h"
-#include "cuda_fp16.h"
 #include "vector_types.h"
 
 #ifdef __cplusplus
@@ -68,12 +66,6 @@ inline double atomicAdd(double *address, double value) {
 }
 inline float atomicExch(float *address, float value) {
     return penny_cuda::atomic_fold<unsigned int>(address, [=](float) { return value; });
-}
-inline __half atomicAdd(__half *address, __half value) {
-    return penny_cuda::atomic_fold<unsigned short>(address, [=](__half old) { return old + value; });
-}
-inline __nv_bfloat16 atomicAdd(__nv_bfloat16 *address, __nv_bfloat16 value) {
-    return penny_cuda::atomic_fold<unsigned short>(address, [=](__nv_bfloat16 old) { return old + value; });
 }
 
 /* Within a block and within the system are the same. */

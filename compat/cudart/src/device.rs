@@ -19,6 +19,8 @@ const VERSION: c_int = 12080;
 const DEFAULT_COUNT: c_int = 8;
 /// More devices than this have no PCI number.
 const MOST: c_int = 254;
+/// The variable that says how many devices there are.
+const VARIABLE: &str = "PENNY_DEVICES";
 /// Variables that launchers set to the number of ranks on the host.
 const LAUNCHERS: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"];
 /// The kinds of cudaLimit.
@@ -36,27 +38,36 @@ static PEERS: Mutex<BTreeSet<(c_int, c_int)>> = Mutex::new(BTreeSet::new());
 static LIMITS: Mutex<[usize; KINDS_OF_LIMITS]> = Mutex::new([1024, 1 << 20, 8 << 20, 2, 2048, 64, 0]);
 
 /// Returns the number of devices.
-pub fn count() -> c_int {
-    static COUNT: OnceLock<c_int> = OnceLock::new();
-    *COUNT.get_or_init(|| {
-        let number = |name: &&str| std::env::var(name).ok()?.trim().parse::<c_int>().ok();
-        if let Some(count) = number(&"PENNY_DEVICES") {
-            return count.clamp(0, MOST);
-        }
-        LAUNCHERS.iter().find_map(number).filter(|count| *count > 0).unwrap_or(DEFAULT_COUNT).min(MOST)
-    })
+pub fn count() -> Result<c_int> {
+    static COUNT: OnceLock<Result<c_int>> = OnceLock::new();
+    COUNT.get_or_init(read_count).clone()
+}
+
+fn read_count() -> Result<c_int> {
+    if let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
+        let text = text.to_string_lossy();
+        return match text.trim().parse() {
+            Ok(count) if (0..=MOST).contains(&count) => Ok(count),
+            _ => fault(
+                codes::cudaErrorInitializationError,
+                format!("{VARIABLE} is `{text}`; it takes a number of devices from 0 to {MOST}"),
+            ),
+        };
+    }
+    let number = |name: &&str| std::env::var(name).ok()?.trim().parse::<c_int>().ok();
+    Ok(LAUNCHERS.iter().find_map(number).filter(|count| *count > 0).unwrap_or(DEFAULT_COUNT).min(MOST))
 }
 
 /// Is this the number of a device?
 pub fn is_one(device: c_int) -> bool {
-    (0..count()).contains(&device)
+    count().is_ok_and(|count| (0..count).contains(&device))
 }
 
 /// Checks the number of a device.
 pub fn check(device: c_int) -> Result<c_int> {
-    match count() {
+    match count()? {
         0 => fault(codes::cudaErrorNoDevice, "PENNY_DEVICES is 0; set it to the number of devices"),
-        _ if is_one(device) => Ok(device),
+        count if (0..count).contains(&device) => Ok(device),
         count => fault(
             codes::cudaErrorInvalidDevice,
             format!("device is {device}, and there are {count}; set PENNY_DEVICES for another number"),
@@ -98,8 +109,9 @@ cuda_api! {
     /// Returns the number of devices.
     fn cudaGetDeviceCount(count: *mut c_int) {
         let at = place(count, "count")?;
-        at.set(self::count());
-        match self::count() {
+        let known = self::count();
+        at.set(known.clone().unwrap_or(0));
+        match known? {
             0 => check(0).map(drop),
             _ => Ok(()),
         }
@@ -263,7 +275,7 @@ cuda_api! {
         }
         // SAFETY: the program promises a text at an address that is not NULL.
         let text = unsafe { CStr::from_ptr(pciBusId) }.to_string_lossy().to_lowercase();
-        let found = (0..count()).find(|device| bus_id(*device).ends_with(&text) && text.len() >= 7);
+        let found = (0..count()?).find(|device| bus_id(*device).ends_with(&text) && text.len() >= 7);
         match found {
             Some(found) => at.set(found),
             None => return fault(codes::cudaErrorInvalidDevice, format!("pciBusId is {text}, where no device is")),

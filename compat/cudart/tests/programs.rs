@@ -189,7 +189,18 @@ fn the_environment_says_how_many_devices_there_are() {
     assert_eq!(counted(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "3")]), "3\n");
     assert_eq!(counted(&[("LOCAL_WORLD_SIZE", "5"), ("PENNY_DEVICES", "2")]), "2\n");
     assert_eq!(counted(&[("MPI_LOCALNRANKS", "none")]), "8\n");
-    assert_eq!(counted(&[("PENNY_DEVICES", "0")]), "0 cudaErrorNoDevice\n");
+    assert_eq!(
+        counted(&[("PENNY_DEVICES", "0")]),
+        "0 cudaErrorNoDevice: cudaGetDeviceCount: PENNY_DEVICES is 0; set it to the number of devices\n"
+    );
+    assert_eq!(counted(&[("PENNY_DEVICES", "254")]), "254\n");
+    assert_eq!(counted(&[("PENNY_DEVICES", "")]), "8\n");
+    for wrong in ["x", "-1", "255", "999", "4 GPUs", "1.5", "99999999999", " "] {
+        let sentence = format!("PENNY_DEVICES is `{wrong}`; it takes a number of devices from 0 to 254");
+        let told = ["cudaGetDeviceCount", "cudaMalloc"]
+            .map(|name| format!("cudaErrorInitializationError: {name}: {sentence}\n"));
+        assert_eq!(counted(&[("PENNY_DEVICES", wrong)]), format!("0 {}{}", told[0], told[1]));
+    }
 }
 
 #[test]

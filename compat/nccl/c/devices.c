@@ -103,9 +103,55 @@ static void a_captured_default_stream_is_that_of_the_device(void) {
     CUDA(cudaSetDevice(0));
 }
 
+/* Half a transfer to oneself is refused by the call, or by the end of its group, which queues nothing then. */
+static void half_a_transfer_to_oneself_is_refused_at_once(void) {
+    int in[2] = {1, 2}, out[2] = {0, 0};
+    cudaStream_t stream;
+    CUDA(cudaStreamCreate(&stream));
+    FAILS(ncclInvalidUsage, "rank 1 has 1 sends to itself and 0 receives", ncclSend(in, 1, ncclInt, 1, comms[1], stream));
+    FAILS(ncclInvalidUsage, "0 sends to itself and 1 receives", ncclRecv(out, 1, ncclInt, 2, comms[2], NULL));
+    OK(ncclGroupStart());
+    OK(ncclSend(in, 1, ncclInt, 3, comms[3], stream));
+    OK(ncclSend(in, 1, ncclInt, 1, comms[0], stream));
+    OK(ncclRecv(out, 1, ncclInt, 0, comms[1], stream));
+    FAILS(ncclInvalidUsage, "rank 3 has 1 sends to itself and 0 receives", ncclGroupEnd());
+    OK(ncclGroupStart());
+    for (int i = 0; i < 2; i++) OK(ncclSend(in + i, 1, ncclInt, 3, comms[3], stream));
+    OK(ncclRecv(out, 1, ncclInt, 3, comms[3], stream));
+    FAILS(ncclInvalidUsage, "2 sends to itself and 1 receives", ncclGroupEnd());
+    CUDA(cudaDeviceSynchronize());
+    CHECK_INT(out[0], 0);
+    OK(ncclGroupStart());
+    for (int i = 0; i < 2; i++) OK(ncclSend(in + i, 1, ncclInt, 3, comms[3], stream));
+    for (int i = 0; i < 2; i++) OK(ncclRecv(out + i, 1, ncclInt, 3, comms[3], stream));
+    OK(ncclGroupEnd());
+    CUDA(cudaStreamSynchronize(stream));
+    CHECK(out[0] == 1 && out[1] == 2);
+    CUDA(cudaStreamDestroy(stream));
+}
+
+/* As many ranks as there are devices, each on one of its own. */
+static void devices_are_checked(void) {
+    ncclComm_t made[6] = {NULL};
+    const int beyond[2] = {0, 99}, below[2] = {-1, 0}, twice[3] = {1, 2, 1}, good[3] = {3, 0, 2};
+    int device = -1;
+    FAILS(ncclInvalidArgument, "device 99", ncclCommInitAll(made, 2, beyond));
+    FAILS(ncclInvalidArgument, "device -1", ncclCommInitAll(made, 2, below));
+    FAILS(ncclInvalidUsage, "device 1", ncclCommInitAll(made, 3, twice));
+    FAILS(ncclInvalidArgument, "ndev is 5, and there are 4", ncclCommInitAll(made, 5, NULL));
+    FAILS(ncclInvalidArgument, "ndev is 5, and there are 4", ncclCommInitAll(made, 5, good));
+    for (int i = 0; i < 6; i++) CHECK(made[i] == NULL);
+    OK(ncclCommInitAll(made, 3, good));
+    OK(ncclCommCuDevice(made[0], &device));
+    CHECK_INT(device, 3);
+    for (int i = 0; i < 3; i++) OK(ncclCommDestroy(made[i]));
+}
+
 int main(void) {
     begin();
     join();
+    RUN(half_a_transfer_to_oneself_is_refused_at_once);
+    RUN(devices_are_checked);
     RUN(default_streams_are_those_of_the_communicators_devices);
     RUN(copies_behind_a_call_see_its_result);
     RUN(a_captured_default_stream_is_that_of_the_device);

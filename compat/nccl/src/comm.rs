@@ -1,6 +1,6 @@
 //! Communicators: how ranks meet, what they know of each other, how they part.
 
-use crate::boundary::{self, Outcome, argument, done, none_yet, number, place};
+use crate::boundary::{self, Outcome, argument, done, none_yet, number, place, usage};
 use crate::debug::{self, About};
 use crate::records::{self, Record};
 use crate::types::*;
@@ -44,6 +44,31 @@ unsafe fn join(
         }
     }
     done(joined)
+}
+
+/// Refuses devices that Penny's CUDA runtime does not have, and one for two ranks. Without that runtime devices are numbers.
+fn check_devices(devices: &[c_int]) -> Outcome {
+    let Some(count) = cuda::devices()? else { return Ok(()) };
+    let ranks = devices.len();
+    if ranks > count as usize {
+        return Err(argument(format!(
+            "ndev is {ranks}, and there are {count} devices; pass at most as many, or set PENNY_DEVICES"
+        )));
+    }
+    for (rank, device) in devices.iter().enumerate() {
+        if !(0..count).contains(device) {
+            return Err(argument(format!(
+                "devlist has device {device} for rank {rank}; there are {count}: pass 0 to {}, or set PENNY_DEVICES",
+                count - 1
+            )));
+        }
+        if devices[..rank].contains(device) {
+            return Err(usage(format!(
+                "devlist has device {device} a second time, for rank {rank}; pass another device for each rank"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Prepares what every function needs that makes a communicator.
@@ -111,18 +136,22 @@ nccl_api! {
             if !(1..=1024).contains(&ndev) {
                 return Err(argument(format!("ndev is {ndev}; pass 1 to 1024")));
             }
+            let device_of = |rank: c_int| match devlist.is_null() {
+                true => rank,
+                // SAFETY: the caller's promise: a list has ndev numbers.
+                false => unsafe { devlist.add(rank as usize).read_unaligned() },
+            };
+            let devices: Vec<_> = (0..ndev).map(device_of).collect();
+            check_devices(&devices)?;
             let mut id = ncclUniqueId { internal: [0; 128] };
             // SAFETY: NULL is all defaults.
             let settings = unsafe { config::read(std::ptr::null()) }?;
             // SAFETY: the place is a local one.
             done(unsafe { penny::pennyGetUniqueId(&mut id) })?;
             group::all(|| {
-                (0..ndev).try_for_each(|rank| {
-                    let at = rank as usize;
-                    // SAFETY: the caller's promise: a list has ndev numbers.
-                    let device = if devlist.is_null() { rank } else { unsafe { devlist.add(at).read_unaligned() } };
+                (0..ndev).zip(devices).try_for_each(|(rank, device)| {
                     // SAFETY: the caller's promise: there is room for ndev handles.
-                    unsafe { join("ncclCommInitAll", comm.add(at), ndev, id, rank, &settings, Some(device)) }
+                    unsafe { join("ncclCommInitAll", comm.add(rank as usize), ndev, id, rank, &settings, Some(device)) }
                 })
             })
         })

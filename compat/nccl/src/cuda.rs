@@ -48,6 +48,7 @@ struct Runtime {
     capture: Option<Capture>,
     device: Option<GetDevice>,
     set_device: Option<SetDevice>,
+    device_count: Option<GetDevice>,
     attributes: Option<GetAttributes>,
 }
 
@@ -68,6 +69,7 @@ pub fn look() {
     }
     let device = find(c"cudaGetDevice");
     let set_device = find(c"cudaSetDevice");
+    let device_count = find(c"cudaGetDeviceCount");
     let capture_id = find(c"pennyCudaCaptureId");
     let capture = find(c"pennyCudaCapture");
     // SAFETY: the functions of these names have these parameters in every version of the runtime.
@@ -78,6 +80,7 @@ pub fn look() {
             capture: capture.map(|address| transmute::<*mut c_void, Capture>(address)),
             device: device.map(|address| transmute::<*mut c_void, GetDevice>(address)),
             set_device: set_device.map(|address| transmute::<*mut c_void, SetDevice>(address)),
+            device_count: device_count.map(|address| transmute::<*mut c_void, GetDevice>(address)),
             attributes: attributes.map(|address| transmute::<*mut c_void, GetAttributes>(address)),
         }
     };
@@ -207,6 +210,20 @@ pub fn current_device() -> Option<i32> {
     let mut device = 0;
     // SAFETY: the runtime writes the place on success.
     (unsafe { get(&mut device) } == 0).then_some(device)
+}
+
+/// Returns how many devices Penny's runtime has; `None`: there is none.
+pub fn devices() -> Outcome<Option<i32>> {
+    let Some(runtime) = RUNTIME.get().filter(|runtime| runtime.stream.is_some()) else { return Ok(None) };
+    let Some(count) = runtime.device_count else { return Ok(None) };
+    let mut devices = 0;
+    // SAFETY: the runtime writes the place on success.
+    match unsafe { count(&mut devices) } {
+        0 => Ok(Some(devices)),
+        error => Err(argument(format!(
+            "the CUDA runtime has no device (its error {error}); set PENNY_DEVICES to the number of devices"
+        ))),
+    }
 }
 
 /// Refuses a buffer that lies on a device of NVIDIA's runtime.

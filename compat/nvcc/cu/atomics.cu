@@ -1,5 +1,7 @@
 /* Atomic operations among blocks and among streams, and instructions of devices in asm. */
 #include "check.h"
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 template <class T> __global__ void all(T *at) {
     T i = (T)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -72,11 +74,13 @@ int main() {
     float *f = device<float>(1);
     double *d = device<double>(1);
     half *h = device<half>(1);
+    nv_bfloat16 *b = device<nv_bfloat16>(1);
     add<<<8, 64>>>(f, 10);
     add<<<8, 64>>>(d, 10);
     add<<<8, 8>>>(h, 2);
+    add<<<8, 8>>>(b, 2);
     CUDA(cudaDeviceSynchronize());
-    CHECK(*f == 2560 && *d == 2560 && __half2float(*h) == 64);
+    CHECK(*f == 2560 && *d == 2560 && __half2float(*h) == 64 && __bfloat162float(*b) == 64);
     unsigned int *wrapped = device<unsigned int>(2);
     wrap<<<1, 23>>>(wrapped);
     CUDA(cudaDeviceSynchronize());

@@ -64,6 +64,22 @@ fn numbers_are_those_of_a_device() {
 }
 
 #[test]
+fn names_of_half_precision_are_the_programs_without_their_headers() {
+    let place = Folder::new();
+    let (source, program) = (place.path("names.cu"), place.path("program"));
+    std::fs::write(
+        &source,
+        "__global__ void half(float *x) { *x /= 2; }\nstruct half2 { int at[2]; };\ntypedef int __half, __nv_bfloat16, nv_bfloat16;\n\
+         static int __float2half(float x) { return (int)x / 2; }\n\
+         int main() { float *x; cudaMallocManaged(&x, 4); *x = 5; half<<<1, 1>>>(x); cudaDeviceSynchronize();\n\
+         return *x == 2.5f && sizeof(half2) == 8 && __float2half(4) == 2 && sizeof(__half) == sizeof(nv_bfloat16) ? 0 : 1; }\n",
+    )
+    .unwrap();
+    compiler::run(driver().arg(&source).arg("-o").arg(&program));
+    place.run(&program);
+}
+
+#[test]
 fn a_kernel_runs_between_two_collectives() {
     holds("collectives.cu");
 }

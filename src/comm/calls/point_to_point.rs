@@ -199,19 +199,34 @@ impl<'a> PolledTransfers<'a> {
     }
 }
 
+/// Refuses sends of a rank to itself without as many receives.
+fn check_halves(rank: Rank, sends: usize, receives: usize, grouped: bool) -> Result<()> {
+    if sends == receives {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "rank {rank} has {sends} sends to itself and {receives} receives from itself in this {}; both halves must be in one group",
+        if grouped { "group" } else { "call" }
+    )))
+}
+
+/// Does the same for those transfers of a rank that are to itself, before they are queued.
+pub(in crate::comm) fn check_own<'t>(
+    rank: Rank,
+    transfers: impl Iterator<Item = &'t Transfer<'static>>,
+    grouped: bool,
+) -> Result<()> {
+    let own: Vec<_> = transfers.filter(|transfer| transfer.peer == rank as i32).collect();
+    let sends = own.iter().filter(|transfer| transfer.send).count();
+    check_halves(rank, sends, own.len() - sends, grouped)
+}
+
 /// Copies transfers of a rank to itself: the k-th send meets the k-th receive.
 fn to_oneself(t: &Transport, own: &[pair::PairTransfer], grouped: bool) -> Result<()> {
     let rank = t.rank();
     let sends: Vec<_> = own.iter().filter(|x| x.send).collect();
     let receives: Vec<_> = own.iter().filter(|x| !x.send).collect();
-    if sends.len() != receives.len() {
-        return Err(Error::usage(format!(
-            "rank {rank} has {} sends to itself and {} receives from itself in this {}; both halves must be in one group",
-            sends.len(),
-            receives.len(),
-            if grouped { "group" } else { "call" }
-        )));
-    }
+    check_halves(rank, sends.len(), receives.len(), grouped)?;
     for (from, to) in sends.iter().zip(&receives) {
         if !from.fits(to) {
             return Err(Error::usage(format!(

@@ -115,6 +115,26 @@ impl Batch {
         }
     }
 
+    /// Refuses half a transfer of a rank to itself: the call that queues it is the one to be told.
+    pub fn check_own(&self) -> Result<()> {
+        let transfers = |of: CommHandle| {
+            self.calls.iter().filter_map(move |call| match call {
+                Queued::Transfer(comm, transfer, _) if *comm == of => Some(transfer),
+                _ => None,
+            })
+        };
+        let mut comms: Vec<CommHandle> = Vec::new();
+        for call in &self.calls {
+            let comm = call.comm();
+            if matches!(call, Queued::Transfer(..)) && !comms.contains(&comm) {
+                let rank = registry::shared(comm)?.transport.rank();
+                point_to_point::check_own(rank, transfers(comm), self.grouped)?;
+                comms.push(comm);
+            }
+        }
+        Ok(())
+    }
+
     /// Makes them.
     pub fn run(self, entry: Entry) -> Result<()> {
         self.run_alone(entry).unwrap_or_else(|| run(self, entry))

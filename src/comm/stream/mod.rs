@@ -227,6 +227,7 @@ pub fn stream_host_function(
 /// computes, in the order of its calls. A thread that calls for other ranks of the machine as well must go on to queue their
 /// calls, which this one waits for, so there the stream's own thread makes them.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
+    batch.check_own()?;
     if let ([call], &[Some(stream)]) = (&batch.calls[..], streams) {
         let comm = registry::shared(call.comm())?;
         if !comm.timing.is_declared() {
