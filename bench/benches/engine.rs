@@ -27,6 +27,7 @@ impl Routes for Switch {
 
 fn switch(places: u32) -> Network {
     let class = Class {
+        in_switch: None,
         name: "link".into(),
         rate: 48_500_000_000,
         line_rate: 50_000_000_000,

@@ -51,8 +51,7 @@ pub fn view(
     if root >= nranks {
         return Err(format!("--root {root} is not a rank of {nranks}: 0..={}", nranks - 1));
     }
-    let (shape, orders) = (network.shape_of(&places), network.ring_orders(&places));
-    Ok(RankView { shape, orders, ..RankView::flat(collective, 0, nranks, root) })
+    Ok(RankView::flat(collective, 0, nranks, root).arranged(network.arrangement(&places)))
 }
 
 /// Returns the place of each of `nranks` ranks.

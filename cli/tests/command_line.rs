@@ -74,8 +74,13 @@ fn the_table_of_algorithms_has_what_plans_can_be_made_of() {
     for row in rows {
         let (name, serves) = (row["name"].as_str().unwrap(), row["serves"][0].as_str().unwrap());
         assert!(text.contains(name));
-        // It needs to know of links.
-        let machine = if name == "neighbour_rings" { "--fabric t3000:shape=2x2" } else { "" };
+        // Some need to know of links or switches.
+        let machine = match name {
+            "neighbour_rings" => "--fabric t3000:shape=2x2",
+            "in_switch" => "--fabric dgx-h100:places=4",
+            "in_switch_trees" => "--fabric dgx-h100:places=2,nodes=2",
+            _ => "",
+        };
         let plan = answer(&format!("plan {serves} -n 4 -b 1K --algorithm {name} {machine}"));
         assert!(plan.contains(name), "{plan}");
     }
@@ -147,6 +152,7 @@ fn a_simulation_that_cannot_be_is_refused_with_the_remedy() {
         ("sim alltoall --fabric dgx-h100 -b 1M --algo tree", "pairwise"),
         ("sim broadcast --fabric t3000 -b 1M --root 8", "0..=7"),
         ("sim all_reduce --fabric t3000:shape=3x3 -b 1M --algo neighbour_rings", "ask for ring or ring_pair"),
+        ("sim all_reduce --fabric dgx-a100 -b 1M --algo in_switch", "in_switch in a machine's file"),
         ("plan all_reduce -n 4 --algo neighbour_rings", "direct links of a declared machine"),
         ("topo print dgx", "dgx-h100"),
         ("topo check ./not-there.toml", "not-there.toml"),

@@ -8,6 +8,8 @@ pub mod bruck;
 pub mod cycles;
 pub mod double_ring;
 pub mod hierarchical;
+pub mod in_switch;
+pub mod in_switch_trees;
 pub mod line;
 pub mod mailbox;
 pub mod meet_in_middle;
@@ -37,7 +39,7 @@ use crate::plan::check::{self, PlanFault, Proof};
 pub use crate::plan::link::Alike;
 use crate::plan::link::{Linked, link};
 use crate::plan::{Chunk, Plan, RankView, Shape};
-use crate::topology::Network;
+use crate::topology::{CarriedCall, Network};
 use crate::types::Collective;
 
 /// A row of the table of algorithms.
@@ -87,6 +89,8 @@ pub static ALL: &[&Algorithm] = &[
     &mailbox::MAILBOX,
     &rail_trees::RAIL_TREES,
     &neighbour_rings::NEIGHBOUR_RINGS,
+    &in_switch::IN_SWITCH,
+    &in_switch_trees::IN_SWITCH_TREES,
 ];
 
 /// Returns the algorithm of this name.
@@ -131,7 +135,8 @@ pub fn check_protocols(network: &Network) -> Result<()> {
 /// Tells whether a protocol of the machine carries an algorithm that serves the view. If none does, calls go over the bare machine.
 pub fn is_carried(network: &Network, view: &RankView) -> bool {
     let able = candidates(view.collective).filter(|algorithm| algorithm.refuses(view).is_none());
-    able.into_iter().any(|algorithm| network.carriers(algorithm.name).next().is_some())
+    able.into_iter()
+        .any(|algorithm| network.carriers(algorithm.name, CarriedCall::of_any_size(view)).next().is_some())
 }
 
 /// Returns the program of one rank. A single rank copies its input, whatever the algorithm.

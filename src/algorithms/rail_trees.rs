@@ -80,7 +80,7 @@ fn places(v: &RankView) -> impl Iterator<Item = Place> + '_ {
 }
 
 /// Returns the view in which nodes are ranks.
-fn nodes(v: &RankView) -> RankView {
+pub(super) fn nodes(v: &RankView) -> RankView {
     RankView::flat(v.collective, 0, v.nranks / v.shape.per_node(), 0)
 }
 

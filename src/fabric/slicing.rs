@@ -12,9 +12,9 @@
 
 use super::{CallTimes, shortcuts::Summary};
 use crate::error::Result;
-use crate::plan::Plan;
 use crate::plan::cycles::Cycles;
-use crate::topology::Slicing;
+use crate::plan::{Plan, RankView};
+use crate::topology::{CarriedCall, Slicing};
 
 /// A chunk is divided into at most so many slices.
 const MOST_SLICES: u64 = 128;
@@ -34,6 +34,8 @@ pub struct Divisible {
     pub chunk_bytes: u64,
     /// Messages of all ranks if chunks are not cut.
     pub messages: u64,
+    /// What protocols need to know.
+    pub carried: CarriedCall,
 }
 
 /// A price, as far as the search needs to know it.
@@ -63,21 +65,34 @@ impl<T> PricedSlice for (Summary, T) {
 }
 
 impl Divisible {
-    /// Returns the call of these plans with blocks of `count` elements of `size` bytes.
-    pub fn of(plans: &[Plan], count: u64, size: u64) -> Divisible {
+    /// Returns the call of these plans of a view with blocks of `count` elements of `size` bytes.
+    pub fn of(plans: &[Plan], view: &RankView, count: u64, size: u64) -> Divisible {
         let parts = plans.first().map_or(1, |plan| plan.parts);
         let messages = plans.iter().flat_map(|plan| &plan.steps).map(|step| step.to.len() as u64).sum();
-        Divisible::counted(parts, messages, count, size)
+        Divisible::counted(parts, messages, view, count, size)
     }
 
-    /// Returns the call of programs of `parts` parts and `messages` messages with blocks of `count` elements of `size` bytes.
-    pub fn counted(parts: u32, messages: u64, count: u64, size: u64) -> Divisible {
-        Divisible { chunk_bytes: count.div_ceil(parts.max(1).into()).saturating_mul(size), messages }
+    /// Returns the call of programs of `parts` parts and `messages` messages of a view, with blocks of `count` elements of `size` bytes.
+    pub fn counted(parts: u32, messages: u64, view: &RankView, count: u64, size: u64) -> Divisible {
+        let chunk_bytes = count.div_ceil(parts.max(1).into()).saturating_mul(size);
+        Divisible { chunk_bytes, messages, carried: CarriedCall::of(view, count, size) }
     }
 
-    /// Returns the call of these cycles with blocks of `count` elements of `size` bytes.
-    pub fn of_cycles(cycles: &Cycles, count: u64, size: u64) -> Divisible {
-        Divisible::counted(cycles.parts(), super::shortcuts::messages(cycles), count, size)
+    /// Returns the call of these cycles of a view with blocks of `count` elements of `size` bytes.
+    pub fn of_cycles(cycles: &Cycles, view: &RankView, count: u64, size: u64) -> Divisible {
+        Divisible::counted(cycles.parts(), super::shortcuts::messages(cycles), view, count, size)
+    }
+
+    /// Returns a slice, or the next larger one by doubling with which the call has no more slices and messages than the search would give it.
+    pub fn not_finer(self, mut slice_bytes: u64) -> u64 {
+        let slices = |slice_bytes: u64| self.chunk_bytes.div_ceil(slice_bytes);
+        let too_fine = |slices: u64| {
+            slices > MOST_SLICES || slices > 1 && slices.saturating_mul(self.messages) > MOST_MESSAGES
+        };
+        while slice_bytes > 0 && too_fine(slices(slice_bytes)) {
+            slice_bytes = slice_bytes.saturating_mul(2);
+        }
+        slice_bytes
     }
 
     /// Tells whether it is priced once, however long that price is.
@@ -87,7 +102,7 @@ impl Divisible {
 
     /// Returns the slices that are tried, the largest first.
     fn slices(self) -> impl Iterator<Item = u64> {
-        let Divisible { chunk_bytes, messages } = self;
+        let Divisible { chunk_bytes, messages, .. } = self;
         let halves = (1..).map(|halvings| 1u64 << halvings).take_while(|&slices| slices <= MOST_SLICES);
         let mut before = u64::MAX;
         halves
@@ -155,7 +170,9 @@ mod tests {
         }
     }
 
-    const CALL: Divisible = Divisible { chunk_bytes: 1 << 20, messages: 10 };
+    const CARRIED: CarriedCall =
+        CarriedCall { collective: Collective::AllReduce, nranks: 4, nodes: 1, bytes: None };
+    const CALL: Divisible = Divisible { chunk_bytes: 1 << 20, messages: 10, carried: CARRIED };
 
     /// Returns the chosen slice and the slices that were priced, by the time of each slice.
     fn search(least_ps: Option<u64>, time: impl Fn(u64) -> u64, busy: u64) -> (u64, Vec<u64>) {
@@ -182,13 +199,22 @@ mod tests {
 
     #[test]
     fn neither_small_chunks_nor_many_messages_are_cut() {
-        let slices = |chunk_bytes, messages| Divisible { chunk_bytes, messages }.slices().count();
+        let slices =
+            |chunk_bytes, messages| Divisible { chunk_bytes, messages, carried: CARRIED }.slices().count();
         assert_eq!(slices(4 << 10, 1), 0);
         assert_eq!(slices(8 << 10, 1), 1);
         assert_eq!(slices(1 << 30, 1), 7);
         assert_eq!(slices(1 << 30, MOST_MESSAGES / 4), 2);
         assert_eq!(slices(1 << 30, MOST_MESSAGES), 0);
         assert_eq!(slices(0, 1), 0);
+        let not_finer = |chunk_bytes, messages, slice| {
+            Divisible { chunk_bytes, messages, carried: CARRIED }.not_finer(slice)
+        };
+        assert_eq!(not_finer(1 << 20, 1, 1 << 13), 1 << 13);
+        assert_eq!(not_finer(1 << 20, 1, 1 << 12), 1 << 13);
+        assert_eq!(not_finer(1 << 20, MOST_MESSAGES / 2, 1 << 13), 1 << 19);
+        assert_eq!(not_finer(1 << 20, MOST_MESSAGES, 1 << 13), 1 << 20);
+        assert_eq!(not_finer(1 << 20, 1, 0), 0, "whole chunks");
     }
 
     #[test]
@@ -209,8 +235,8 @@ mod tests {
             engine::price(&network, &call, &[0; 16])
         };
         let whole = price(0).unwrap().last_ps();
-        let call = Divisible::of(&plans, count, 4);
-        assert_eq!(call, Divisible { chunk_bytes: 64 << 20, messages: 15 });
+        let call = Divisible::of(&plans, &view, count, 4);
+        assert_eq!((call.chunk_bytes, call.messages, call.carried.bytes), (64 << 20, 15, Some(64 << 20)));
         let (slice, priced) = quickest(Slicing::Auto, call, None, price).unwrap();
         assert!(slice > 0 && priced.last_ps() < whole / 2, "{slice}: {} of {whole} ps", priced.last_ps());
     }

@@ -2,18 +2,29 @@
 
 use super::slicing::{self, Divisible, PricedSlice};
 use crate::error::Result;
-use crate::topology::Network;
+use crate::topology::{Network, Slicing};
 
 /// A protocol and a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tuning {
     /// The protocol, as an index among the network's [`views`](Network::views); 0: none.
-    pub protocol: u8,
+    pub protocol: u16,
     /// The largest slice of a chunk in bytes; 0: chunks are not cut.
     pub slice_bytes: u64,
 }
 
-/// Returns the protocol and the slice with which an algorithm's call is over soonest, and its price. `None`: no protocol of the
+/// A way to carry a call, and its price.
+#[derive(Clone, Debug)]
+pub struct Carriage<T> {
+    /// The protocol and the slice.
+    pub tuning: Tuning,
+    /// The price.
+    pub priced: T,
+    /// What the library that the machine's protocols are of expects the call to take: by this it chooses.
+    pub expected_ps: u64,
+}
+
+/// Returns the protocol and the slice with which an algorithm's call is expected to be over soonest, and its price. `None`: no protocol of the
 /// machine carries the algorithm. `least_ps`: as for `slicing::quickest`.
 pub fn quickest<T: PricedSlice>(
     network: &Network,
@@ -21,15 +32,24 @@ pub fn quickest<T: PricedSlice>(
     call: Divisible,
     mut least_ps: Option<u64>,
     mut price: impl FnMut(Tuning) -> Result<T>,
-) -> Result<Option<(Tuning, T)>> {
-    let mut best: Option<(Tuning, T)> = None;
-    for view in network.carriers(algorithm) {
-        let protocol = view as u8;
+) -> Result<Option<Carriage<T>>> {
+    let mut best: Option<Carriage<T>> = None;
+    for view in network.carriers(algorithm, call.carried) {
+        let protocol = view as u16;
         let by = |slice_bytes| price(Tuning { protocol, slice_bytes });
-        let (slice_bytes, priced) = slicing::quickest(network.slicing, call, least_ps, by)?;
-        if best.as_ref().is_none_or(|(_, known)| priced.last_ps() < known.last_ps()) {
-            least_ps = Some(least_ps.map_or(priced.last_ps(), |least_ps| least_ps.min(priced.last_ps())));
-            best = Some((Tuning { protocol, slice_bytes }, priced));
+        // What the machine's file or its argument says of slices is stronger than what a protocol has.
+        let slicing = match (network.slicing, network.protocol_slice(view)) {
+            (Slicing::Auto, Some(bytes)) => Slicing::Bytes(call.not_finer(bytes)),
+            (slicing, _) => slicing,
+        };
+        let (slice_bytes, priced) = slicing::quickest(slicing, call, least_ps, by)?;
+        let expected_ps = match network.expected_view(view) {
+            same if same == view => priced.last_ps(),
+            other => price(Tuning { protocol: other as u16, slice_bytes })?.last_ps(),
+        };
+        if best.as_ref().is_none_or(|known| expected_ps < known.expected_ps) {
+            least_ps = Some(least_ps.map_or(expected_ps, |least_ps| least_ps.min(expected_ps)));
+            best = Some(Carriage { tuning: Tuning { protocol, slice_bytes }, priced, expected_ps });
         }
     }
     Ok(best)
@@ -41,11 +61,12 @@ pub fn quickest_of_any<T: PricedSlice>(
     algorithm: &str,
     call: Divisible,
     mut price: impl FnMut(Tuning) -> Result<T>,
-) -> Result<(Tuning, T)> {
+) -> Result<Carriage<T>> {
     if let Some(found) = quickest(network, algorithm, call, None, &mut price)? {
         return Ok(found);
     }
     let by = |slice_bytes| price(Tuning { protocol: 0, slice_bytes });
     let (slice_bytes, priced) = slicing::quickest(network.slicing, call, None, by)?;
-    Ok((Tuning { protocol: 0, slice_bytes }, priced))
+    let expected_ps = priced.last_ps();
+    Ok(Carriage { tuning: Tuning { protocol: 0, slice_bytes }, priced, expected_ps })
 }

@@ -70,6 +70,9 @@ pub struct Step {
     pub keep: bool,
     /// The ranks that get the result: one copy with many readers. Empty: none.
     pub to: Vec<Rank>,
+    /// Where a switch between the ranks copies and sums, it does: for all readers at it the result leaves this rank once, and
+    /// what comes from ranks at it arrives as one sum. On shared memory it is only a label.
+    pub in_switch: bool,
 }
 
 /// A rank's view of a collective: the whole input of an algorithm.
@@ -87,6 +90,31 @@ pub struct RankView {
     pub shape: Shape,
     /// The rings over the links of a declared machine, if its devices are joined by direct links.
     pub orders: Option<Arc<RingOrders>>,
+    /// Which ranks have a switch between them that copies and sums.
+    pub in_switch: InSwitch,
+}
+
+/// How ranks stand on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Arrangement {
+    /// See [`RankView::shape`].
+    pub shape: Shape,
+    /// See [`RankView::orders`].
+    pub orders: Option<Arc<RingOrders>>,
+    /// See [`RankView::in_switch`].
+    pub in_switch: InSwitch,
+}
+
+/// Which ranks have a switch between them that copies and sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum InSwitch {
+    /// None that is known of.
+    #[default]
+    None,
+    /// Those of each node.
+    Nodes,
+    /// All.
+    All,
 }
 
 /// The arrangement of ranks: extents of a grid, the fastest first, with `x + X * (y + Y * z)` the rank at (x, y, z).
@@ -94,6 +122,13 @@ pub struct RankView {
 /// Nodes of g ranks are `[g, nodes, 1]`, a torus is its axes, and ranks of which nothing is known are `[n, 1, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape(pub [u32; 3]);
+
+impl Arrangement {
+    /// Returns the arrangement of ranks of which nothing is known.
+    pub const fn flat(nranks: u32) -> Arrangement {
+        Arrangement { shape: Shape::flat(nranks), orders: None, in_switch: InSwitch::None }
+    }
+}
 
 impl Shape {
     /// Makes the shape of ranks without an arrangement.
@@ -157,7 +192,19 @@ impl Peers for &[Rank] {
 impl RankView {
     /// Makes the view of a rank among ranks without an arrangement.
     pub const fn flat(collective: Collective, rank: Rank, nranks: u32, root: Rank) -> RankView {
-        RankView { collective, rank, nranks, root, shape: Shape::flat(nranks), orders: None }
+        RankView {
+            collective,
+            rank,
+            nranks,
+            root,
+            shape: Shape::flat(nranks),
+            orders: None,
+            in_switch: InSwitch::None,
+        }
+    }
+    /// Returns the view of ranks that stand so.
+    pub fn arranged(self, Arrangement { shape, orders, in_switch }: Arrangement) -> RankView {
+        RankView { shape, orders, in_switch, ..self }
     }
     /// Returns the view of another rank.
     pub fn of(&self, rank: Rank) -> RankView {
@@ -277,7 +324,7 @@ impl Plan {
     }
 
     fn step(&mut self, chunk: Chunk, operands: Vec<Operand>, keep: bool, to: Vec<Rank>) -> &mut Step {
-        self.steps.push(Step { chunk, lane: 0, operands, keep, to });
+        self.steps.push(Step { chunk, lane: 0, operands, keep, to, in_switch: false });
         self.steps.last_mut().expect("just pushed")
     }
 }
@@ -286,6 +333,11 @@ impl Step {
     /// Puts this step on a lane.
     pub fn on(&mut self, lane: Lane) -> &mut Step {
         self.lane = lane;
+        self
+    }
+    /// Lets a switch copy and sum for this step.
+    pub fn in_switch(&mut self) -> &mut Step {
+        self.in_switch = true;
         self
     }
 }

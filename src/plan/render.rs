@@ -18,7 +18,8 @@ use crate::types::Rank;
 
 const LEGEND: &str = "\
 level     how many messages in a row a step has to wait for, itself included
-folds     what is combined, left to right: own is the rank's input, r3 what rank 3 sent
+folds     what is combined, left to right: own is the rank's input, r3 what rank 3 sent; in switch: by the switch between
+          the ranks, which also copies the result to those that get it
 keeps     whether the result goes to the rank's output
 sends to  who gets the result: one copy, however many
 elements  the chunk's place in its block
@@ -37,7 +38,7 @@ pub fn text(plans: &[Plan], proof: &Proof, count: usize) -> String {
         table.push([
             level.to_string(),
             rank.to_string(),
-            step.operands.iter().map(operand).collect::<Vec<_>>().join(" + "),
+            folds(step),
             if step.keep { "yes" } else { "no" }.into(),
             if peers.is_empty() { "-".into() } else { peers.join(",") },
             step.chunk.to_string(),
@@ -123,6 +124,7 @@ pub fn linked(view: &RankView, linked: &Linked, count: usize) -> String {
 /// | `fold` | ranks, left to right; the rank itself stands for its own input |
 /// | `keep` | whether the result goes to the output |
 /// | `to` | the ranks that get the result |
+/// | `in_switch` | whether a switch between the ranks combines and copies |
 pub fn json(plans: &[Plan], proof: &Proof, count: usize) -> String {
     let programs = (0..).zip(plans).map(|(rank, plan)| program(rank, plan, proof, count));
     let (collective, ranks, root) = (proof.collective, plans.len(), proof.root);
@@ -135,7 +137,7 @@ pub fn json(plans: &[Plan], proof: &Proof, count: usize) -> String {
 fn program(rank: Rank, plan: &Plan, proof: &Proof, count: usize) -> String {
     let check::Cost { sends, chunks_sent, combines, .. } = proof.costs[rank as usize];
     let steps = leveled(rank, plan, proof).map(|(level, _, step)| {
-        let Step { chunk: Chunk { block, part }, lane, keep, .. } = *step;
+        let Step { chunk: Chunk { block, part }, lane, keep, in_switch, .. } = *step;
         let (start, end) = elements(step.chunk, plan.parts, count);
         let fold = array(step.operands.iter().map(|operand| match *operand {
             Operand::Own => rank,
@@ -143,7 +145,9 @@ fn program(rank: Rank, plan: &Plan, proof: &Proof, count: usize) -> String {
         }));
         let to = array(&step.to);
         let place = format!(r#""block":{block},"part":{part},"start":{start},"end":{end},"lane":{lane}"#);
-        format!(r#"{{"level":{level},{place},"fold":{fold},"keep":{keep},"to":{to}}}"#)
+        format!(
+            r#"{{"level":{level},{place},"fold":{fold},"keep":{keep},"to":{to},"in_switch":{in_switch}}}"#
+        )
     });
     let cost = format!(r#""sends":{sends},"chunks_sent":{chunks_sent},"combines":{combines}"#);
     format!(r#"{{"rank":{rank},{cost},"steps":{}}}"#, array(steps))
@@ -171,6 +175,12 @@ fn elements(chunk: Chunk, parts: u32, count: usize) -> (usize, usize) {
     let size = count.div_ceil(parts as usize);
     let start = (chunk.part as usize * size).min(count);
     (start, (start + size).min(count))
+}
+
+/// Returns what a step combines, with a mark if a switch helps.
+fn folds(step: &Step) -> String {
+    let fold = step.operands.iter().map(operand).collect::<Vec<_>>().join(" + ");
+    if step.in_switch { fold + " (in switch)" } else { fold }
 }
 
 fn operand(operand: &Operand) -> String {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::fabric::tuning::Tuning;
 use crate::log;
 use crate::plan::link::Linked;
-use crate::plan::{Plan, RankView, RingOrders, Shape};
+use crate::plan::{Arrangement, Plan, RankView};
 use crate::types::{Collective, Rank};
 use profile::HostProfile;
 use select::{Selection, Why};
@@ -21,8 +21,7 @@ use std::sync::Arc;
 pub struct Planner {
     rank: Rank,
     nranks: u32,
-    shape: Shape,
-    orders: Option<Arc<RingOrders>>,
+    arrangement: Arrangement,
     selection: Selection,
     judge: Option<Judge>,
     plans: Vec<(Key, Arc<Linked>)>,
@@ -72,8 +71,7 @@ impl Planner {
         Planner {
             rank,
             nranks,
-            shape: Shape::flat(nranks),
-            orders: None,
+            arrangement: Arrangement::flat(nranks),
             selection,
             judge: None,
             plans: Vec::new(),
@@ -82,10 +80,9 @@ impl Planner {
         }
     }
 
-    /// Ranks that are arranged on a declared machine, with the rings over its links: `auto` is what `judge` says is quickest there.
-    pub fn on_machine(mut self, shape: Shape, orders: Option<Arc<RingOrders>>, judge: Judge) -> Planner {
-        self.shape = shape;
-        self.orders = orders;
+    /// Ranks that stand on a declared machine: `auto` is what `judge` says is quickest there.
+    pub fn on_machine(mut self, arrangement: Arrangement, judge: Judge) -> Planner {
+        self.arrangement = arrangement;
         self.judge = Some(judge);
         self
     }
@@ -181,8 +178,7 @@ impl Planner {
     }
 
     fn view(&self, collective: Collective, root: Rank) -> RankView {
-        let (shape, orders) = (self.shape, self.orders.clone());
-        RankView { shape, orders, ..RankView::flat(collective, self.rank, self.nranks, root) }
+        RankView::flat(collective, self.rank, self.nranks, root).arranged(self.arrangement.clone())
     }
 
     /// This rank's linked program of an algorithm.

@@ -34,8 +34,9 @@ use crate::types::{Collective, DataType, Rank};
 /// Declared machines: ports, what they cost, and the way between two places.
 pub mod topology {
     pub use crate::topology::{
-        Class, Cluster, DeviceSpec, Distance, MachineSpec, MailboxSpec, Network, Port, PortId, Protocol,
-        Routes, Slicing, TierLoad, Wiring, faults, loads, matrix, open, parse, presets, text_of, units,
+        CarriedCall, Class, Cluster, DeviceSpec, Distance, MachineSpec, MailboxSpec, Network, Port, PortId,
+        Protocol, Routes, Slicing, TierLoad, Wiring, faults, loads, matrix, open, parse, presets, text_of,
+        units,
     };
 }
 
@@ -50,7 +51,10 @@ pub mod algorithms {
 /// One rank's plan, as data: steps over chunks, with the checker that proves it and the ways to print it.
 pub mod plan {
     pub use crate::plan::cycles;
-    pub use crate::plan::{Chunk, Lane, LinkCycle, Operand, Peers, Plan, RankView, RingOrders, Shape, Step};
+    pub use crate::plan::{
+        Arrangement, Chunk, InSwitch, Lane, LinkCycle, Operand, Peers, Plan, RankView, RingOrders, Shape,
+        Step,
+    };
 
     /// The checker: proves that the plans of all ranks fit together and compute the collective.
     pub mod check {
@@ -79,7 +83,7 @@ pub mod fabric {
     /// The protocol and the slice with which a call is over soonest.
     pub mod tuning {
         pub use crate::fabric::slicing::{Divisible, PricedSlice};
-        pub use crate::fabric::tuning::{Tuning, quickest, quickest_of_any};
+        pub use crate::fabric::tuning::{Carriage, Tuning, quickest, quickest_of_any};
     }
     /// Which port carries what when, for Perfetto and chrome://tracing.
     pub mod trace {
@@ -128,8 +132,7 @@ pub fn times(
         return Err(Error::argument("ranks is 0; at least one rank is needed"));
     }
     let places = machine.places(ranks)?;
-    let (shape, orders) = (machine.shape_of(&places), machine.ring_orders(&places));
-    let view = plan::RankView { shape, orders, ..plan::RankView::flat(collective, 0, ranks, 0) };
+    let view = plan::RankView::flat(collective, 0, ranks, 0).arranged(machine.arrangement(&places));
     algorithms::check_protocols(machine)?;
     let (views, is_carried) = (machine.views(), algorithms::is_carried(machine, &view));
     let mut times = Vec::new();
@@ -137,7 +140,7 @@ pub fn times(
     for algorithm in able.filter(|a| algorithms::is_followed(a, &view)) {
         let plans = algorithms::plan_all(algorithm, &view);
         let size = datatype.size() as u64;
-        let divisible = fabric::tuning::Divisible::of(&plans, count, size);
+        let divisible = fabric::tuning::Divisible::of(&plans, &view, count, size);
         let price = |tuning: fabric::tuning::Tuning| {
             let (plans, places, view, slice_bytes) = (&plans, &places, view.clone(), tuning.slice_bytes);
             let call = fabric::PricedCall { plans, places, view, count, size, slice_bytes };
@@ -148,8 +151,8 @@ pub fn times(
             true => fabric::tuning::quickest(machine, algorithm.name, divisible, None, price)?,
             false => Some(fabric::tuning::quickest_of_any(machine, algorithm.name, divisible, price)?),
         };
-        let Some((_, outcome)) = priced else { continue };
-        let picoseconds = outcome.exit_ps.iter().copied().max().unwrap_or(0);
+        let Some(carriage) = priced else { continue };
+        let picoseconds = carriage.priced.exit_ps.iter().copied().max().unwrap_or(0);
         times.push(Time { algorithm: algorithm.name, picoseconds });
     }
     times.sort_by_key(|time| time.picoseconds);

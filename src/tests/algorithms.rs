@@ -130,11 +130,11 @@ fn the_json_of_a_plan_holds_every_step() {
     let expected = concat!(
         r#"{"collective":"all_reduce","ranks":2,"root":0,"count":7,"parts":1,"depth":1,"programs":["#,
         r#"{"rank":0,"sends":1,"chunks_sent":1,"combines":1,"steps":["#,
-        r#"{"level":1,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0],"keep":false,"to":[1]},"#,
-        r#"{"level":2,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0,1],"keep":true,"to":[]}]},"#,
+        r#"{"level":1,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0],"keep":false,"to":[1],"in_switch":false},"#,
+        r#"{"level":2,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0,1],"keep":true,"to":[],"in_switch":false}]},"#,
         r#"{"rank":1,"sends":1,"chunks_sent":1,"combines":1,"steps":["#,
-        r#"{"level":1,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[1],"keep":false,"to":[0]},"#,
-        r#"{"level":2,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0,1],"keep":true,"to":[]}]}]}"#,
+        r#"{"level":1,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[1],"keep":false,"to":[0],"in_switch":false},"#,
+        r#"{"level":2,"block":0,"part":0,"start":0,"end":7,"lane":0,"fold":[0,1],"keep":true,"to":[],"in_switch":false}]}]}"#,
         "\n"
     );
     assert_eq!(render::json(&plans, &proof, 7), expected);

@@ -38,7 +38,18 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     ("planner", &["plan", "algorithms", "fabric::tuning", "memory::control::largest_payload"]),
     ("algorithms", &["plan", "topology"]),
-    ("topology", &["plan::Shape", "plan::Lane", "plan::LinkCycle", "plan::RingOrders"]),
+    (
+        "topology",
+        &[
+            "plan::Shape",
+            "plan::Lane",
+            "plan::LinkCycle",
+            "plan::RingOrders",
+            "plan::Arrangement",
+            "plan::InSwitch",
+            "plan::RankView",
+        ],
+    ),
     ("fabric", &["plan", "topology", "memory::segment", "sync", "sys"]),
     ("onesided", &["transport", "timing", "kernels", "memory", "sync"]),
     (

@@ -110,17 +110,16 @@ fn outcome(
     count: usize,
 ) -> CallTimes {
     let n = places.len() as u32;
-    let (shape, orders) = (network.shape_of(places), network.ring_orders(places));
-    let view = RankView { shape, orders, ..RankView::flat(collective, 0, n, 0) };
+    let view = RankView::flat(collective, 0, n, 0).arranged(network.arrangement(places));
     let plans = algorithms::plan_all(algorithms::ALL[algorithm], &view);
-    let (divisible, views) = (Divisible::of(&plans, count as u64, 4), network.views());
+    let (divisible, views) = (Divisible::of(&plans, &view, count as u64, 4), network.views());
     let priced = tuning::quickest_of_any(network, algorithms::ALL[algorithm].name, divisible, |tuning| {
         let (plans, view, count, slice_bytes) = (&plans, view.clone(), count as u64, tuning.slice_bytes);
         let call = fabric::PricedCall { plans, places, view, count, size: 4, slice_bytes };
         let network = &views[tuning.protocol as usize];
         price(network, &call, &vec![network.launch_ps; n as usize])
     });
-    priced.unwrap().1
+    priced.unwrap().priced
 }
 
 /// One half of a transfer of words.

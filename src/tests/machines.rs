@@ -1,6 +1,7 @@
 //! Plans priced on the machines that ship with Penny, against what is published of those machines.
 
 mod ethernet;
+mod in_switch;
 mod ipu;
 mod links;
 mod tiers;
@@ -16,8 +17,7 @@ use crate::types::{Collective, Rank};
 fn priced(network: &Network, collective: Collective, algorithm: &str, bytes: u64) -> (CallTimes, u64) {
     let nranks = network.shape.nranks();
     let places = places(nranks);
-    let orders = network.ring_orders(&places);
-    let view = RankView { shape: network.shape, orders, ..RankView::flat(collective, 0, nranks, 0) };
+    let view = RankView::flat(collective, 0, nranks, 0).arranged(network.arrangement(&places));
     let plans = algorithms::plan_all(algorithms::find(algorithm).unwrap(), &view);
     let blocks = u64::from(if collective == Collective::AllReduce { 1 } else { nranks });
     let call = PricedCall {

@@ -24,6 +24,8 @@
 //! `slice = "64KiB"` beside `name`: ranks hand chunks on in slices of at most this size; 0: whole; `auto`, if it is left out: each
 //! call with the slice of its least price. Also an argument, `dgx-h100:nodes=2,slice=0`.
 //!
+//! `in_switch = 0.85` in a class: a switch between two such ports copies and sums, `in_switch.rs`.
+//!
 //! `launch` and `[[protocol]]`, which the argument `as=nccl` selects: what a library adds, `protocol.rs`.
 //!
 //! `arb = "fair"` beside `name`: ports serve connections in turns, a packet each, and not whole messages as they come.
@@ -35,8 +37,8 @@ use super::built::Built;
 use super::source::{Field, Section, SourceText};
 use super::units::{self, Ratio};
 use super::{
-    Class, Network, Port, PortId, Protocol, Slicing, axes, cluster, device, edges, faults, grid, mailbox,
-    mover, placement, protocol, switch,
+    Class, Network, Port, PortId, Protocol, Slicing, axes, cluster, device, edges, faults, grid, in_switch,
+    mailbox, mover, placement, protocol, switch,
 };
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -61,7 +63,7 @@ macro_rules! presets {
 }
 
 const PRESETS: &[(&str, &str)] = presets! {
-    "dgx-h100" "dgx-a100" "dgx-1v" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
+    "dgx-h100" "dgx-a100" "dgx-1v" "gh200" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
 };
 
 /// The machines that come with the library: name and file.
@@ -116,6 +118,7 @@ pub fn parse(file_name: &str, text: &str, arguments: &[(String, String)]) -> Res
             class.name
         )));
     }
+    in_switch::check(&root, &classes, &*routes, fair)?;
     let placement = placement::read(&root, given("placement"), shape.nranks())?;
     for (number, section) in root.listed("override", "[[override]]")?.iter().enumerate() {
         section.knows(&["link", "bw", "lat", "post", "gap"])?;
@@ -192,7 +195,18 @@ fn read_classes(root: &Section) -> Result<Vec<Class>> {
 }
 
 fn class(name: &str, section: &Section) -> Result<Class> {
-    section.knows(&["bw", "eff", "lat", "post", "gap", "mtu", "hdr", "credits", "store_and_forward"])?;
+    section.knows(&[
+        "bw",
+        "eff",
+        "lat",
+        "post",
+        "gap",
+        "mtu",
+        "hdr",
+        "credits",
+        "store_and_forward",
+        "in_switch",
+    ])?;
     let time = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::time));
     let size = |key: &str| section.get(key).map_or(Ok(0), |f| f.read(units::size));
     let bandwidth = section.need("bw", "\"50GB/s\"")?;
@@ -213,6 +227,7 @@ fn class(name: &str, section: &Section) -> Result<Class> {
         store_and_forward: section.get("store_and_forward").map_or(Ok(false), |f| f.flag())?,
         credits: section.get("credits").map_or(Ok(0), |f| f.count(u32::MAX))?,
         mover: None,
+        in_switch: section.get("in_switch").map(|f| f.part()).transpose()?,
     })
 }
 

@@ -23,6 +23,9 @@ impl Parts {
         physics.into_iter().for_each(|n| self.number(n));
         self.number(class.store_and_forward.into());
         self.number(class.credits.into());
+        if let Some((over, under)) = class.in_switch.map(|part| part.parts()) {
+            [over, under].into_iter().for_each(|n| self.number(n));
+        }
         class.mover.iter().for_each(|mover| self.mover(mover));
     }
     fn mover(&mut self, mover: &MoverSpec) {
@@ -85,6 +88,13 @@ impl Network {
         hash.number(self.protocols.len() as u64);
         for protocol in &self.protocols {
             hash.number(protocol.base_ps);
+            hash.number(protocol.collectives.len() as u64);
+            protocol.collectives.iter().for_each(|&collective| hash.number(collective as u64));
+            [protocol.nodes.start, protocol.nodes.end].into_iter().for_each(|n| hash.number(n.into()));
+            [protocol.bytes.start, protocol.bytes.end].into_iter().for_each(|n| hash.number(n));
+            hash.number(protocol.per_rank.into());
+            hash.number(protocol.slice_bytes.unwrap_or(u64::MAX));
+            hash.number(protocol.expected.map_or(u64::MAX, |number| number as u64));
             hash.number(protocol.algorithms.len() as u64);
             protocol.algorithms.iter().for_each(|name| hash.text(name));
             protocol.classes.iter().for_each(|class| hash.class(class));

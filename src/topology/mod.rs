@@ -17,6 +17,7 @@ pub mod faults;
 pub mod file;
 mod grid;
 mod hash;
+mod in_switch;
 mod mailbox;
 mod matrix;
 mod mover;
@@ -37,7 +38,7 @@ pub use file::{parse, presets};
 pub use mailbox::MailboxSpec;
 pub use matrix::matrix;
 pub use mover::{EthernetCore, Handover, MoverSpec, SignalMode, Termination};
-pub use protocol::Protocol;
+pub use protocol::{CarriedCall, Protocol};
 pub use rings::Wiring;
 pub use spec::{MachineSpec, open, text_of};
 pub mod orders;
@@ -45,6 +46,7 @@ pub mod orders;
 use crate::plan::{Lane, Shape};
 use crate::types::Rank;
 use std::sync::Arc;
+use units::Ratio;
 
 /// Index of a port in [`Network::ports`].
 pub type PortId = u32;
@@ -74,6 +76,8 @@ pub struct Class {
     pub credits: u32,
     /// The software at both ends of the link, whose costs then take the place of the others.
     pub mover: Option<Arc<MoverSpec>>,
+    /// A switch between two such ports copies and sums messages; what goes so gets this part of the rate.
+    pub in_switch: Option<Ratio>,
 }
 
 /// One direction of one wire's end.
@@ -95,6 +99,12 @@ pub trait Routes: Send + Sync {
     /// whose ways are not must say different things here.
     fn describe(&self) -> String {
         String::new()
+    }
+
+    /// Returns the number of the switch at which a place stands, and the ports to it and from it. The way between two places
+    /// at one switch is the first's port to it and the other's port from it. `None`: it stands at no switch.
+    fn switch(&self, _: Rank) -> Option<(u32, [PortId; 2])> {
+        None
     }
 
     /// Returns the direct links between places, over which rings go.

@@ -7,51 +7,128 @@
 //! name = "ll"                 # must be there
 //! as = "nccl"                 # only on dgx-h100:as=nccl; left out: always
 //! algorithms = "ring, tree"   # what it carries; left out: all
+//! collectives = "all_reduce"  # of which collectives; left out: all
+//! nodes = "2.."               # of ranks on so many nodes: 1, 2, 2.., 2..4; left out: any number
 //! base = "6.6us"              # a call's fixed cost, beside launch; left out: none
 //! eff = 0.5                   # the part of every class's bandwidth that is left to payload; left out: all of it
 //! cap.nv18 = "140GB/s"        # ports of this class carry at most this
 //! step.nv18 = "0.6us"         # a message whose way begins at such a port takes this beside its bytes,
 //!                             # in place of the class's lat and post
+//! channels = 24               # a call has a channel for each channel_bytes of its vector, at least one and at most so many, and
+//! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
+//! foresees_channels = false   # where calls choose a protocol, they count on all channels; left out: true
+//! part = { 4KiB = 0.9 }       # what is left of the bandwidth from this size on, beside eff
+//! slice = { 1MiB = "256KiB" } # the largest slice of a chunk from this size on, or for all: "256KiB"; left out: the quickest
 //! ```
 //!
 //! A machine with protocols carries each call by the one that makes it quickest. Algorithms that no protocol carries are not
 //! chosen there. One that is asked for by name, and a collective of which no algorithm is carried, go over the bare machine.
 
+mod by_size;
+
 use super::source::Section;
-use super::{Class, Network, units};
+use super::units::{self, Ratio};
+use super::{Class, Network};
 use crate::error::Result;
+use crate::plan::RankView;
+use crate::types::Collective;
+use by_size::{BySize, SizeRange};
+use std::ops::Range;
 use std::sync::Arc;
 
-/// A way of a library to carry calls.
+/// A way of a library to carry calls of some sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protocol {
     /// The name, for tables. Protocols of different algorithms may have the same.
     pub name: String,
     /// The names of the algorithms that it carries; empty: all.
     pub algorithms: Vec<String>,
+    /// The collectives of which it carries calls; empty: all.
+    pub collectives: Vec<Collective>,
+    /// The numbers of nodes on which ranks stand.
+    pub nodes: Range<u32>,
+    /// The bytes of whole vectors, divided by the number of ranks if `per_rank`.
+    pub bytes: Range<u64>,
+    /// See [`bytes`](Self::bytes).
+    pub per_rank: bool,
+    /// The largest slice of a chunk, if it is not the quickest.
+    pub slice_bytes: Option<u64>,
+    /// The place among the protocols of what the library expects of this one where it chooses, if that is something else.
+    pub expected: Option<usize>,
     /// A call's fixed cost.
     pub base_ps: u64,
     /// The network's classes as a call finds them that is carried by this protocol.
     pub classes: Vec<Class>,
 }
 
-/// The most protocols of a machine.
-const MOST_PROTOCOLS: usize = 32;
+/// A call, as far as the choice of protocols depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriedCall {
+    /// The collective.
+    pub collective: Collective,
+    /// Its ranks.
+    pub nranks: u32,
+    /// The nodes on which they stand.
+    pub nodes: u32,
+    /// Bytes of the whole vector; `None`: any.
+    pub bytes: Option<u64>,
+}
+
+impl CarriedCall {
+    /// Returns the call of a view, with blocks of `count` elements of `size` bytes.
+    pub fn of(view: &RankView, count: u64, size: u64) -> CarriedCall {
+        let bytes = count.saturating_mul(size).saturating_mul(view.blocks().into());
+        CarriedCall { bytes: Some(bytes), ..CarriedCall::of_any_size(view) }
+    }
+
+    /// Returns the calls of a view.
+    pub fn of_any_size(view: &RankView) -> CarriedCall {
+        let (nranks, nodes) = (view.nranks, view.shape.nodes());
+        CarriedCall { collective: view.collective, nranks, nodes, bytes: None }
+    }
+}
+
+/// The most protocols of a machine's file.
+const MOST_PROTOCOLS: usize = 64;
+/// The most protocols, counted by the sizes at which one changes: ranks post their index in 16 bits.
+const MOST_ROWS: usize = 4096;
 
 /// Reads the protocols of the sections, of which `selected` are those of the argument `as`.
 pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Class]) -> Result<Vec<Protocol>> {
     let mut protocols: Vec<Protocol> = Vec::new();
+    let mut selected_sections = 0;
     for section in sections {
-        section.knows(&["name", "as", "algorithms", "base", "eff", "cap", "step"])?;
-        let protocol = protocol(section, classes)?;
+        section.knows(&[
+            "name",
+            "as",
+            "algorithms",
+            "collectives",
+            "nodes",
+            "base",
+            "eff",
+            "cap",
+            "step",
+            "channels",
+            "channel_bytes",
+            "channel_bytes_per_rank",
+            "foresees_channels",
+            "part",
+            "slice",
+        ])?;
+        let rows = protocol(section, classes, protocols.len())?;
         let library = section.get("as").map(|field| field.text()).transpose()?;
         if library.is_some() && library != selected {
             continue;
         }
-        if protocols.len() == MOST_PROTOCOLS {
+        selected_sections += 1;
+        if selected_sections > MOST_PROTOCOLS {
             return Err(section.error(format_args!("is one too many; there may be {MOST_PROTOCOLS}")));
         }
-        protocols.push(protocol);
+        protocols.extend(rows);
+        if protocols.len() > MOST_ROWS {
+            let what = "makes more than 4096 protocols and sizes at which they change; give fewer channels";
+            return Err(section.error(what));
+        }
     }
     Ok(protocols)
 }
@@ -64,11 +141,12 @@ pub(super) fn libraries<'a>(sections: &[Section<'a>]) -> Result<Vec<&'a str>> {
     Ok(libraries)
 }
 
-fn protocol(section: &Section, classes: &[Class]) -> Result<Protocol> {
+/// A section's protocol, once for each range of sizes in which it is the same. There are `before` protocols before it.
+fn protocol(section: &Section, classes: &[Class], before: usize) -> Result<Vec<Protocol>> {
     let name = section.need("name", "\"ll\"")?.text()?.to_owned();
     let algorithms = section.get("algorithms").map(|field| field.text()).transpose()?;
     let algorithms = algorithms.iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned());
-    let algorithms = algorithms.collect();
+    let algorithms: Vec<String> = algorithms.collect();
     let mut classes = classes.to_vec();
     if let Some(field) = section.get("eff") {
         let part = field.part()?;
@@ -92,7 +170,59 @@ fn protocol(section: &Section, classes: &[Class]) -> Result<Protocol> {
         Ok(())
     })?;
     let base_ps = section.get("base").map_or(Ok(0), |field| field.read(units::time))?;
-    Ok(Protocol { name, algorithms, base_ps, classes })
+    let collectives = section.get("collectives").map(|field| field.read(collectives)).transpose()?;
+    let (collectives, nodes) = (collectives.unwrap_or_default(), by_size::nodes(section)?);
+    let BySize { per_rank, ranges } = BySize::read(section)?;
+    let foresees = section.get("foresees_channels").map_or(Ok(true), |field| field.flag())?;
+    let row = |bytes, slice_bytes, parts: [Option<Ratio>; 2]| Protocol {
+        name: name.clone(),
+        algorithms: Vec::clone(&algorithms),
+        collectives: collectives.clone(),
+        nodes: nodes.clone(),
+        bytes,
+        per_rank,
+        slice_bytes,
+        expected: None,
+        base_ps,
+        classes: classes.iter().map(|class| slower(class, &parts)).collect(),
+    };
+    let mut rows = Vec::new();
+    let mut expected = Vec::new();
+    for SizeRange { bytes, channels, part, slice_bytes } in ranges {
+        let mut carried = row(bytes, slice_bytes, [channels, part]);
+        if channels.is_some() && !foresees {
+            // Carries nothing: it is there to be asked for its price.
+            let with_all = expected.iter().position(|&(known, _)| known == part);
+            carried.expected = Some(with_all.unwrap_or(expected.len()));
+            if with_all.is_none() {
+                expected.push((part, row(0..0, None, [None, part])));
+            }
+        }
+        rows.push(carried);
+    }
+    let carrying = rows.len();
+    for row in &mut rows {
+        row.expected = row.expected.map(|number| before + carrying + number);
+    }
+    rows.extend(expected.into_iter().map(|(_, row)| row));
+    Ok(rows)
+}
+
+/// Returns a class with parts of its rate, at least a byte a second.
+fn slower(class: &Class, parts: &[Option<Ratio>]) -> Class {
+    let rate = parts.iter().flatten().fold(class.rate, |rate, part| part.of(rate)).max(1);
+    Class { rate, ..class.clone() }
+}
+
+/// Reads the names of collectives.
+fn collectives(text: &str) -> Result<Vec<Collective>, String> {
+    let known = |name: &str| Collective::ALL.iter().copied().find(|collective| collective.name() == name);
+    let named = text.split(',').map(str::trim);
+    named
+        .map(|name| {
+            known(name).ok_or_else(|| format!("`{name}` is no collective; write names like all_reduce"))
+        })
+        .collect()
 }
 
 /// Changes the classes that the table `key` names, and those that overrides have made of them.
@@ -118,29 +248,45 @@ fn per_class(
 }
 
 impl Protocol {
-    /// Tells whether it carries an algorithm.
-    pub fn carries(&self, algorithm: &str) -> bool {
-        self.algorithms.is_empty() || self.algorithms.iter().any(|name| name == algorithm)
+    /// Tells whether it carries calls of an algorithm.
+    pub fn carries(&self, algorithm: &str, call: CarriedCall) -> bool {
+        let per = if self.per_rank { u64::from(call.nranks.max(1)) } else { 1 };
+        (self.algorithms.is_empty() || self.algorithms.iter().any(|name| name == algorithm))
+            && (self.collectives.is_empty() || self.collectives.contains(&call.collective))
+            && self.nodes.contains(&call.nodes)
+            && call.bytes.is_none_or(|bytes| self.bytes.contains(&(bytes / per)))
     }
 }
 
 impl Network {
     /// Returns the network as calls find it: bare at 0, and behind it by each of its protocols. They share their ports.
     pub fn views(&self) -> Vec<Arc<Network>> {
+        let alone = Network { protocols: Vec::new(), ..self.clone() };
         let by = |protocol: &Protocol| Network {
             classes: protocol.classes.clone(),
             launch_ps: self.launch_ps.saturating_add(protocol.base_ps),
-            protocols: Vec::new(),
-            ..self.clone()
+            ..alone.clone()
         };
-        std::iter::once(self.clone()).chain(self.protocols.iter().map(by)).map(Arc::new).collect()
+        let bare = std::iter::once(self.clone());
+        bare.chain(self.protocols.iter().map(by)).map(Arc::new).collect()
     }
 
-    /// Returns the indices among the [`views`](Self::views) by which an algorithm may be carried.
-    pub fn carriers<'a>(&'a self, algorithm: &'a str) -> impl Iterator<Item = usize> + 'a {
+    /// Returns the indices among the [`views`](Self::views) by which calls of an algorithm may be carried.
+    pub fn carriers<'a>(&'a self, algorithm: &'a str, call: CarriedCall) -> impl Iterator<Item = usize> + 'a {
         let bare = self.protocols.is_empty().then_some(0);
-        let carries = |(_, protocol): &(usize, &Protocol)| protocol.carries(algorithm);
+        let carries = move |(_, protocol): &(usize, &Protocol)| protocol.carries(algorithm, call);
         bare.into_iter().chain((1..).zip(&self.protocols).filter(carries).map(|(view, _)| view))
+    }
+
+    /// Returns the view that tells what the library expects of a view where it chooses.
+    pub fn expected_view(&self, view: usize) -> usize {
+        let protocol = view.checked_sub(1).and_then(|number| self.protocols.get(number));
+        protocol.and_then(|protocol| protocol.expected).map_or(view, |number| number + 1)
+    }
+
+    /// Returns the largest slice that the protocol of a view has.
+    pub fn protocol_slice(&self, view: usize) -> Option<u64> {
+        self.protocols.get(view.checked_sub(1)?)?.slice_bytes
     }
 
     /// Returns the name of the protocol of a view; `None` for the bare machine.

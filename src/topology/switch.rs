@@ -78,6 +78,10 @@ impl Routes for Switch {
         }
         Ok(())
     }
+
+    fn switch(&self, place: Rank) -> Option<(u32, [PortId; 2])> {
+        Some((0, [2 * place, 2 * place + 1]))
+    }
 }
 
 impl Routes for Nodes {
@@ -100,5 +104,14 @@ impl Routes for Nodes {
         }
         ports.push(rx + 3);
         Ok(())
+    }
+
+    fn switch(&self, place: Rank) -> Option<(u32, [PortId; 2])> {
+        let first = place * self.stride;
+        // Nodes of one place are all on the one leaf.
+        Some(match self.places {
+            1 => (0, [first + 2, first + 3]),
+            places => (place / places, [first, first + 1]),
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 mod goal;
 mod programs;
+mod published;
 pub mod quickest;
 mod table;
 pub mod uplinks;
@@ -39,6 +40,7 @@ Examples:
   penny sim all_reduce --fabric t3000 -b 64K --algorithm ring_pair --trace ring_pair.json
   penny sim broadcast --fabric dgx-a100 -b 1M --algorithm tree --goal tree.goal
   penny sim --workload step.toml --fabric dgx-h100:nodes=2,t3000 --compute declared
+  penny sim --published bench/published/all_reduce.toml
   penny sim all_gather --fabric ./my-machine.toml -b 8 -e 1G -f 4 --json | jq .busbw_gb_per_s";
 
 /// The options of `penny sim`.
@@ -46,10 +48,11 @@ Examples:
 #[command(after_help = EXAMPLES,
           mut_arg("max_bytes", |arg| arg.default_value(None).help("Last size; default: the first size only")),
           mut_arg("step_factor", |arg| arg.default_value("2")),
+          mut_arg("fabric", |arg| arg.required(false).required_unless_present("published").default_value("")),
           mut_args(|arg| if is_of_one_call(arg.get_id().as_str()) { arg.conflicts_with("workload") } else { arg }))]
 pub struct Args {
     /// The collective
-    #[arg(required_unless_present = "workload")]
+    #[arg(required_unless_present_any = ["workload", "published"])]
     collective: Option<Subject>,
     #[command(flatten)]
     workload: workload::Options,
@@ -81,6 +84,9 @@ pub struct Args {
     /// Write the messages to this file as a GOAL schedule, for LogGOPSim (one size and one algorithm)
     #[arg(long, value_name = "FILE")]
     goal: Option<PathBuf>,
+    /// Print the errors against the tables of measured times in these files (`bench/published`), each on its own machine
+    #[arg(long, value_name = "FILE", num_args = 1.., exclusive = true)]
+    published: Vec<PathBuf>,
     /// Print JSON, one object a line, instead of the table
     #[arg(long)]
     json: bool,
@@ -114,6 +120,8 @@ pub struct Priced {
     pub tuning: Tuning,
     pub summary: Summary,
     pub used: Used,
+    /// What the machine's library expects it to take: the choice is by this.
+    pub expected_ps: u64,
 }
 
 /// A machine, bare and by each of its protocols.
@@ -135,6 +143,9 @@ impl Views {
 
 /// Prices, and prints the table.
 pub fn main(args: &Args) -> Result<ExitCode, String> {
+    if !args.published.is_empty() {
+        return published::main(&args.published);
+    }
     let subject = match (&args.workload.workload, args.collective) {
         (Some(file), _) => {
             let (options, machine, algorithms) = (&args.workload, &args.machine, &args.algorithm[..]);
@@ -221,7 +232,7 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
                 }
                 Err(why) => return Err(why.message.clone()),
             };
-            let alone_ps = priced.summary.last_ps();
+            let alone_ps = priced.expected_ps;
             if args.iters > 1 {
                 priced = candidate.in_succession(&machine, &places, block, priced, args.iters)?;
             }

@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 
 use penny::sim::algorithms::{self, Algorithm};
 use penny::sim::fabric::shortcuts::{self, Ask, Summary, Used};
-use penny::sim::fabric::tuning::{self, Divisible, Tuning};
+use penny::sim::fabric::tuning::{self, Carriage, Divisible, Tuning};
 use penny::sim::fabric::{CallTimes, PricedCall, engine};
 use penny::sim::plan::cycles::Cycles;
 use penny::sim::plan::{Lane, Plan, RankView};
+use penny::sim::topology::CarriedCall;
 
 use super::{Block, Priced, Views, Wanted};
 
@@ -99,10 +100,11 @@ impl Programs {
     /// Tells whether no way to carry the call can be quicker than `least_ps`.
     pub fn is_slower(&self, machine: &Views, least_ps: u64) -> bool {
         let name = self.algorithm.name;
-        let mut carriers = machine.bare().carriers(name).peekable();
+        let call = CarriedCall::of_any_size(&self.view);
+        let mut carriers = machine.bare().carriers(name, call).peekable();
         carriers.peek().is_some()
             && carriers.all(|view| {
-                let protocol = view as u8;
+                let protocol = view as u16;
                 let network = machine.view(Tuning { protocol, slice_bytes: 0 });
                 algorithms::least_ps(self.algorithm, &self.view, network) >= least_ps
             })
@@ -118,15 +120,20 @@ impl Programs {
     ) -> penny::Result<Option<Priced>> {
         let Block { count, size } = block;
         let divisible = match &self.cycles {
-            Some(cycles) => Divisible::of_cycles(cycles, count, size),
+            Some(cycles) => Divisible::of_cycles(cycles, &self.view, count, size),
             None => {
                 let parts = algorithms::parts(self.algorithm, &self.view);
-                Divisible::counted(parts, self.messages, count, size)
+                Divisible::counted(parts, self.messages, &self.view, count, size)
             }
         };
-        // What is priced once need not be followed past the time of another way.
+        // What is priced once need not be followed past the time of another way, unless the choice is by another time than the price.
+        let by_price = machine.bare().protocols.iter().all(|protocol| protocol.expected.is_none());
         let limit_ps = match wanted {
-            Wanted::Quicker(Some(least_ps)) if divisible.has_one_price(machine.bare().slicing) => least_ps,
+            Wanted::Quicker(Some(least_ps))
+                if by_price && divisible.has_one_price(machine.bare().slicing) =>
+            {
+                least_ps
+            }
             _ => u64::MAX,
         };
         let price = |tuning| self.price_before(machine, places, block, tuning, limit_ps);
@@ -135,8 +142,13 @@ impl Programs {
             Wanted::Named => tuning::quickest_of_any(network, name, divisible, price).map(Some),
             Wanted::Quicker(least_ps) => tuning::quickest(network, name, divisible, least_ps, price),
         };
-        let found = found?.filter(|(_, (summary, _))| summary.last_ps() < u64::MAX);
-        Ok(found.map(|(tuning, (summary, used))| Priced { tuning, summary, used }))
+        let found = found?.filter(|carriage| carriage.priced.0.last_ps() < u64::MAX);
+        Ok(found.map(|Carriage { tuning, priced: (summary, used), expected_ps }| Priced {
+            tuning,
+            summary,
+            used,
+            expected_ps,
+        }))
     }
 
     /// Prices the call as it is carried in one way.

@@ -31,7 +31,7 @@ pub fn quickest<'a>(
         candidates.retain(|(_, candidate)| is_followed(candidate));
     }
     for (number, candidate) in candidates {
-        let least_ps = best.as_ref().map(|(_, priced)| priced.summary.last_ps());
+        let least_ps = best.as_ref().map(|(_, priced)| priced.expected_ps);
         if least_ps.is_some_and(|least_ps| candidate.is_slower(machine, least_ps)) {
             continue;
         }
@@ -41,7 +41,7 @@ pub fn quickest<'a>(
         };
         let priced = candidate.price(machine, places, block(candidate), wanted);
         let Some(priced) = priced.map_err(|e| e.message.clone())? else { continue };
-        if least_ps.is_none_or(|least_ps| priced.summary.last_ps() < least_ps) {
+        if least_ps.is_none_or(|least_ps| priced.expected_ps < least_ps) {
             best = Some((number, priced));
         }
     }

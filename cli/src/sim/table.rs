@@ -75,7 +75,7 @@ impl Row {
         algorithm: &'static str,
         count: usize,
         dtype: DataType,
-        Priced { tuning, summary, used }: &Priced,
+        Priced { tuning, summary, used, .. }: &Priced,
         alone_ps: u64,
         loads: &[TierLoad],
     ) -> Row {

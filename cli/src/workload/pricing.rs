@@ -82,8 +82,8 @@ impl<'a> Carrier<'a> {
 
     fn choose(&mut self, call: GroupCall, places: &[Rank]) -> Result<Carried, String> {
         let nranks = places.len() as u32;
-        let (shape, orders) = (self.network.shape_of(places), self.network.ring_orders(places));
-        let view = RankView { shape, orders, ..RankView::flat(call.collective, 0, nranks, call.root) };
+        let view =
+            RankView::flat(call.collective, 0, nranks, call.root).arranged(self.network.arrangement(places));
         let candidates = self.candidates(&view)?;
         // As `penny sim` has it by default: elements of 4 bytes, where the block divides into them.
         let size = if call.block.is_multiple_of(4) { 4 } else { 1 };

@@ -67,8 +67,7 @@ pub(in crate::comm) fn planner(
         alarmed.check()
     }));
     planner.on_machine(
-        placement.shape(),
-        placement.orders().cloned(),
+        placement.arrangement().clone(),
         Box::new(move |view, algorithm, block, wanted| {
             let (asked, least_ps) = match wanted {
                 JudgeRequest::Asked => (true, None),

@@ -43,6 +43,7 @@ struct Window {
 }
 
 /// The result of serving a message at a port.
+#[derive(Clone, Copy)]
 pub struct Served {
     /// The time at which it was first sent.
     pub first_ps: u64,

@@ -11,7 +11,8 @@
 //!
 //! - A slice of a step is ready when its rank has entered, the slice of every operand that arrives is there, and the
 //!   slice before it was handed on. Steps of a rank do not otherwise wait for each other.
-//! - A step with several readers sends one message to each; a network that copies on the way is not modelled.
+//! - A step with several readers sends one message to each. Where a switch copies and sums, messages of a step that says so are one at
+//!   the port that they share: see `running/in_switch.rs`.
 //! - Folds and copies within a rank take no time.
 //! - A port serves messages first come, first served, by when their heads reach it; ties by call, rank, lane, step,
 //!   slice, reader. What arrives at a moment is there before any head is served at it. Ports have room for all that

@@ -1,6 +1,11 @@
 //! All ranks' programs as flat tables: steps in the order of ties, sends matched to operands, routes looked up once.
 //!
+//! Where a switch copies and sums ([`Network::summing_switch`]), a rank's own part goes to the switch and comes back, too. For each step that
+//! sums there is one more that sends the rank's input to itself; for each that copies one that takes what comes back.
+//!
 //! How far a step is lies beside what it is: with a thousand ranks each look-up is a miss of the cache.
+
+mod ends;
 
 use crate::error::{Error, Result};
 use crate::fabric::PricedCall;
@@ -34,8 +39,12 @@ pub struct ProgramStep {
 pub struct ArrivingOperand {
     pub step: u32,
     pub from: Rank,
+    /// The send that it is the other end of.
+    pub send: u32,
     /// Slices of it that are there.
     pub arrived: u32,
+    /// It arrives with the others of its step that a switch sums.
+    pub summed: bool,
 }
 
 /// The message that a step sends to one reader.
@@ -43,6 +52,10 @@ pub struct Send {
     pub connection: u32,
     /// The operand that it becomes.
     pub operand: u32,
+    /// A switch copies it: with the others of its step it leaves its first port once.
+    pub copied: bool,
+    /// A switch sums it: with the others for its reader's step it takes its last port once.
+    pub summed: bool,
 }
 
 /// The way from one rank to another on a lane.
@@ -79,6 +92,8 @@ pub struct Program {
     pub sizes: Vec<u64>,
     /// Ports with declared faults, ascending.
     faulty: Vec<PortId>,
+    /// The switch that copies and sums at each rank, if there is one.
+    switches: Vec<Option<u32>>,
 }
 
 /// The programs of all ranks, listed or written one at a time: lists of a call of a thousand ranks take more memory than all the rest.
@@ -87,19 +102,18 @@ pub enum Plans<'a> {
     Written(&'a dyn Fn(Rank) -> Plan),
 }
 
-/// What both ends of a message must agree on.
-type Subject = (Chunk, Lane);
-
-/// One end of a message before its other end is known.
+/// What is known of a step where its messages are matched.
 #[derive(Clone, Copy)]
-struct End {
-    peer: Rank,
-    /// Place of the step in its rank's program, and among all steps.
-    index: u32,
-    step: u32,
-    /// Index of the send or the operand.
-    id: u32,
+struct Subject {
+    /// Both ends of a message must agree on these.
+    about: (Chunk, Lane),
+    /// See [`crate::plan::Step::in_switch`].
+    in_switch: bool,
 }
+
+/// Sums that a rank asks of a switch at a time for one chunk: it loads the next parts when one has come, so that results leave
+/// between them.
+const SUMS_UNDER_WAY: u32 = 2;
 
 impl Program {
     /// Flatten and match. `Err` names the ranks whose programs do not fit together, or that no route connects.
@@ -113,6 +127,7 @@ impl Program {
             hops: Vec::new(),
             sizes: Vec::new(),
             faulty: network.faults.iter().map(|fault| fault.port).collect(),
+            switches: call.places.iter().map(|&place| network.summing_switch(place)).collect(),
         };
         program.faulty.sort_unstable();
         let nranks = call.places.len() as u32;
@@ -132,12 +147,15 @@ impl Program {
                 }
             }
             let new = &readers[known..];
-            if let Some(peer) = new.iter().find(|&&to| to >= nranks || to == rank) {
+            let own = |to| to == rank && program.switches[rank as usize].is_none();
+            if let Some(peer) = new.iter().find(|&&to| to >= nranks || own(to)) {
                 return Err(Error::usage(format!("rank {rank} of {nranks} sends to rank {peer}")));
             }
-            program.connect(rank, network, call, &readers, &subjects)?;
         }
         program.match_ends(&readers, &subjects)?;
+        for rank in 0..nranks {
+            program.connect(rank, network, call, &readers, &subjects)?;
+        }
         Ok(program)
     }
 
@@ -153,43 +171,79 @@ impl Program {
         order.sort_by_key(|&i| plan.steps[i as usize].lane);
         for index in order {
             let step = &plan.steps[index as usize];
-            let id = self.steps.len() as u32;
-            subjects.push((step.chunk, step.lane));
-            let first_operand = self.operands.len() as u32;
-            self.operands.extend(step.operands.iter().filter_map(|&operand| match operand {
-                Operand::From(from) => Some(ArrivingOperand { step: id, from, arrived: 0 }),
-                Operand::Own => None,
-            }));
-            let operands = self.operands.len() as u32 - first_operand;
-            let first_send = self.sends.len() as u32;
-            for &to in &step.to {
-                readers.push(to);
-                self.sends.push(Send { connection: 0, operand: 0 });
-            }
             let bytes = chunk_bytes(step.chunk, plan.parts, call)?;
-            let slice = if call.slice_bytes == 0 { u64::MAX } else { call.slice_bytes };
-            let slices = bytes.div_ceil(slice).max(1);
-            let last = bytes - (slices - 1) * slice.min(bytes);
-            let (size, last_size) = (self.size(slice.min(bytes)), self.size(last));
-            self.steps.push(ProgramStep {
-                rank,
-                index,
-                first_operand,
-                operands,
-                first_send,
-                sends: step.to.len() as u32,
-                slices: u32::try_from(slices).map_err(|_| too_large("slices of a chunk"))?,
-                size,
-                last_size,
-                next: 0,
-                missing: operands + 1,
-            });
+            let mut froms: Vec<Rank> = step.operands.iter().filter_map(arriving).collect();
+            let mut to = step.to.clone();
+            let at_switch =
+                |peers: &[Rank]| step.in_switch && peers.iter().any(|&r| self.share_switch(rank, r));
+            let own_is_summed = at_switch(&froms) && step.operands.contains(&Operand::Own);
+            let comes_back = at_switch(&to) && step.keep;
+            let subject = Subject { about: (step.chunk, step.lane), in_switch: step.in_switch };
+            subjects.extend([subject].repeat(1 + usize::from(own_is_summed) + usize::from(comes_back)));
+            if own_is_summed {
+                self.add_step((rank, index), &[], &[rank], bytes, call, readers)?;
+                froms.push(rank);
+            }
+            if comes_back {
+                to.push(rank);
+            }
+            self.add_step((rank, index), &froms, &to, bytes, call, readers)?;
+            if comes_back {
+                self.add_step((rank, index), &[rank], &[], bytes, call, readers)?;
+            }
         }
         self.ranks.push(self.steps.len() as u32);
         match self.steps.len().max(self.sends.len()).max(self.operands.len()) >= u32::MAX as usize {
             true => Err(too_large("steps")),
             false => Ok(()),
         }
+    }
+
+    /// Tells whether two ranks, or a rank and itself, have a switch between them that copies and sums.
+    fn share_switch(&self, a: Rank, b: Rank) -> bool {
+        let switch = |rank: Rank| self.switches.get(rank as usize).copied().flatten();
+        switch(a).is_some() && switch(a) == switch(b)
+    }
+
+    /// One more step of a rank's program place, which takes what arrives from `froms` and sends `bytes` bytes to each of `to`.
+    fn add_step(
+        &mut self,
+        (rank, index): (Rank, u32),
+        froms: &[Rank],
+        to: &[Rank],
+        bytes: u64,
+        call: &PricedCall<'_>,
+        readers: &mut Vec<Rank>,
+    ) -> Result<()> {
+        let (first_operand, first_send) = (self.operands.len() as u32, self.sends.len() as u32);
+        let step = self.steps.len() as u32;
+        let arriving = |&from: &Rank| ArrivingOperand { step, from, send: 0, arrived: 0, summed: false };
+        self.operands.extend(froms.iter().map(arriving));
+        readers.extend(to);
+        self.sends.extend(to.iter().map(|_| Send {
+            connection: 0,
+            operand: 0,
+            copied: false,
+            summed: false,
+        }));
+        let slice = if call.slice_bytes == 0 { u64::MAX } else { call.slice_bytes };
+        let slices = bytes.div_ceil(slice).max(1);
+        let last = bytes - (slices - 1) * slice.min(bytes);
+        let (size, last_size) = (self.size(slice.min(bytes)), self.size(last));
+        self.steps.push(ProgramStep {
+            rank,
+            index,
+            first_operand,
+            operands: froms.len() as u32,
+            first_send,
+            sends: to.len() as u32,
+            slices: u32::try_from(slices).map_err(|_| too_large("slices of a chunk"))?,
+            size,
+            last_size,
+            next: 0,
+            missing: froms.len() as u32 + 1,
+        });
+        Ok(())
     }
 
     /// The index of a size; there are few.
@@ -201,7 +255,7 @@ impl Program {
         }) as u32
     }
 
-    /// One connection for each (reader, lane) of the rank's sends.
+    /// One connection for each (reader, lane) of the rank's sends, and one more where a switch sums some of them.
     fn connect(
         &mut self,
         rank: Rank,
@@ -211,34 +265,44 @@ impl Program {
         subjects: &[Subject],
     ) -> Result<()> {
         let first = self.ranks[rank as usize];
-        let mut sends: Vec<(Rank, Lane, u32)> = Vec::new();
-        for step in first..self.steps.len() as u32 {
-            let lane = subjects[step as usize].1;
+        let mut sends: Vec<(Rank, Lane, bool, u32)> = Vec::new();
+        for step in first..self.ranks[rank as usize + 1] {
+            let Subject { about: (_, lane), in_switch } = subjects[step as usize];
             let ProgramStep { first_send, sends: n, .. } = self.steps[step as usize];
-            sends.extend((first_send..first_send + n).map(|id| (readers[id as usize], lane, id)));
+            let summed = |id: u32| self.sends[id as usize].summed;
+            sends.extend((first_send..first_send + n).map(|id| (readers[id as usize], lane, summed(id), id)));
+            if in_switch {
+                for id in first_send..first_send + n {
+                    self.sends[id as usize].copied = self.share_switch(rank, readers[id as usize]);
+                }
+            }
         }
         sends.sort();
         let (mut ports, mut last) = (Vec::new(), None);
-        for (to, lane, id) in sends {
-            if last.replace((to, lane)) != Some((to, lane)) {
+        for (to, lane, summed, id) in sends {
+            if last.replace((to, lane, summed)) != Some((to, lane, summed)) {
                 ports.clear();
                 let lost = |why: String| {
                     Error::usage(format!("no way from rank {rank} to rank {to} on lane {lane}: {why}"))
                 };
                 let place = |rank: Rank| call.places[rank as usize];
-                network.routes.route(place(rank), place(to), lane, &mut ports).map_err(lost)?;
+                match network.routes.switch(place(rank)).filter(|_| to == rank) {
+                    Some((_, to_and_from)) => ports.extend(to_and_from),
+                    None => network.routes.route(place(rank), place(to), lane, &mut ports).map_err(lost)?,
+                }
                 if ports.is_empty() {
                     return Err(lost("it passes no port".into()));
                 }
-                self.connection(network, &ports);
+                self.connection(network, &ports, summed);
             }
             self.sends[id as usize].connection = self.connections.len() as u32 - 1;
         }
         Ok(())
     }
 
-    fn connection(&mut self, network: &Network, ports: &[PortId]) {
+    fn connection(&mut self, network: &Network, ports: &[PortId], summed: bool) {
         let credits = ports.iter().map(|&port| network.class(port).credits).filter(|&credits| credits > 0);
+        let credits = credits.chain(summed.then_some(SUMS_UNDER_WAY));
         self.connections.push(Connection {
             first_hop: self.hops.len() as u32,
             hops: ports.len() as u32,
@@ -252,75 +316,13 @@ impl Program {
             faulty: self.faulty.binary_search(&port).is_ok(),
         }));
     }
+}
 
-    /// The k-th send of p to r becomes the k-th operand from p in r's program.
-    fn match_ends(&mut self, readers: &[Rank], subjects: &[Subject]) -> Result<()> {
-        let nranks = self.ranks.len() - 1;
-        // Sends by reader; a counting sort, since there may be millions.
-        let mut starts = vec![0u32; nranks + 1];
-        for &to in readers {
-            starts[to as usize + 1] += 1;
-        }
-        for r in 0..nranks {
-            starts[r + 1] += starts[r];
-        }
-        let mut places = starts.clone();
-        let mut coming = vec![End { peer: 0, index: 0, step: 0, id: 0 }; readers.len()];
-        for (number, step) in (0..).zip(&self.steps) {
-            for id in step.first_send..step.first_send + step.sends {
-                let place = &mut places[readers[id as usize] as usize];
-                coming[*place as usize] = End { peer: step.rank, index: step.index, step: number, id };
-                *place += 1;
-            }
-        }
-        let mut wanted = Vec::new();
-        for rank in 0..nranks {
-            wanted.clear();
-            for step in &self.steps[self.ranks[rank] as usize..self.ranks[rank + 1] as usize] {
-                wanted.extend((step.first_operand..step.first_operand + step.operands).map(|id| End {
-                    peer: self.operands[id as usize].from,
-                    index: step.index,
-                    step: self.operands[id as usize].step,
-                    id,
-                }));
-            }
-            let coming = &mut coming[starts[rank] as usize..starts[rank + 1] as usize];
-            // Stable, and nearly always sorted already.
-            coming.sort_by_key(|end| (end.peer, end.index));
-            wanted.sort_by_key(|end| (end.peer, end.index));
-            self.pair(rank as Rank, coming, &wanted, subjects)?;
-        }
-        Ok(())
-    }
-
-    fn pair(&mut self, rank: Rank, coming: &[End], wanted: &[End], subjects: &[Subject]) -> Result<()> {
-        for k in 0..coming.len().max(wanted.len()) {
-            let (sent, taken) = match (coming.get(k), wanted.get(k)) {
-                (Some(sent), Some(taken)) if sent.peer == taken.peer => (sent, taken),
-                (Some(sent), taken) if taken.is_none_or(|taken| taken.peer > sent.peer) => {
-                    return Err(Error::usage(format!(
-                        "step {} of rank {} sends to rank {rank}, which does not take it",
-                        sent.index, sent.peer
-                    )));
-                }
-                (_, Some(taken)) => {
-                    return Err(Error::usage(format!(
-                        "step {} of rank {rank} takes what rank {} does not send",
-                        taken.index, taken.peer
-                    )));
-                }
-                (_, None) => unreachable!("k is below one of the lengths"),
-            };
-            let ((chunk, lane), (sends, on)) = (subjects[taken.step as usize], subjects[sent.step as usize]);
-            if (chunk, lane) != (sends, on) {
-                return Err(Error::usage(format!(
-                    "step {} of rank {} sends {sends} on lane {on} where step {} of rank {rank} takes {chunk} on lane {lane}",
-                    sent.index, sent.peer, taken.index
-                )));
-            }
-            self.sends[sent.id as usize].operand = taken.id;
-        }
-        Ok(())
+/// Returns the rank from which an operand arrives.
+fn arriving(operand: &Operand) -> Option<Rank> {
+    match *operand {
+        Operand::From(from) => Some(from),
+        Operand::Own => None,
     }
 }
 

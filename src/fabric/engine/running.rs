@@ -10,17 +10,20 @@
 //! take each message for it. A rank has finished when its count is zero.
 
 pub mod fair;
+mod in_switch;
+mod waits;
 
 use super::faults::{Faults, Served};
 use super::port::{MessageCost, PortQueue};
-use super::program::{ArrivingOperand, Plans, Program, ProgramStep};
+use super::program::{ArrivingOperand, Plans, Program, ProgramStep, Send};
 use super::queue::{HEAD, Queue, TimedEvent};
 use crate::error::{Error, Result};
 use crate::fabric::PricedCall;
 use crate::fabric::trace::Span;
-use crate::topology::Network;
+use crate::topology::{Class, Network};
 use crate::types::Rank;
 use fair::{Packets, Turns};
+use in_switch::Joined;
 
 /// Set in [`TimedEvent::who`]: the rest is a rank, which enters.
 const ENTRY: u32 = 1 << 31;
@@ -78,8 +81,12 @@ pub struct Running {
     id: u64,
     program: Program,
     places: Vec<Rank>,
-    /// The costs by class, then size.
+    /// The costs by class, then size; behind them the same for messages that a switch copies or sums.
     costs: Vec<MessageCost>,
+    /// Where the latter begin.
+    joined_costs: usize,
+    /// Messages that a switch makes one of.
+    joined: Joined,
     flows: Vec<Flow>,
     messages: Vec<Message>,
     vacant: u32,
@@ -108,7 +115,10 @@ impl Running {
         if step_shift + bits(program.steps.len() as u32) > u64::BITS {
             return Err(Error::argument("there are too many steps, slices and readers to be priced"));
         }
-        let costs = MessageCost::table(&network.classes, &program.sizes).collect();
+        let mut costs: Vec<MessageCost> = MessageCost::table(&network.classes, &program.sizes).collect();
+        let joined_costs = costs.len();
+        let through_switch: Vec<Class> = network.classes.iter().map(Class::through_switch).collect();
+        costs.extend(MessageCost::table(&through_switch, &program.sizes));
         let members = program.ranks.windows(2).zip(entry_ps).map(|(steps, &exit_ps)| {
             let steps = &program.steps[steps[0] as usize..steps[1] as usize];
             let things = |step: &ProgramStep| {
@@ -121,6 +131,8 @@ impl Running {
             id,
             places: call.places.to_vec(),
             costs,
+            joined_costs,
+            joined: Joined::default(),
             flows: vec![Flow { under_way: 0, first: NONE, last: NONE }; program.connections.len()],
             messages: Vec::new(),
             vacant: NONE,
@@ -216,7 +228,19 @@ impl Running {
         let hop =
             &program.hops[(program.connections[connection as usize].first_hop + message.passed) as usize];
         let port = &mut shared.ports[hop.port as usize];
-        let cost = self.costs[hop.class as usize * program.sizes.len() + message.size as usize];
+        let send = &program.sends[message.send as usize];
+        let is_joined = send.copied || send.summed;
+        let cost = self.costs[hop.class as usize * program.sizes.len()
+            + message.size as usize
+            + if is_joined { self.joined_costs } else { 0 }];
+        let first = message.passed == 0;
+        let arrives = message.passed + 1 == program.connections[connection as usize].hops;
+        if is_joined && arrives && send.summed {
+            let Some(tail_ps) = self.joined.sum(program, message) else {
+                return Ok(self.is_taken_up(who));
+            };
+            message.tail_ps = tail_ps;
+        }
         let bytes = program.sizes[message.size as usize];
 
         let step = &program.steps[message.step as usize];
@@ -226,7 +250,11 @@ impl Running {
             (shared.sink)(Span { call: id, place, port, step: step.index, slice, start_ps, end_ps, bytes });
         };
         let ready_ps = now_ps.max(port.free_ps);
-        let served = if hop.faulty {
+        let copy = if is_joined && first { self.joined.copy_of(program, message) } else { None };
+        let is_copy = copy.is_some();
+        let served = if let Some(served) = copy {
+            served
+        } else if hop.faulty {
             let number = port.counters.messages;
             let served =
                 shared.faults.serve(hop.port, number, ready_ps, message.tail_ps, cost, |from, until| {
@@ -239,15 +267,18 @@ impl Running {
             Served::sound(ready_ps, message.tail_ps, cost)
         };
         let Served { first_ps, start_ps, end_ps, head_ps, busy_ps, .. } = served;
-        port.free_ps = end_ps.saturating_add(cost.rest_ps);
-        port.count(now_ps, first_ps, busy_ps, bytes);
-        stay(start_ps, end_ps, bytes);
-        let first = message.passed == 0;
+        if !is_copy {
+            port.free_ps = end_ps.saturating_add(cost.rest_ps);
+            port.count(now_ps, first_ps, busy_ps, bytes);
+            stay(start_ps, end_ps, bytes);
+            if is_joined && first && send.copied {
+                self.joined.leaves(program, message, served);
+            }
+        }
         message.tail_ps = end_ps.saturating_add(cost.latency_ps);
         message.passed += 1;
         let at_ps = if hop.whole { message.tail_ps } else { head_ps };
         let (order, rank) = (message.order, step.rank);
-        let arrives = message.passed == program.connections[connection as usize].hops;
         let call = self.number | if arrives { 0 } else { HEAD };
         schedule(shared.queue, TimedEvent { at_ps, call, order, who })?;
         Ok(if first { self.did(rank, end_ps) } else { NONE })
@@ -255,16 +286,12 @@ impl Running {
 
     fn arrive(&mut self, who: u32, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<u32> {
         let message = &mut self.messages[who as usize];
-        let operand = self.program.sends[message.send as usize].operand;
+        let Send { operand, summed, .. } = self.program.sends[message.send as usize];
         message.next = std::mem::replace(&mut self.vacant, who);
-
-        let flow = &mut self.flows[connection as usize];
-        flow.under_way -= 1;
-        let waiting = flow.first;
-        if waiting != NONE {
-            flow.first = self.messages[waiting as usize].next;
-            self.post(waiting, connection, now_ps, queue)?;
+        if summed {
+            return self.sum_arrives(operand, now_ps, queue);
         }
+        self.give_back(connection, now_ps, queue)?;
 
         let operand = &mut self.program.operands[operand as usize];
         operand.arrived += 1;
@@ -276,6 +303,19 @@ impl Running {
             self.advance(id, now_ps, queue)?;
         }
         Ok(self.did(rank, now_ps))
+    }
+
+    /// A message that was under way on a connection is so no more, and the next one that waits sets out.
+    #[inline]
+    fn give_back(&mut self, connection: u32, now_ps: u64, queue: &mut Queue) -> Result<()> {
+        let flow = &mut self.flows[connection as usize];
+        flow.under_way -= 1;
+        let waiting = flow.first;
+        if waiting != NONE {
+            flow.first = self.messages[waiting as usize].next;
+            self.post(waiting, connection, now_ps, queue)?;
+        }
+        Ok(())
     }
 
     /// Hands on the slices of a step that are ready.
@@ -338,31 +378,6 @@ impl Running {
         }
         self.messages.push(message);
         Ok(self.messages.len() as u32 - 1)
-    }
-
-    /// Two ranks that wait, and the ranks that they wait for.
-    pub fn waits(&self) -> Vec<(Rank, Rank)> {
-        let mut waits: Vec<(Rank, Rank)> = Vec::new();
-        for (id, step) in (0..).zip(&self.program.steps) {
-            if step.next == step.slices || waits.iter().any(|&(rank, _)| rank == step.rank) {
-                continue;
-            }
-            let arrivals = &self.program.operands[self.program.arrivals(id)];
-            let Some(lacking) = arrivals.iter().find(|o| o.arrived <= step.next) else { continue };
-            waits.push((step.rank, lacking.from));
-            if waits.len() == 2 {
-                break;
-            }
-        }
-        waits
-    }
-}
-
-impl Program {
-    /// The operands of a step that arrive.
-    fn arrivals(&self, step: u32) -> std::ops::Range<usize> {
-        let step = &self.steps[step as usize];
-        step.first_operand as usize..(step.first_operand + step.operands) as usize
     }
 }
 

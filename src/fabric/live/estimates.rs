@@ -1,13 +1,14 @@
 //! What calls would take on the idle machine.
 
 use super::participant::Participant;
-use super::runner::{PlacedRanks, Runner};
+use super::runner::Runner;
 use super::spec::CallSpec;
 use crate::error::Result;
-use crate::fabric::slicing::{Divisible, PricedSlice};
+use crate::fabric::slicing::Divisible;
 use crate::fabric::tuning::{self, Tuning};
 use crate::fabric::world::World;
 use crate::fabric::{SharedCall, engine};
+use crate::plan::Arrangement;
 use crate::types::Rank;
 
 impl Runner {
@@ -22,7 +23,7 @@ impl Runner {
         least_ps: Option<u64>,
     ) -> Result<Option<(Tuning, u64)>> {
         let shared = self.call(spec, places)?;
-        let divisible = Divisible::of(&shared.plans, shared.count, shared.size);
+        let divisible = Divisible::of(&shared.plans, &shared.view, shared.count, shared.size);
         let (network, views) = (&self.network, &self.views);
         let price = |tuning: Tuning| {
             let view = &views[tuning.protocol as usize];
@@ -33,7 +34,7 @@ impl Runner {
             true => Some(tuning::quickest_of_any(network, name, divisible, price)?),
             false => tuning::quickest(network, name, divisible, least_ps, price)?,
         };
-        Ok(found.map(|(tuning, times)| (tuning, times.last_ps())))
+        Ok(found.map(|carriage| (carriage.tuning, carriage.expected_ps)))
     }
 
     /// Returns the time at which the last member of calls that begin together would be done on the idle machine.
@@ -67,7 +68,7 @@ impl Participant {
     }
 
     /// Returns how ranks stand at these places, and their rings over the machine's links.
-    pub fn arrangement(&self, places: &[Rank]) -> PlacedRanks {
+    pub fn arrangement(&self, places: &[Rank]) -> Arrangement {
         self.runner.lock().placed(places)
     }
 

@@ -3,7 +3,7 @@
 use super::participant::Participant;
 use super::spec::{CallSpec, Post, What};
 use crate::error::Result;
-use crate::plan::{RingOrders, Shape};
+use crate::plan::Arrangement;
 use crate::types::Rank;
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ pub struct Placement {
     rank: Rank,
     /// The place of each rank.
     places: Arc<[Rank]>,
-    shape: Shape,
-    orders: Option<Arc<RingOrders>>,
+    arrangement: Arrangement,
     /// Transfers so far, by peer: sent, received.
     transfers: Vec<[u32; 2]>,
     /// Communicators made of this one.
@@ -33,9 +32,9 @@ impl Placement {
 
     fn new(participant: Arc<Participant>, comm: u64, rank: Rank, places: Arc<[Rank]>) -> Placement {
         participant.fail_for(None);
-        let (shape, orders) = participant.arrangement(&places);
+        let arrangement = participant.arrangement(&places);
         let transfers = vec![[0; 2]; places.len()];
-        Placement { participant, comm, rank, places, shape, orders, transfers, children: 0 }
+        Placement { participant, comm, rank, places, arrangement, transfers, children: 0 }
     }
 
     /// Makes a communicator made of this one: `members` are its ranks' ranks here, `rank` is the caller's rank there, if it is
@@ -57,14 +56,9 @@ impl Placement {
         &self.participant
     }
 
-    /// Returns the arrangement of the ranks.
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// Returns the rings of the ranks over the machine's links, if its devices are joined by direct links.
-    pub fn orders(&self) -> Option<&Arc<RingOrders>> {
-        self.orders.as_ref()
+    /// Returns how the ranks stand.
+    pub fn arrangement(&self) -> &Arrangement {
+        &self.arrangement
     }
 
     /// Returns the place of each rank.

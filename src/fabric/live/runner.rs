@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fabric::SharedCall;
 use crate::fabric::pricer::Pricer;
 use crate::fabric::world::World;
-use crate::plan::{Plan, RingOrders, Shape};
+use crate::plan::{Arrangement, Plan};
 use crate::sync::prim::Ordering;
 use crate::topology::Network;
 use crate::types::{Collective, Rank};
@@ -26,16 +26,13 @@ pub struct Runner {
     programs: Programs,
     plans: HashMap<PlanKey, Arc<[Plan]>>,
     /// By places: how ranks stand there.
-    placed: HashMap<Box<[Rank]>, PlacedRanks>,
+    placed: HashMap<Box<[Rank]>, Arrangement>,
     pricer: Pricer,
     /// The calls in progress that this process knows.
     world: Option<Known>,
 }
 
-type PlanKey = (Collective, Rank, u8, u32, PlacedRanks);
-
-/// The arrangement of ranks and their rings over the machine's links.
-pub type PlacedRanks = (Shape, Option<Arc<RingOrders>>);
+type PlanKey = (Collective, Rank, u8, u32, Arrangement);
 
 /// Placements of ranks that are remembered.
 const MOST_PLACED: usize = 256;
@@ -120,7 +117,7 @@ impl Runner {
         let members = places.len() as u32;
         let placed = match spec.what {
             What::Collective { .. } => self.placed(places),
-            _ => (Shape::flat(members), None),
+            _ => Arrangement::flat(members),
         };
         let view = spec.view(members, placed.clone());
         let plans = match spec.what {
@@ -142,11 +139,11 @@ impl Runner {
     }
 
     /// Returns how ranks stand at these places.
-    pub fn placed(&mut self, places: &[Rank]) -> PlacedRanks {
+    pub fn placed(&mut self, places: &[Rank]) -> Arrangement {
         if let Some(placed) = self.placed.get(places) {
             return placed.clone();
         }
-        let placed = (self.network.shape_of(places), self.network.ring_orders(places));
+        let placed = self.network.arrangement(places);
         if self.placed.len() >= MOST_PLACED {
             self.placed.clear();
         }

@@ -1,10 +1,9 @@
 //! What a rank posts: its part in one call or transfer, as words that others can read.
 
 use super::clock_segment::{PostLine, SPEC};
-use super::runner::PlacedRanks;
 use crate::fabric::SharedCall;
 use crate::fabric::tuning::Tuning;
-use crate::plan::{Chunk, Plan, RankView};
+use crate::plan::{Arrangement, Chunk, Plan, RankView};
 use crate::sync::prim::Ordering;
 use crate::types::{Collective, Rank};
 use std::sync::{Arc, OnceLock};
@@ -81,7 +80,7 @@ const MEETING: u64 = 1 << 62;
 const PAUSE: u64 = 1 << 60;
 
 /// The bits of the last of [`CallSpec::words`] that are the slice; those above are the protocol.
-const SLICE: u64 = (1 << 56) - 1;
+const SLICE: u64 = (1 << 48) - 1;
 
 impl CallSpec {
     /// Makes a collective as a view of it, by an algorithm; `block` is a block's elements and the bytes of each.
@@ -106,14 +105,14 @@ impl CallSpec {
             What::Pause => PAUSE,
             What::Meeting => MEETING,
         };
-        let tuning = self.tuning.slice_bytes & SLICE | (self.tuning.protocol as u64) << 56;
+        let tuning = self.tuning.slice_bytes & SLICE | (self.tuning.protocol as u64) << 48;
         [what, self.count, self.size, self.kind, tuning]
     }
 
     /// Decodes the words of another rank; `None` if they are invalid.
     pub(super) fn read(words: [u64; SPEC]) -> Option<CallSpec> {
         let [what, count, size, kind, tuning] = words;
-        let tuning = Tuning { protocol: (tuning >> 56) as u8, slice_bytes: tuning & SLICE };
+        let tuning = Tuning { protocol: (tuning >> 48) as u16, slice_bytes: tuning & SLICE };
         let what = if what & TRANSFER != 0 {
             What::Transfer { from: (what & 0xff_ffff) as Rank, to: (what >> 24 & 0xff_ffff) as Rank }
         } else if what & PUT != 0 {
@@ -133,13 +132,13 @@ impl CallSpec {
     }
 
     /// Returns the view for which its plans are made.
-    pub(super) fn view(&self, members: u32, (shape, orders): PlacedRanks) -> RankView {
+    pub(super) fn view(&self, members: u32, arrangement: Arrangement) -> RankView {
         match self.what {
             What::Collective { collective, root, .. } => {
                 // A barrier is a reduction of nothing: everybody's end follows from everybody's beginning.
                 let collective =
                     if collective == Collective::Barrier { Collective::AllReduce } else { collective };
-                RankView { shape, orders, ..RankView::flat(collective, 0, members, root) }
+                RankView::flat(collective, 0, members, root).arranged(arrangement)
             }
             What::Transfer { .. } | What::Put { .. } | What::Meeting => {
                 RankView::flat(Collective::Broadcast, 0, 2, 0)

@@ -258,6 +258,7 @@ fn any_class() -> impl Strategy<Value = Class> {
             store_and_forward,
             credits,
             mover: None,
+            in_switch: None,
         },
     )
 }

@@ -37,6 +37,15 @@ impl Routes for Ways {
         }
         Ok(())
     }
+
+    fn switch(&self, place: Rank) -> Option<(u32, [PortId; 2])> {
+        let ports = [2 * place, 2 * place + 1];
+        match self.wiring {
+            Wiring::Switch => Some((0, ports)),
+            Wiring::Nodes(a_node) => Some((place / a_node, ports)),
+            Wiring::Ring => None,
+        }
+    }
 }
 
 /// 1 byte a nanosecond, no other cost.
@@ -53,6 +62,7 @@ pub fn plain() -> Class {
         store_and_forward: false,
         credits: 0,
         mover: None,
+        in_switch: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::machines::{Wiring, machine, plain};
 use super::*;
 use crate::error::Code;
 use crate::fabric::trace;
-use crate::plan::Chunk;
+use crate::plan::{Chunk, Shape};
 use crate::topology::Class;
 use crate::types::Rank;
 use proptest::prelude::*;
@@ -269,6 +269,7 @@ pub fn any_class() -> impl Strategy<Value = Class> {
             store_and_forward,
             credits,
             mover: None,
+            in_switch: None,
         },
     )
 }
@@ -298,6 +299,35 @@ proptest! {
             let call = PricedCall { plans: &plans, places: &PLACES[..nranks as usize], view, count, size: 3, slice_bytes };
             let engine = price(&network, &call, entries).unwrap();
             prop_assert_eq!(engine, naive::price(&network, &call, entries), "{} {}", ALL[algorithm].name, collective);
+        }
+    }
+
+    #[test]
+    fn where_switches_copy_and_sum_the_engine_and_the_naive_one_agree_too(
+        nodes in 1..=3u32,
+        places in 2..=5u32,
+        classes in prop::collection::vec(any_class(), 1..4),
+        part in prop::sample::select(vec!["1", "0.5", "0.37"]),
+        count in 0..200u64,
+        slice_bytes in prop::sample::select(vec![5u64, 16, 64, 1000]),
+        entries in prop::collection::vec(prop::sample::select(vec![0u64, 0, 1000, 54_321]), 15),
+    ) {
+        let part = crate::topology::units::ratio(part).unwrap();
+        let classes: Vec<Class> =
+            classes.into_iter().map(|class| Class { credits: 0, in_switch: Some(part), ..class }).collect();
+        let nranks = nodes * places;
+        let wiring = if nodes == 1 { Wiring::Switch } else { Wiring::Nodes(places) };
+        let mut network = machine(wiring, nranks, classes);
+        network.shape = Shape([places, nodes, 1]);
+        let (places, entries) = (&PLACES[..nranks as usize], &entries[..nranks as usize]);
+        let algorithm = algorithms::find(if nodes == 1 { "in_switch" } else { "in_switch_trees" }).unwrap();
+        for &collective in algorithm.serves {
+            let view = RankView::flat(collective, 0, nranks, u32::from(collective.rooted()));
+            let view = view.arranged(network.arrangement(places));
+            let plans = algorithms::plan_all(algorithm, &view);
+            let call = PricedCall { plans: &plans, places, view, count, size: 3, slice_bytes };
+            let engine = price(&network, &call, entries).unwrap();
+            prop_assert_eq!(engine, naive::price(&network, &call, entries), "{}", collective);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! The link model once more, as slowly and plainly as can be: a list of what is pending, and maps for the rest.
 
 use crate::fabric::{CallTimes, PortState, PricedCall};
-use crate::plan::{Operand, Plan};
-use crate::topology::{Network, PortId};
+use crate::plan::{Operand, Plan, Step};
+use crate::topology::{Class, Network, PortId};
 use crate::types::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// By whom ties are decided: call, rank, lane, step, slice, reader.
 type Order = (usize, Rank, u16, usize, u64, usize);
 
-/// From whom to whom, of which call, on which lane.
-type Connection = (usize, Rank, Rank, u16);
+/// From whom to whom, of which call, on which lane, and whether a switch sums what goes there.
+type Connection = (usize, Rank, Rank, u16, bool);
 
 #[derive(Clone)]
 struct Message {
@@ -22,11 +22,13 @@ struct Message {
     ports: Vec<PortId>,
     hop: usize,
     tail: u64,
+    copied: bool,
+    summed: bool,
 }
 
 impl Message {
     fn connection(&self) -> Connection {
-        (self.order.0, self.order.1, self.to, self.order.2)
+        (self.order.0, self.order.1, self.to, self.order.2, self.summed)
     }
 }
 
@@ -38,6 +40,12 @@ enum What {
 struct Naive<'a> {
     network: &'a Network,
     calls: &'a [PricedCall<'a>],
+    /// By call and rank, with what goes to a switch and comes back.
+    plans: Vec<Vec<Plan>>,
+    /// When the first copy of a call's rank's step's slice left.
+    copies: BTreeMap<(usize, Rank, usize, u64), (u64, u64)>,
+    /// The parts of sums that wait in a switch, by call, receiver, step and slice.
+    sums: BTreeMap<(usize, Rank, usize, u64), Vec<Message>>,
     pending: Vec<(u64, Order, What)>,
     entered: BTreeSet<(usize, Rank)>,
     /// Call, rank, step, operand, slice.
@@ -70,6 +78,9 @@ pub fn together(
     let mut naive = Naive {
         network,
         calls,
+        plans: calls.iter().map(|call| with_own_parts(network, call)).collect(),
+        copies: BTreeMap::new(),
+        sums: BTreeMap::new(),
         pending: Vec::new(),
         entered: BTreeSet::new(),
         there: BTreeSet::new(),
@@ -89,6 +100,41 @@ pub fn together(
     naive.run();
     *ports = naive.ports;
     (naive.exit_ps, naive.events)
+}
+
+/// Have two ranks a switch between them that copies and sums?
+fn share_switch(network: &Network, call: &PricedCall<'_>, a: Rank, b: Rank) -> bool {
+    let switch = |rank: Rank| network.summing_switch(call.places[rank as usize]);
+    switch(a).is_some() && switch(a) == switch(b)
+}
+
+/// Plans in which ranks send to themselves what goes to a switch and comes back.
+fn with_own_parts(network: &Network, call: &PricedCall<'_>) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for (rank, plan) in (0..).zip(call.plans) {
+        let mut steps = Vec::new();
+        for step in &plan.steps {
+            let mut step = step.clone();
+            let meets = |&peer: &Rank| step.in_switch && share_switch(network, call, rank, peer);
+            let summed = step.operands.iter().any(|o| matches!(o, Operand::From(from) if meets(from)));
+            let copied = step.keep && step.to.iter().any(meets);
+            let own = step.clone();
+            if summed && own.operands.contains(&Operand::Own) {
+                steps.push(Step { operands: vec![Operand::Own], to: vec![rank], ..own.clone() });
+                step.operands.retain(|&operand| operand != Operand::Own);
+                step.operands.push(Operand::From(rank));
+            }
+            if copied {
+                step.to.push(rank);
+            }
+            steps.push(step);
+            if copied {
+                steps.push(Step { operands: vec![Operand::From(rank)], to: Vec::new(), ..own });
+            }
+        }
+        plans.push(Plan { parts: plan.parts, steps });
+    }
+    plans
 }
 
 impl Naive<'_> {
@@ -117,7 +163,7 @@ impl Naive<'_> {
     }
 
     fn plan(&self, call: usize, rank: Rank) -> &Plan {
-        &self.calls[call].plans[rank as usize]
+        &self.plans[call][rank as usize]
     }
 
     /// Bytes of a step's slice, or `None` if it has no such slice.
@@ -137,7 +183,7 @@ impl Naive<'_> {
         loop {
             let slice = *self.issued.get(&(call, rank, step)).unwrap_or(&0);
             let Some(bytes) = self.slice_bytes(call, rank, step, slice) else { return };
-            let program = &self.calls[call].plans[rank as usize].steps[step];
+            let program = self.plan(call, rank).steps[step].clone();
             let there = |o| self.there.contains(&(call, rank, step, o, slice));
             let ready = (0..program.operands.len()).all(|o| program.operands[o] == Operand::Own || there(o));
             if !ready || !self.entered.contains(&(call, rank)) {
@@ -148,10 +194,18 @@ impl Naive<'_> {
                 let mut ports = Vec::new();
                 let places = self.calls[call].places;
                 let (from, at) = (places[rank as usize], places[to as usize]);
-                self.network.routes.route(from, at, program.lane, &mut ports).unwrap();
+                match self.network.routes.switch(from).filter(|_| from == at) {
+                    Some((_, to_and_from)) => ports.extend(to_and_from),
+                    None => self.network.routes.route(from, at, program.lane, &mut ports).unwrap(),
+                }
                 let order = (call, rank, program.lane, step, slice, reader);
                 let becomes = self.becomes(call, rank, step, to);
-                self.set_out(Message { order, to, becomes, bytes, ports, hop: 0, tail: 0 }, now, true);
+                let meets = share_switch(self.network, &self.calls[call], rank, to);
+                let takes = &self.plan(call, to).steps[becomes.0];
+                let copied = meets && program.in_switch;
+                let summed = meets && takes.in_switch && takes.operands.len() > 1;
+                let message = Message { order, to, becomes, bytes, ports, hop: 0, tail: 0, copied, summed };
+                self.set_out(message, now, true);
             }
         }
     }
@@ -170,7 +224,8 @@ impl Naive<'_> {
     fn set_out(&mut self, message: Message, now: u64, last_in_line: bool) {
         let connection = message.connection();
         let classes = message.ports.iter().map(|&p| self.network.class(p));
-        let credits = classes.map(|c| c.credits).filter(|&c| c > 0).min().unwrap_or(u32::MAX);
+        let credits = classes.map(|c| c.credits).filter(|&c| c > 0);
+        let credits = credits.chain(message.summed.then_some(2)).min().unwrap_or(u32::MAX);
         let under_way = self.under_way.entry(connection).or_insert(0);
         if *under_way == credits {
             assert!(last_in_line);
@@ -184,9 +239,38 @@ impl Naive<'_> {
 
     fn pass(&mut self, mut message: Message, now: u64) {
         let port = message.ports[message.hop] as usize;
-        let class = self.network.class(port as u32);
+        let class = match message.copied || message.summed {
+            true => self.network.class(port as u32).through_switch(),
+            false => self.network.class(port as u32).clone(),
+        };
+        let (call, rank, _, step, slice, _) = message.order;
+        if message.copied
+            && message.hop == 0
+            && let Some(&(start, end)) = self.copies.get(&(call, rank, step, slice))
+        {
+            let exit = &mut self.exit_ps[call][rank as usize];
+            *exit = end.max(*exit);
+            return self.goes_on(message, &class, start, end);
+        }
+        if message.summed && message.hop + 1 == message.ports.len() {
+            let takes = self.plan(call, message.to).steps[message.becomes.0].operands.clone();
+            let parts = takes.iter().filter(|o| match o {
+                Operand::From(from) => share_switch(self.network, &self.calls[call], *from, message.to),
+                Operand::Own => false,
+            });
+            let parts = parts.count();
+            let there = self.sums.entry((call, message.to, message.becomes.0, slice)).or_default();
+            message.tail = there.iter().map(|part| part.tail).max().unwrap_or(0).max(message.tail);
+            there.push(message.clone());
+            if there.len() < parts {
+                return;
+            }
+        }
         let start = now.max(self.ports[port].free_ps);
         let end = (start + class.gap_ps + class.serialisation_ps(message.bytes)).max(message.tail);
+        if message.copied && message.hop == 0 {
+            self.copies.insert((call, rank, step, slice), (start, end));
+        }
         self.ports[port].free_ps = end;
         self.starts[port].push((now, start));
         let counters = &mut self.ports[port].counters;
@@ -199,6 +283,10 @@ impl Naive<'_> {
             let exit = &mut self.exit_ps[message.order.0][message.order.1 as usize];
             *exit = end.max(*exit);
         }
+        self.goes_on(message, &class, start, end);
+    }
+
+    fn goes_on(&mut self, mut message: Message, class: &Class, start: u64, end: u64) {
         message.tail = end + class.latency_ps;
         message.hop += 1;
         let whole = match message.ports.get(message.hop) {
@@ -211,6 +299,21 @@ impl Naive<'_> {
     }
 
     fn arrive(&mut self, message: Message, now: u64) {
+        let (call, .., slice, _) = message.order;
+        let step = message.becomes.0;
+        let mut parts = match message.summed {
+            true => self.sums.remove(&(call, message.to, step, slice)).unwrap(),
+            false => vec![message.clone()],
+        };
+        // In the order of the operands.
+        parts.sort_by_key(|part| part.becomes);
+        for part in parts {
+            self.part_arrives(&part, now);
+        }
+        self.issue(call, message.to, step, now);
+    }
+
+    fn part_arrives(&mut self, message: &Message, now: u64) {
         let connection = message.connection();
         *self.under_way.get_mut(&connection).unwrap() -= 1;
         let next = self.blocked.iter().position(|m| m.connection() == connection);
@@ -223,6 +326,5 @@ impl Naive<'_> {
         self.there.insert((call, message.to, step, operand, message.order.4));
         let exit = &mut self.exit_ps[call][message.to as usize];
         *exit = now.max(*exit);
-        self.issue(call, message.to, step, now);
     }
 }

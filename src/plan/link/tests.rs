@@ -72,15 +72,14 @@ fn up_to_17_ranks_every_link_is_that_of_the_plain_linker() {
 
 #[test]
 fn over_the_links_of_machines_every_link_is_that_of_the_plain_linker() {
-    for machine in ["t3000", "dgx-1v", "n300:shape=5", "tpu-v4:shape=3x3x2"] {
+    for machine in ["t3000", "dgx-1v", "n300:shape=5", "tpu-v4:shape=3x3x2", "dgx-h100", "dgx-h100:nodes=3"] {
         let network = crate::topology::open(machine).unwrap();
         let places: Vec<u32> = (0..network.shape.nranks()).collect();
-        let orders = network.ring_orders(&places);
+        let arrangement = network.arrangement(&places);
         for &algorithm in ALL {
             for &collective in algorithm.serves {
                 let root = if collective.rooted() { 2 } else { 0 };
-                let v =
-                    RankView { orders: orders.clone(), ..view(collective, network.shape_of(&places), root) };
+                let v = view(collective, network.shape, root).arranged(arrangement.clone());
                 if algorithm.refuses(&v).is_none() {
                     hold(algorithm, &v, 0..v.nranks);
                 }

@@ -1,4 +1,5 @@
-//! The algorithms on ranks whose devices are joined by direct links: every plan is proved, and rings go from neighbour to neighbour.
+//! The algorithms on declared machines: every plan is proved over direct links and switches that sum, and rings go from neighbour to
+//! neighbour.
 
 use crate::algorithms::{self, ALL};
 use crate::plan::RankView;
@@ -21,18 +22,27 @@ pub const GRAPHS: [&str; 12] = [
     "n300:shape=3,links=1",
 ];
 
+/// Machines whose switches copy and sum: those of nodes, and one that joins all.
+pub const SWITCHES: [&str; 6] = [
+    "dgx-h100",
+    "dgx-h100:places=2",
+    "dgx-h100:nodes=2",
+    "dgx-h100:nodes=3,places=2",
+    "dgx-h100:nodes=5,places=3",
+    "dgx-h100:nodes=7,places=4",
+];
+
 /// Returns the view of a collective of all places.
 fn view(network: &Network, collective: Collective, root: Rank) -> RankView {
     let n = network.shape.nranks();
     let places: Vec<Rank> = (0..n).collect();
-    let orders = network.ring_orders(&places);
-    RankView { shape: network.shape_of(&places), orders, ..RankView::flat(collective, 0, n, root) }
+    RankView::flat(collective, 0, n, root).arranged(network.arrangement(&places))
 }
 
 #[test]
-fn every_plan_over_a_graph_is_proved_with_its_declared_cost() {
+fn every_plan_over_links_and_switches_is_proved_with_its_declared_cost() {
     let mut proved = 0;
-    for name in GRAPHS {
+    for name in GRAPHS.into_iter().chain(SWITCHES) {
         let network = topology::open(name).unwrap();
         let n = network.shape.nranks();
         for algorithm in ALL {
@@ -109,4 +119,20 @@ fn a_ring_over_neighbours_that_is_not_there_is_refused_with_what_to_ask_for() {
     assert!(why("dgx-h100").contains("switches"));
     let bare = neighbour_rings.refuses(&RankView::flat(Collective::AllReduce, 0, 4, 0));
     assert!(bare.expect("it is refused").contains("direct links of a declared machine"));
+}
+
+#[test]
+fn an_algorithm_of_switches_that_do_not_sum_is_refused_with_what_is_missing() {
+    let why = |algorithm: &str, name: &str| {
+        let network = topology::open(name).unwrap();
+        algorithms::find(algorithm).unwrap().refuses(&view(&network, Collective::AllReduce, 0))
+    };
+    assert_eq!(why("in_switch", "dgx-h100"), None);
+    assert_eq!(why("in_switch_trees", "dgx-h100:nodes=2"), None);
+    assert!(why("in_switch", "dgx-h100:nodes=2").unwrap().contains("no single switch"));
+    assert!(why("in_switch", "dgx-a100").unwrap().contains("in_switch in a machine's file"));
+    assert!(why("in_switch_trees", "dgx-h100").unwrap().contains("several nodes"));
+    let bare =
+        algorithms::find("in_switch").unwrap().refuses(&RankView::flat(Collective::AllReduce, 0, 8, 0));
+    assert!(bare.unwrap().contains("no switch that copies and sums"));
 }

@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use super::interpreter::{Call, SUM, expected, run, whole_numbers};
 use crate::algorithms::{self, ALL};
 use crate::plan::check::prove;
-use crate::plan::{Operand, Plan, RankView};
+use crate::plan::{InSwitch, Operand, Plan, RankView};
 
 /// One change of a rank's program. An index picks a step, a peer or a position in a list.
 #[derive(Clone, Debug)]
@@ -90,7 +90,13 @@ fn apply(change: &Change, plan: &mut Plan) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 10_000,
+        // Some algorithms need to know of links or nodes.
+        max_global_rejects: 10_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_changed_plan_is_objected_to_or_still_right(
@@ -103,7 +109,7 @@ proptest! {
         let algorithm = *algorithm.get(ALL);
         let collective = *collective.get(algorithm.serves);
         let root = if collective.rooted() { root.index(nranks as usize) as u32 } else { 0 };
-        let view = RankView::flat(collective, 0, nranks, root);
+        let view = RankView { in_switch: InSwitch::All, ..RankView::flat(collective, 0, nranks, root) };
         prop_assume!(algorithm.refuses(&view).is_none());
         let mut plans = algorithms::plan_all(algorithm, &view);
         for (rank, change) in &changes {

@@ -14,10 +14,10 @@ const STEP: usize = 32 << 10;
 /// Every algorithm that serves a collective here, each for a size of its own: what to set, and the algorithms.
 fn every_algorithm(network: &Network, n: u32, collectives: &[Collective]) -> (String, Vec<Vec<usize>>) {
     let places: Vec<Rank> = (0..n).collect();
-    let (shape, orders) = (network.shape_of(&places), network.ring_orders(&places));
+    let arrangement = network.arrangement(&places);
     let mut algo = Vec::new();
     let algorithms = collectives.iter().map(|&collective| {
-        let view = RankView { shape, orders: orders.clone(), ..RankView::flat(collective, 0, n, 0) };
+        let view = RankView::flat(collective, 0, n, 0).arranged(arrangement.clone());
         let able: Vec<usize> =
             (0..algorithms::ALL.len()).filter(|&m| algorithms::ALL[m].refuses(&view).is_none()).collect();
         let ranges = able
@@ -87,6 +87,7 @@ macro_rules! three_way_tests {
 three_way_tests! {
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100: "dgx-h100:nodes=2", 16;
     virtual_paced_and_simulated_times_are_equal_on_dgx_h100_with_an_odd_number_of_nodes: "dgx-h100:nodes=3", 24;
+    virtual_paced_and_simulated_times_are_equal_where_a_switch_sums: "dgx-h100", 8;
     virtual_paced_and_simulated_times_are_equal_by_protocols: "dgx-h100:nodes=2,as=nccl", 16;
     virtual_paced_and_simulated_times_are_equal_on_dgx_a100: "dgx-a100:nodes=2", 12;
     virtual_paced_and_simulated_times_are_equal_on_dgx_1v: "dgx-1v", 8;
@@ -162,7 +163,8 @@ fn auto_takes_what_the_engine_says_is_quickest() {
             moment += 1_000_000_000_000;
             comm::fabric_advance_to(comm, moment).unwrap();
             let took = timed(rank, 16, comm, Collective::AllReduce, count);
-            let view = RankView { shape: network.shape, ..RankView::flat(Collective::AllReduce, 0, 16, 0) };
+            let arrangement = network.arrangement(&(0..16).collect::<Vec<_>>());
+            let view = RankView::flat(Collective::AllReduce, 0, 16, 0).arranged(arrangement);
             let quickest = (0..algorithms::ALL.len())
                 .filter(|&m| algorithms::ALL[m].refuses(&view).is_none())
                 .map(|m| simulated(&network, 16, m, Collective::AllReduce, count))

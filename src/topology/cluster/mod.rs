@@ -179,6 +179,12 @@ impl Routes for Cluster {
         Some(self)
     }
 
+    fn switch(&self, place: Rank) -> Option<(u32, [PortId; 2])> {
+        let (node, first) =
+            (place / self.places, place / self.places * self.stride + 2 * (place % self.places));
+        matches!(self.inside, Inside::Switch).then_some((node, [first, first + 1]))
+    }
+
     fn route(&self, from: Rank, to: Rank, lane: Lane, ports: &mut Vec<PortId>) -> Result<(), String> {
         let (node, other) = (from / self.places, to / self.places);
         if node == other {

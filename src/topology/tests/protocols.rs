@@ -2,9 +2,14 @@
 
 use super::{read, wired, wrong};
 use crate::algorithms;
-use crate::topology::{Network, open};
+use crate::topology::{CarriedCall, Network, open};
+use crate::types::Collective;
 
 const SHAPE: &str = "[switch]\nplaces = 4\nport = \"wire\"\n";
+
+/// An all-reduce of eight ranks on a node.
+const ANY: CarriedCall =
+    CarriedCall { collective: Collective::AllReduce, nranks: 8, nodes: 1, bytes: Some(1 << 30) };
 
 /// A machine with a protocol of these lines.
 fn with(lines: &str) -> String {
@@ -32,7 +37,7 @@ fn a_protocol_changes_classes_and_those_that_overrides_have_made_of_them() {
 
 #[test]
 fn a_protocol_of_a_library_counts_where_that_is_asked_for() {
-    let carries = |network: &Network, name| network.carriers(name).collect::<Vec<_>>();
+    let carries = |network: &Network, name| network.carriers(name, ANY).collect::<Vec<_>>();
     let bare = open("dgx-h100").unwrap();
     assert_eq!((carries(&bare, "ring"), carries(&bare, "torus")), (vec![0], vec![0]));
     let nccl = open("dgx-h100:as=nccl").unwrap();
@@ -58,7 +63,7 @@ fn what_is_wrong_in_a_protocol_is_said_with_its_line_and_the_remedy() {
         ("name = \"ll\"\nbase = \"1\"\n", "base: `1` has no unit; write it like 700ns"),
         (
             "name = \"ll\"\nlat = \"1us\"\n",
-            "has no key `lat`; it has name, as, algorithms, base, eff, cap, step",
+            "has no key `lat`; it has name, as, algorithms, collectives, nodes, base, eff, cap, step, channels",
         ),
         ("name = \"ll\"\nstep = \"1us\"\n", "is not a table"),
     ];
@@ -73,4 +78,73 @@ fn a_protocol_of_an_unknown_algorithm_is_refused() {
     let network = read(&with("name = \"ll\"\nalgorithms = \"ring, rong\"\n"));
     let why = algorithms::check_protocols(&network).unwrap_err().message.clone();
     assert_eq!(why, "m: [[protocol]] ll: algorithms: `rong` is no algorithm; `penny algorithms` lists them");
+}
+
+/// What is left of 1 GB/s for all-reduces of so many bytes by the protocols of these lines.
+fn rates(lines: &str, calls: &[CarriedCall]) -> Vec<Option<u64>> {
+    let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
+    let views = network.views();
+    let rate = |&call: &CarriedCall| {
+        let mut carriers = network.carriers("ring", call);
+        let view = carriers.next()?;
+        assert_eq!(carriers.next(), None, "one protocol, whatever the size");
+        Some(views[view].class(0).rate)
+    };
+    calls.iter().map(rate).collect()
+}
+
+fn of_bytes(bytes: u64) -> CarriedCall {
+    CarriedCall { bytes: Some(bytes), ..ANY }
+}
+
+#[test]
+fn a_call_has_a_channel_for_each_so_many_bytes() {
+    let sizes = [1, 4095, 8191, 8192, 12_287, 12_288, 16_384, 1 << 30].map(of_bytes);
+    let quarters = [1, 1, 1, 2, 2, 3, 4, 4].map(|n| Some(n * 250_000_000));
+    assert_eq!(rates("channels = 4\nchannel_bytes = \"4KiB\"\n", &sizes), quarters);
+    let by_rank = [8191, 65_535, 65_536, 1 << 30].map(of_bytes);
+    let of_eight = [1, 1, 2, 4].map(|n| Some(n * 250_000_000));
+    assert_eq!(rates("channels = 4\nchannel_bytes_per_rank = \"4KiB\"\n", &by_rank), of_eight);
+}
+
+#[test]
+fn parts_and_slices_hold_from_a_size_on() {
+    let lines = "eff = 0.5\npart = { 4KiB = 0.8, 1MiB = 1, 64KiB = 0.6 }\nslice = { 1MiB = \"256KiB\" }\n";
+    let sizes = [1, 4096, 65_535, 65_536, 1 << 20, 1 << 30].map(of_bytes);
+    let tenths = [5, 4, 4, 3, 5, 5].map(|n| Some(n * 100_000_000));
+    assert_eq!(rates(lines, &sizes), tenths);
+    let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
+    let slice = |bytes| network.protocol_slice(network.carriers("ring", of_bytes(bytes)).next().unwrap());
+    assert_eq!((slice(1), slice(1 << 20)), (None, Some(256 << 10)));
+    assert_eq!(network.protocol_slice(0), None);
+}
+
+#[test]
+fn a_protocol_of_some_collectives_and_nodes_carries_no_others() {
+    let gather = CarriedCall { collective: Collective::AllGather, ..ANY };
+    let two_nodes = CarriedCall { nodes: 2, ..ANY };
+    let carried =
+        |lines: &str| rates(lines, &[ANY, gather, two_nodes]).iter().map(Option::is_some).collect::<Vec<_>>();
+    assert_eq!(carried("collectives = \"reduce, all_reduce\"\n"), [true, false, true]);
+    assert_eq!(carried("nodes = 1\n"), [true, true, false]);
+    assert_eq!(carried("nodes = \"2..\"\n"), [false, false, true]);
+    assert_eq!(carried("nodes = \"1..2\"\n"), [true, true, true]);
+}
+
+#[test]
+fn what_is_wrong_in_sizes_and_nodes_is_said_with_the_remedy() {
+    for (lines, said) in [
+        ("channels = 4\n", "has channels, but not for how many bytes; add channel_bytes"),
+        ("channel_bytes = \"4KiB\"\n", "has channel_bytes, but not how many channels; add channels = 16"),
+        ("channels = 4\nchannel_bytes = \"0B\"\n", "a channel for each 0 bytes is none"),
+        ("channels = 257\nchannel_bytes = \"1B\"\n", "channels"),
+        ("part = { 4K = 0.5 }\n", "the key is no size"),
+        ("part = { 4KiB = 2 }\n", "write a part of the whole"),
+        ("channels = 2\nchannel_bytes_per_rank = \"1B\"\npart = { 4KiB = 0.5 }\n", "leave one out"),
+        ("nodes = \"4..2\"\n", "is no number of nodes"),
+        ("collectives = \"all_reduce, sum\"\n", "`sum` is no collective"),
+    ] {
+        let why = wrong(&with(&format!("name = \"p\"\n{lines}")));
+        assert!(why.starts_with("m.toml:") && why.contains(said), "{lines}says: {why}");
+    }
 }

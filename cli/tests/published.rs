@@ -1,0 +1,55 @@
+//! The errors against published tables do not grow beyond what is written down, and a table that is wrong is refused.
+
+use std::process::{Command, Output};
+
+fn published(files: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_penny"));
+    command.args(["sim", "--published"]).args(files).output().unwrap()
+}
+
+/// The output for a table with these rows and bounds.
+fn of_table(rows: &str, within: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("table.toml");
+    let text = format!(
+        "[[table]]\nname = \"t\"\nsource = \"s\"\nmachine = \"dgx-h100\"\ncollective = \"all_reduce\"\nrows = {rows}\nwithin = {within}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    published(&[file.to_str().unwrap()])
+}
+
+#[test]
+fn the_errors_against_published_tables_are_within_what_is_written_down() {
+    let output = published(&[concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/published/all_reduce.toml")]);
+    let (text, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{why}{text}");
+    assert!(
+        text.lines().filter(|line| line.starts_with("# ") && line.contains("geometric mean")).count() > 20,
+        "{text}"
+    );
+}
+
+#[test]
+fn a_table_that_is_missed_by_more_than_it_accepts_is_an_error_that_names_it() {
+    assert!(of_table("[[8, 0.6], [1048576, 6.5]]", "[1000, 1000, 1000]").status.success());
+    let output = of_table("[[8, 60.0]]", "[15, 15, 15]");
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{why}");
+    assert!(why.contains("t, up to 4 KiB: the mean error is"), "{why}");
+}
+
+#[test]
+fn what_is_wrong_in_a_table_is_said_with_the_remedy() {
+    for (rows, within, said) in [
+        ("[[8]]", "[1, 1, 1]", "each row is bytes and microseconds"),
+        ("[[8, 0]]", "[1, 1, 1]", "both above 0"),
+        ("8", "[1, 1, 1]", "rows: a list is missing"),
+        ("[[8, 1]]", "[1, 1]", "within: three numbers"),
+        ("[[8, 1]]\nrank = 3", "[1, 1, 1]", "there is no key `rank`; there are name, source"),
+    ] {
+        let output = of_table(rows, within);
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{rows}");
+        assert!(why.contains(said), "{rows} {within}: {why}");
+    }
+}
