@@ -306,7 +306,41 @@ static void graphs_are_built_and_changed(void) {
     OK(cudaGraphDestroy(two));
 }
 
+static void sets_are_added(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node;
+    enum cudaGraphNodeType type;
+    unsigned char *rows;
+    OK(cudaMalloc((void **)&rows, 64));
+    OK(cudaMemset(rows, 1, 64));
+    OK(cudaDeviceSynchronize());
+    struct cudaMemsetParams set = {rows + 4, 16, 0x0505, 2, 3, 4}, wrong = set;
+    OK(cudaGraphCreate(&graph, 0));
+    OK(cudaGraphAddMemsetNode(&node, graph, NULL, 0, &set));
+    OK(cudaGraphNodeGetType(node, &type));
+    CHECK_INT(type, cudaGraphNodeTypeMemset);
+    FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&node, graph, NULL, 0, NULL));
+    wrong.elementSize = 3;
+    FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&node, graph, NULL, 0, &wrong));
+    wrong = set, wrong.value = 0x0504;
+    FAILS(cudaErrorNotSupported, cudaGraphAddMemsetNode(&node, graph, NULL, 0, &wrong));
+    wrong = set, wrong.height = 5;
+    FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&node, graph, NULL, 0, &wrong));
+    wrong = set, wrong.width = (size_t)1 << 63;
+    FAILS(cudaErrorInvalidValue, cudaGraphAddMemsetNode(&node, graph, NULL, 0, &wrong));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    CHECK(all_are(rows, 1, 64));
+    OK(cudaGraphLaunch(exec, NULL));
+    OK(cudaDeviceSynchronize());
+    for (int i = 0; i < 64; i++) CHECK_INT(rows[i], i % 16 >= 4 && i % 16 < 10 ? 5 : 1);
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaFree(rows));
+}
+
 int main(void) {
+    RUN(sets_are_added);
     OK(cudaMalloc((void **)&x, N * sizeof *x));
     OK(cudaMalloc((void **)&y, N * sizeof *y));
     OK(cudaMalloc((void **)&z, N * sizeof *z));

@@ -269,6 +269,15 @@ struct cudaMemPoolProps {
     unsigned char reserved[54];
 };
 
+struct cudaMemsetParams {
+    void *dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elementSize;
+    size_t width;
+    size_t height;
+};
+
 struct cudaHostNodeParams {
     cudaHostFn_t fn;
     void *userData;

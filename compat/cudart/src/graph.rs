@@ -327,11 +327,35 @@ cuda_api! {
         add(pGraphNode, graph, pDependencies, numDependencies, Step::Operation(copy))
     }
 
+    /// Adds a set of memory.
+    fn cudaGraphAddMemsetNode(
+        pGraphNode: *mut Handle, graph: Handle, pDependencies: *const Handle, numDependencies: usize,
+        pMemsetParams: *const MemsetNode,
+    ) {
+        let node = crate::guard::read(pMemsetParams, "pMemsetParams")?;
+        let bytes = node.value.to_le_bytes();
+        let Some(element) = bytes.get(..node.element as usize).filter(|_| matches!(node.element, 1 | 2 | 4)) else {
+            return invalid(format!("pMemsetParams->elementSize is {}; pass 1, 2 or 4", node.element));
+        };
+        if element.iter().any(|byte| *byte != element[0]) {
+            return unsupported(format!(
+                "pMemsetParams->value is {:#x}, whose {} bytes differ; add a host node that writes it with cudaGraphAddHostNode",
+                node.value, node.element
+            ));
+        }
+        let Some(width) = node.width.checked_mul(node.element as usize) else {
+            return invalid(format!("pMemsetParams->width is {}, more than memory can hold", node.width));
+        };
+        let at = Block { at: node.at.expose_provenance(), pitch: node.pitch };
+        let set = Operation::set(at, element[0].into(), width, node.height)?;
+        add(pGraphNode, graph, pDependencies, numDependencies, Step::Operation(set))
+    }
+
     /// Refuses a kernel.
     fn cudaGraphAddKernelNode(
         _node: *mut Handle, _graph: Handle, _dependencies: *const Handle, _count: usize, _params: *const c_void,
     ) {
-        unsupported("there are no kernels on the host; add a host node with cudaGraphAddHostNode")
+        unsupported("no kernel is added by itself; capture its launch with cudaStreamBeginCapture")
     }
 
     /// Refuses to write a drawing of the graph.
@@ -347,6 +371,20 @@ cuda_api! {
 pub struct HostNode {
     function: HostFunction,
     data: *mut c_void,
+}
+
+/// What a set of memory is added with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemsetNode {
+    at: *mut c_void,
+    pitch: usize,
+    value: c_uint,
+    /// Bytes of an element.
+    element: c_uint,
+    /// Elements of a row.
+    width: usize,
+    height: usize,
 }
 
 /// What an update of an executable graph came to.

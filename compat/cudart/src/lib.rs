@@ -42,6 +42,8 @@ mod penny;
 mod pools;
 mod properties;
 mod real;
+#[path = "../../nccl/src/sentence.rs"]
+mod sentence;
 mod shared;
 mod stream;
 mod symbols;

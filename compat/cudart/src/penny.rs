@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_void};
 
 use penny_sys as sys;
 
-use crate::codes;
 use crate::guard::{Fault, Result, fault};
+use crate::{codes, sentence};
 
 /// A stream of Penny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub struct PennyEvent(usize);
 /// Returns the sentence of this thread's newest failure in Penny.
 fn sentence() -> String {
     // SAFETY: NULL asks for the newest failure of the thread; the text is copied before the next call.
-    unsafe { CStr::from_ptr(sys::pennyGetLastError(std::ptr::null_mut())) }.to_string_lossy().into_owned()
+    let text = unsafe { CStr::from_ptr(sys::pennyGetLastError(std::ptr::null_mut())) };
+    sentence::in_cudas_words(&text.to_string_lossy())
 }
 
 fn check(result: sys::pennyResult_t, otherwise: std::ffi::c_int) -> Result<()> {

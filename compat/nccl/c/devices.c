@@ -147,9 +147,25 @@ static void devices_are_checked(void) {
     for (int i = 0; i < 3; i++) OK(ncclCommDestroy(made[i]));
 }
 
+static void memory_of_the_cuda_runtime_is_a_window(void) {
+    ncclWindow_t windows[4] = {NULL};
+    int *x[4];
+    void *at = NULL;
+    for (int i = 0; i < 4; i++) CUDA(cudaMalloc((void **)&x[i], 4096));
+    ALL(ncclCommWindowRegister(comms[i], x[i], 4096, &windows[i], NCCL_WIN_DEFAULT));
+    for (int i = 0; i < 4; i++) {
+        CHECK(windows[i] != NULL);
+        OK(ncclWinGetUserPtr(comms[i], windows[i], &at));
+        CHECK(at == x[i]);
+    }
+    for (int i = 0; i < 4; i++) OK(ncclCommWindowDeregister(comms[i], windows[i]));
+    for (int i = 0; i < 4; i++) CUDA(cudaFree(x[i]));
+}
+
 int main(void) {
     begin();
     join();
+    RUN(memory_of_the_cuda_runtime_is_a_window);
     RUN(half_a_transfer_to_oneself_is_refused_at_once);
     RUN(devices_are_checked);
     RUN(default_streams_are_those_of_the_communicators_devices);

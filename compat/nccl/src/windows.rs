@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 nccl_api! {
     /// Opens memory of this rank to the puts of the others. Between ncclGroupStart and ncclGroupEnd it is done at the group's end. If a rank's
-    /// memory is not that of ncclMemAlloc, no rank has a window, and `win` is NULL.
+    /// memory is not that of ncclMemAlloc or of Penny's CUDA runtime, no rank has a window, and `win` is NULL.
     fn ncclCommWindowRegister, pncclCommWindowRegister(
         comm: ncclComm_t, buff: *mut c_void, size: usize, win: *mut ncclWindow_t, winFlags: c_int,
     ) {

@@ -106,6 +106,42 @@ fn default_streams_are_those_of_the_communicators_device() {
     holds_with_cuda("devices", 1, "4");
 }
 
+/// Returns the names of Penny in a text that programs of NCCL and CUDA cannot use.
+fn names_of_penny(text: &str) -> Vec<&str> {
+    let readme = std::fs::read_to_string(penny_ffi_tests::root().join("README.md")).unwrap();
+    let variable = |word: &str| {
+        word == "PENNY_DEVICES" || word == "PENNY_NCCL_VERSION" || readme.contains(&format!("`{word}`"))
+    };
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| {
+            let is_name = word.strip_prefix("penny").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+            is_name || *word == "timeoutMs" || word.starts_with("PENNY_") && !variable(word)
+        })
+        .collect()
+}
+
+#[test]
+fn sentences_have_no_names_that_only_penny_has() {
+    assert_eq!(
+        names_of_penny(
+            "pennySend: PENNY_TIMEOUT or timeoutMs, PENNY_WIN_DEFAULT, PENNY_DEVICES, libpenny.so"
+        ),
+        ["pennySend", "timeoutMs", "PENNY_WIN_DEFAULT"]
+    );
+    let env =
+        [("TEST_LOCAL", "2"), ("PENNY_DEVICES", "4"), ("PENNY_TIMEOUT", "1"), ("PENNY_HEAP_SIZE", "64M")];
+    let to = tempfile::tempdir().unwrap();
+    let program = program("sentences", to.path(), &[NEWEST, &cuda_headers(), "-lcudart"]);
+    let output = Command::new(&program).envs(env).env("LD_LIBRARY_PATH", dir()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().count() > 50, "{said}");
+    for line in said.lines() {
+        assert_eq!(names_of_penny(line), [""; 0], "{line}");
+        assert!(line.starts_with("nccl") || line.starts_with("cuda"), "{line}");
+    }
+}
+
 #[test]
 fn destructors_call_as_others_do() {
     let to = tempfile::tempdir().unwrap();

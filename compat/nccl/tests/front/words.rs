@@ -49,14 +49,29 @@ fn sentences_have_nccls_names() {
         ("pennyAllReduce: root 3 is not in 0..2", "root 3 is not in 0..2"),
         ("pennyCommDevice: a: b", "a: b"),
         ("no function: pennyGroupStart comes first", "no function: ncclGroupStart comes first"),
-        (
-            "pass memory of pennyMemAlloc, or pennyShmemMalloc",
-            "pass memory of ncclMemAlloc, or pennyShmemMalloc",
-        ),
+        ("pass memory of pennyMemAlloc, or pennyShmemMalloc", "pass memory of ncclMemAlloc"),
         ("pennyInvalidUsage, libpenny.so, _pennySend", "ncclInvalidUsage, libpenny.so, _pennySend"),
         ("pennyCommAbort or pennyCommDestroy", "ncclCommAbort or ncclCommDestroy"),
+        (
+            "pennyCommWindowRegister: winFlags is 9; it is PENNY_WIN_DEFAULT, or PENNY_WIN_COLL_SYMMETRIC",
+            "winFlags is 9; it is NCCL_WIN_DEFAULT, or NCCL_WIN_COLL_SYMMETRIC",
+        ),
+        ("no pennyCommMemStat_t: pennyStatMemTotal", "no ncclCommMemStat_t: ncclStatGpuMemTotal"),
+        ("raise PENNY_TIMEOUT or timeoutMs; else abort", "raise PENNY_TIMEOUT; else abort"),
+        (
+            "set PENNY_HEAP_SIZE; MY_PENNY_WIN_DEFAULT stays",
+            "set PENNY_HEAP_SIZE; MY_PENNY_WIN_DEFAULT stays",
+        ),
+        ("rank 1 (µs)", "rank 1 (µs)"),
         ("", ""),
     ] {
         assert_eq!(sentence::in_nccls_words(text), told);
+    }
+    for (text, told) in [
+        ("pennyStreamSynchronize: rank 0: pennyCommShrink makes one", "rank 0: ncclCommShrink makes one"),
+        ("pennyMemAlloc: free some with pennyMemFree", "free some with cudaFree"),
+        ("of pennyEventCreate or pennyStreamQuery", "of cudaEventCreate or cudaStreamQuery"),
+    ] {
+        assert_eq!(sentence::in_cudas_words(text), told);
     }
 }
