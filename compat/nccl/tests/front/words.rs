@@ -4,7 +4,7 @@
 #[allow(dead_code, missing_docs)]
 #[path = "../../src/algo.rs"]
 mod algo;
-#[allow(dead_code, missing_docs)]
+#[allow(missing_docs)]
 #[path = "../../src/sentence.rs"]
 mod sentence;
 
