@@ -6,6 +6,7 @@ mod faults;
 mod halves;
 mod mailboxes;
 mod one_sided;
+mod one_thread;
 mod order;
 mod refusals;
 mod signals;

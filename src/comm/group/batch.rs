@@ -246,7 +246,10 @@ fn run(batch: Batch, entry: Entry) -> Result<()> {
 fn run_apart(shares: &mut [Share], entry: Entry) -> Result<()> {
     let comms: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()).collect();
     if entry == Entry::Caller {
-        comms.iter().for_each(|comm| comm.timing.begin_after(program_time::known()));
+        for comm in &comms {
+            comm.timing.note_caller();
+            comm.timing.begin_after(program_time::known());
+        }
     }
     let run = |share: &mut Share| {
         let part = std::mem::take(&mut share.part);

@@ -278,14 +278,17 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
     };
     let all = distinct(comms.clone());
     all.iter().try_for_each(|comm| comm.refuse_forked())?;
-    let in_place = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
+    let may_wait = |comm: &Arc<CommShared>| comm.timing.is_declared() && !comm.timing.is_one_of_several();
     // Calls of several ranks show it, too.
     let is_one_rank = all.iter().all(|comm| comm.timing.key() == all[0].timing.key());
-    if is_one_rank
-        && all.iter().any(in_place)
+    let in_place = is_one_rank
+        && all.iter().any(may_wait)
         && !is_worker()
-        && streams.iter().all(|stream| stream.is_idle())
-    {
+        && streams.iter().all(|stream| stream.is_idle());
+    if !is_worker() {
+        all.iter().for_each(|comm| comm.timing.note_caller());
+    }
+    if in_place {
         let timed: Vec<Timed> = streams.iter().map(timed).collect();
         let known = program_time::queue();
         for (stream, timed) in streams.iter().zip(&timed) {

@@ -14,8 +14,9 @@ use super::verdict::Notes;
 use crate::error::{Error, Result};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
-use crate::sys::fork;
+use crate::sys::{fork, process};
 use crate::types::Rank;
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Weak};
 
@@ -27,11 +28,18 @@ pub(super) struct ProcessRanks {
     file: (u64, u64),
     generation: u32,
     places: Mutex<Arc<[Rank]>>,
+    /// The program's threads that have queued calls for streams, or made groups, and the rank that each has done so for.
+    callers: Mutex<Vec<(u32, Rank)>>,
     /// The time at which a waiting thread looks at the other threads again, and the interval.
     pub next_look_ns: AtomicU64,
     pub look_every_ns: AtomicU64,
     /// What has been seen. Who looks holds it, so nobody takes another's look for the work of a thread.
     pub notes: Mutex<Notes>,
+}
+
+/// Returns a thread's number, or 0 if it has ended.
+fn tid_if_lives(tid: u32) -> u32 {
+    if tid == process::tid() || !process::has_ended(tid) { tid } else { 0 }
 }
 
 static ALL: Mutex<Vec<Weak<ProcessRanks>>> = Mutex::new(Vec::new());
@@ -53,6 +61,7 @@ impl ProcessRanks {
                 file,
                 generation,
                 places: Mutex::new(Arc::default()),
+                callers: Mutex::default(),
                 next_look_ns: AtomicU64::new(0),
                 look_every_ns: AtomicU64::new(0),
                 notes: Mutex::default(),
@@ -75,6 +84,23 @@ impl ProcessRanks {
     /// Returns the ranks.
     pub fn places(&self) -> Arc<[Rank]> {
         self.places.lock().clone()
+    }
+
+    /// The calling thread calls for a rank. A presence does not tell that: the thread of a stream makes a queued call.
+    pub fn note_caller(&self, place: Rank) {
+        let (caller, mut callers) = ((process::tid(), place), self.callers.lock());
+        if callers.contains(&caller) {
+            return;
+        }
+        let kept: BTreeSet<_> = callers.iter().map(|&(tid, of)| (tid_if_lives(tid), of)).collect();
+        *callers = kept.into_iter().chain([caller]).collect();
+    }
+
+    /// Returns the threads that have called for a rank, 0 for those that have ended.
+    pub fn callers(&self, place: Rank) -> Vec<u32> {
+        let of_rank = |&(tid, of): &(u32, Rank)| (of == place).then_some(tid);
+        let all: Vec<u32> = self.callers.lock().iter().filter_map(of_rank).collect();
+        all.into_iter().map(tid_if_lives).collect()
     }
 
     /// Returns the lines of all their threads.

@@ -155,18 +155,35 @@ fn is_vacant(line: &ThreadLine) -> bool {
 }
 
 impl Participant {
-    /// Tells whether the calling thread may call for other ranks of the job, too: it has done so, or no thread has.
+    /// The calling thread of the program queues a call of this rank on a stream, or makes a group with one.
+    pub fn note_caller(&self) {
+        self.process_ranks.note_caller(self.place());
+    }
+
+    /// Tells whether the calling thread may call for other ranks of the job, too: it has done so, or no thread has; or it calls for this
+    /// rank for the first time, and a thread before it has called for both.
     pub fn is_one_of_several(&self) -> bool {
-        let tid = process::tid();
+        let (tid, own) = (process::tid(), self.process_ranks.callers(self.place()));
         let may_call_for = |&place: &Rank| {
+            if place == self.place() {
+                return false;
+            }
+            let callers = self.process_ranks.callers(place);
             let lines = || {
                 self.clock_segment()
                     .threads(place)
                     .iter()
                     .filter(|line| !is_vacant(line) && line.now() != NOBODY)
             };
-            place != self.place()
-                && (lines().any(|line| line.tid.load(Ordering::Acquire) == tid) || !lines().any(is_watched))
+            let has_called =
+                callers.contains(&tid) || lines().any(|line| line.tid.load(Ordering::Acquire) == tid);
+            // A stream's thread may have a presence although nobody calls any more.
+            let has_nobody = match &callers[..] {
+                [] => !lines().any(is_watched),
+                callers => callers.iter().all(|&caller| caller == 0),
+            };
+            let follows = !own.contains(&tid) && callers.iter().any(|caller| own.contains(caller));
+            has_called || has_nobody || follows
         };
         self.process_ranks.places().iter().any(may_call_for)
     }
