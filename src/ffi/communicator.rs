@@ -225,8 +225,9 @@ c_api! {
     }
 
     /// Makes the present and all future calls on the communicator fail, on every rank, and keeps it: it still serves
-    /// pennyCommShrink, pennyCommGetAsyncError, pennyCommAbort and pennyCommDestroy. All ranks' calls return pennyRemoteError and a
-    /// sentence that names the rank which has revoked comm. May be called while another thread is inside a call on comm.
+    /// pennyCommShrink, pennyCommSplit (where all ranks call it and the machine is not declared), pennyCommGetAsyncError,
+    /// pennyCommAbort and pennyCommDestroy. All ranks' calls return pennyRemoteError and a sentence that names the rank which has
+    /// revoked comm. May be called while another thread is inside a call on comm.
     ///
     /// comm: NULL does nothing and succeeds. revokeFlags: PENNY_REVOKE_DEFAULT. A second call, also by another rank, changes nothing.
     fn pennyCommRevoke(#[or_null] comm: pennyComm_t, revokeFlags: c_int) {

@@ -48,6 +48,12 @@ impl Transport {
         self.control.header().ended_by.load(Ordering::Acquire) != 0
     }
 
+    /// Has a rank revoked the communicator, and none aborted it before?
+    pub fn is_revoked(&self) -> bool {
+        let ended = Ending::of(self.control.header().ended_by.load(Ordering::Acquire));
+        matches!(ended, Some((Ending::Revoked, _)))
+    }
+
     /// Fails if a rank has aborted or revoked the communicator, with a sentence that says which.
     #[inline]
     pub fn check_abort(&self) -> Result<()> {
@@ -65,7 +71,7 @@ impl Transport {
         let verb = ending.verb();
         Error::remote(match by == self.rank {
             true => format!(
-                "rank {by} (this rank) {verb} the communicator; make a new one (pennyCommShrink makes one of its ranks)"
+                "rank {by} (this rank) {verb} the communicator; make a new one (pennyCommShrink or pennyCommSplit makes one of its ranks)"
             ),
             false => format!(
                 "rank {by} {verb} the communicator{}; make a new one{}",
@@ -256,7 +262,7 @@ impl Transport {
             seconds(self.timeout_ns)
         );
         if !late.is_empty() {
-            text += &format!("; not arrived: {}", self.who(&late));
+            text += &format!("; not arrived: {}{}", self.who(&late), self.of_this_process(&late));
         }
         if !slow.is_empty() {
             text += &format!("; arrived but not finished: {}", self.who(&slow));

@@ -13,9 +13,11 @@
 //! watches the parent: a death or an abort there ends the wait.
 
 use super::child::{self, ChildEntrance};
+use super::shrink;
 use crate::comm::agree::{Answers, Proposal, Subject};
 use crate::comm::communicator::CommCore;
 use crate::comm::config::{Config, Settings};
+use crate::comm::join;
 use crate::comm::joining;
 use crate::comm::registry::{self, CommHandle};
 use crate::error::{Error, Result};
@@ -91,7 +93,7 @@ impl SplitArgs {
         let parent = registry::shared(parent)?;
         // The clock of a declared machine waits for each of a rank's threads.
         let config = self.config.as_ref().unwrap_or(&parent.origin.config);
-        Ok(self.is_team || config.blocking || parent.timing.is_declared())
+        Ok(self.is_team || config.blocking || parent.timing.is_declared() || parent.transport.is_revoked())
     }
 
     /// Makes the arguments for the communicator of the ranks with this colour.
@@ -175,7 +177,21 @@ impl PendingSplit {
         self.handle
     }
     pub(in crate::comm) fn join(&self) -> Result<()> {
-        registry::enter(self.parent, |c| c.child(self.handle, &self.args)).inspect_err(|_| self.give_up())
+        let joined = match registry::shared(self.parent).is_ok_and(|parent| parent.transport.is_revoked()) {
+            true => self.join_revoked(),
+            false => registry::enter(self.parent, |c| c.child(self.handle, &self.args)),
+        };
+        joined.inspect_err(|_| self.give_up())
+    }
+    /// A revoked parent takes no call by which its ranks could tell each other what they wish. So they make a communicator of all of
+    /// them without one, as a shrink does, and divide that.
+    fn join_revoked(&self) -> Result<()> {
+        let of_revoked = |e: Error| {
+            e.with_message(format!("the split of a revoked communicator needs all its ranks: {}", e.message))
+        };
+        let all = shrink::shrink(self.parent, &[], false, None).map_err(of_revoked)?;
+        let joined = registry::enter(all, |c| c.child(self.handle, &self.args));
+        joined.and(join::destroy(all))
     }
     /// Joins while the parent is held for its children. `begun`: the rank may join; if not, the others learn that.
     pub(in crate::comm) fn join_held(&self, begun: Result<()>) -> Result<()> {
@@ -320,6 +336,31 @@ mod tests {
     fn a_rank_that_leaves_or_aborts_while_the_members_meet_fails_the_others_at_once() {
         half_born(comm::destroy);
         half_born(comm::abort);
+    }
+
+    #[test]
+    fn a_revoked_communicator_is_split() {
+        let ranks = comm::init_all(4).unwrap();
+        comm::revoke(ranks[3]).unwrap();
+        std::thread::scope(|scope| {
+            for (rank, &comm) in ranks.iter().enumerate() {
+                scope.spawn(move || {
+                    let (colour, key) = ((rank != 3).then_some(rank as i32 / 2), -(rank as i32));
+                    let made = comm::split(comm, colour, key, None).unwrap();
+                    let place =
+                        made.map(|child| (comm::count(child).unwrap(), comm::user_rank(child).unwrap()));
+                    assert_eq!(place, [Some((2, 1)), Some((2, 0)), Some((1, 0)), None][rank]);
+                    made.into_iter().for_each(|child| {
+                        comm::split(child, Some(0), 0, None)
+                            .map(|twin| comm::destroy(twin.unwrap()))
+                            .unwrap()
+                            .unwrap();
+                        comm::destroy(child).unwrap();
+                    });
+                    comm::destroy(comm).unwrap();
+                });
+            }
+        });
     }
 
     #[test]
