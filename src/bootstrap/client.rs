@@ -92,7 +92,7 @@ pub fn meet(
             }
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
                 if let Some(pid) = host {
-                    return Err(host_gone(pid));
+                    return Err(host_gone(ticket, pid));
                 }
                 if let Some(pid) = ticket.creator {
                     return Err(Error::remote(format!(
@@ -181,7 +181,7 @@ fn visit(
     let mut buffer = [0u8; MAX_BYTES];
     for expected in 0..hello.nranks {
         let Some(packet) = listen(connection, &mut buffer, host, clock, watch)? else {
-            return if expected == 0 { Ok(Visit::TurnedAway) } else { Err(host_gone(host)) };
+            return if expected == 0 { Ok(Visit::TurnedAway) } else { Err(host_gone(ticket, host)) };
         };
         match Answer::decode(&buffer[..packet.len]) {
             Some(Answer::Member { rank, nfds, info }) if rank == expected => {
@@ -270,8 +270,17 @@ fn listen(
     }
 }
 
-fn host_gone(pid: i32) -> Error {
-    Error::remote(format!("PID {pid}, where the ranks meet, died or left before all ranks had met"))
+fn host_gone(ticket: &Invitation, pid: i32) -> Error {
+    Error::remote(match ticket.creator {
+        None => format!(
+            "rank 0 (PID {pid}), where the ranks meet, died or left before all ranks had met; see why it ended, and start all ranks \
+             again"
+        ),
+        Some(_) => format!(
+            "PID {pid}, which made the unique id (as a rule rank 0) and where the ranks meet, died or left before all ranks had met; \
+             see why it ended, and pass all ranks a new id of a process that lives until they have met"
+        ),
+    })
 }
 
 fn nobody_opens(hello: &Hello<'_>, host: Option<i32>, clock: Clock) -> Error {

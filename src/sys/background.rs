@@ -12,6 +12,7 @@ use super::waiting::NotedWait;
 use crate::sync::lock::{Condvar, Mutex};
 use crate::sync::prim::{AtomicBool, Ordering};
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
@@ -140,13 +141,36 @@ pub fn at_once<T: Send, R: Send>(
 pub fn with_free_descriptors<T: Send + 'static>(
     body: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
+    on_table_with(libc::STDERR_FILENO, |_| body())
+}
+
+/// Does the same where one more descriptor is open.
+pub fn with_only<T: Send + 'static>(
+    kept: &OwnedFd,
+    body: impl FnOnce(&OwnedFd) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    on_table_with(kept.as_raw_fd(), body)
+}
+
+/// Runs `body` with a copy of `kept` on a thread whose table has the standard streams, but no input, besides.
+fn on_table_with<T: Send + 'static>(
+    kept: RawFd,
+    body: impl FnOnce(&OwnedFd) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let work = move || {
         // SAFETY: gives this thread a copy of the table.
         let own = unsafe { libc::unshare(libc::CLONE_FILES) } == 0;
-        // SAFETY: the copy is this thread's alone, and nothing on this thread uses what was open in it.
-        let free = own && unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } == 0;
-        let _ = tell.send(if free { body() } else { Err(io::Error::last_os_error()) });
+        // SAFETY: the copy is this thread's alone; nothing on this thread reads the standard input.
+        let copied = own && unsafe { libc::dup2(kept, libc::STDIN_FILENO) } == libc::STDIN_FILENO;
+        // SAFETY: nothing on this thread uses what else was open in the copy.
+        let free = copied && unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) } == 0;
+        let result = match free {
+            // SAFETY: `dup2` has just made it, in this thread's own table.
+            true => body(&unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) }),
+            false => Err(io::Error::last_os_error()),
+        };
+        let _ = tell.send(result);
     };
     spawn("penny-words", work)?;
     told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended without a word")))

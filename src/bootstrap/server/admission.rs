@@ -7,13 +7,13 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::super::frame::{HelloFrame, Secret};
+use super::super::frame::{Answer, HelloFrame, MAX_BYTES, Secret};
 use super::super::rank_connection::{RankConnection, Stage};
 use super::super::rendezvous::{Rendezvous, refused_by, same_build};
 use super::{PAUSE, Server, State, Table, no_descriptors};
 use crate::error::{Error, Result};
 use crate::sys::credentials::uid;
-use crate::sys::socket;
+use crate::sys::{background, socket};
 
 /// The most strangers at a time; at most an eighth of the process's file descriptors, besides. A rank says hello as soon as it
 /// has connected, so honest strangers are few, and each stranger makes every poll(2) of a meeting slower.
@@ -29,8 +29,12 @@ impl Server {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return,
                 Err(e) if socket::out_of_descriptors(&e) => {
-                    if !self.turn_the_eldest_stranger_away() {
-                        self.fail_all_open(&no_descriptors("accept a rank"), now);
+                    if self.turn_the_eldest_stranger_away() {
+                        continue;
+                    }
+                    let error = no_descriptors("accept a rank");
+                    self.fail_all_open(&error, now);
+                    if !self.refuse_next(&error, now) {
                         self.no_accept_before = Some(now + PAUSE);
                         return;
                     }
@@ -52,6 +56,40 @@ impl Server {
                 self.turn_the_eldest_stranger_away();
             }
         }
+    }
+
+    /// Accepts the next rank in a table of descriptors of its own, where there is room, only to tell it that its meeting has failed.
+    /// Otherwise the ranks of a process without descriptors would wait for each other: none comes in, and none leaves. Returns `false`
+    /// if there is none.
+    fn refuse_next(&mut self, error: &Error, now: Instant) -> bool {
+        let verdict = Answer::Verdict(error.clone()).encode();
+        let hear = move |listener: &OwnedFd| {
+            let Some(connection) = socket::accept(listener)? else { return Ok(None) };
+            if socket::peer(&connection)?.uid != uid() {
+                return Ok(Some(Vec::new()));
+            }
+            // An honest rank has said hello by now, or does so at once.
+            socket::wait(&mut [socket::PollEntry::readable(&connection)], Some(PAUSE))?;
+            let mut buffer = vec![0; MAX_BYTES];
+            let heard = socket::receive(&connection, &mut buffer).map_or(0, |packet| packet.len);
+            if heard > 0 {
+                socket::send(&connection, &verdict, &[])?;
+            }
+            buffer.truncate(heard);
+            Ok(Some(buffer))
+        };
+        let Ok(Some(packet)) = background::with_only(&self.listener, hear) else { return false };
+        if let Some((serial, secret)) = HelloFrame::ticket(&packet)
+            && let Some(table) = self.table(serial, &secret)
+        {
+            let by = HelloFrame::decode(&packet).map(|hello| (hello.rank, hello.nranks));
+            if let (State::Failed(verdict), Some((rank, _))) = (&mut table.state, by) {
+                verdict.tell(rank);
+            }
+            self.fail(serial, error.clone(), by, now);
+            self.tell_ours(serial);
+        }
+        true
     }
 
     /// Closes the connection of the eldest stranger. Returns `false` if there is none.

@@ -125,6 +125,14 @@ fn the_part_of_a_child_process() {
                 std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
             }
         },
+        "all" => {
+            for heard in gather(&place, &all_of(second)[first as usize..], LONG) {
+                match heard {
+                    Ok(heard) => println!("\nMET {}", heard == everybody(second)),
+                    Err(error) => println!("\nFAILED {:?}: {error}", error.code),
+                }
+            }
+        }
         "idle" => {
             let name = ticket_of(&place).name;
             let held: Vec<OwnedFd> = (0..first).map(|_| hostile::connect(&name)).collect();
@@ -154,6 +162,29 @@ fn four_ranks_meet_though_each_may_hold_32_descriptors() {
     for rank in &mut ranks {
         assert_eq!(rank.verdict(), "MET true");
     }
+}
+
+#[test]
+fn ranks_of_a_process_without_descriptors_are_told_the_limit() {
+    let mut poorest = 0;
+    for limit in (8..24).rev() {
+        let place = derived_place(100 + u64::from(limit));
+        let mut ranks = play(format!("all {} 0 4", spelled(&place)), limit);
+        let mut text = String::new();
+        ranks.child.stdout.as_mut().unwrap().read_to_string(&mut text).unwrap();
+        let said: Vec<_> =
+            text.lines().filter(|line| line.starts_with("MET") || line.starts_with("FAILED")).collect();
+        if said.is_empty() {
+            // The test's own files have not found room.
+            break;
+        }
+        assert_eq!(said.len(), 4, "{limit}: {text}");
+        poorest = said.iter().filter(|line| line.starts_with("FAILED")).count().max(poorest);
+        for line in said {
+            assert!(line == "MET true" || line.contains("`ulimit -n`"), "{limit}: {line}");
+        }
+    }
+    assert_eq!(poorest, 4, "one of the limits is too low for the ranks");
 }
 
 #[test]
@@ -192,7 +223,7 @@ fn the_death_of_the_server_is_an_error_that_names_it() {
     let server = start_rank(&place, 0, 3);
     let mut waiting = start_rank(&place, 1, 3);
     waiting.wait_until_it_waits();
-    let start = format!("FAILED RemoteError: PID {}, where the ranks meet, died", server.pid());
+    let start = format!("FAILED RemoteError: rank 0 (PID {}), where the ranks meet, died", server.pid());
     drop(server);
     let said = waiting.verdict();
     assert!(said.starts_with(&start), "{said}");
