@@ -16,7 +16,8 @@ program. When a rank fails, the others are ended. Standard input goes to rank 0.
 Ctrl-C goes to all ranks. Those that run after 10 seconds, or at a second Ctrl-C, get SIGTERM, and soon SIGKILL; the exit
 code is then 130, as it is where a rank ends badly after Ctrl-C.
 
-Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment.
+Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment; and, where they
+are not set already, torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and MASTER_PORT (a free port).
 
 With --virtual-time the program and Python read the cluster's time from clock_gettime, gettimeofday, std::chrono and MPI_Wtime: what
 their ranks have waited for, and what they have slept; computing takes none. Penny, MPI and other libraries keep this machine's

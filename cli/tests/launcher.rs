@@ -105,6 +105,34 @@ fn each_rank_knows_its_place() {
     assert!(!out(&second).contains(id), "the next job has another");
 }
 
+/// Prints torchrun's variables.
+const TORCHRUN: &str = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT";
+const TORCHRUN_NAMES: [&str; 6] =
+    ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"];
+
+#[test]
+fn each_rank_finds_torchruns_variables() {
+    let mut command = launch(2, &[], TORCHRUN);
+    TORCHRUN_NAMES.iter().for_each(|name| drop(command.env_remove(name)));
+    let text = out(&command.output().unwrap());
+    let mut lines: Vec<_> = text.lines().map(|line| line.rsplit_once(' ').unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
+        ["0/2 0/2 127.0.0.1", "1/2 1/2 127.0.0.1"]
+    );
+    assert!(lines[0].1.parse::<u16>().is_ok_and(|port| port > 0), "{text}");
+    assert_eq!(lines[0].1, lines[1].1, "one port for all");
+}
+
+#[test]
+fn torchruns_variables_that_the_user_has_set_stay() {
+    let mut command = launch(1, &[], TORCHRUN);
+    TORCHRUN_NAMES.iter().for_each(|name| drop(command.env_remove(name)));
+    command.envs([("RANK", "3"), ("WORLD_SIZE", "8"), ("MASTER_ADDR", "elsewhere"), ("MASTER_PORT", "77")]);
+    assert_eq!(out(&command.output().unwrap()), "3/8 / elsewhere 77\n");
+}
+
 #[test]
 fn the_first_bad_exit_code_is_the_launchers() {
     let output = run(3, &[], "[ $PENNY_RANK = 1 ] && exit 42; sleep 1000");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -75,8 +76,9 @@ impl Ranks {
             .map_err(|e| internal(format!("cannot become the ranks' subreaper: {e}")))?;
         let mut ranks = Ranks { children: Vec::new() };
         let mut pipes = Vec::new();
+        let others = OtherLaunchers::new();
         for rank in 0..job.ranks {
-            match command(job, &id, rank, piped).spawn() {
+            match command(job, &id, rank, &others, piped).spawn() {
                 Ok(mut child) => {
                     pipes.extend(child.stdout.take().map(|out| Pipe::new(rank, Stream::Out, out.into())));
                     pipes.extend(child.stderr.take().map(|err| Pipe::new(rank, Stream::Err, err.into())));
@@ -140,10 +142,43 @@ impl Ranks {
     }
 }
 
-fn command(job: &Job, id: &str, rank: u32, piped: bool) -> Command {
+/// The variables by which programs that know other launchers find their ranks: those of torchrun, as far as the user has not set them.
+/// Penny's own come first for Penny (`bootstrap/launcher.rs`).
+struct OtherLaunchers {
+    /// The user has set none that tells a rank.
+    ranks: bool,
+    /// Where the program's ranks may meet, by the variables that are not set.
+    meeting: Vec<(&'static str, String)>,
+}
+
+impl OtherLaunchers {
+    fn new() -> OtherLaunchers {
+        let is_free = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+        let ranks = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"].into_iter().all(is_free);
+        // Another process may take the port before rank 0 does, as with every launcher that looks for one.
+        let port = || Some(TcpListener::bind(("127.0.0.1", 0)).ok()?.local_addr().ok()?.port().to_string());
+        let address = ("MASTER_ADDR", Some("127.0.0.1".to_owned()));
+        let port = ("MASTER_PORT", is_free("MASTER_PORT").then(port).flatten());
+        let meeting = [address, port].into_iter().filter(|(name, _)| is_free(name));
+        OtherLaunchers { ranks, meeting: meeting.filter_map(|(name, value)| Some((name, value?))).collect() }
+    }
+
+    fn variables(&self, rank: u32, ranks: u32) -> Vec<(&'static str, String)> {
+        let mut variables = self.meeting.clone();
+        if self.ranks {
+            let ranks = ranks.to_string();
+            variables.extend([("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string())]);
+            variables.extend([("WORLD_SIZE", ranks.clone()), ("LOCAL_WORLD_SIZE", ranks)]);
+        }
+        variables
+    }
+}
+
+fn command(job: &Job, id: &str, rank: u32, others: &OtherLaunchers, piped: bool) -> Command {
     let mut command = Command::new(&job.program);
     command
         .args(&job.arguments)
+        .envs(others.variables(rank, job.ranks))
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .env("PENNY_JOB_ID", id)
         .env("PENNY_RANK", rank.to_string())
