@@ -1,6 +1,7 @@
 //! Ranks that do not agree: every disagreement is found, both sides are told, no wrong byte is passed off as right.
 
 mod rooted;
+mod transfers;
 
 use super::collectives::on_ranks;
 use crate::comm::{self, Call, CommHandle, Transfer};

@@ -296,6 +296,17 @@ impl Transport {
         text + &elsewhere
     }
 
+    /// Tells which of the ranks that are waited for are of this process, and how one thread calls for several. Empty where none is.
+    pub fn of_this_process(&self, waited: &[Rank]) -> String {
+        let own = |&&rank: &&Rank| !self.is_far(rank) && self.pid(rank) == self.pid(self.rank());
+        waited.iter().find(own).map_or(String::new(), |rank| {
+            format!(
+                "; rank {rank} is of this process: a thread that calls for several ranks puts their calls into one group (pennyGroupStart, \
+                 pennyGroupEnd)"
+            )
+        })
+    }
+
     /// Names a stopped or dead rank that is none of `waited`, to be added to a sentence about a wait for those that was in vain.
     /// Empty where there is none. Remembers whom to blame: see [`accuse`](Self::accuse).
     pub fn held_up_elsewhere(&self, waited: &[Rank]) -> String {
@@ -305,7 +316,7 @@ impl Transport {
 
     fn named(&self, rank: Rank, state: &str) -> String {
         let (pid, call) = (self.pid(rank), self.last_call(rank));
-        let last = call.map_or("no call yet".into(), |call| format!("last seen in {call}"));
+        let last = call.map_or("in no collective yet".into(), |call| format!("last seen in {call}"));
         format!("rank {rank} (pid {pid}, {state}, {last})")
     }
 }

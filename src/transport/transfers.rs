@@ -1,9 +1,9 @@
 //! Transfers that run side by side, to completion or as far as they come.
 
 use super::Transport;
-use super::pair::{PairTransfer, Pairs, late_refusal};
+use super::pair::{self, PairTransfer, Pairs, late_refusal};
 use super::waiting::{Polls, Waiting};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::sync::wait::eagerly;
 use crate::types::Rank;
 use std::cell::RefCell;
@@ -21,7 +21,8 @@ pub struct TransferProgress {
 /// Prepares transfers. `polls`: as in [`Scope`](super::Scope).
 #[inline]
 pub fn begin(t: &Transport, pairs: &mut Pairs, polls: Polls) -> TransferProgress {
-    let failure = late_refusal(t, pairs);
+    let present = |e: Error| e.with_message(format!("{}; the present call was carried out", e.message));
+    let failure = late_refusal(t, pairs).map(present);
     TransferProgress {
         waiting: Waiting { polls, deadline_ns: 0 },
         failure,
@@ -125,13 +126,31 @@ fn wait(
         let mut ranks = needed.borrow().clone();
         ranks.dedup();
         Error::timeout(format!(
-            "transfers did not finish within {}; waiting for {}; if they are only slow, raise PENNY_TIMEOUT or \
+            "transfers did not finish within {}; waiting for {}{}; if they are only slow, raise PENNY_TIMEOUT or \
              timeoutMs",
             super::watch::seconds(t.timeout_ns()),
-            t.who(&ranks)
+            t.who(&ranks),
+            t.of_this_process(&ranks)
         ))
     };
     let ended = t.wait_or_leave(&mut waiting, ready, watch, expired);
     progress.waiting = waiting;
-    ended
+    ended.map_err(|e| match e.code {
+        Code::Timeout => e.with_message(e.message.clone() + &ungrouped(t, pairs, transfers)),
+        _ => e,
+    })
+}
+
+/// Tells that the peer of a send sends to this rank, too, and waits as this rank does. Empty where it does not.
+fn ungrouped(t: &Transport, pairs: &mut Pairs, transfers: &[PairTransfer]) -> String {
+    let unmet = |send| transfers.iter().filter(move |x| !x.done && x.send == send).map(|x| x.peer);
+    let mut mirrored = unmet(true).filter(|&peer| unmet(false).all(|from| from != peer));
+    let found = mirrored.find_map(|peer| Some((peer, pair::waiting_message(t, pairs, peer)?)));
+    found.map_or(String::new(), |(peer, what)| {
+        format!(
+            "; rank {peer} has sent ({what}) to rank {me}, which has not received it: where two ranks send to each other, each puts its \
+             send and its receive into one group (pennyGroupStart, pennyGroupEnd)",
+            me = t.rank()
+        )
+    })
 }

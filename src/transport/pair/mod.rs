@@ -11,8 +11,9 @@
 mod probe;
 mod refusals;
 
+pub(super) use probe::waiting_message;
 pub use probe::{Arrived, arrived};
-pub(super) use refusals::late_refusal;
+pub use refusals::late_refusal;
 use refusals::{mismatch, text};
 
 use super::Transport;

@@ -1,5 +1,6 @@
 //! Messages that have come and that no receive has taken.
 
+use super::refusals::text;
 use super::{OF_COLLECTIVE, Pairs, WAY, far};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
@@ -12,6 +13,22 @@ pub struct Arrived {
     pub count: u64,
     /// Their type.
     pub dtype: DataType,
+}
+
+/// Words the message of a peer that no receive has taken, be it a collective's. `None`: there is none.
+pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<String> {
+    let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
+    if t.is_far(from) {
+        return None;
+    }
+    if !peer.reserved[1] {
+        t.control().reserve_ring(from, me).ok()?;
+        peer.reserved[1] = true;
+    }
+    let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
+    // ORDER: partner of the store in `fill`.
+    (head.full.load(Ordering::Acquire) == peer.taken + 1)
+        .then(|| text(head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))
 }
 
 /// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.

@@ -41,8 +41,7 @@ pub fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
             peer.refusal_seen = refused;
             let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
             found = Some(Error::usage(format!(
-                "an earlier message from rank {} to rank {} was refused: rank {} received it as ({}); the present call \
-                 was carried out",
+                "an earlier message from rank {} to rank {} was refused: rank {} received it as ({})",
                 t.rank(),
                 to,
                 to,
