@@ -22,7 +22,7 @@ use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
-use crate::transport::pair::{self, Pairs};
+use crate::transport::pair::Pairs;
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
@@ -201,9 +201,6 @@ impl CommCore {
             true => self.timed(call, &checked, chosen),
             false => self.carry_out(call, &checked, chosen),
         };
-        if let Some(refused) = pair::late_refusal(&self.transport, &mut self.pairs) {
-            self.keep_late_mismatch(refused);
-        }
         if self.late_mismatch.is_some() { self.report_late_mismatch(ended) } else { ended }
     }
 

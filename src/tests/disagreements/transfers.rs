@@ -1,10 +1,9 @@
 //! Transfers whose ends disagree, or that wait for each other.
 
-use super::super::collectives::on_ranks;
-use crate::comm::{self, Call, CommHandle, Config, Transfer};
+use crate::comm::{self, CommHandle, Config, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
-use crate::types::{Collective, DataType, Rank, RedOp};
+use crate::types::{DataType, Rank};
 use std::sync::Barrier;
 
 /// Moves `count` words, or one half of that.
@@ -15,20 +14,6 @@ fn half(comm: CommHandle, send: bool, peer: i32, count: usize) -> Result<()> {
         comm,
         &Transfer { send, buffer, count, dtype: DataType::Int32, peer, of_collective: false },
     )
-}
-
-fn barrier(comm: CommHandle) -> Result<()> {
-    let call = Call {
-        collective: Collective::Barrier,
-        send: Address::NULL,
-        recv: Address::NULL,
-        count: 0,
-        dtype: DataType::Uint8,
-        op: RedOp::Sum,
-        root: 0,
-        padded: false,
-    };
-    comm::collective_now(comm, &call)
 }
 
 /// Two ranks as threads with a deadline.
@@ -67,21 +52,6 @@ fn a_sender_that_has_left_its_call_learns_at_the_end_that_the_receiver_took_anot
             let _ = comm::destroy(comm);
         });
     }
-}
-
-#[test]
-fn a_sender_that_has_left_its_call_learns_it_from_its_next_collective() {
-    on_ranks(2, |rank, comm| {
-        let sent = half(comm, rank == 0, 1 - rank as i32, if rank == 0 { 4 } else { 7 });
-        assert_eq!(sent.is_ok(), rank == 0);
-        // The receiver comes after its receive.
-        let told = barrier(comm);
-        let told = if rank == 0 && told.is_ok() { barrier(comm) } else { told };
-        match rank {
-            0 => assert!(told.unwrap_err().message.contains("rank 1 received it as (count 7")),
-            _ => told.unwrap(),
-        }
-    });
 }
 
 #[test]
