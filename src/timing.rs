@@ -86,13 +86,6 @@ impl Timing {
         self.declared.is_some()
     }
 
-    /// The calling thread of the program queues a call of this rank on a stream, or makes a group with one.
-    pub fn note_caller(&self) {
-        if let Some(participant) = self.participant() {
-            participant.note_caller();
-        }
-    }
-
     /// Tells whether the calling thread may call for other ranks of the machine, too.
     pub fn is_one_of_several(&self) -> bool {
         self.participant().is_some_and(|participant| participant.is_one_of_several())

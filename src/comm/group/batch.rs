@@ -247,7 +247,7 @@ fn run_apart(shares: &mut [Share], entry: Entry) -> Result<()> {
     let comms: Vec<_> = shares.iter().filter_map(|share| registry::shared(share.handle).ok()).collect();
     if entry == Entry::Caller {
         for comm in &comms {
-            comm.timing.note_caller();
+            comm.timing.participant().into_iter().for_each(|rank| rank.note_caller());
             comm.timing.begin_after(program_time::known());
         }
     }

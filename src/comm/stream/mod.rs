@@ -286,7 +286,7 @@ fn queue_part(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
         && !is_worker()
         && streams.iter().all(|stream| stream.is_idle());
     if !is_worker() {
-        all.iter().for_each(|comm| comm.timing.note_caller());
+        all.iter().filter_map(|comm| comm.timing.participant()).for_each(|rank| rank.note_caller());
     }
     if in_place {
         let timed: Vec<Timed> = streams.iter().map(timed).collect();
