@@ -113,7 +113,9 @@ const TORCHRUN_NAMES: [&str; 6] =
 #[test]
 fn each_rank_finds_torchruns_variables() {
     let mut command = launch(2, &[], TORCHRUN);
-    TORCHRUN_NAMES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in TORCHRUN_NAMES {
+        command.env_remove(name);
+    }
     let text = out(&command.output().unwrap());
     let mut lines: Vec<_> = text.lines().map(|line| line.rsplit_once(' ').unwrap()).collect();
     lines.sort_unstable();
@@ -128,7 +130,9 @@ fn each_rank_finds_torchruns_variables() {
 #[test]
 fn torchruns_variables_that_the_user_has_set_stay() {
     let mut command = launch(1, &[], TORCHRUN);
-    TORCHRUN_NAMES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in TORCHRUN_NAMES {
+        command.env_remove(name);
+    }
     command.envs([("RANK", "3"), ("WORLD_SIZE", "8"), ("MASTER_ADDR", "elsewhere"), ("MASTER_PORT", "77")]);
     assert_eq!(out(&command.output().unwrap()), "3/8 / elsewhere 77\n");
 }
