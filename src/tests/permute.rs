@@ -5,6 +5,7 @@ use crate::comm::{self, CommHandle, Permute, Transfer};
 use crate::error::{Code, Result};
 use crate::memory::view::Address;
 use crate::types::{DataType, Rank};
+use std::sync::Barrier;
 
 const SENTINEL: u32 = 0xa5a5_a5a5;
 
@@ -221,6 +222,7 @@ fn permutations_of_a_group_run_in_their_order_after_its_transfers() {
 
 #[test]
 fn a_send_that_is_still_to_be_received_is_not_taken_for_a_part_of_a_permutation() {
+    let refused = Barrier::new(2);
     on_ranks(2, |me, comm| {
         let mut words = [me + 40; 4];
         let half = |send, buffer, peer| Transfer {
@@ -235,9 +237,10 @@ fn a_send_that_is_still_to_be_received_is_not_taken_for_a_part_of_a_permutation(
             comm::transfer(comm, &half(true, at(&mut words), 1), None).unwrap();
         }
         let ended = permuted(comm, me, 4, &[1, 0]);
-        if me == 1 {
-            let e = ended.unwrap_err();
-            assert!(e.code == Code::InvalidUsage && e.message.contains("of a permutation"), "{e}");
-        }
+        refused.wait();
+        // The sender is told by the permutation, or when it ends the communicator.
+        let told = if me == 1 { ended.map(drop) } else { ended.and_then(|_| comm::finalize(comm)) };
+        let e = told.unwrap_err();
+        assert!(e.code == Code::InvalidUsage && e.message.contains("of a permutation"), "{e}");
     });
 }
