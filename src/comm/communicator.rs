@@ -22,7 +22,7 @@ use crate::timing::Timing;
 use crate::transport::Transport;
 use crate::transport::agreement::Agreement;
 use crate::transport::arrival::{Fingerprint, Offer};
-use crate::transport::pair::Pairs;
+use crate::transport::pair::{self, Pairs};
 use crate::transport::waiting::Polls;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
@@ -182,6 +182,10 @@ impl CommCore {
         self.finalized = true;
         self.forget_last_call();
         let semaphores = self.semaphores_left();
+        // A destroy may follow a mismatch of which the program was told in another way.
+        if let Some(refused) = pair::late_refusal(&self.transport, &mut self.pairs) {
+            self.keep_late_mismatch(refused);
+        }
         self.report_last_mismatch(semaphores)
     }
 

@@ -2,7 +2,6 @@
 
 use super::communicator::CommCore;
 use crate::error::{Code, Error, Result};
-use crate::transport::pair;
 
 impl CommCore {
     /// Keeps disagreements in earlier calls that have come up, until a call of the program reports them.
@@ -43,9 +42,6 @@ impl CommCore {
         }
         if let Some(mismatch) = self.agreement.look_back(&self.transport, self.seq) {
             self.keep_late_mismatch(mismatch);
-        }
-        if let Some(refused) = pair::late_refusal(&self.transport, &mut self.pairs) {
-            self.keep_late_mismatch(refused);
         }
         let Some(mismatch) = self.late_mismatch.take() else { return ended };
         let rank = self.rank();

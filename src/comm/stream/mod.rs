@@ -227,7 +227,10 @@ pub fn stream_host_function(
 /// computes, in the order of its calls. A thread that calls for other ranks of the machine as well must go on to queue their
 /// calls, which this one waits for, so there the stream's own thread makes them.
 pub(super) fn queue(batch: Batch, streams: &[Option<StreamHandle>]) -> Result<()> {
-    batch.check_own()?;
+    if let Err(half) = batch.check_own() {
+        // An argument that is wrong by itself comes first.
+        return Err(streams.iter().flatten().try_for_each(|stream| check(*stream)).err().unwrap_or(half));
+    }
     if let ([call], &[Some(stream)]) = (&batch.calls[..], streams) {
         let comm = registry::shared(call.comm())?;
         if !comm.timing.is_declared() {
