@@ -1,4 +1,4 @@
-//! How many messages a call has, and whether so many can be followed.
+//! The number of messages of a call, and whether that many can be simulated one by one.
 //!
 //! ```text
 //!     1024 ranks     ring                        cycles: followed by their repeating parts, whatever their number
@@ -13,7 +13,8 @@ use super::{Algorithm, cycles};
 use crate::plan::RankView;
 use crate::topology::Network;
 
-/// A call of a choice has at most so many messages if its programs are lists of steps: more take seconds, and hundreds of megabytes.
+/// The most messages of a call that a choice among algorithms simulates, if its programs are lists of steps: more take seconds, and
+/// hundreds of megabytes.
 pub const MOST_LISTED: u64 = 1 << 21;
 
 /// Returns the messages of all ranks if chunks are not cut. Called for what the algorithm serves.

@@ -8,13 +8,13 @@
 //! as = "nccl"                 # only on dgx-h100:as=nccl; left out: always
 //! algorithms = "ring, tree"   # what it carries; left out: all
 //! collectives = "all_reduce"  # of which collectives; left out: all
-//! nodes = "2.."               # of ranks on so many nodes: 1, 2, 2.., 2..4; left out: any number
+//! nodes = "2.."               # of ranks on this number of nodes: 1, 2, 2.., 2..4; left out: any number
 //! base = "6.6us"              # a call's fixed cost, beside launch; left out: none
 //! eff = 0.5                   # the part of every class's bandwidth that is left to payload; left out: all of it
 //! cap.nv18 = "140GB/s"        # ports of this class carry at most this
 //! step.nv18 = "0.6us"         # a message whose way begins at such a port takes this beside its bytes,
 //!                             # in place of the class's lat and post
-//! channels = 24               # a call has a channel for each channel_bytes of its vector, at least one and at most so many, and
+//! channels = 24               # the most channels of a call: it has one for each channel_bytes of its vector, at least one, and
 //! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
 //! foresees_channels = false   # where calls choose a protocol, they count on all channels; left out: true
 //! part = { 4KiB = 0.9 }       # what is left of the bandwidth from this size on, beside eff

@@ -45,7 +45,8 @@ pub fn price(network: &Network, call: &PricedCall<'_>, entry_ps: &[u64]) -> Resu
     Engine::new(network).run(network, call, entry_ps, &mut |_| {})
 }
 
-/// The same of programs that are written as they are needed, so that no list of them has to fit in memory; the call's own list is not used.
+/// Prices a call as `price` does, with programs that `write` gives rank by rank, so that no list of them has to fit in memory; the
+/// call's own list is not used.
 /// `None`: the last rank is not done before `limit_ps`.
 pub fn price_written(
     network: &Network,

@@ -4,7 +4,7 @@ use super::*;
 
 const CLASSES: &str = "name = \"m\"\n[class.nic]\nbw = \"400Gbps\"\nlat = \"1us\"\nmtu = \"4096B\"\n[class.fast]\nbw = \"900GB/s\"\n\
     lat = \"300ns\"\nmtu = \"4096B\"\n";
-/// Bytes of a message: so many that latencies do not count.
+/// Bytes of a message: enough for latencies not to count.
 const BYTES: u64 = 64 << 20;
 
 /// 16 nodes of one place, eight on each of two leaves.

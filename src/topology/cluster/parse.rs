@@ -206,8 +206,8 @@ fn tiers(
     Ok(tiers)
 }
 
-/// Reads how many links lead up from a switch: `uplinks`, or by `oversubscription` so many that the links below have this many times their
-/// line rate.
+/// Reads the number of links that lead up from a switch: `uplinks`, or, by `oversubscription`, the number with which the links below have
+/// that many times the line rate of the links above.
 fn uplinks(tier: &Section, down: u32, below: &Class, above: &Class) -> Result<u32> {
     match (tier.get("uplinks"), tier.get("oversubscription")) {
         (Some(field), None) => field.count(MOST_LINKS),

@@ -83,7 +83,7 @@ impl Pcie {
         format!("PCIe, {} switches, {} host bridges", self.switches, self.roots)
     }
 
-    /// The switch on which one of so many devices or NICs is.
+    /// Returns the switch of device or NIC `number`, of which there are `of`.
     fn switch_of(&self, number: u32, of: u32) -> u32 {
         (u64::from(number) * u64::from(self.switches) / u64::from(of)) as u32
     }

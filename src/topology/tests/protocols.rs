@@ -80,7 +80,7 @@ fn a_protocol_of_an_unknown_algorithm_is_refused() {
     assert_eq!(why, "m: [[protocol]] ll: algorithms: `rong` is no algorithm; `penny algorithms` lists them");
 }
 
-/// What is left of 1 GB/s for all-reduces of so many bytes by the protocols of these lines.
+/// Returns what is left of 1 GB/s for these calls by the protocols of these lines.
 fn rates(lines: &str, calls: &[CarriedCall]) -> Vec<Option<u64>> {
     let network = read(&wired(&format!("{SHAPE}[[protocol]]\nname = \"p\"\n{lines}")));
     let views = network.views();

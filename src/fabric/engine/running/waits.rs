@@ -1,4 +1,4 @@
-//! Who waits for whom in a call in which nothing is under way.
+//! The report of a deadlock inside a call: which rank waits for which, when no message is under way.
 
 use super::Running;
 use crate::types::Rank;
