@@ -1,24 +1,10 @@
 /* src/ffi/channel.rs: channels of the data mover on links of a declared machine. Two or four ranks of a T3000. */
-#include "check.h"
+#include "machine.h"
 
 enum { MESSAGES = 3, BYTES = 4096 };
 static pennyComm_t comm;
 /* The ring over the first two or four chips, and this rank's neighbours there. */
 static int next, prev, position;
-
-static pennyComm_t join_on(const char *fabric) {
-    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
-    pennyComm_t made = NULL;
-    config.fabric = fabric;
-    OK(pennyCommInitRankConfig(&made, ranks, shared_id(), rank, &config));
-    return made;
-}
-
-static uint64_t now(void) {
-    uint64_t ps = 0;
-    OK(pennyFabricNow(comm, &ps));
-    return ps;
-}
 
 static pennyLinkChannel_t end_of(pennyChannelRole_t role, int peer, size_t messages, size_t bytes, void *data) {
     return (pennyLinkChannel_t){
@@ -41,7 +27,7 @@ static uint64_t round_of_neighbours(pennySignalMode_t signal, pennyTermination_t
     OK(pennyLinkChannelsRun(comm, signal, termination, ends, 2));
     for (int i = 0; i < MESSAGES * BYTES; i++) CHECK_INT(theirs[i], byte_of(prev, i));
     for (int i = 0; i < 2; i++) CHECK(before < ends[i].firstPs && ends[i].firstPs < ends[i].lastPs);
-    CHECK(now() >= ends[0].lastPs);
+    CHECK(now_on(comm) >= ends[0].lastPs);
     return ends[0].lastPs - before;
 }
 
@@ -104,7 +90,7 @@ static void what_cannot_be_is_refused_on_every_rank(void) {
 }
 
 static void machines_without_a_mover_are_refused_with_the_remedy(void) {
-    pennyComm_t bare = join_on("t3000"), plain = join();
+    pennyComm_t bare = join_machine("t3000"), plain = join();
     unsigned char data[64] = {0};
     pennyLinkChannel_t ends[] = {end_of(pennyChannelReceiver, prev, 1, 16, data),
                                  end_of(pennyChannelSender, next, 1, 16, data + 32)};
@@ -120,7 +106,7 @@ int main(void) {
     while (ring[position] != rank) position++;
     next = ring[(position + 1) % ranks];
     prev = ring[(position + ranks - 1) % ranks];
-    comm = join_on("t3000:mover=ethernet");
+    comm = join_machine("t3000:mover=ethernet");
     RUN(neighbours_get_each_others_messages_at_the_machines_time);
     RUN(a_message_that_is_relayed_round_the_ring_comes_back_650_ns_a_hop_later);
     RUN(what_cannot_be_is_refused_on_every_rank);

@@ -2,7 +2,7 @@
    heap. No correct program is told of a deadlock, and a real one is told with who waits for whom.
 
    TEST_FABRIC: the machine. TEST_ROUNDS: how often. */
-#include "check.h"
+#include "machine.h"
 
 #include <sched.h>
 
@@ -11,20 +11,6 @@ enum { MOST = 64, COUNT = 64 };
 static const char *fabric;
 static int rounds, threads;
 static pennyComm_t world, own[MOST];
-
-static pennyComm_t join_machine(void) {
-    pennyConfig_t config = PENNY_CONFIG_INITIALIZER;
-    pennyComm_t made = NULL;
-    config.fabric = fabric;
-    OK(pennyCommInitRankConfig(&made, ranks, shared_id(), rank, &config));
-    return made;
-}
-
-static uint64_t now(void) {
-    uint64_t ps = 0;
-    OK(pennyFabricNow(world, &ps));
-    return ps;
-}
 
 /* Held up by the host, in a way that differs from run to run. */
 static void dawdle(unsigned *seed) {
@@ -95,7 +81,7 @@ static void *calls(void *arg) {
 
 static void threads_with_their_own_communicators(void) {
     for (threads = 2; threads <= 4; threads += 2) {
-        world = join_machine();
+        world = join_machine(fabric);
         split_for_threads();
         for (int again = 0; again < 3; again++) {
             all_threads(calls);
@@ -135,7 +121,7 @@ static void *late(void *arg) {
 
 static void a_thread_that_computes_for_long_is_waited_for(void) {
     threads = 3;
-    world = join_machine();
+    world = join_machine(fabric);
     split_for_threads();
     threads = 2;
     all_threads(late);
@@ -175,10 +161,10 @@ static void calls_in_a_fixed_order_take_the_time_of_a_single_thread(void) {
     for (threads = 2; threads <= 4; threads += 2) {
         uint64_t ended[2];
         for (int alone = 0; alone < 2; alone++) {
-            world = join_machine();
+            world = join_machine(fabric);
             split_for_threads();
             OK(pennyBarrier(world, NULL));
-            uint64_t begun = now();
+            uint64_t begun = now_on(world);
             turn = 0;
             if (alone) {
                 for (int round = 0; round < rounds; round++)
@@ -186,7 +172,7 @@ static void calls_in_a_fixed_order_take_the_time_of_a_single_thread(void) {
             } else {
                 all_threads(take_turns);
             }
-            ended[alone] = now() - begun;
+            ended[alone] = now_on(world) - begun;
             end_of_threads();
             OK(pennyCommDestroy(world));
         }
@@ -257,7 +243,7 @@ static void *ring(void *arg) {
         send_word(t, next_rank, next, lap);
         if (rank == 0 && t == 0) {
             CHECK_INT(take_word(t), lap);
-            back = now();
+            back = now_on(world);
         }
     }
     idle_until_all_are(t);
@@ -289,12 +275,12 @@ static void threads_with_places_in_mailboxes(void) {
     void *(*const works[])(void *) = {ping_pong, ring, multicast};
     for (int i = 0; i < 3; i++) {
         threads = sizes[i];
-        world = join_machine();
+        world = join_machine(fabric);
         for (int w = 0; w < 3; w++) {
             make_box(512);
-            uint64_t begun = now();
+            uint64_t begun = now_on(world);
             all_threads(works[w]);
-            CHECK(now() > begun || ranks == 1);
+            CHECK(now_on(world) > begun || ranks == 1);
             OK(pennyMailboxDestroy(box));
         }
         OK(pennyBarrier(world, NULL));
@@ -307,10 +293,10 @@ static void a_ring_takes_the_time_of_a_single_thread(void) {
     uint64_t took[2];
     threads = 4;
     for (int alone = 0; alone < 2; alone++) {
-        world = join_machine();
+        world = join_machine(fabric);
         make_box(8);
         OK(pennyBarrier(world, NULL));
-        uint64_t begun = now();
+        uint64_t begun = now_on(world);
         if (alone) {
             for (int lap = 0; lap < 8; lap++)
                 for (int t = 0; t < threads; t++) {
@@ -318,7 +304,7 @@ static void a_ring_takes_the_time_of_a_single_thread(void) {
                     send_word(t, t + 1 < threads ? rank : (rank + 1) % ranks, (t + 1) % threads, lap);
                     if (rank == 0 && t == threads - 1) {
                         CHECK_INT(take_word(0), lap);
-                        back = now();
+                        back = now_on(world);
                     }
                 }
         } else {
@@ -369,7 +355,7 @@ static void make_heap(void) {
 
 static void threads_on_the_symmetric_heap(void) {
     for (threads = 1; threads <= 4; threads *= 2) {
-        world = join_machine();
+        world = join_machine(fabric);
         split_for_threads();
         make_heap();
         all_threads(puts_and_signals);
@@ -396,7 +382,7 @@ static void *receive_in_vain(void *arg) {
 static void threads_that_receive_in_a_ring_are_told(void) {
     if (ranks == 1) return;
     for (threads = 1; threads <= 4; threads *= 2) {
-        world = join_machine();
+        world = join_machine(fabric);
         split_for_threads();
         all_threads(receive_in_vain);
         end_of_threads();
@@ -416,7 +402,7 @@ static void threads_that_wait_for_messages_in_vain_are_told(void) {
     static const int sizes[] = {2, 64};
     for (int i = 0; i < 2; i++) {
         threads = sizes[i];
-        world = join_machine();
+        world = join_machine(fabric);
         make_box(8);
         all_threads(take_in_vain);
         OK(pennyCommAbort(world));
@@ -431,7 +417,7 @@ static void *await_in_vain(void *arg) {
 
 static void threads_that_wait_for_signals_in_vain_are_told(void) {
     threads = 2;
-    world = join_machine();
+    world = join_machine(fabric);
     make_heap();
     all_threads(await_in_vain);
     OK(pennyCommAbort(world));

@@ -14,9 +14,9 @@
 //! Cost: 2 latencies inside nodes and 2 log2(N) between them, N nodes of g ranks. A NIC sends its rail's share of the buffer up
 //! once and down at most once.
 
-use super::rail_trees::nodes;
+use super::rail_trees::{check_per_node, nodes, trees};
 use super::rounds::Rounds;
-use super::tree::{Node, TREES, height};
+use super::tree::{TREES, height};
 use super::{Algorithm, Cost, unlike};
 use crate::plan::Operand::{From, Own};
 use crate::plan::{Chunk, InSwitch, Lane, Operand, Plan, RankView};
@@ -35,16 +35,13 @@ pub static IN_SWITCH_TREES: Algorithm = Algorithm {
     plan,
 };
 
-/// The most ranks of a node: with each, all ranks have two places more.
-const MOST_PER_NODE: u32 = 64;
-
 fn guard(v: &RankView) -> Option<&'static str> {
     if v.in_switch != InSwitch::Nodes {
         return Some(
             "it needs several nodes, each with a switch that copies and sums (in_switch in a machine's file)",
         );
     }
-    (v.shape.per_node() > MOST_PER_NODE).then_some("nodes have more than 64 ranks")
+    check_per_node(v)
 }
 
 /// A rank on the one rail, in one tree, where its node's data goes to the tree.
@@ -57,12 +54,11 @@ struct Head {
 /// The rails in both trees: lane, rank of this node on the rail, and its place in the tree.
 fn rails(v: &RankView) -> impl Iterator<Item = (Lane, Rank, Head)> + '_ {
     let (g, own) = (v.shape.per_node(), v.rank / v.shape.per_node());
-    (0..TREES).flat_map(move |tree| (0..g).map(move |rail| (tree, rail))).map(move |(tree, rail)| {
-        let node = Node::of(&nodes(v).of(own), tree);
+    trees(v).map(move |(lane, rail, node)| {
         let on_rail = |node: Rank| node * g + rail;
         let children = node.children().into_iter().map(on_rail).collect();
         let head = Head { up: node.up.map(on_rail), children, depth: node.depth };
-        ((tree * g + rail) as Lane, on_rail(own), head)
+        (lane, on_rail(own), head)
     })
 }
 

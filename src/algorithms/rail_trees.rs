@@ -28,7 +28,7 @@ pub static RAIL_TREES: Algorithm = Algorithm {
     cost_formula: "2(g-1 + log2 N)a + 2S/gB across, N nodes of g",
     serves: &[Collective::AllReduce],
     rank_order: false,
-    guard,
+    guard: check_per_node,
     alike: unlike,
     cost,
     plan,
@@ -36,10 +36,6 @@ pub static RAIL_TREES: Algorithm = Algorithm {
 
 /// The most ranks of a node: with each, all ranks have two places more.
 const MOST_PER_NODE: u32 = 64;
-
-fn guard(v: &RankView) -> Option<&'static str> {
-    (v.shape.per_node() > MOST_PER_NODE).then_some("nodes have more than 64 ranks")
-}
 
 /// A rank's place on one rail, in one tree.
 struct Place {
@@ -60,15 +56,14 @@ struct Place {
 /// Returns the rank's places on all rails, in both trees.
 fn places(v: &RankView) -> impl Iterator<Item = Place> + '_ {
     let (g, own) = (v.shape.per_node(), v.rank / v.shape.per_node());
-    (0..TREES).flat_map(move |tree| (0..g).map(move |rail| (tree, rail))).map(move |(tree, rail)| {
-        let node = Node::of(&nodes(v).of(own), tree);
+    trees(v).map(move |(lane, rail, node)| {
         // The chain goes round from the rank after the head to the head.
         let position = (v.rank % g + 2 * g - rail - 1) % g;
         let at = |position: u32| own * g + (rail + 1 + position) % g;
         let head = |node: Rank| node * g + rail;
         let is_head = position == g - 1;
         Place {
-            lane: (tree * g + rail) as Lane,
+            lane,
             before: position.checked_sub(1).map(at),
             after: (!is_head).then(|| at(position + 1)),
             position,
@@ -77,6 +72,20 @@ fn places(v: &RankView) -> impl Iterator<Item = Place> + '_ {
             depth: node.depth,
         }
     })
+}
+
+/// Returns the place of the rank's node in the trees of all rails: lane, rail, and the node.
+pub(super) fn trees(v: &RankView) -> impl Iterator<Item = (Lane, u32, Node)> + '_ {
+    let (g, own) = (v.shape.per_node(), v.rank / v.shape.per_node());
+    let of_rails = move |tree: u32| (0..g).map(move |rail| (tree, rail));
+    (0..TREES)
+        .flat_map(of_rails)
+        .map(move |(tree, rail)| ((tree * g + rail) as Lane, rail, Node::of(&nodes(v).of(own), tree)))
+}
+
+/// Refuses nodes of more ranks than the trees of all rails are made for.
+pub(super) fn check_per_node(v: &RankView) -> Option<&'static str> {
+    (v.shape.per_node() > MOST_PER_NODE).then_some("nodes have more than 64 ranks")
 }
 
 /// Returns the view in which nodes are ranks.

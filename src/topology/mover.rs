@@ -87,7 +87,7 @@ pub enum Handover {
 }
 
 /// The cores at both ends of a link, and their queues. Times are picoseconds, sizes bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EthernetCore {
     /// A core writes a command into a transaction queue.
     pub issue_ps: u64,

@@ -67,14 +67,16 @@ impl Parameter {
     }
 
     fn check_kind(&self, asked: Kind) -> Outcome {
+        if self.kind == asked { Ok(()) } else { Err(self.is_other_kind()) }
+    }
+
+    #[cold]
+    fn is_other_kind(&self) -> Failure {
         let (what, remedy) = match self.kind {
             Kind::Text => ("text", "ncclParamGetStr"),
             Kind::I64 => ("a number of 64 bits", "ncclParamGetI64"),
         };
-        match self.kind == asked {
-            true => Ok(()),
-            false => Err(argument(format!("the value of {} is {what}; use {remedy}", self.name()))),
-        }
+        argument(format!("the value of {} is {what}; use {remedy}", self.name()))
     }
 }
 
@@ -231,10 +233,7 @@ macro_rules! other_numbers {
             /// Refuses the parameter: no parameter of this library has such a number.
             fn $name, $twin(h: ncclParamHandle_t, out: *mut $ty) {
                 place(out, "out")?;
-                match bound(h)?.kind {
-                    Kind::Text => bound(h)?.check_kind(Kind::I64),
-                    Kind::I64 => bound(h)?.check_kind(Kind::Text),
-                }
+                Err(bound(h)?.is_other_kind())
             }
         )*}
     };

@@ -3,6 +3,7 @@
 use super::end::Side;
 use super::link::LinkEvent;
 use super::parameters::Parameters;
+use crate::topology::EthernetCore;
 
 /// An action that takes a core's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,7 +31,7 @@ impl Act {
 
     /// Returns the time that it takes. What follows from a word seen before costs no look of its own.
     pub fn ps(self, parameters: &Parameters) -> u64 {
-        let Parameters { look_ps, issue_ps, .. } = *parameters;
+        let EthernetCore { look_ps, issue_ps, .. } = parameters.core;
         match self {
             Act::Take(_) => look_ps,
             Act::Announce(_) | Act::Acknowledge(_) => issue_ps,

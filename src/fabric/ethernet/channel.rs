@@ -53,14 +53,14 @@ pub(super) fn check(
     for side in SIDES {
         let of_side = setups.iter().filter(|setup| setup.sender == side);
         let (count, bytes) = of_side.fold((0u64, 0u64), |(count, bytes), setup| {
-            let row = setup.bytes.saturating_add(parameters.align).saturating_mul(setup.buffers.into());
+            let row = setup.bytes.saturating_add(parameters.core.align).saturating_mul(setup.buffers.into());
             (count + 1, bytes.saturating_add(row))
         });
-        if count > parameters.channels.into() || bytes > parameters.buffer_bytes {
+        if count > parameters.core.channels.into() || bytes > parameters.core.buffer_bytes {
             return Err(Error::argument(format!(
                 "{count} channels with {bytes} B of buffers in one direction do not fit a core; keep to {} \
                      channels and {} B",
-                parameters.channels, parameters.buffer_bytes
+                parameters.core.channels, parameters.core.buffer_bytes
             )));
         }
     }

@@ -100,7 +100,7 @@ impl SendingEnd<'_> {
             true => self.credits.pop_front().unwrap_or(0),
             false => 0,
         };
-        let Parameters { issue_ps, look_ps, align, queue_commands, .. } = self.parameters;
+        let EthernetCore { issue_ps, look_ps, align, queue_commands, .. } = self.parameters.core;
         let merged = self.mover.signal == SignalMode::Merged;
         let commands = if merged { [Some(bytes + align), None] } else { [Some(bytes), Some(align)] };
         let mut first_ps = None;
@@ -126,7 +126,8 @@ impl SendingEnd<'_> {
 
     /// From a payload's leaving until its slot is free again.
     fn credit_ps(&self, bytes: u64) -> u64 {
-        let Parameters { issue_ps, look_ps, align, ref wire, .. } = self.parameters;
+        let (EthernetCore { issue_ps, look_ps, align, .. }, wire) =
+            (self.parameters.core, &self.parameters.wire);
         // Acknowledged while the worker reads.
         let read_ps = issue_ps.max(self.parameters.read(bytes));
         let words =
@@ -160,9 +161,10 @@ impl SendingEnd<'_> {
             .for_each(|at_ps| *at_ps = at_ps.saturating_add(ps));
     }
 
-    /// What the slowest part takes for each message of a stream: so many full payloads and one more.
+    /// Returns the time that the slowest part takes for each message of a stream: `full` full payloads and one of `last` bytes.
     fn stream_ps(&self, full: u64, last: u64) -> u64 {
-        let Parameters { issue_ps, look_ps, align, ref wire, .. } = self.parameters;
+        let (EthernetCore { issue_ps, look_ps, align, .. }, wire) =
+            (self.parameters.core, &self.parameters.wire);
         let merged = self.mover.signal == SignalMode::Merged;
         let signal_ps = if merged { 0 } else { issue_ps };
         let act_ps = look_ps.saturating_add(issue_ps);

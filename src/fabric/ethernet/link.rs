@@ -92,7 +92,7 @@ impl EthernetLink {
         termination: Termination,
     ) -> Result<EthernetLink> {
         check(parameters, setups, termination)?;
-        let end = || LinkEnd::new(parameters.queues);
+        let end = || LinkEnd::new(parameters.core.queues);
         Ok(EthernetLink {
             channels: (0..).zip(setups).map(|(id, &setup)| Channel::new(id, setup)).collect(),
             signal,
@@ -100,9 +100,9 @@ impl EthernetLink {
             ends: [end(), end()],
             // The end that sends; if both do, that of the lowest channel.
             master: setups.first().map_or(Side::Near, |setup| setup.sender),
-            queue_commands: parameters.queue_commands as usize,
+            queue_commands: parameters.core.queue_commands as usize,
             mtu: if parameters.wire.mtu == 0 { u64::MAX } else { parameters.wire.mtu },
-            word_bytes: parameters.align,
+            word_bytes: parameters.core.align,
             #[cfg(test)]
             mistake: None,
         })

@@ -144,7 +144,7 @@ pub fn utilisation(
 pub fn streamed(parameters: &Parameters, bytes: u64) -> Result<f64> {
     parameters.check_payload(bytes)?;
     let wire_ps = parameters.wire.serialisation_ps(bytes);
-    Ok(bytes as f64 / wire_ps.max(parameters.issue_ps) as f64 / bytes_a_ps(parameters))
+    Ok(bytes as f64 / wire_ps.max(parameters.core.issue_ps) as f64 / bytes_a_ps(parameters))
 }
 
 fn bytes_a_ps(parameters: &Parameters) -> f64 {

@@ -5,10 +5,14 @@ use penny::sim::topology::{Network, units};
 use super::canvas::{Canvas, Point};
 use super::port;
 
-const LEFT: f64 = 112.0;
-const PITCH: f64 = 46.0;
-const GAP: f64 = 36.0;
-const BOX: Point = (38.0, 22.0);
+/// Where the drawing begins, beside its labels.
+pub const LEFT: f64 = 112.0;
+/// From the middle of one place to the next.
+pub const PITCH: f64 = 46.0;
+/// Between two nodes.
+pub const GAP: f64 = 36.0;
+/// Width and height of a place or a NIC.
+pub const BOX: Point = (38.0, 22.0);
 /// Heights of the rows: the spine or the one switch, leaves, NICs, places, a node's switch.
 const SPINE: f64 = 20.0;
 const LEAVES: f64 = 104.0;

@@ -5,12 +5,8 @@ use std::collections::HashMap;
 use penny::sim::topology::{Cluster, Network};
 
 use super::canvas::{Canvas, Point};
-use super::columns::side_label;
+use super::columns::{BOX, GAP, LEFT, PITCH, side_label};
 
-const LEFT: f64 = 112.0;
-const PITCH: f64 = 46.0;
-const GAP: f64 = 36.0;
-const BOX: Point = (38.0, 22.0);
 /// From one tier to the next.
 const TIER: f64 = 96.0;
 /// From one row of a node to the next.
@@ -68,18 +64,18 @@ pub fn draw(canvas: &mut Canvas, network: &Network, cluster: &Cluster) {
 }
 
 impl Picture<'_> {
-    /// The middle of one of so many things side by side over the whole width.
+    /// Returns the middle of item `number` of `of` items side by side over the whole width.
     fn spread(&self, number: u32, of: u32) -> f64 {
         LEFT + self.width * (f64::from(number) + 0.5) / f64::from(of)
     }
 
-    /// The middle of one of so many things side by side over a node.
+    /// Returns the middle of item `number` of `of` items side by side over a node.
     fn in_node(&self, node: u32, number: u32, of: u32) -> f64 {
         let left = LEFT + f64::from(node) * (self.node_width + GAP);
         left + self.node_width * (f64::from(number) + 0.5) / f64::from(of)
     }
 
-    /// The height of a tier, the lowest being 0.
+    /// Returns the height of a tier, the lowest being 0.
     fn height(&self, tier: usize) -> f64 {
         self.nics - TIER * (tier + 1) as f64
     }

@@ -9,12 +9,17 @@ mod timed;
 use super::channel::{Setup, SignalMode, Termination};
 use super::end::Side;
 use super::parameters::Parameters;
-use crate::topology;
+use crate::topology::{self, EthernetCore};
 
 /// Of a preset whose links are Ethernet.
 fn parameters(machine: &str) -> Parameters {
     let network = topology::open(machine).expect("a preset");
     Parameters::wormhole(network.classes[0].clone())
+}
+
+/// The parameters with another number of queues, and of commands that each holds.
+fn with_queues(parameters: Parameters, queues: u32, queue_commands: u32) -> Parameters {
+    Parameters { core: EthernetCore { queues, queue_commands, ..parameters.core }, ..parameters }
 }
 
 const SIGNALS: [SignalMode; 2] = [SignalMode::Merged, SignalMode::Separate];

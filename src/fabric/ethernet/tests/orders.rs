@@ -177,7 +177,7 @@ proptest! {
         outages in 0usize..5,
         choices in prop::collection::vec(any::<u16>(), 1..2000),
     ) {
-        let parameters = Parameters { queues, queue_commands, ..parameters("t3000") };
+        let parameters = with_queues(parameters("t3000"), queues, queue_commands);
         let (signal, termination) = (SIGNALS[usize::from(separate)], TERMINATIONS[usize::from(by_worker)]);
         let mut link = EthernetLink::new(&parameters, &setups, signal, termination).expect("it fits");
         let mut outages = outages;

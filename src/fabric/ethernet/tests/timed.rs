@@ -77,7 +77,7 @@ proptest! {
         offers in prop::collection::vec(0u64..5_000_000, 1..8),
         outages in prop::collection::vec((0u64..8_000_000, 1u64..2_000_000), 0..4),
     ) {
-        let parameters = Parameters { queues, queue_commands, ..parameters("t3000") };
+        let parameters = with_queues(parameters("t3000"), queues, queue_commands);
         let (signal, termination) = (SIGNALS[usize::from(separate)], TERMINATIONS[usize::from(by_worker)]);
         let run = || {
             let mut works = Clockwork::new(&parameters);
