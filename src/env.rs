@@ -1,6 +1,7 @@
 //! Every `PENNY_` variable: its name, its type, what it does.
 //!
 //! They are read when a communicator is made, with these exceptions: `PENNY_DEBUG` and `PENNY_RECORD` are read once in a process,
+//! `PENNY_LIBFABRIC` by the process's first communicator of several hosts,
 //! `PENNY_HEAP_SIZE` when a process first uses its shareable heap, `PENNY_SHM` whenever a segment is made, and
 //! `PENNY_SHMEM_SIZE` and `PENNY_CHECK` when a symmetric heap is made.
 
@@ -109,6 +110,16 @@ pub const VARIABLES: &[Variable] = &[
         name: "PENNY_SINGLE_COPY",
         kind: "0 or 1",
         about: "1: peers read large private buffers through the kernel where it permits; 0: never; unset: where that is quick",
+    },
+    Variable {
+        name: "PENNY_NET",
+        kind: "word",
+        about: "libfabric's provider between hosts, such as `tcp` or `verbs`; unset: tcp",
+    },
+    Variable {
+        name: "PENNY_LIBFABRIC",
+        kind: "file",
+        about: "libfabric to load when ranks are on several hosts, such as that of an MPI library; unset: libfabric.so.1",
     },
 ];
 

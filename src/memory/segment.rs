@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::sync::doorbell::{Doorbell, Sleepers};
 use crate::sync::prim::{AtomicU32, AtomicU64};
 use crate::sys::keeper::LifeNode;
+use crate::sys::ofi::MappedRegion;
 use crate::sys::remap::Again;
 use crate::sys::shm;
 use memmap2::{MmapOptions, MmapRaw};
@@ -182,6 +183,16 @@ impl Segment {
         assert!(at.is_multiple_of(align_of::<T>()), "a structure is misaligned");
         // SAFETY: within the mapping and aligned; ShmSafe: any bytes are a valid T and all access is atomic.
         unsafe { std::slice::from_raw_parts(at as *const T, count) }
+    }
+}
+
+// SAFETY: the mapping lives as long as any clone of it, and its bytes are read and written through views and atomics only.
+unsafe impl MappedRegion for Segment {
+    fn base(&self) -> usize {
+        self.base
+    }
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -8,6 +8,7 @@ use super::link::{Body, Ending, Frame, Incoming, Link};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
+use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, Layout, largest_payload};
 use crate::memory::heap;
 use crate::memory::view::Payload;
@@ -317,7 +318,8 @@ fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
     ];
     for (deliver, why) in cases {
         let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
-        let far = Far::new(&control, 0, Box::new([false, true]), Box::new(Broken(deliver))).unwrap();
+        let mirror = Arc::new(Lines::private(control.layout(), 0).unwrap());
+        let far = Far::new(0, Box::new([false, true]), mirror, Box::new(Broken(deliver)));
         let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
         let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000).with_far(far);
         let told = t.meet(1, &mut scope(1, 0)).unwrap_err();

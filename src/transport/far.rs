@@ -22,7 +22,7 @@ use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Frames of one peer that may have come before one that is missing.
 const WINDOW: u64 = 1 << 16;
@@ -33,7 +33,7 @@ pub struct Far {
     /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
-    mirror: Lines,
+    mirror: Arc<Lines>,
     link: Box<dyn Link>,
     /// Frames posted to each rank.
     posted: Box<[AtomicU64]>,
@@ -53,19 +53,19 @@ struct Inbox {
 }
 
 impl Far {
-    /// The peers of `rank` for which `far` is true, over a link. `near`: the control segment of this rank's own host, which
-    /// has the same layout on all hosts.
-    #[cfg_attr(not(test), allow(dead_code))] // No engine connects hosts yet (docs/decisions/0022).
-    pub fn new(near: &Control, rank: Rank, far: Box<[bool]>, link: Box<dyn Link>) -> Result<Far> {
-        Ok(Far {
+    /// The peers of `rank` for which `far` is true, over a link. `mirror`: private lines for them, with the layout that the control
+    /// segments have on all hosts; the link may fill in bytes of its staging memory and payloads.
+    #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
+    pub fn new(rank: Rank, far: Box<[bool]>, mirror: Arc<Lines>, link: Box<dyn Link>) -> Far {
+        Far {
             rank,
-            mirror: Lines::private(near.layout())?,
+            mirror,
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
             inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
             broken: OnceLock::new(),
             far,
-        })
+        }
     }
 
     #[inline]
@@ -219,6 +219,16 @@ impl Transport {
         if let Some(far) = &self.far {
             far.poll(&self.control);
         }
+    }
+
+    /// A far rank's process has ended, as something else than the link tells.
+    #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
+    pub fn note_far_death(&self, rank: Rank) {
+        let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
+        far.mirror.life(rank).node.mark_dead();
+        self.ring_all();
+        #[cfg(not(loom))]
+        self.control.doorbell(self.rank).ring();
     }
 
     /// Why far ranks cannot be heard any more, if that is so.

@@ -4,6 +4,7 @@ use super::Transport;
 use super::far::Far;
 use super::link::{Body, Frame, Incoming, Link, OwnedBody};
 use crate::error::Result;
+use crate::memory::control::lines::Lines;
 use crate::memory::control::{Control, Layout};
 use crate::memory::heap;
 use crate::sync::prim::{AtomicBool, Ordering};
@@ -181,23 +182,12 @@ impl Port {
 
 /// The transports of ranks that are threads of this process, on hosts as `hosts` says by rank, with links between hosts.
 pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Arc<Transport>>, Arc<Network>) {
-    let n = hosts.len() as u32;
     let network = Arc::new(Network {
         under_way: hosts.iter().map(|_| Mutex::default()).collect(),
         dead: hosts.iter().map(|_| AtomicBool::new(false)).collect(),
     });
-    let most = hosts.iter().max().map_or(0, |&host| host + 1);
-    let controls: Vec<_> =
-        (0..most).map(|_| Arc::new(Control::create(Layout::new(n, 32 << 10)).unwrap())).collect();
-    let transport = |(rank, &host): (Rank, &u32)| {
-        let control = &controls[host as usize];
-        let heaps = hosts.iter().map(|_| heap::own().unwrap()).collect();
-        let backoff = Backoff::for_ranks(hosts.len(), None);
-        let transport = Transport::new(control.clone(), rank, heaps, backoff, timeout_ms * 1_000_000);
-        let far: Box<[bool]> = hosts.iter().map(|&other| other != host).collect();
-        if !far.contains(&true) {
-            return Arc::new(transport);
-        }
+    let controls = controls(hosts);
+    let far = |rank: Rank, far: Box<[bool]>| {
         let seed = match delivery {
             Delivery::Reordered(seed) | Delivery::Renumbered(seed) => seed,
             Delivery::InOrder | Delivery::Torn | Delivery::Hasty => 0,
@@ -205,9 +195,37 @@ pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Ar
         let random = (seed * 1024 + u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let state = PortState { random, told: vec![false; hosts.len()], delivered: vec![0; hosts.len()] };
         let port = Port { network: network.clone(), rank, delivery, state: Mutex::new(state) };
-        Arc::new(transport.with_far(Far::new(control, rank, far, Box::new(port)).unwrap()))
+        let mirror = Lines::private(controls[rank as usize].layout(), 0).unwrap();
+        Far::new(rank, far, Arc::new(mirror), Box::new(port))
     };
-    let all: Vec<_> = (0..).zip(hosts).map(transport).collect();
-    all.iter().for_each(|t| t.live(std::process::id(), 1));
+    let all = connected(hosts, &controls, timeout_ms, far);
     (all, network)
+}
+
+/// The control segment of each rank's host, by rank.
+pub fn controls(hosts: &[u32]) -> Vec<Arc<Control>> {
+    let layout = Layout::new(hosts.len() as u32, 32 << 10);
+    let most = hosts.iter().max().map_or(0, |&host| host + 1);
+    let of_hosts: Vec<_> = (0..most).map(|_| Arc::new(Control::create(layout).unwrap())).collect();
+    hosts.iter().map(|&host| of_hosts[host as usize].clone()).collect()
+}
+
+/// The transports of ranks over these segments. `far` makes the far peers of a rank, given which ranks these are.
+pub fn connected(
+    hosts: &[u32],
+    controls: &[Arc<Control>],
+    timeout_ms: u64,
+    mut far: impl FnMut(Rank, Box<[bool]>) -> Far,
+) -> Vec<Arc<Transport>> {
+    let mut transport = |(rank, &host): (Rank, &u32)| {
+        let heaps = hosts.iter().map(|_| heap::own().unwrap()).collect();
+        let backoff = Backoff::for_ranks(hosts.len(), None);
+        let control = controls[rank as usize].clone();
+        let transport = Transport::new(control, rank, heaps, backoff, timeout_ms * 1_000_000);
+        let is_far: Box<[bool]> = hosts.iter().map(|&other| other != host).collect();
+        Arc::new(if is_far.contains(&true) { transport.with_far(far(rank, is_far)) } else { transport })
+    };
+    let all: Vec<_> = (0..).zip(hosts).map(&mut transport).collect();
+    all.iter().for_each(|t| t.live(std::process::id(), 1));
+    all
 }

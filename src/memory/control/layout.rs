@@ -84,8 +84,17 @@ impl Layout {
         self.staging_at
     }
     /// The range of a rank's staging memory.
-    pub(super) fn staging(&self, rank: u32) -> (usize, usize) {
+    pub fn staging(&self, rank: u32) -> (usize, usize) {
         (self.staging_at + rank as usize * self.staging, self.staging)
+    }
+    /// The range of a rank's payloads that do not lie behind its arrival lines.
+    pub fn payloads_of(&self, rank: u32) -> (usize, usize) {
+        (self.payloads(rank), 2 * self.half * BLOCK)
+    }
+    /// Where bytes begin that ranks write for others to read and that no line describes: payloads, then staging memory up to
+    /// [`reserved`](Self::reserved).
+    pub fn bytes_at(&self) -> usize {
+        self.payloads_at
     }
     /// Bytes of a child that are reserved at once.
     pub(super) fn head(&self) -> usize {

@@ -19,9 +19,23 @@ pub struct Lines {
 
 impl Lines {
     /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
-    /// Rings and signals have no place in them.
-    pub fn private(layout: Layout) -> Result<Lines> {
-        Ok(Lines { segment: Segment::private(layout.reserved())?, layout })
+    /// Rings and signals have no place in them. Behind them are `behind` bytes for the link's own use.
+    pub fn private(layout: Layout, behind: usize) -> Result<Lines> {
+        Ok(Lines { segment: Segment::private(layout.reserved() + behind)?, layout })
+    }
+    /// A range of the bytes behind private lines.
+    pub fn behind(&self, at: usize, bytes: usize) -> Payload<'_> {
+        let place = self.layout.reserved().checked_add(at).and_then(|at| self.segment.view(at, bytes));
+        place.expect("within the bytes behind the lines")
+    }
+    /// The memory in which they lie.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+    /// Where a range of them begins in their memory; `None`: it does not lie there.
+    pub fn offset_of(&self, range: Payload<'_>) -> Option<usize> {
+        let at = (range.addr() as usize).checked_sub(self.segment.base())?;
+        (at <= self.segment.bytes() && range.bytes() <= self.segment.bytes() - at).then_some(at)
     }
     /// Where everything lies.
     pub fn layout(&self) -> Layout {

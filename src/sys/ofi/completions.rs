@@ -1,0 +1,98 @@
+//! What an endpoint reports: messages and writes that have come, and what has become of its own.
+
+use super::abi::*;
+use super::endpoint::{Context, Endpoint, PeerId, RECEIVES, SENDS};
+use crate::error::Result;
+use std::mem::zeroed;
+
+/// Completions that are read at once.
+const BATCH: usize = 16;
+
+/// Something that an endpoint reports.
+pub enum Report<'a> {
+    /// A message has come. Its last word may have bytes behind the message's end.
+    Message(&'a mut [u64]),
+    /// A peer has written to a memory of this endpoint, and tells this.
+    Written(u32),
+    /// A message or a write to a peer has failed, or the failure of a small one, whose receiver is not known.
+    Lost(Option<PeerId>, String),
+}
+
+impl Endpoint {
+    /// The index of the buffer whose context this is.
+    fn index_of(&self, context: *mut std::ffi::c_void) -> Option<u32> {
+        let distance = (context as usize).checked_sub(self.contexts as usize)?;
+        let index = distance / size_of::<Context>();
+        (distance.is_multiple_of(size_of::<Context>()) && index < RECEIVES + SENDS).then_some(index as u32)
+    }
+
+    /// Makes progress, and passes on what has come.
+    pub fn poll(&mut self, sink: &mut dyn FnMut(Report<'_>)) -> Result<()> {
+        // SAFETY: numbers and addresses, for which all zero is a value.
+        let mut entries: [CqEntry; BATCH] = unsafe { zeroed() };
+        let cq = self.objects.cq;
+        // BOUND: what has come; a caller that has to go on is not held up by a flood for longer than `BATCH` batches.
+        for _ in 0..BATCH {
+            // SAFETY: a live queue, and a place for as many completions.
+            let read = unsafe { ((*(*cq).ops).read)(cq, entries.as_mut_ptr().cast(), BATCH) };
+            if read == AGAIN || read == 0 {
+                break;
+            }
+            if read == ERROR_AVAILABLE {
+                self.failed(sink);
+                continue;
+            }
+            self.check(read, || "cannot read the completion queue".into())?;
+            for entry in entries.iter().take(read as usize) {
+                self.completed(entry, sink);
+            }
+            if (read as usize) < BATCH {
+                break;
+            }
+        }
+        if self.idle.is_empty() { Ok(()) } else { self.post_receives() }
+    }
+
+    fn completed(&mut self, entry: &CqEntry, sink: &mut dyn FnMut(Report<'_>)) {
+        let index = self.index_of(entry.op_context);
+        let written = entry.flags & FI_REMOTE_CQ_DATA != 0;
+        match index {
+            Some(index) if (index as usize) < RECEIVES => {
+                if !written {
+                    let words = entry.len.div_ceil(8).min(self.words);
+                    // SAFETY: a buffer that the provider has given back, of at least as many words; nobody else uses it until it is
+                    // posted anew, after this function.
+                    let message = unsafe { std::slice::from_raw_parts_mut(self.buffer(index), words) };
+                    sink(Report::Message(message));
+                }
+                self.idle.push(index);
+            }
+            Some(index) => self.free.push(index),
+            None => {}
+        }
+        if written {
+            sink(Report::Written(entry.data as u32));
+        }
+    }
+
+    /// Reads the error at the head of the queue.
+    #[cold]
+    fn failed(&mut self, sink: &mut dyn FnMut(Report<'_>)) {
+        // SAFETY: numbers and addresses, for which all zero is a value: the provider's own data of the error are not asked for.
+        let mut error: CqError = unsafe { zeroed() };
+        let cq = self.objects.cq;
+        // SAFETY: a live queue, and a place for an error.
+        if unsafe { ((*(*cq).ops).readerr)(cq, &mut error, 0) } <= 0 {
+            return;
+        }
+        let why = self.library.describe(error.err as isize);
+        match self.index_of(error.op_context) {
+            Some(index) if (index as usize) < RECEIVES => self.idle.push(index),
+            Some(index) => {
+                self.free.push(index);
+                sink(Report::Lost(Some(self.receivers[index as usize]), why));
+            }
+            None => sink(Report::Lost(None, why)),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One far peer, as this rank's link sees it: what waits to be sent to it, and what has come from it.
+
+use super::address::RankAddress;
+use super::wire::{self, HEADER, Item};
+use crate::sys::ofi::{PeerId, Place};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Writes from one rank to another that may be under way.
+pub const WRITES: u32 = 64;
+/// Bits of a write's immediate data that count writes; the others are the sender's rank.
+pub const NUMBER_BITS: u32 = 22;
+const NUMBERS: u32 = (1 << NUMBER_BITS) - 1;
+/// Words of a trailer: its write's number and length, then a message.
+pub const TRAILER: usize = 32;
+/// Words of the trailers of one sender.
+pub const TRAILERS: usize = WRITES as usize * TRAILER;
+/// Messages and writes that may wait for the provider.
+const LONGEST_QUEUE: usize = 1 << 16;
+
+/// What is to be sent.
+pub enum Outgoing {
+    /// Frames.
+    Message(Vec<u64>),
+    /// A range of the control segment, and the frame that it belongs to.
+    Write {
+        /// Where the range begins in the segment.
+        at: usize,
+        /// Its length.
+        bytes: usize,
+        /// The frame without these bytes.
+        frame: Vec<u64>,
+    },
+}
+
+/// A far peer.
+pub struct FarPeer {
+    pub id: PeerId,
+    pub address: RankAddress,
+    /// What the provider had no room for, or what may not overtake that.
+    pub queue: VecDeque<Outgoing>,
+    /// Writes that were posted to it.
+    pub written: u32,
+    /// Writes that it says it has taken in.
+    pub acknowledged: u32,
+    /// Its writes that this rank has taken in: all before this, and those of the bits.
+    seen: u32,
+    seen_ahead: u64,
+    /// What it was told of `seen`.
+    pub told: u32,
+    /// Halves of writes whose frames come by messages, until the other half comes.
+    halves: BTreeMap<u32, Half>,
+    /// Frames that were posted to it, and that have come from it.
+    pub posted: u64,
+    pub come: u64,
+    /// Its goodbye: the number of frames that it has sent.
+    pub goodbye: Option<u64>,
+    /// It was told that its goodbye and all before were taken in.
+    pub is_answered: bool,
+    /// It has taken in all frames up to this rank's goodbye.
+    pub goodbye_taken: bool,
+    /// Sending to it has failed: when, and why.
+    pub lost: Option<(u64, String)>,
+}
+
+/// The half of a write that has come.
+enum Half {
+    Bytes,
+    Frames(Vec<u64>),
+}
+
+const _: () = assert!(WRITES == u64::BITS && (NUMBERS as u64 + 1).is_multiple_of(WRITES as u64));
+
+impl FarPeer {
+    pub fn new(id: PeerId, address: RankAddress) -> FarPeer {
+        FarPeer {
+            id,
+            address,
+            queue: VecDeque::new(),
+            written: 0,
+            acknowledged: 0,
+            seen: 0,
+            seen_ahead: 0,
+            told: 0,
+            halves: BTreeMap::new(),
+            posted: 0,
+            come: 0,
+            goodbye: None,
+            is_answered: false,
+            goodbye_taken: false,
+            lost: None,
+        }
+    }
+
+    /// Nothing that this rank posts matters to it any more.
+    pub fn is_gone(&self) -> bool {
+        self.lost.is_some() || self.goodbye.is_some()
+    }
+
+    /// Puts something at the end of the queue. False: the queue is as long as it may be.
+    pub fn enqueue(&mut self, outgoing: Outgoing, most_words: usize) -> bool {
+        if let (Some(Outgoing::Message(last)), Outgoing::Message(frames)) = (self.queue.back_mut(), &outgoing)
+            && HEADER + last.len() + frames.len() <= most_words
+        {
+            last.extend(frames);
+            return true;
+        }
+        self.queue.push_back(outgoing);
+        self.queue.len() <= LONGEST_QUEUE
+    }
+
+    /// May another write be posted?
+    pub fn has_room(&self) -> bool {
+        self.written.wrapping_sub(self.acknowledged) < WRITES
+    }
+
+    /// Takes in what it says of this rank's writes. A number that cannot be is not believed.
+    pub fn acknowledge(&mut self, seen: u32) {
+        if seen.wrapping_sub(self.acknowledged) <= self.written.wrapping_sub(self.acknowledged) {
+            self.acknowledged = seen;
+        }
+    }
+
+    /// Where the bytes at `at` of the segment go, and the trailer of the next write. `begin`: where the memory that others write to
+    /// begins in the mirror; `trailers`: where this rank's trailers do.
+    pub fn places(&self, at: usize, begin: usize, trailers: usize) -> [Place; 2] {
+        let memory = &self.address.memory;
+        let slot = (self.written % WRITES) as usize;
+        let place =
+            |at: usize| Place { address: memory.address.wrapping_add((at - begin) as u64), key: memory.key };
+        [place(at), place(trailers + slot * TRAILER * 8)]
+    }
+
+    /// The immediate data of the next write of rank `from`.
+    pub fn immediate(&self, from: u32) -> u32 {
+        from << NUMBER_BITS | self.written & NUMBERS
+    }
+
+    /// Finds the write that an immediate's number means: `None` if it was taken in already, or is none that can be under way.
+    pub fn find(&self, number: u32) -> Option<u32> {
+        let ahead = number.wrapping_sub(self.seen) & NUMBERS;
+        (ahead < WRITES && self.seen_ahead >> ahead & 1 == 0).then(|| self.seen.wrapping_add(ahead))
+    }
+
+    /// The write is taken in.
+    pub fn saw(&mut self, number: u32) {
+        self.seen_ahead |= 1 << number.wrapping_sub(self.seen);
+        let all = self.seen_ahead.trailing_ones();
+        self.seen = self.seen.wrapping_add(all);
+        self.seen_ahead = self.seen_ahead.checked_shr(all).unwrap_or(0);
+    }
+
+    /// Its writes that this rank has taken in.
+    pub fn seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Should it be told at once how many writes were taken in? It may wait for that.
+    pub fn is_owed(&self) -> bool {
+        self.seen.wrapping_sub(self.told) >= WRITES / 2
+    }
+
+    /// The bytes of a write have come; returns its frames if these came before.
+    pub fn bytes_came(&mut self, number: u32) -> Option<Vec<u64>> {
+        match self.halves.remove(&number) {
+            Some(Half::Frames(frames)) => Some(frames),
+            _ => {
+                self.halves.insert(number, Half::Bytes);
+                None
+            }
+        }
+    }
+
+    /// The frames of a write have come; returns them if its bytes came before.
+    pub fn frames_came(&mut self, number: u32, frames: &[u64]) -> Option<Vec<u64>> {
+        match self.halves.remove(&number) {
+            Some(Half::Bytes) => Some(frames.to_vec()),
+            _ => {
+                self.halves.insert(number, Half::Frames(frames.to_vec()));
+                None
+            }
+        }
+    }
+}
+
+/// The words of a trailer: the write's number, the length, and a message.
+pub fn trailer(number: u32, header: wire::MessageHeader, frame: &[u64]) -> Vec<u64> {
+    let words = HEADER + frame.len();
+    let mut trailer = vec![u64::from(number & NUMBERS) | (words as u64) << 32];
+    trailer.extend(header.words());
+    trailer.extend(frame);
+    trailer
+}
+
+/// Finds the message in a trailer, if it is that of this write.
+pub fn message_in(trailer: &mut [u64], number: u32) -> Option<&mut [u64]> {
+    let (first, rest) = trailer.split_first_mut()?;
+    let words = (*first >> 32) as usize;
+    (*first as u32 == number & NUMBERS).then(|| rest.get_mut(..words)).flatten()
+}
+
+/// A message of one frame.
+pub fn frame(item: &Item<'_>, placed: bool) -> Vec<u64> {
+    let mut words = Vec::new();
+    wire::put(&mut words, item, placed);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::ofi::RemoteMemory;
+
+    fn peer() -> FarPeer {
+        let memory = RemoteMemory { address: 0, key: 0 };
+        let address = RankAddress { endpoint: Vec::new(), memory, token: 0, with_trailers: true, total: 0 };
+        FarPeer::new(PeerId::nth(0), address)
+    }
+
+    #[test]
+    fn writes_are_taken_in_once_in_any_order_and_beyond_the_numbers_end() {
+        let mut peer = peer();
+        for start in (0..3 * NUMBERS).step_by(WRITES as usize).take(200_000) {
+            assert_eq!(peer.seen(), start);
+            for i in [1, 0, 63, 62, 5] {
+                let number = (start + i) & NUMBERS;
+                assert_eq!(peer.find(number), Some(start + i));
+                peer.saw(start + i);
+                assert_eq!(peer.find(number), None, "twice");
+            }
+            for i in 0..WRITES {
+                if let Some(number) = peer.find((start + i) & NUMBERS) {
+                    peer.saw(number);
+                }
+            }
+        }
+        assert_eq!(peer.find(peer.seen().wrapping_add(WRITES) & NUMBERS), None, "more than may be under way");
+    }
+
+    #[test]
+    fn acknowledgements_that_cannot_be_are_not_believed() {
+        let mut peer = peer();
+        peer.written = 10;
+        peer.acknowledge(11);
+        assert_eq!(peer.acknowledged, 0);
+        peer.acknowledge(7);
+        peer.acknowledge(3);
+        assert_eq!(peer.acknowledged, 7);
+        (peer.written, peer.acknowledged) = (3, u32::MAX - 2);
+        peer.acknowledge(1);
+        assert_eq!((peer.acknowledged, peer.has_room()), (1, true));
+        peer.written = 65;
+        assert!(!peer.has_room());
+    }
+
+    #[test]
+    fn a_trailer_of_another_write_is_none() {
+        let header = wire::MessageHeader { token: 1, from: 2, seen: 3 };
+        let mut words = trailer(NUMBERS + 6, header, &[8, 9]);
+        assert_eq!(message_in(&mut words, 5).map(|m| m.len()), Some(4));
+        assert!(message_in(&mut words, 6).is_none() && message_in(&mut [], 0).is_none());
+        words[0] = 5 | 99 << 32;
+        assert!(message_in(&mut words, 5).is_none());
+    }
+}

@@ -1,0 +1,128 @@
+//! What comes from far peers: messages, writes, and the failures of one's own. Nothing of it is trusted.
+
+use super::peer::{NUMBER_BITS, Outgoing, TRAILER, TRAILERS, frame, message_in};
+use super::wire::{self, HEADER, Item, MessageHeader};
+use super::{Incoming, Others};
+use crate::kernels;
+use crate::memory::view::Payload;
+use crate::sys::clock;
+use crate::sys::ofi::PeerId;
+use crate::transport::link::Frame;
+use crate::types::Rank;
+
+impl Others {
+    /// Reads a message's header. `None`: the message is not from a far peer of this communicator.
+    fn header_of(&mut self, message: &[u64]) -> Option<MessageHeader> {
+        let header = MessageHeader::of(message).filter(|header| header.token == self.token)?;
+        self.peer(header.from).map(|_| header)
+    }
+
+    /// Takes in a message.
+    pub(super) fn message(&mut self, message: &mut [u64], sink: &mut dyn FnMut(Incoming<'_>)) {
+        let Some(header) = self.header_of(message) else {
+            self.refused += 1;
+            return;
+        };
+        self.frames(header, &mut message[HEADER..], sink);
+    }
+
+    fn frames(&mut self, header: MessageHeader, mut rest: &mut [u64], sink: &mut dyn FnMut(Incoming<'_>)) {
+        let from = header.from;
+        let Some(peer) = self.peer(from) else { return };
+        peer.acknowledge(header.seen);
+        // BOUND: the message's words.
+        while !rest.is_empty() {
+            let (Some(item), Some(peer)) = (wire::take(&mut rest), self.peer(from)) else {
+                self.refused += 1;
+                return;
+            };
+            match item {
+                Item::Line(number, body) => {
+                    peer.come += 1;
+                    sink(Incoming::Frame(Frame { from, number, body }));
+                }
+                Item::Bye(frames) => {
+                    peer.goodbye = Some(frames);
+                    peer.queue.clear();
+                }
+                Item::ByeTaken => peer.goodbye_taken = true,
+                Item::Credit => {}
+                Item::OfWrite(number) => {
+                    let Some(number) = peer.find(number) else {
+                        self.refused += 1;
+                        return;
+                    };
+                    if let Some(mut frames) = peer.frames_came(number, rest) {
+                        peer.saw(number);
+                        self.frames(header, &mut frames, sink);
+                    }
+                    break;
+                }
+            }
+        }
+        self.answer(from);
+    }
+
+    /// Has a peer be told what it may wait for.
+    fn answer(&mut self, from: Rank) {
+        let said_goodbye = self.said_goodbye;
+        let Some(peer) = self.peer(from) else { return };
+        let mut words = Vec::new();
+        if peer.is_owed() {
+            peer.told = peer.seen();
+            words = frame(&Item::Credit, false);
+        }
+        // A peer that waits itself takes this rank's own goodbye for the answer.
+        if peer.goodbye.is_some_and(|frames| peer.come >= frames) && !peer.is_answered && !said_goodbye {
+            peer.is_answered = true;
+            wire::put(&mut words, &Item::ByeTaken, false);
+        }
+        if !words.is_empty() {
+            peer.queue.push_back(Outgoing::Message(words));
+            self.is_waiting = true;
+        }
+    }
+
+    /// Takes in a write.
+    pub(super) fn written(&mut self, data: u32, sink: &mut dyn FnMut(Incoming<'_>)) {
+        let (from, number) = (data >> NUMBER_BITS, data & ((1 << NUMBER_BITS) - 1));
+        let found = self.peer(from).and_then(|peer| Some((peer.find(number)?, peer.address.with_trailers)));
+        let Some((number, with_trailer)) = found else {
+            self.refused += 1;
+            return;
+        };
+        if !with_trailer {
+            let frames = self.peer(from).and_then(|peer| peer.bytes_came(number));
+            if let Some(mut frames) = frames {
+                self.peer(from).into_iter().for_each(|peer| peer.saw(number));
+                let seen = self.peer(from).map_or(0, |peer| peer.acknowledged);
+                self.frames(MessageHeader { token: self.token, from, seen }, &mut frames, sink);
+            }
+            return;
+        }
+        let mut words = [0u64; TRAILER];
+        let slot = number as usize % super::peer::WRITES as usize;
+        let at = (from as usize * TRAILERS + slot * TRAILER) * 8;
+        kernels::copy(Payload::from(&mut words[..]), self.mirror.behind(at, TRAILER * 8), false);
+        let message = message_in(&mut words, number);
+        let header = message.as_deref().and_then(|message| self.header_of(message));
+        let (Some(header), Some(message)) = (header.filter(|header| header.from == from), message) else {
+            self.refused += 1;
+            return;
+        };
+        self.peer(from).into_iter().for_each(|peer| peer.saw(number));
+        self.frames(header, &mut message[HEADER..], sink);
+    }
+
+    /// Sending to a peer has failed.
+    #[cold]
+    pub(super) fn lost(&mut self, peer: Option<PeerId>, why: String) {
+        let rank = peer.and_then(|id| self.ranks.get(id.index()).copied());
+        let Some(peer) = rank.and_then(|rank| self.peer(rank)) else {
+            self.refused += 1;
+            return;
+        };
+        peer.lost.get_or_insert((clock::now_ns(), why));
+        self.is_lost = true;
+    }
+}

@@ -1,0 +1,240 @@
+//! What messages between hosts look like: words of 64 bits, in the byte order of the machines.
+//!
+//! ```text
+//!     message     | the receiver's token | sender, writes taken in | frame | frame | ...
+//!     frame       | kind, bytes | number | kind's own words | bytes, padded to a word |
+//! ```
+//!
+//! Nothing of it is trusted: a message with another token, sender or shape is dropped as a whole or from the first frame on that makes
+//! no sense.
+
+use crate::kernels;
+use crate::memory::view::Payload;
+use crate::transport::link::{Body, Ending, LifeLine, News};
+use crate::types::Rank;
+
+/// Words before the first frame.
+pub const HEADER: usize = 2;
+/// Words of the largest frame without its bytes.
+pub const LARGEST_FRAME: usize = 6;
+
+/// What a message's header tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageHeader {
+    /// What the receiver has told members only.
+    pub token: u64,
+    /// The sender.
+    pub from: Rank,
+    /// The receiver's writes that the sender has taken in, all up to there.
+    pub seen: u32,
+}
+
+impl MessageHeader {
+    /// Returns its words.
+    pub fn words(self) -> [u64; HEADER] {
+        [self.token, u64::from(self.from) | u64::from(self.seen) << 32]
+    }
+
+    /// Reads it. `None`: the message is too short.
+    pub fn of(message: &[u64]) -> Option<MessageHeader> {
+        let &[token, rest, ..] = message else { return None };
+        Some(MessageHeader { token, from: rest as u32, seen: (rest >> 32) as u32 })
+    }
+}
+
+/// A frame as it travels.
+pub enum Item<'a> {
+    /// A change of the sender's lines, with its number.
+    Line(u64, Body<'a>),
+    /// The sender has no more to say: it has sent so many frames.
+    Bye(u64),
+    /// The sender has taken in all frames up to a goodbye.
+    ByeTaken,
+    /// Nothing but the header counts.
+    Credit,
+    /// The frames that follow belong to the write of this number.
+    OfWrite(u32),
+}
+
+const DATA: u64 = 1;
+const COUNTER: u64 = 2;
+const ARRIVAL: u64 = 3;
+const LIFE: u64 = 4;
+const NEWS: u64 = 5;
+const BYE: u64 = 16;
+const BYE_TAKEN: u64 = 17;
+const CREDIT: u64 = 18;
+const OF_WRITE: u64 = 19;
+
+fn ending_code(ending: Option<Ending>) -> u64 {
+    match ending {
+        None => 0,
+        Some(Ending::Aborted) => 1,
+        Some(Ending::Revoked) => 2,
+    }
+}
+
+/// Appends a frame. `placed`: its bytes are written to their place by themselves.
+pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
+    let mut add = |kind: u64, number: u64, own: &[u64], bytes: Payload<'_>| {
+        message.extend([kind | (bytes.bytes() as u64) << 32, number]);
+        message.extend(own);
+        let at = message.len();
+        message.resize(at + bytes.bytes().div_ceil(8), 0);
+        kernels::copy(Payload::from(&mut message[at..]).part(0, bytes.bytes()), bytes, false);
+    };
+    let none = Payload::EMPTY;
+    match *item {
+        Item::Line(number, body) => match body {
+            Body::Data { counter, .. } if placed => add(COUNTER, number, &[counter], none),
+            Body::Data { at, bytes, counter } => add(DATA, number, &[at as u64, counter], bytes),
+            Body::Counter(counter) => add(COUNTER, number, &[counter], none),
+            Body::Arrival { seq, args, count, trail, payload } => {
+                let payload = if placed { none } else { payload };
+                add(ARRIVAL, number, &[seq, args, count, trail], payload);
+            }
+            Body::Life(line) => {
+                let both = u64::from(line.pid) | u64::from(line.state) << 32;
+                add(LIFE, number, &[both, line.start, line.failed_seq], none);
+            }
+            Body::News(News { disagreement, cause, ending }) => {
+                add(NEWS, number, &[disagreement, cause, ending_code(ending)], none);
+            }
+        },
+        Item::Bye(frames) => add(BYE, frames, &[], none),
+        Item::ByeTaken => add(BYE_TAKEN, 0, &[], none),
+        Item::Credit => add(CREDIT, 0, &[], none),
+        Item::OfWrite(number) => add(OF_WRITE, number.into(), &[], none),
+    }
+}
+
+/// Takes the first frame off the words of a message, if they begin with one.
+pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
+    let &[first, number, ..] = &rest[..] else { return None };
+    let (kind, bytes) = (first & 0xffff_ffff, (first >> 32) as usize);
+    let own = match kind {
+        DATA => 2,
+        COUNTER => 1,
+        ARRIVAL => 4,
+        LIFE | NEWS => 3,
+        BYE | BYE_TAKEN | CREDIT | OF_WRITE => 0,
+        _ => return None,
+    };
+    let words = 2 + own + bytes.div_ceil(8);
+    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL) {
+        return None;
+    }
+    let (frame, others) = std::mem::take(rest).split_at_mut(words);
+    *rest = others;
+    let (head, tail) = frame.split_at_mut(2 + own);
+    let own = &head[2..];
+    let bytes = Payload::from(tail).part(0, bytes);
+    let body = match kind {
+        DATA => Body::Data { at: usize::try_from(own[0]).ok()?, bytes, counter: own[1] },
+        COUNTER => Body::Counter(own[0]),
+        ARRIVAL => Body::Arrival { seq: own[0], args: own[1], count: own[2], trail: own[3], payload: bytes },
+        LIFE => Body::Life(LifeLine {
+            pid: own[0] as u32,
+            state: (own[0] >> 32) as u32,
+            start: own[1],
+            failed_seq: own[2],
+        }),
+        NEWS => Body::News(News {
+            disagreement: own[0],
+            cause: own[1],
+            ending: match own[2] {
+                0 => None,
+                1 => Some(Ending::Aborted),
+                2 => Some(Ending::Revoked),
+                _ => return None,
+            },
+        }),
+        BYE => return Some(Item::Bye(number)),
+        BYE_TAKEN => return Some(Item::ByeTaken),
+        CREDIT => return Some(Item::Credit),
+        _ => return Some(Item::OfWrite(u32::try_from(number).ok()?)),
+    };
+    Some(Item::Line(number, body))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(item: &Item<'_>) -> String {
+        match *item {
+            Item::Line(number, body) => match body {
+                Body::Data { at, bytes, counter } => {
+                    format!("{number} data {at} {counter} {:?}", words(bytes))
+                }
+                Body::Counter(counter) => format!("{number} counter {counter}"),
+                Body::Arrival { seq, args, count, trail, payload } => {
+                    format!("{number} arrival {seq} {args} {count} {trail} {:?}", words(payload))
+                }
+                Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
+                Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
+            },
+            Item::Bye(frames) => format!("bye {frames}"),
+            Item::ByeTaken => "taken".into(),
+            Item::Credit => "credit".into(),
+            Item::OfWrite(number) => format!("of {number}"),
+        }
+    }
+
+    fn words(bytes: Payload<'_>) -> Vec<u64> {
+        let mut words = vec![0; bytes.bytes().div_ceil(8)];
+        kernels::copy(Payload::from(&mut words[..]).part(0, bytes.bytes()), bytes, false);
+        words
+    }
+
+    #[test]
+    fn what_is_put_into_a_message_is_taken_out_again() {
+        let mut payload = [5u64, 6, 7];
+        let payload = Payload::from(&mut payload[..]).part(0, 21);
+        let life = LifeLine { pid: 3, start: u64::MAX, state: 2, failed_seq: 9 };
+        let items = [
+            Item::Line(0, Body::Data { at: 64, bytes: payload, counter: 8 }),
+            Item::Line(1, Body::Counter(u64::MAX)),
+            Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload }),
+            Item::Line(3, Body::Life(life)),
+            Item::Line(4, Body::News(News { disagreement: 1, cause: 2, ending: Some(Ending::Revoked) })),
+            Item::Bye(77),
+            Item::ByeTaken,
+            Item::Credit,
+            Item::OfWrite(12),
+        ];
+        let mut message = Vec::new();
+        items.iter().for_each(|item| put(&mut message, item, false));
+        let mut rest = &mut message[..];
+        for item in &items {
+            assert_eq!(take(&mut rest).map(|found| text(&found)), Some(text(item)));
+        }
+        assert!(rest.is_empty() && take(&mut rest).is_none());
+        message.clear();
+        put(&mut message, &items[0], true);
+        put(&mut message, &items[2], true);
+        let mut rest = &mut message[..];
+        assert_eq!(text(&take(&mut rest).unwrap()), "0 counter 8");
+        assert_eq!(text(&take(&mut rest).unwrap()), "2 arrival 1 2 3 4 []");
+        assert_eq!(
+            MessageHeader::of(&MessageHeader { token: 9, from: 1023, seen: u32::MAX }.words()).unwrap().from,
+            1023
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn random_words_are_no_frame_or_one_within_them(
+            mut words in prop::collection::vec(prop_oneof![any::<u64>(), 0u64..24, (0u64..24, 0u64..99).prop_map(|(k, b)| k | b << 32)], 0..40)
+        ) {
+            let mut left = words.len();
+            let mut rest = &mut words[..];
+            while let Some(item) = take(&mut rest) {
+                let _ = text(&item);
+                prop_assert!(rest.len() + 2 <= left);
+                left = rest.len();
+            }
+        }
+    }
+}
