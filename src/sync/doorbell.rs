@@ -59,6 +59,11 @@ impl Doorbell {
         sleepers.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Tells whether a thread of the owner sleeps or is about to.
+    pub fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) != 0
+    }
+
     /// Bump the word if the owner sleeps. True if the futex has to be woken.
     pub fn strike(&self) -> bool {
         let asleep = self.asleep.load(Ordering::Relaxed) != 0;

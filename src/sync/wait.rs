@@ -35,6 +35,8 @@ pub struct Backoff {
 pub trait Neighbours {
     /// Writes down the calling thread's core, and tells whether another rank was last seen on it.
     fn are_on_this_core(&self) -> bool;
+    /// The calling thread has announced that it sleeps, and looks once more.
+    fn falls_asleep(&self) {}
 }
 
 impl Backoff {
@@ -230,6 +232,7 @@ impl Waiter<'_> {
     /// something, as where an amount is taken, so it must not be asked again.
     fn nap(&self, ready: &mut impl FnMut() -> bool) -> bool {
         let ticket = self.doorbell.prepare(self.sleepers);
+        self.neighbours.inspect(|others| others.falls_asleep());
         let is_ready = ready();
         if !is_ready {
             #[cfg(not(loom))]

@@ -10,6 +10,7 @@ pub mod fork;
 pub mod futex;
 pub mod interrupt;
 pub mod keeper;
+pub mod kick;
 pub mod limits;
 pub mod maps;
 #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).

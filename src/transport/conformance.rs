@@ -1,19 +1,18 @@
 //! What a peer promises, near or far: one set of properties, held against every kind of peer, and against links with planted
 //! faults, which it must find.
 
+mod faults;
+
 use super::arrival::{Fingerprint, Offer};
-use super::far::Far;
-use super::in_process::{Delivery, Network, transports};
-use super::link::{Body, Ending, Frame, Incoming, Link};
+use super::in_process::{Delivery, transports};
+use super::link::Ending;
+use super::ofi_link::testing::{self, Loopback, Writes};
 use super::{Scope, Transport, counter_base};
 use crate::error::{Code, Error};
 use crate::kernels;
-use crate::memory::control::lines::Lines;
-use crate::memory::control::{Control, Layout, largest_payload};
-use crate::memory::heap;
+use crate::memory::control::largest_payload;
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
-use crate::sync::wait::Backoff;
 use crate::types::{Collective, DataType, Rank, RedOp};
 use std::sync::Arc;
 
@@ -24,6 +23,8 @@ enum Wiring {
     Near,
     /// By links: each rank is on a host of its own.
     Far(Delivery),
+    /// By libfabric over loopback: likewise.
+    Ofi(Writes),
 }
 
 /// Why a property does not hold, as one rank sees it.
@@ -34,16 +35,22 @@ type Property = fn(Wiring) -> Finding;
 
 struct World {
     ranks: Vec<Arc<Transport>>,
-    network: Arc<Network>,
+    kill: Box<dyn Fn(Rank) + Sync>,
 }
 
 impl World {
     fn new(n: u32, wiring: Wiring) -> World {
+        let hosts = Vec::from_iter(0..n);
         let (ranks, network) = match wiring {
             Wiring::Near => transports(&vec![0; n as usize], Delivery::InOrder, 60_000),
-            Wiring::Far(delivery) => transports(&Vec::from_iter(0..n), delivery, 60_000),
+            Wiring::Far(delivery) => transports(&hosts, delivery, 60_000),
+            Wiring::Ofi(writes) => {
+                let loopback = Loopback::new(&hosts, writes, 60_000);
+                let ranks = loopback.transports.clone();
+                return World { ranks, kill: Box::new(move |rank| loopback.kill(rank)) };
+            }
         };
-        World { ranks, network }
+        World { ranks, kill: Box::new(move |rank| network.kill(rank)) }
     }
 
     /// Runs each rank's part on a thread. A rank that finds something ends the others' waits.
@@ -63,7 +70,7 @@ impl World {
 
     /// Ends a rank's process, as far as others see.
     fn kill(&self, rank: Rank) {
-        self.network.kill(rank);
+        (self.kill)(rank);
         self.ranks[rank as usize].control().life(rank).node.mark_dead();
     }
 }
@@ -273,60 +280,6 @@ fn leaving_after_ones_part_harms_nobody(wiring: Wiring) -> Finding {
     })
 }
 
-/// A link that delivers the same frames at every poll.
-struct Broken(Tells);
-
-/// What a broken link tells.
-type Tells = fn(&mut dyn FnMut(Incoming<'_>));
-
-impl Link for Broken {
-    fn post(&self, _: Rank, _: Frame<'_>) -> crate::error::Result<()> {
-        Ok(())
-    }
-    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> crate::error::Result<()> {
-        self.0(sink);
-        Ok(())
-    }
-}
-
-fn frame(from: Rank, number: u64, body: Body<'_>) -> Incoming<'_> {
-    Incoming::Frame(Frame { from, number, body })
-}
-
-#[test]
-fn frames_that_cannot_be_end_the_communicator_with_a_sentence() {
-    let cases: [(Tells, &str); 6] = [
-        (|sink| sink(frame(0, 0, Body::Counter(1))), "which is no rank of another host"),
-        (|sink| sink(frame(9, 0, Body::Counter(1))), "which is no rank of another host"),
-        (|sink| sink(frame(1, 0, Body::Counter(1))), "came twice"),
-        (|sink| sink(frame(1, u64::MAX, Body::Counter(1))), "far ahead of one that is missing"),
-        (
-            |sink| {
-                let bytes = &mut vec![1; 8][..];
-                sink(frame(1, 0, Body::Data { at: usize::MAX, bytes: Payload::from(bytes), counter: 1 }));
-            },
-            "does not fit its staging memory",
-        ),
-        (
-            |sink| {
-                let words = &mut vec![1; largest_payload(2) / 8 + 1][..];
-                let payload = Payload::from(words);
-                sink(frame(1, 0, Body::Arrival { seq: 1, args: 0, count: 0, trail: 0, payload }));
-            },
-            "larger than an arrival",
-        ),
-    ];
-    for (deliver, why) in cases {
-        let control = Arc::new(Control::create(Layout::new(2, 4096)).unwrap());
-        let mirror = Arc::new(Lines::private(control.layout(), 0).unwrap());
-        let far = Far::new(0, Box::new([false, true]), mirror, Box::new(Broken(deliver)));
-        let heaps = (0..2).map(|_| heap::own().unwrap()).collect();
-        let t = Transport::new(control, 0, heaps, Backoff::for_ranks(2, None), 60_000_000_000).with_far(far);
-        let told = t.meet(1, &mut scope(1, 0)).unwrap_err();
-        assert!(told.code == Code::RemoteError && told.message.contains(why), "{told}");
-    }
-}
-
 /// Every property for each of some ways to connect the ranks.
 fn hold(property: Property, wirings: impl IntoIterator<Item = Wiring>) {
     for wiring in wirings {
@@ -368,29 +321,14 @@ peers! {
     near: [Wiring::Near];
     far_in_order: [Wiring::Far(Delivery::InOrder)];
     far_reordered: (0..10).map(|seed| Wiring::Far(Delivery::Reordered(seed)));
+    over_libfabric: over_libfabric();
 }
 
-/// Does the property find a planted fault with one of some seeds? The clock of the threads decides when it shows.
-fn finds(property: Property, fault: fn(u64) -> Delivery, finding: &str) {
-    let found = (0..50).find_map(|seed| property(Wiring::Far(fault(seed))).err());
-    assert!(found.as_ref().is_some_and(|found| found.contains(finding)), "{found:?}");
-}
-
-#[test]
-fn counters_that_take_effect_as_they_come_are_found() {
-    finds(
-        a_slots_bytes_are_there_when_the_counter_says_so,
-        Delivery::Renumbered,
-        "not there when the counter says so",
-    );
-}
-
-#[test]
-fn a_torn_arrival_is_found() {
-    finds(an_arrival_is_seen_whole_or_not_at_all, |_| Delivery::Torn, "was torn");
-}
-
-#[test]
-fn a_slot_given_back_too_early_is_found() {
-    finds(a_slot_is_reused_when_its_reader_is_done, |_| Delivery::Hasty, "the bytes of slice");
+/// The ways over libfabric, if there is one.
+fn over_libfabric() -> Vec<Wiring> {
+    if testing::is_there() {
+        [Writes::WithTrailers, Writes::Alone].map(Wiring::Ofi).into()
+    } else {
+        Vec::new()
+    }
 }

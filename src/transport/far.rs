@@ -13,6 +13,7 @@
 
 use super::Transport;
 use super::arrival::Offer;
+use super::attendant::Attendant;
 use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
 use crate::error::{Error, Result};
 use crate::kernels;
@@ -22,14 +23,33 @@ use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// Frames of one peer that may have come before one that is missing.
 const WINDOW: u64 = 1 << 16;
 
-/// This rank's far peers.
+/// This rank's far peers, and the thread that attends to them.
 pub struct Far {
+    /// Ends before the link does.
+    attendant: Option<Attendant>,
+    ranks: Arc<FarRanks>,
+}
+
+impl Deref for Far {
+    type Target = FarRanks;
+    #[inline]
+    fn deref(&self) -> &FarRanks {
+        &self.ranks
+    }
+}
+
+/// This rank's far peers.
+pub struct FarRanks {
     rank: Rank,
+    /// The lines of this rank's own host.
+    near: Arc<Control>,
     /// For each rank, whether it is far.
     far: Box<[bool]>,
     /// The far ranks' lines.
@@ -39,6 +59,8 @@ pub struct Far {
     posted: Box<[AtomicU64]>,
     /// The frames that have come, by sender.
     inboxes: Mutex<Box<[Inbox]>>,
+    /// The number of times that threads of the rank have polled.
+    polls: AtomicU64,
     /// Why the link or a far rank's frames cannot be relied on any more.
     broken: OnceLock<Error>,
 }
@@ -53,21 +75,35 @@ struct Inbox {
 }
 
 impl Far {
-    /// The peers of `rank` for which `far` is true, over a link. `mirror`: private lines for them, with the layout that the control
-    /// segments have on all hosts; the link may fill in bytes of its staging memory and payloads.
+    /// The peers of `rank` for which `far` is true, over a link. `near`: the control segment of this rank's own host. `mirror`: private
+    /// lines for the far ranks, with the layout that the control segments have on all hosts; the link may fill in bytes of its staging
+    /// memory and payloads.
     #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
-    pub fn new(rank: Rank, far: Box<[bool]>, mirror: Arc<Lines>, link: Box<dyn Link>) -> Far {
-        Far {
+    pub fn new(
+        near: &Arc<Control>,
+        rank: Rank,
+        far: Box<[bool]>,
+        mirror: Arc<Lines>,
+        link: Box<dyn Link>,
+    ) -> Result<Far> {
+        let ranks = Arc::new(FarRanks {
             rank,
+            near: near.clone(),
             mirror,
             link,
             posted: far.iter().map(|_| AtomicU64::new(0)).collect(),
             inboxes: Mutex::new(far.iter().map(|_| Inbox::default()).collect()),
+            polls: AtomicU64::new(0),
             broken: OnceLock::new(),
             far,
-        }
+        });
+        let descriptor = ranks.link.descriptor();
+        let attendant = descriptor.map(|descriptor| Attendant::new(&ranks, descriptor)).transpose()?;
+        Ok(Far { attendant, ranks })
     }
+}
 
+impl FarRanks {
     #[inline]
     fn has(&self, rank: Rank) -> bool {
         self.far.get(rank as usize).is_some_and(|&far| far)
@@ -84,12 +120,14 @@ impl Far {
         (0..self.far.len() as Rank).filter(|&r| self.has(r)).for_each(|r| self.post(r, body));
     }
 
-    /// Takes in what has come, unless another thread is at it.
-    fn poll(&self, near: &Control) {
+    /// Takes in what has come, unless another thread is at it, and wakes the ranks of this host that may wait for it.
+    pub(super) fn poll(&self) {
         let Some(mut inboxes) = self.inboxes.try_lock() else { return };
+        let mut has_come = false;
         let polled = self.link.poll(&mut |event| {
+            has_come = true;
             let taken = match event {
-                Incoming::Frame(frame) => self.take(&mut inboxes, near, frame),
+                Incoming::Frame(frame) => self.take(&mut inboxes, frame),
                 Incoming::Death(rank) if self.has(rank) => {
                     self.mirror.life(rank).node.mark_dead();
                     Ok(())
@@ -103,9 +141,44 @@ impl Far {
         if let Err(e) = polled {
             let _ = self.broken.set(e);
         }
+        if has_come {
+            self.ring();
+        }
     }
 
-    fn take(&self, inboxes: &mut [Inbox], near: &Control, frame: Frame<'_>) -> Result<()> {
+    /// Wakes the threads of this rank that sleep, and the other ranks of this host if they have news.
+    fn ring(&self) {
+        if !self.near.header().sleepers.after_post() {
+            return;
+        }
+        let (header, nranks) = (self.near.header(), self.far.len() as Rank);
+        let has_news = header.gave_up.load(Ordering::Relaxed) != 0
+            || header.ended_by.load(Ordering::Relaxed) != 0
+            || header.disagreement.load(Ordering::Relaxed) != 0;
+        for rank in (0..nranks).filter(|&rank| rank == self.rank || has_news && !self.has(rank)) {
+            #[cfg(not(loom))]
+            self.near.doorbell(rank).ring();
+            #[cfg(loom)]
+            let _ = rank;
+        }
+    }
+
+    /// The number of times that threads of the rank have polled.
+    pub(super) fn polls(&self) -> u64 {
+        self.polls.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether a thread of the rank sleeps.
+    pub(super) fn is_asleep(&self) -> bool {
+        self.near.doorbell(self.rank).is_asleep()
+    }
+
+    /// How long the attendant may sleep; `None`: it has to poll first.
+    pub(super) fn may_sleep(&self) -> Option<Duration> {
+        self.link.may_sleep()
+    }
+
+    fn take(&self, inboxes: &mut [Inbox], frame: Frame<'_>) -> Result<()> {
         let Frame { from, number, body } = frame;
         if !self.has(from) {
             return Err(Error::remote(format!(
@@ -144,18 +217,18 @@ impl Far {
                 };
             }
         }
-        self.apply(near, from, body);
+        self.apply(from, body);
         inbox.next += 1;
         // BOUND: the frames that have come.
         while let Some(mut held) = inbox.early.remove(&inbox.next) {
-            self.apply(near, from, held.body());
+            self.apply(from, held.body());
             inbox.next += 1;
         }
         Ok(())
     }
 
     /// A frame takes effect: all before it have.
-    fn apply(&self, near: &Control, from: Rank, body: Body<'_>) {
+    fn apply(&self, from: Rank, body: Body<'_>) {
         match body {
             Body::Data { counter, .. } | Body::Counter(counter) => {
                 // ORDER: publishes the slots of this frame and those before; partner: `await_counter`.
@@ -173,11 +246,11 @@ impl Far {
                 life.failed_seq.store(line.failed_seq, Ordering::Relaxed);
                 life.state.store(line.state, Ordering::Release);
                 if line.state >= FAILED {
-                    near.header().gave_up.fetch_add(1, Ordering::Release);
+                    self.near.header().gave_up.fetch_add(1, Ordering::Release);
                 }
             }
             Body::News(News { disagreement, cause, ending }) => {
-                let header = near.header();
+                let header = self.near.header();
                 header.disagreement.fetch_max(disagreement, Ordering::AcqRel);
                 if cause != 0 {
                     let _ = header.cause.compare_exchange(0, cause, Ordering::AcqRel, Ordering::Acquire);
@@ -217,7 +290,16 @@ impl Transport {
     #[inline]
     pub(super) fn poll_far(&self) {
         if let Some(far) = &self.far {
-            far.poll(&self.control);
+            far.polls.fetch_add(1, Ordering::Relaxed);
+            far.poll();
+        }
+    }
+
+    /// A thread of this rank is about to sleep.
+    #[cold]
+    pub(super) fn leave_link_to_attendant(&self) {
+        if let Some(attendant) = self.far.as_ref().and_then(|far| far.attendant.as_ref()) {
+            attendant.take_over();
         }
     }
 

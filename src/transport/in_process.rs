@@ -195,8 +195,9 @@ pub fn transports(hosts: &[u32], delivery: Delivery, timeout_ms: u64) -> (Vec<Ar
         let random = (seed * 1024 + u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let state = PortState { random, told: vec![false; hosts.len()], delivered: vec![0; hosts.len()] };
         let port = Port { network: network.clone(), rank, delivery, state: Mutex::new(state) };
-        let mirror = Lines::private(controls[rank as usize].layout(), 0).unwrap();
-        Far::new(rank, far, Arc::new(mirror), Box::new(port))
+        let near = &controls[rank as usize];
+        let mirror = Lines::private(near.layout(), 0).unwrap();
+        Far::new(near, rank, far, Arc::new(mirror), Box::new(port)).unwrap()
     };
     let all = connected(hosts, &controls, timeout_ms, far);
     (all, network)

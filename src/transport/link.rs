@@ -7,6 +7,8 @@ use crate::error::Result;
 use crate::kernels;
 use crate::memory::view::Payload;
 use crate::types::Rank;
+use std::os::fd::RawFd;
+use std::time::Duration;
 
 /// Carries frames from this rank to far ranks, and theirs to this one.
 pub trait Link: Send + Sync {
@@ -17,6 +19,14 @@ pub trait Link: Send + Sync {
     /// Passes on what has come since the last poll. Each frame comes once and whole, in any order. Bytes that the link has written
     /// to the mirror itself, at the sender's own offset, are not in it: `Data` comes as `Counter` then, and a payload is empty.
     fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()>;
+    /// A descriptor that becomes readable when a poll would find something or could send on; `None`: there is none.
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+    /// How long a thread may sleep on the descriptor; `None`: it has to poll first.
+    fn may_sleep(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// What a link tells.

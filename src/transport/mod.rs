@@ -2,6 +2,7 @@
 
 pub mod agreement;
 pub mod arrival;
+mod attendant;
 #[cfg(all(test, not(loom)))]
 mod conformance;
 pub mod far;
@@ -47,7 +48,7 @@ pub struct Transport {
     alarm: OnceLock<Alarm>,
     identities: identity::Identities,
     /// The peers that share no memory with this rank; `None`: all share it.
-    far: Option<Box<Far>>,
+    far: Option<Far>,
     threads: RankThreads,
     /// The transport of the first communicator of this one's ancestry; empty if this one is the first.
     ancestor: Weak<Transport>,
@@ -125,7 +126,7 @@ impl Transport {
     /// The same where some peers are far.
     #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
     pub fn with_far(self, far: Far) -> Transport {
-        Transport { far: Some(Box::new(far)), ..self }
+        Transport { far: Some(far), ..self }
     }
 
     /// The same with threads that share this rank's large copies.

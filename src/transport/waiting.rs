@@ -31,6 +31,10 @@ impl Neighbours for Transport {
         let Some(here) = self.tell_core() else { return true };
         (0..self.nranks).any(|r| r != self.rank && self.lines(r).life(r).core.load(Ordering::Relaxed) == here)
     }
+
+    fn falls_asleep(&self) {
+        self.leave_link_to_attendant();
+    }
 }
 
 impl Transport {

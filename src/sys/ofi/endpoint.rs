@@ -5,6 +5,7 @@ use super::discovery::{find, provider_of};
 use super::library::{self, Library};
 use super::memory::Memory;
 use crate::error::{Error, Result};
+use crate::sys::fork;
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -63,6 +64,8 @@ pub struct Endpoint {
     pub(super) receivers: Box<[PeerId]>,
     peers: Vec<u64>,
     name: Vec<u8>,
+    /// The process that has opened it.
+    generation: u32,
 }
 
 // SAFETY: libfabric's objects may be used by any thread, one at a time (FI_THREAD_DOMAIN); `&mut self` sees to that.
@@ -133,6 +136,7 @@ impl Endpoint {
             receivers: vec![PeerId(u32::MAX); count].into_boxed_slice(),
             peers: Vec::new(),
             name: Vec::new(),
+            generation: fork::generation(),
         };
         endpoint.make(offer)?;
         if endpoint.modes & FI_MR_LOCAL != 0 {
@@ -292,6 +296,10 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        // To close the connections is the parent's business.
+        if self.generation != fork::generation() {
+            return;
+        }
         let close = |fid: *mut Fid| {
             if !fid.is_null() {
                 // SAFETY: a live object, closed once, after all that was made from it.

@@ -1,29 +1,59 @@
-//! The collectives over ranks of several hosts: threads whose links delay and reorder frames from a seed.
+//! The collectives over ranks of several hosts: threads whose links delay and reorder frames from a seed, or are libfabric's over
+//! loopback.
 
 use super::{AbortUnlessDone, Case, every_case, run};
 use crate::algorithms::{self, Algorithm};
 use crate::comm::{self, CommHandle};
 use crate::error::{Code, Result};
 use crate::plan::RankView;
-use crate::transport::in_process::{Delivery, Network, transports};
+use crate::transport::in_process::{Delivery, transports};
+use crate::transport::ofi_link::testing::{self, Loopback, Writes};
 use crate::types::{Collective, Rank};
+use std::ops::Range;
 
-/// Runs `work` on each rank, on hosts as `hosts` says by rank.
+/// What connects hosts.
+#[derive(Clone, Copy)]
+enum Between {
+    /// The in-process engine, with frames reordered from this seed.
+    Seed(u64),
+    /// libfabric.
+    Loopback(Writes),
+}
+
+/// Each seed, and libfabric if there is one.
+fn ways(seeds: Range<u64>) -> Vec<Between> {
+    let mut ways: Vec<_> = seeds.map(Between::Seed).collect();
+    if testing::is_there() {
+        ways.extend([Writes::WithTrailers, Writes::Alone].map(Between::Loopback));
+    }
+    ways
+}
+
+/// Runs `work` on each rank, on hosts as `hosts` says by rank. It is given what ends the process of a rank, as far as others see.
 fn on_hosts(
     hosts: &[u32],
-    delivery: Delivery,
+    between: Between,
     algo: &str,
-    work: impl Fn(Rank, CommHandle, &Network) -> Result<()> + Sync,
+    work: impl Fn(Rank, CommHandle, &(dyn Fn(Rank) + Sync)) -> Result<()> + Sync,
 ) -> Vec<Result<()>> {
-    let (transports, network) = transports(hosts, delivery, 60_000);
+    let (transports, kill): (_, Box<dyn Fn(Rank) + Sync>) = match between {
+        Between::Seed(seed) => {
+            let (transports, network) = transports(hosts, Delivery::Reordered(seed), 60_000);
+            (transports, Box::new(move |rank| network.kill(rank)))
+        }
+        Between::Loopback(writes) => {
+            let loopback = Loopback::new(hosts, writes, 60_000);
+            (loopback.transports.clone(), Box::new(move |rank| loopback.kill(rank)))
+        }
+    };
     std::thread::scope(|scope| {
         let ranks = transports.into_iter().map(|t| {
-            let (work, network) = (&work, &network);
+            let (work, kill) = (&work, &kill);
             scope.spawn(move || {
                 let rank = t.rank();
                 let handle = comm::over(t, algo).unwrap();
                 let mut ended = AbortUnlessDone { handle, done: false };
-                let told = work(rank, handle, network);
+                let told = work(rank, handle, &**kill);
                 ended.done = true;
                 let destroyed = comm::destroy(handle);
                 told.and(destroyed)
@@ -36,13 +66,13 @@ fn on_hosts(
 
 fn all_right(
     hosts: &[u32],
-    seed: u64,
+    between: Between,
     algo: &str,
     counts: &[usize],
     served: impl Fn(Collective) -> bool + Sync,
 ) {
     let n = hosts.len() as u32;
-    let told = on_hosts(hosts, Delivery::Reordered(seed), algo, |me, comm, _| {
+    let told = on_hosts(hosts, between, algo, |me, comm, _| {
         every_case(n, counts, |case| {
             if served(case.collective) {
                 run(case, n, me, comm);
@@ -56,8 +86,8 @@ fn all_right(
 #[test]
 fn automatic_choice_is_right_over_hosts() {
     for hosts in [&[0, 1][..], &[0, 1, 0], &[0, 0, 1, 1], &[0, 1, 2], &[2, 0, 1, 1]] {
-        for seed in 0..2 {
-            all_right(hosts, seed, "", &[1, 300, 20_001], |_| true);
+        for between in ways(0..2) {
+            all_right(hosts, between, "", &[1, 300, 20_001], |_| true);
         }
     }
 }
@@ -71,15 +101,17 @@ fn every_algorithm_is_right_over_hosts() {
                 let roots = if c.rooted() { vec![0, n - 1] } else { vec![0] };
                 roots.into_iter().all(|root| algorithm.refuses(&RankView::flat(c, 0, n, root)).is_none())
             };
-            all_right(hosts, seed, algorithm.name, &[1, 9001], |c| serves(c, algorithm));
+            for between in ways(seed..seed + 1) {
+                all_right(hosts, between, algorithm.name, &[1, 9001], |c| serves(c, algorithm));
+            }
         }
     }
 }
 
 #[test]
 fn a_death_ends_a_collective_on_every_host() {
-    for seed in 0..10 {
-        let told = on_hosts(&[0, 0, 1, 2], Delivery::Reordered(seed), "", |me, comm, network| {
+    for (i, between) in ways(0..10).into_iter().enumerate() {
+        let told = on_hosts(&[0, 0, 1, 2], between, "", |me, comm, kill| {
             let case = |count| Case {
                 collective: Collective::AllReduce,
                 root: 0,
@@ -89,10 +121,10 @@ fn a_death_ends_a_collective_on_every_host() {
             };
             super::outcome(&case(5000), 4, me, comm)?;
             if me == 2 {
-                network.kill(2);
+                kill(2);
                 return Ok(());
             }
-            super::outcome(&case(if seed % 2 == 0 { 1 } else { 20_000 }), 4, me, comm)
+            super::outcome(&case(if i % 2 == 0 { 1 } else { 20_000 }), 4, me, comm)
         });
         for (rank, told) in told.into_iter().enumerate().filter(|(rank, _)| *rank != 2) {
             let e = told.expect_err("a call without rank 2");
@@ -103,8 +135,8 @@ fn a_death_ends_a_collective_on_every_host() {
 
 #[test]
 fn a_disagreement_is_told_on_every_host() {
-    for seed in 0..10 {
-        let told = on_hosts(&[0, 1, 1], Delivery::Reordered(seed), "", |me, comm, _| {
+    for between in ways(0..10) {
+        let told = on_hosts(&[0, 1, 1], between, "", |me, comm, _| {
             let count = if me == 1 { 301 } else { 300 };
             let case =
                 Case { collective: Collective::AllReduce, root: 0, count, heap: false, in_place: false };

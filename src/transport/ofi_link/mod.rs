@@ -34,12 +34,14 @@ use crate::memory::view::Payload;
 use crate::sync::lock::Mutex;
 use crate::sync::prim::Ordering;
 use crate::sys::ofi::{Endpoint, MemoryId, Report, SourceRange, Use};
-use crate::sys::{clock, cpu, process};
+use crate::sys::{clock, cpu, fork, process};
 use crate::types::Rank;
 use address::RankAddress;
 use peer::{FarPeer, Outgoing, TRAILER, TRAILERS, frame, trailer};
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::{HEADER, Item, LARGEST_FRAME, MessageHeader};
 
 /// Bytes up to which a slot or a payload goes into a message. Longer ones are written to their place.
@@ -48,12 +50,16 @@ const SMALL: usize = 8 << 10;
 const MESSAGE: usize = HEADER + LARGEST_FRAME + SMALL / 8;
 /// How long a peer to which sending has failed may be before it is blamed: if it has died, that is told sooner.
 const GRACE_NS: u64 = 3_000_000_000;
+/// How long a queue may wait where the provider does not say that it has room again.
+const RETRY: Duration = Duration::from_millis(5);
 /// How long a link that is dropped waits for its peers.
 const LINGER_NS: u64 = 2_000_000_000;
 
 /// A link over libfabric.
 pub struct OfiLink {
     state: Mutex<State>,
+    /// The process that has made it.
+    generation: u32,
 }
 
 struct State {
@@ -139,7 +145,8 @@ impl Prepared {
     pub fn connect(self, far: &[Option<Vec<u8>>]) -> Result<Far> {
         let is_far: Box<[bool]> = far.iter().map(Option::is_some).collect();
         let (rank, mirror) = (self.rank, self.mirror.clone());
-        Ok(Far::new(rank, is_far, mirror, Box::new(self.link(far)?)))
+        let near = self.near.clone();
+        Far::new(&near, rank, is_far, mirror, Box::new(self.link(far)?))
     }
 
     fn link(mut self, far: &[Option<Vec<u8>>]) -> Result<OfiLink> {
@@ -174,7 +181,8 @@ impl Prepared {
             said_goodbye: false,
             refused: 0,
         };
-        Ok(OfiLink { state: Mutex::new(State { endpoint: self.endpoint, others }) })
+        let state = Mutex::new(State { endpoint: self.endpoint, others });
+        Ok(OfiLink { state, generation: fork::generation() })
     }
 }
 
@@ -189,6 +197,16 @@ impl Link for OfiLink {
             Some(mut state) => state.poll(sink),
             None => Ok(()),
         }
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        self.state.lock().endpoint.descriptor()
+    }
+
+    fn may_sleep(&self) -> Option<Duration> {
+        let mut state = self.state.try_lock()?;
+        let most = if state.others.is_waiting { RETRY } else { Duration::MAX };
+        state.endpoint.may_sleep().then_some(most)
     }
 }
 
@@ -226,8 +244,10 @@ impl State {
 
 impl Drop for OfiLink {
     fn drop(&mut self) {
-        // What cannot be sent any more is lost with a peer that is lost.
-        let _ = self.state.lock().linger();
+        // A forked child has nothing to say. What cannot be sent any more is lost with a peer that is lost.
+        if self.generation == fork::generation() {
+            let _ = self.state.lock().linger();
+        }
     }
 }
 

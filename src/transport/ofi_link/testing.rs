@@ -1,14 +1,20 @@
 //! Ranks that are threads of this process, with links of libfabric over loopback between their hosts.
 
 use super::OfiLink;
+use crate::error::Result;
+use crate::sync::prim::{AtomicBool, Ordering};
 use crate::sys::ofi;
 use crate::transport::Transport;
+use crate::transport::far::Far;
 use crate::transport::in_process::{connected, controls};
+use crate::transport::link::{Frame, Incoming, Link};
 use crate::types::Rank;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// How links are made.
+/// How links write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// As the provider can.
@@ -22,19 +28,68 @@ pub fn is_there() -> bool {
     ofi::is_there().inspect_err(|why| println!("SKIPPED: {why}")).is_ok()
 }
 
-/// The transports of ranks on hosts as `hosts` says by rank.
-pub fn transports(hosts: &[u32], writes: Writes, timeout_ms: u64) -> Vec<Arc<Transport>> {
-    let controls = controls(hosts);
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let prepare = |(rank, near): (Rank, _)| {
-        let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, loopback, None).unwrap();
-        prepared.own.with_trailers &= writes == Writes::WithTrailers;
-        Some(prepared)
-    };
-    let mut prepared: Vec<_> = (0..).zip(&controls).map(prepare).collect();
-    let blobs: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.blob()).collect();
-    connected(hosts, &controls, timeout_ms, |rank, far| {
-        let blobs: Vec<_> = far.iter().zip(&blobs).map(|(&far, blob)| far.then(|| blob.clone())).collect();
-        prepared[rank as usize].take().unwrap().connect(&blobs).unwrap()
-    })
+/// A link of a rank that may die.
+struct Mortal {
+    link: OfiLink,
+    dead: Arc<[AtomicBool]>,
+    rank: Rank,
+}
+
+impl Mortal {
+    fn is_dead(&self) -> bool {
+        self.dead[self.rank as usize].load(Ordering::SeqCst)
+    }
+}
+
+impl Link for Mortal {
+    fn post(&self, to: Rank, frame: Frame<'_>) -> Result<()> {
+        if self.is_dead() { Ok(()) } else { self.link.post(to, frame) }
+    }
+    fn poll(&self, sink: &mut dyn FnMut(Incoming<'_>)) -> Result<()> {
+        if self.is_dead() { self.link.poll(&mut |_| ()) } else { self.link.poll(sink) }
+    }
+    fn descriptor(&self) -> Option<RawFd> {
+        self.link.descriptor()
+    }
+    fn may_sleep(&self) -> Option<Duration> {
+        self.link.may_sleep()
+    }
+}
+
+/// The ranks of several hosts.
+pub struct Loopback {
+    /// Their transports, by rank.
+    pub transports: Vec<Arc<Transport>>,
+    dead: Arc<[AtomicBool]>,
+}
+
+impl Loopback {
+    /// Ranks on hosts as `hosts` says by rank.
+    pub fn new(hosts: &[u32], writes: Writes, timeout_ms: u64) -> Loopback {
+        let controls = controls(hosts);
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let prepare = |(rank, near): (Rank, _)| {
+            let mut prepared = OfiLink::prepare(near, rank, hosts.len() as u32, loopback, None).unwrap();
+            prepared.own.with_trailers &= writes == Writes::WithTrailers;
+            Some(prepared)
+        };
+        let mut prepared: Vec<_> = (0..).zip(&controls).map(prepare).collect();
+        let blobs: Vec<_> = prepared.iter().flatten().map(|prepared| prepared.blob()).collect();
+        let dead: Arc<[AtomicBool]> = hosts.iter().map(|_| AtomicBool::new(false)).collect();
+        let transports = connected(hosts, &controls, timeout_ms, |rank, far| {
+            let blobs: Vec<_> =
+                far.iter().zip(&blobs).map(|(&far, blob)| far.then(|| blob.clone())).collect();
+            let prepared = prepared[rank as usize].take().unwrap();
+            let (near, mirror) = (&controls[rank as usize], prepared.mirror.clone());
+            let link = Mortal { link: prepared.link(&blobs).unwrap(), dead: dead.clone(), rank };
+            Far::new(near, rank, far, mirror, Box::new(link)).unwrap()
+        });
+        Loopback { transports, dead }
+    }
+
+    /// Ends a rank's process, as far as others see: it sends nothing any more, and something else than the link tells of it.
+    pub fn kill(&self, rank: Rank) {
+        self.dead[rank as usize].store(true, Ordering::SeqCst);
+        self.transports.iter().for_each(|t| t.note_far_death(rank));
+    }
 }

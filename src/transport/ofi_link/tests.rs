@@ -1,31 +1,63 @@
-//! Two ranks over loopback, each of which polls when the test says so.
+//! Ranks over loopback that do not wait in calls, strangers, and what they send.
 
-use super::testing::{Writes, is_there, transports};
+use super::testing::is_there;
+use super::wire::{self, Item, MessageHeader};
+use super::{MESSAGE, OfiLink, Prepared, RankAddress};
 use crate::kernels;
-use crate::memory::control::LEFT;
+use crate::memory::control::{Control, LEFT, Layout};
 use crate::memory::view::Payload;
 use crate::sync::prim::Ordering;
+use crate::sys::ofi::{Endpoint, Place, SourceRange, Use};
 use crate::transport::Transport;
+use crate::transport::in_process::{connected, controls};
+use crate::transport::link::Body;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-fn until(ranks: &[Arc<Transport>], done: impl Fn() -> bool) {
-    for _ in 0..5_000_000 {
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Two ranks on two hosts. `with_trailers`: their writes end with the frame.
+fn two(with_trailers: bool) -> (Vec<Arc<Transport>>, Vec<Vec<u8>>) {
+    let controls = controls(&[0, 1]);
+    let prepare = |rank: u32| {
+        let mut prepared = OfiLink::prepare(&controls[rank as usize], rank, 2, LOOPBACK, None).unwrap();
+        prepared.own.with_trailers &= with_trailers;
+        prepared
+    };
+    let prepared = [prepare(0), prepare(1)];
+    let blobs = prepared.each_ref().map(Prepared::blob);
+    let mut left: Vec<_> = prepared.into_iter().map(Some).collect();
+    let ranks = connected(&[0, 1], &controls, 60_000, |rank, _| {
+        let mut others: Vec<_> = blobs.iter().cloned().map(Some).collect();
+        others[rank as usize] = None;
+        left[rank as usize].take().unwrap().connect(&others).unwrap()
+    });
+    (ranks, blobs.into())
+}
+
+/// Waits without polling: the attendants do.
+fn until(mut done: impl FnMut() -> bool) {
+    for _ in 0..60_000 {
         if done() {
             return;
         }
-        ranks.iter().for_each(|t| t.poll_far());
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    panic!("nothing has come");
+    panic!("nothing has come in a minute");
+}
+
+fn counter(t: &Transport, of: u32) -> u64 {
+    t.lines(of).progress(of).counter.load(Ordering::Acquire)
 }
 
 #[test]
-fn a_rank_hears_of_another_and_of_its_end() {
+fn a_rank_that_does_not_poll_hears_of_another_and_of_its_end() {
     if !is_there() {
         return;
     }
-    for writes in [Writes::WithTrailers, Writes::Alone] {
-        let ranks = transports(&[0, 1], writes, 60_000);
-        until(&ranks, || ranks[0].joined(1) && ranks[1].joined(0));
+    for with_trailers in [true, false] {
+        let (ranks, _) = two(with_trailers);
+        until(|| ranks[0].joined(1) && ranks[1].joined(0));
         let mut words: Vec<u64> = (0..3000).collect();
         kernels::copy(ranks[0].staging(0, 64, 24_000), Payload::from(&mut words[..]), false);
         // A slot that is written, one that is sent, and the rank's end.
@@ -33,8 +65,8 @@ fn a_rank_hears_of_another_and_of_its_end() {
         ranks[0].send_slot(1, 64, 80, 8);
         ranks[0].leave();
         let life = ranks[1].lines(0).life(0);
-        until(&ranks, || life.state.load(Ordering::Acquire) == LEFT);
-        assert_eq!(ranks[1].lines(0).progress(0).counter.load(Ordering::Acquire), 8);
+        until(|| life.state.load(Ordering::Acquire) == LEFT);
+        assert_eq!(counter(&ranks[1], 0), 8);
         let mut come = vec![0; 3000];
         kernels::copy(Payload::from(&mut come[..]), ranks[1].staging(0, 64, 24_000), false);
         assert!(come == words);
@@ -42,4 +74,79 @@ fn a_rank_hears_of_another_and_of_its_end() {
         let told = ranks[0].check_ranks([1].into_iter()).unwrap_err();
         assert!(told.message.contains("rank 1") && told.message.contains("died"), "{told}");
     }
+}
+
+#[test]
+fn more_than_the_provider_takes_at_once_arrives_whole_and_the_last_words_too() {
+    if !is_there() {
+        return;
+    }
+    for with_trailers in [true, false] {
+        let (mut ranks, _) = two(with_trailers);
+        // The receiver's words about writes come from its attendant alone.
+        for k in 1..=1000 {
+            let bytes = if k % 3 == 0 { 20_000 } else { 800 };
+            ranks[0].send_slot(1, 0, bytes, k);
+        }
+        let receiver = ranks.pop().unwrap();
+        // The sender's link ends at once: it waits until all was taken in.
+        drop(ranks);
+        assert_eq!(counter(&receiver, 0), 1000);
+    }
+}
+
+#[test]
+fn strangers_and_forged_frames_are_dropped_and_harm_nobody() {
+    if !is_there() {
+        return;
+    }
+    let (ranks, blobs) = two(true);
+    let layout = Layout::new(2, 32 << 10);
+    let address = RankAddress::of(&blobs[1], 1, layout).unwrap();
+    let mut stranger = Endpoint::open(None, LOOPBACK, MESSAGE).unwrap();
+    let to = stranger.insert(&address.endpoint).unwrap();
+    let frame = |token: u64, from: u32, item: &Item<'_>| {
+        let mut message = MessageHeader { token, from, seen: 0 }.words().to_vec();
+        wire::put(&mut message, item, false);
+        message
+    };
+    let news = Item::Line(0, Body::Counter(u64::MAX));
+    let mut cut = frame(address.token, 0, &news);
+    cut.pop();
+    let messages = [
+        // Nothing, garbage, a wrong token, no member, the receiver itself, a kind that there is not, a cut frame.
+        vec![],
+        vec![u64::MAX; MESSAGE],
+        frame(address.token ^ 1, 0, &news),
+        frame(address.token, 9, &news),
+        frame(address.token, 1, &news),
+        [&frame(address.token, 0, &Item::Credit)[..2], &[99, 0]].concat(),
+        cut,
+        frame(address.token, 0, &Item::OfWrite(4_000_000)),
+    ];
+    for message in messages {
+        until(|| {
+            stranger.poll(&mut |_| ()).unwrap();
+            stranger.send(to, &message).unwrap()
+        });
+    }
+    // A write without a trailer, with the right key; one by a rank that there is not.
+    let near = Control::create(layout).unwrap();
+    let memory = stranger.register(Box::new(near.segment().clone()), 0, 4096, Use::Send).unwrap();
+    let place = Place { address: address.memory.address, key: address.memory.key };
+    for data in [3, 700 << 22, u32::MAX] {
+        until(|| {
+            stranger.poll(&mut |_| ()).unwrap();
+            let source = SourceRange { memory, at: 0, bytes: 64 };
+            stranger.write(to, source, &[], [place; 2], data).unwrap()
+        });
+    }
+    until(|| {
+        stranger.poll(&mut |_| ()).unwrap();
+        stranger.pending() == 0
+    });
+    // The true rank's frames still count.
+    ranks[0].send_slot(1, 0, 20_000, 5);
+    until(|| counter(&ranks[1], 0) == 5);
+    assert!(ranks[1].check_far().is_ok() && ranks[0].check_far().is_ok());
 }

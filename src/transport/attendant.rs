@@ -1,0 +1,108 @@
+//! A thread that attends to a rank's link while no thread of the rank polls it.
+//!
+//! A provider may move bytes only while it is polled. A rank that sleeps in a wait, or computes between two calls, does not poll: its peers'
+//! frames would stay where they are, and so would its own that the provider had no room for. The attendant sleeps on the link's
+//! descriptor. When something comes it polls, and rings the rank if it sleeps.
+//!
+//! ```text
+//!     quiet       sleeps until something comes, then polls and rings         the rank sleeps or is elsewhere
+//!     beside      sleeps for [`BESIDE`], whatever comes                      the rank has polled since the last look
+//! ```
+//!
+//! A rank that is about to sleep ends the attendant's sleep beside it. So an idle process uses no processor, a message wakes a sleeping
+//! rank at once, and a rank that polls is disturbed a thousand times a second at most.
+
+use super::far::FarRanks;
+use crate::error::{Error, Result};
+use crate::sync::prim::{AtomicBool, Ordering, fence};
+use crate::sys::kick::Kick;
+use crate::sys::{background, cpu, fork};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the attendant leaves a link alone that the rank polls.
+const BESIDE: Duration = Duration::from_millis(1);
+/// The stack of the thread, on which the provider's functions run.
+const STACK: usize = 512 << 10;
+
+/// The attendant of one link. It ends with this value.
+pub struct Attendant {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    generation: u32,
+}
+
+struct Shared {
+    kick: Kick,
+    stop: AtomicBool,
+    /// The attendant sleeps beside a rank that polls.
+    is_beside: AtomicBool,
+}
+
+impl Attendant {
+    /// Starts the attendant of a link that has this descriptor.
+    pub fn new(ranks: &Arc<FarRanks>, descriptor: RawFd) -> Result<Attendant> {
+        let refused = |e| {
+            Error::system(format!(
+                "cannot start the thread that attends to other hosts: {e}; raise the limits of threads and open files"
+            ))
+        };
+        let kick = Kick::new().map_err(refused)?;
+        let shared =
+            Arc::new(Shared { kick, stop: AtomicBool::new(false), is_beside: AtomicBool::new(false) });
+        let (its, ranks) = (shared.clone(), ranks.clone());
+        let attend = move || attend(&its, &ranks, descriptor);
+        let thread = background::spawn_with_stack("penny-net", STACK, attend).map_err(refused)?;
+        Ok(Attendant { shared, thread: Some(thread), generation: fork::generation() })
+    }
+
+    /// A thread of the rank is about to sleep.
+    pub fn take_over(&self) {
+        if self.shared.is_beside.load(Ordering::Relaxed) {
+            self.shared.kick.kick();
+        }
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        // A forked child has no such thread.
+        if self.generation != fork::generation() {
+            return;
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.kick.kick();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn attend(shared: &Shared, ranks: &FarRanks, descriptor: RawFd) {
+    let mut seen = ranks.polls();
+    // BOUND: `stop`, which the attendant's owner sets.
+    while !shared.stop.load(Ordering::Acquire) {
+        let now = ranks.polls();
+        let is_polled = now != std::mem::replace(&mut seen, now);
+        if is_polled && !ranks.is_asleep() {
+            shared.is_beside.store(true, Ordering::Relaxed);
+            // ORDER: either the rank that falls asleep sees the flag, or this sees it asleep; partner: `Doorbell::prepare`.
+            fence(Ordering::SeqCst);
+            if !ranks.is_asleep() {
+                shared.kick.wait(None, Some(BESIDE));
+            }
+            shared.is_beside.store(false, Ordering::Relaxed);
+            continue;
+        }
+        ranks.poll();
+        match ranks.may_sleep() {
+            Some(most) => {
+                shared.kick.wait(Some(descriptor), Some(most));
+            }
+            None => cpu::yield_now(),
+        }
+    }
+}
