@@ -63,7 +63,7 @@ macro_rules! presets {
 }
 
 const PRESETS: &[(&str, &str)] = presets! {
-    "dgx-h100" "dgx-a100" "dgx-1v" "gh200" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
+    "dgx-h100" "dgx-a100" "dgx-b200" "gb200-nvl72" "aws-p5" "gh200" "dgx-1v" "mi300x" "n300" "t3000" "galaxy" "tpu-v4" "tpu-v5e" "tpu-v5p" "ipu-pod16" "poets" "host"
 };
 
 /// The machines that come with the library: name and file.

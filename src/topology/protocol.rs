@@ -14,6 +14,7 @@
 //! cap.nv18 = "140GB/s"        # ports of this class carry at most this
 //! step.nv18 = "0.6us"         # a message whose way begins at such a port takes this beside its bytes,
 //!                             # in place of the class's lat and post
+//! gap.nic = "1us"             # port time of each message beside its bytes, in place of the class's gap
 //! channels = 24               # the most channels of a call: it has one for each channel_bytes of its vector, at least one, and
 //! channel_bytes = "4KiB"      # each has its share of the bandwidth; channel_bytes_per_rank: times the number of ranks
 //! foresees_channels = false   # where calls choose a protocol, they count on all channels; left out: true
@@ -108,6 +109,7 @@ pub(super) fn read(sections: &[Section], selected: Option<&str>, classes: &[Clas
             "eff",
             "cap",
             "step",
+            "gap",
             "channels",
             "channel_bytes",
             "channel_bytes_per_rank",
@@ -167,6 +169,10 @@ fn protocol(section: &Section, classes: &[Class], before: usize) -> Result<Vec<P
     })?;
     per_class(section, "step", &mut classes, |field, class| {
         (class.post_ps, class.latency_ps) = (field.read(units::time)?, 0);
+        Ok(())
+    })?;
+    per_class(section, "gap", &mut classes, |field, class| {
+        class.gap_ps = field.read(units::time)?;
         Ok(())
     })?;
     let base_ps = section.get("base").map_or(Ok(0), |field| field.read(units::time))?;

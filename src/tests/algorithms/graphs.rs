@@ -7,11 +7,13 @@ use crate::topology::{self, Network};
 use crate::types::{Collective, Rank};
 
 /// Machines of direct links: with one cycle, with several, with parallel links, and without a cycle.
-pub const GRAPHS: [&str; 12] = [
+pub const GRAPHS: [&str; 14] = [
     "n300",
     "t3000",
     "t3000:shape=3x2,links=1",
     "dgx-1v",
+    "mi300x",
+    "mi300x:nodes=2",
     "ipu-pod16",
     "tpu-v5e:shape=4x4",
     "tpu-v5e:shape=5",
@@ -92,7 +94,11 @@ fn rings_over_a_graph_with_a_cycle_pass_one_link_and_no_two_lanes_share_one() {
                     for &to in &step.to {
                         let mut ports = Vec::new();
                         network.routes.route(rank, to, step.lane, &mut ports).unwrap();
-                        assert_eq!(ports.len(), 1, "{algorithm} on {name}: {rank} to {to}");
+                        // Between nodes there are two NICs.
+                        let node =
+                            |rank: Rank| if name.contains("nodes=") { rank / v.shape.per_node() } else { 0 };
+                        let links = 1 + usize::from(node(rank) != node(to));
+                        assert_eq!(ports.len(), links, "{algorithm} on {name}: {rank} to {to}");
                         let lane = *lane_of.entry(ports[0]).or_insert(step.lane);
                         // Two places are there and back, and a quad ring has fewer links than rings on some machines.
                         let may_share =

@@ -17,6 +17,8 @@ fn neighbour_rings_reach_the_bandwidth_of_all_their_links() {
         ("t3000", 4.0 * ETHERNET),
         ("galaxy", 8.0 * ETHERNET),
         ("dgx-1v", 6.0 * 20.0),
+        ("mi300x", 6.0 * 48.0),
+        ("mi300x:nodes=2", 8.0 * 48.0),
         ("ipu-pod16", 2.0 * 64.0),
         ("tpu-v5e:shape=4x8", 4.0 * 50.0),
         ("tpu-v4", 6.0 * 50.0),

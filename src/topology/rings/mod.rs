@@ -3,8 +3,8 @@
 //! ```text
 //!     places of ranks --> graph      which ranks have a link, and how many side by side
 //!                           |
-//!         grid, pack <------'        cycles that visit every rank once, no two over one link: known ones for whole grids,
-//!           |                        else a search
+//!     grid, joined, pack <--'        cycles that visit every rank once, no two over one link: known ones for whole grids and for
+//!           |                        nodes whose places are all joined, else a search
 //!         detour                     no such cycle: the order in which the fewest messages share a link
 //!           |
 //!         lanes                      which ring takes which lane, so that rings over one edge take different links
@@ -16,6 +16,7 @@
 mod detour;
 mod graph;
 mod grid;
+mod joined;
 mod lanes;
 mod mask;
 mod pack;
@@ -62,7 +63,8 @@ impl Network {
             Wiring::Nodes(size, edges) => {
                 let first = places[0] - places[0] % size;
                 if places.iter().any(|place| place / size != first / size) {
-                    return None;
+                    let cycles = joined::of_nodes(self, size, &edges, places)?;
+                    return Some(self.apart(widths(cycles, places.len()), places));
                 }
                 Wiring::Edges(edges.into_iter().map(|(a, b, links)| (first + a, first + b, links)).collect())
             }
@@ -85,11 +87,16 @@ impl Network {
             let lanes = lanes::in_order(&cycles);
             return Some(Arc::new(RingOrders::new(cycles, lanes, longest_hop)));
         }
-        // Rings that would have to share links are left out.
+        Some(self.apart(cycles, places))
+    }
+
+    /// Returns the rings over cycles that have no link in common. Rings that would have to share links are left out.
+    fn apart(&self, cycles: Vec<LinkCycle>, places: &[Rank]) -> Arc<RingOrders> {
+        let pathways = Pathways { network: self, places };
         let apart =
             (1..=cycles.len()).rev().find_map(|most| Some((most, lanes::apart(&cycles[..most], &pathways)?)));
         let (most, lanes) = apart.unwrap_or_else(|| (1, lanes::in_order(&cycles[..1])));
-        Some(Arc::new(RingOrders::new(cycles[..most].to_vec(), lanes, 1)))
+        Arc::new(RingOrders::new(cycles[..most].to_vec(), lanes, 1))
     }
 }
 

@@ -101,6 +101,30 @@ fn an_axis_of_two_whose_ends_are_joined_is_two_links() {
     has_rings(&open("tpu-v5e:shape=2x2,links=2").unwrap(), 8);
 }
 
+#[test]
+fn nodes_whose_places_are_all_joined_have_a_ring_for_each_nic() {
+    for (places, nodes) in [(2, 2), (4, 2), (4, 3), (6, 2), (6, 5), (8, 2), (8, 4), (8, 7), (8, 64)] {
+        for spine in ["", "spine = \"wire\"\n"] {
+            let pairs: Vec<String> =
+                complete(places, 1).iter().map(|(a, b, links)| format!("[{a}, {b}, {links}]")).collect();
+            let text = format!(
+                "name = \"m\"\n[class.wire]\nbw = \"10GB/s\"\nlat = \"1us\"\n[nodes]\nplaces = {places}\nnodes = {nodes}\n\
+                 nic = \"wire\"\n{spine}[nodes.wires]\nwire = [{}]\n",
+                pairs.join(", ")
+            );
+            let network = parse("m.toml", &text, &[]).unwrap();
+            let rings = rings(&network);
+            assert_eq!(rings.lanes().len() as u32, places, "{places} places, {nodes} nodes");
+            let (most, longest) = census(&network, rings.lanes());
+            // A NIC's two ports, and the spine's where the last of an odd number of nodes meets the first.
+            let ports = if nodes % 2 == 1 && !spine.is_empty() { 3 } else { 2 };
+            assert_eq!((most, longest), (1, ports), "{places} places, {nodes} nodes");
+        }
+    }
+    let few = open("gh200:nodes=2").unwrap();
+    assert_eq!(few.ring_orders(&(0..8).collect::<Vec<Rank>>()), None, "behind switches");
+}
+
 /// Returns every pair of n places.
 fn complete(n: u32, links: u32) -> Vec<(u32, u32, u32)> {
     (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b, links))).collect()

@@ -20,7 +20,9 @@ fn with(lines: &str) -> String {
 fn a_protocol_changes_classes_and_those_that_overrides_have_made_of_them() {
     let network = read(&format!(
         "launch = \"2us\"\n{}",
-        with("name = \"ll\"\nbase = \"3us\"\neff = 0.5\ncap.wire = \"400MB/s\"\nstep.wire = \"7us\"\n")
+        with(
+            "name = \"ll\"\nbase = \"3us\"\neff = 0.5\ncap.wire = \"400MB/s\"\nstep.wire = \"7us\"\ngap.wire = \"9ns\"\n"
+        )
     ));
     let views = network.views();
     assert_eq!((views.len(), network.protocol_name(0), network.protocol_name(1)), (2, None, Some("ll")));
@@ -32,7 +34,8 @@ fn a_protocol_changes_classes_and_those_that_overrides_have_made_of_them() {
     };
     assert_eq!(of(0), (400_000_000.min(bare.rate / 2), 7_000_000, 0));
     assert_eq!(of(2), (400_000_000.min(bare.rate / 4), 7_000_000, 0));
-    assert_eq!(views[1].class(0).gap_ps, bare.gap_ps);
+    assert_eq!((views[1].class(0).gap_ps, views[1].class(2).gap_ps), (9_000, 9_000));
+    assert_ne!(bare.gap_ps, 9_000);
 }
 
 #[test]
@@ -58,12 +61,13 @@ fn what_is_wrong_in_a_protocol_is_said_with_its_line_and_the_remedy() {
         ("as = \"x\"\n", "has no `name`; add one such as name = \"ll\""),
         ("name = \"ll\"\nstep.wir = \"1us\"\n", "wir: there is no class `wir`; name one of the machine's"),
         ("name = \"ll\"\nstep.wire = 3\n", "wire: `3` has no unit; write it like 700ns"),
+        ("name = \"ll\"\ngap.wir = \"1us\"\n", "wir: there is no class `wir`; name one of the machine's"),
         ("name = \"ll\"\ncap.wire = \"0GB/s\"\n", "wire: nothing passes at 0 bytes a second; write more"),
         ("name = \"ll\"\neff = 2\n", "eff: write a part of the whole"),
         ("name = \"ll\"\nbase = \"1\"\n", "base: `1` has no unit; write it like 700ns"),
         (
             "name = \"ll\"\nlat = \"1us\"\n",
-            "has no key `lat`; it has name, as, algorithms, collectives, nodes, base, eff, cap, step, channels",
+            "has no key `lat`; it has name, as, algorithms, collectives, nodes, base, eff, cap, step, gap, channels",
         ),
         ("name = \"ll\"\nstep = \"1us\"\n", "is not a table"),
     ];
