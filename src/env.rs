@@ -114,12 +114,32 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "PENNY_NET",
         kind: "word",
-        about: "libfabric's provider between hosts, such as `tcp` or `verbs`; unset: tcp",
+        about: "libfabric's provider between hosts, such as `tcp` or `verbs`; `off`: ranks run on one host; unset: tcp",
     },
     Variable {
         name: "PENNY_LIBFABRIC",
         kind: "file",
         about: "libfabric to load when ranks are on several hosts, such as that of an MPI library; unset: libfabric.so.1",
+    },
+    Variable {
+        name: "PENNY_NET_IFACES",
+        kind: "list",
+        about: "network interfaces by which ranks of several hosts meet: names, `eth*`, addresses, 10.0.0.0/8; after `^` those not to use; unset: all but those of containers",
+    },
+    Variable {
+        name: "PENNY_PORTS",
+        kind: "ports",
+        about: "ports at which ranks of several hosts may meet, e.g. `40000-40015`; unset: the 16 after MASTER_PORT, any for a unique id",
+    },
+    Variable {
+        name: "PENNY_SECRET",
+        kind: "text",
+        about: "what only the ranks of a job on several hosts know, 16 or more characters; unset: `penny run --hosts` makes one",
+    },
+    Variable {
+        name: "PENNY_HOST_ID",
+        kind: "word",
+        about: "name of this host, in place of what the system says: several hosts on one machine, for tests; unset: the system's",
     },
 ];
 

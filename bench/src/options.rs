@@ -69,7 +69,7 @@ pub struct Variant {
     /// Algorithm (also --algo): sets PENNY_ALGO
     #[arg(long, alias = "algo", value_name = "NAME")]
     pub algorithm: Option<String>,
-    /// Write the table to this file as JSON
+    /// Write the table to this file as JSON; `-`: to standard output, in one line
     #[arg(long, value_name = "FILE")]
     pub json: Option<std::path::PathBuf>,
 }

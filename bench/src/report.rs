@@ -8,6 +8,9 @@ use crate::machine::{Machine, MachineTime};
 use crate::options::{Buffers, Options};
 use crate::subject::Subject;
 
+/// What a line of output begins with that is a report, where the table is to be written to `-` as JSON.
+pub const LINE: &str = "#report ";
+
 /// One launch's results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {

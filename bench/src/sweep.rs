@@ -8,7 +8,7 @@ use penny::internals::types::DataType;
 use crate::capi::Communicator;
 use crate::measure::{Bench, Case, Place};
 use crate::options::{Options, Variant};
-use crate::report::{Report, Row};
+use crate::report::{LINE, Report, Row};
 use crate::subject::Subject;
 
 /// Runs a program on this rank. 0: all was right; 1: something was wrong; 2: the options were.
@@ -105,8 +105,13 @@ fn measure_all(
     }
     say(report.foot());
     if let (true, Some(path)) = (speaks, &variant.json) {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
+        match path.as_os_str() == "-" {
+            true => println!("{LINE}{}", serde_json::to_string(&report).map_err(|e| e.to_string())?),
+            false => {
+                let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
+                std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
+            }
+        }
     }
     drop(bench);
     // A launcher ends all ranks as soon as one reports a failure, so no rank does before rank 0 has written everything.

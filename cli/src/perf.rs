@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use penny_bench::options::{Buffers, Options, Variant};
-use penny_bench::report::Report;
+use penny_bench::report::{LINE, Report};
 use penny_bench::subject::Subject;
 use penny_bench::sweep;
 
-use crate::launch::{self, Job, Line, Stream};
+use crate::launch::hosts::{HostArgs, HostRanks, Piped};
+use crate::launch::{self, Job, Line, Stream, Work};
 use crate::machine::MachineArgs;
 use crate::plot;
 
@@ -36,9 +37,12 @@ Examples:
 pub struct Args {
     /// The collective
     collective: Subject,
-    /// Processes to start
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
-    ranks: u32,
+    /// Processes to start; with --hosts, of the places there: all unless given
+    #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile"],
+        value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+    ranks: Option<u32>,
+    #[command(flatten)]
+    hosts: HostArgs,
     #[command(flatten)]
     options: Options,
     #[command(flatten)]
@@ -64,7 +68,7 @@ pub struct Args {
 impl Args {
     /// Returns the values of `-n` and `--iters`.
     pub fn ranks_and_iters(&self) -> (u32, u32) {
-        (self.ranks, self.options.iters)
+        (self.ranks.unwrap_or(0), self.options.iters)
     }
 }
 
@@ -91,30 +95,32 @@ pub fn worker(args: &WorkerArgs) -> ExitCode {
 
 /// Runs every variant, one after the other.
 pub fn main(args: Args) -> Result<ExitCode, String> {
-    let rows = sweep::rows(args.collective, &args.options, args.ranks)?;
+    let hosts = args.hosts.hosts(args.ranks)?;
+    let ranks = match &hosts {
+        Some(hosts) => hosts.iter().map(|host| host.ranks).sum(),
+        None => args.ranks.unwrap_or(1),
+    };
+    let rows = sweep::rows(args.collective, &args.options, ranks)?;
     let variants = variants(&args);
-    let scratch = Scratch::new()?;
     let progress = progress(rows * variants.len());
     let mut reports = Vec::new();
     for variant in variants {
         let name = variant.algorithm.as_deref().unwrap_or("auto");
         progress.set_message(format!("{} {name} {}", args.collective, variant.buffers.name()));
-        let job = job(&args, &Variant { json: Some(scratch.0.clone()), ..variant })?;
-        let outcome = launch::run(&job, Some(&mut |line| show(line, &progress)));
-        // The table is kept even if its results are wrong.
-        let table = std::fs::read(&scratch.0).unwrap_or_default();
-        if let Ok(report) = serde_json::from_slice::<Report>(&table) {
-            reports.push(report);
-        }
-        scratch.clear();
+        let mut show = |line: Line| match line.text.strip_prefix(LINE.as_bytes()) {
+            // The table is kept even if its results are wrong.
+            Some(report) => reports.extend(serde_json::from_slice::<Report>(report)),
+            None => show(line, &progress),
+        };
+        let outcome = launch::run_work(work(&args, hosts.clone(), ranks, &variant)?, Some(&mut show));
         if outcome.code != 0 {
             progress.finish_and_clear();
-            write_reports(&args, &reports)?;
+            write_reports(&args, ranks, &reports)?;
             return Ok(outcome.report("penny perf"));
         }
     }
     progress.finish_and_clear();
-    write_reports(&args, &reports)?;
+    write_reports(&args, ranks, &reports)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -134,21 +140,25 @@ fn variants(args: &Args) -> Vec<Variant> {
             buffers,
             local_register: 0,
             algorithm: algorithm.clone(),
-            json: None,
+            json: Some("-".into()),
         })
     };
     algorithms.into_iter().flat_map(with).collect()
 }
 
-fn job(args: &Args, variant: &Variant) -> Result<Job, String> {
-    let json = |value| serde_json::to_string(value).map_err(|e| e.to_string());
-    let options = json(&args.options)?;
+fn work(args: &Args, hosts: Option<Vec<HostRanks>>, ranks: u32, variant: &Variant) -> Result<Work, String> {
+    let options = serde_json::to_string(&args.options).map_err(|e| e.to_string())?;
     let variant = serde_json::to_string(variant).map_err(|e| e.to_string())?;
     let arguments = [WORKER, args.collective.name(), &options, &variant].map(OsString::from).to_vec();
-    let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
-    let environment = args.machine.environment(args.ranks)?;
+    let mut environment = launch::owned(args.machine.environment(ranks)?);
+    environment.extend(args.hosts.variables()?);
     let timeout = args.timeout.map(Duration::from_secs);
-    Ok(Job { program, arguments, environment, ranks: args.ranks, timeout })
+    if let Some(hosts) = hosts {
+        return args.hosts.work(hosts, Piped::Lines, None, arguments, environment, timeout);
+    }
+    let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
+    let job = Job { program, arguments, environment, ranks, part: None, timeout };
+    launch::work(&job, true)
 }
 
 /// Prints a line of a rank above the progress bar.
@@ -176,39 +186,15 @@ fn progress(rows: usize) -> ProgressBar {
     ProgressBar::with_draw_target(Some(rows as u64), target).with_style(style.expect("a constant template"))
 }
 
-fn write_reports(args: &Args, reports: &[Report]) -> Result<(), String> {
+fn write_reports(args: &Args, ranks: u32, reports: &[Report]) -> Result<(), String> {
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(reports).map_err(|e| e.to_string())?;
         std::fs::write(path, text + "\n").map_err(|e| format!("--json {}: {e}", path.display()))?;
     }
     if let Some(path) = &args.plot {
-        let title = format!("{}, {} ranks", args.collective, args.ranks);
+        let title = format!("{}, {} ranks", args.collective, ranks);
         plot::draw(path, &title, plot::BUS, &plot::lines(plot::points(reports)))
             .map_err(|e| format!("--plot {}: {e}", path.display()))?;
     }
     Ok(())
-}
-
-/// The file in which rank 0 leaves a run's report; removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Scratch, String> {
-        let path = std::env::temp_dir().join(format!("penny-perf-{}.json", std::process::id()));
-        // Fails if the path exists, so that no other file is overwritten, not even through a link.
-        match std::fs::File::create_new(&path) {
-            Ok(_) => Ok(Scratch(path)),
-            Err(error) => Err(format!("cannot create {}: {error}", path.display())),
-        }
-    }
-    /// Empties the file, so that the next report in it is the next run's.
-    fn clear(&self) {
-        let _ = std::fs::write(&self.0, "");
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }

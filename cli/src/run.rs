@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::launch::hosts::{self, HostArgs, Piped};
 use crate::launch::{self, Job, Line, Outcome, Stream};
 use crate::machine::MachineArgs;
 use crate::preload;
@@ -16,6 +17,10 @@ program. When a rank fails, the others are ended. Standard input goes to rank 0.
 Ctrl-C goes to all ranks. Those that run after 10 seconds, or at a second Ctrl-C, get SIGTERM, and soon SIGKILL; the exit
 code is then 130, as it is where a rank ends badly after Ctrl-C.
 
+With --hosts a launcher is started on each host by `ssh HOST penny run --part`, so penny must be there at the same path (--penny) and
+the working folder too. The ranks find the PENNY_ variables that are set here, those of --env, and MASTER_ADDR: the first host's
+name, by which all hosts must reach it (--master). Standard input goes to no rank.
+
 Each rank finds PENNY_JOB_ID, PENNY_RANK, PENNY_WORLD_SIZE, PENNY_LOCAL_RANK and PENNY_LOCAL_SIZE in its environment; and, where they
 are not set already, torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and MASTER_PORT (a free port).
 
@@ -26,6 +31,8 @@ time, so that their time-outs hold; PENNY_VIRTUAL_TIME_IN=libmine.so:libother na
 Examples:
   penny run -n 4 ./train --epochs 3
   penny run -n 16 --fabric dgx-h100 --nodes 2 ./train
+  penny run --hosts node1:2,node2:2 ./train
+  penny run --hostfile hosts.txt --rsh 'ssh -p 2222' --env OMP_NUM_THREADS=1 ./train
   penny run -n 2 --tag --timeout 60 sh -c 'echo I am $PENNY_RANK'
   penny run -n 1 --nccl ./all_reduce_perf -g 4
   penny run -n 1 --nccl --fabric dgx-h100 --virtual-time ./all_reduce_perf -g 8";
@@ -34,9 +41,15 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Processes to start
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
-    ranks: u32,
+    /// Processes to start; with --hosts, of the places there: all unless given
+    #[arg(short = 'n', long = "ranks", value_name = "N", required_unless_present_any = ["hosts", "hostfile", "part"],
+        value_parser = clap::value_parser!(u32).range(1..=launch::MOST_RANKS))]
+    ranks: Option<u32>,
+    #[command(flatten)]
+    hosts: HostArgs,
+    /// Start a host's part of a job; for `penny run --hosts`
+    #[arg(long, hide = true, exclusive = true)]
+    part: bool,
     #[command(flatten)]
     machine: MachineArgs,
     /// Prefix each line of output with its rank
@@ -53,7 +66,7 @@ pub struct Args {
     timeout: Option<Duration>,
     /// The program and its arguments
     #[arg(
-        required = true,
+        required_unless_present = "part",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM [ARGS]"
@@ -76,20 +89,41 @@ pub fn main(args: Args) -> Result<ExitCode, String> {
 
 /// Runs the program with these variables as well.
 pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, String> {
+    if args.part {
+        let (part, job) = hosts::read_part()?;
+        return Ok(launched(part.tag, |lines| launch::run(&job, lines)));
+    }
     let (program, arguments) = args.program.split_first().expect("clap requires a program");
-    let mut environment = args.machine.environment(args.ranks)?;
+    let (program, arguments) = (program.clone(), arguments.to_vec());
+    let several = args.hosts.hosts(args.ranks)?;
+    let of_hosts = several.iter().flatten().map(|host| host.ranks).sum();
+    let ranks = if several.is_some() { of_hosts } else { args.ranks.unwrap_or(1) };
+    let mut environment = args.machine.environment(ranks)?;
     // The one that tells the time stands first: the others ask for it.
     let libraries = [(args.virtual_time, &preload::TIME), (args.nccl, &preload::NCCL)];
     let libraries: Vec<_> = libraries.into_iter().filter_map(|(wanted, one)| wanted.then_some(one)).collect();
     environment.extend(preload::environment(&libraries)?);
     environment.extend(more);
-    let job = Job {
-        program: program.clone(),
-        arguments: arguments.to_vec(),
-        environment,
-        ranks: args.ranks,
-        timeout: args.timeout,
+    let mut environment = launch::owned(environment);
+    environment.extend(args.hosts.variables()?);
+    let (tag, timeout) = (args.tag, args.timeout);
+    let Some(hosts) = several else {
+        let job = Job { program, arguments, environment, ranks, part: None, timeout };
+        return Ok(launched(tag, |lines| launch::run(&job, lines)));
     };
+    let work = args.hosts.work(
+        hosts,
+        if tag { Piped::Tagged } else { Piped::No },
+        Some(program),
+        arguments,
+        environment,
+        timeout,
+    )?;
+    Ok(launch::run_work(work, None))
+}
+
+/// Runs a job, whose output is passed on line by line with each line's rank before it if `tag`.
+fn launched(tag: bool, run: impl FnOnce(Option<&mut dyn FnMut(Line)>) -> Outcome) -> Outcome {
     let mut tagged = |line: Line| {
         // Each line is one write, so lines of different ranks never mix. A closed pipe is ignored.
         let text = [format!("[{}] ", line.rank).as_bytes(), line.text, b"\n"].concat();
@@ -98,5 +132,5 @@ pub fn run(args: Args, more: Vec<(&'static str, String)>) -> Result<Outcome, Str
             Stream::Err => std::io::stderr().write_all(&text),
         };
     };
-    Ok(if args.tag { launch::run(&job, Some(&mut tagged)) } else { launch::run(&job, None) })
+    if tag { run(Some(&mut tagged)) } else { run(None) }
 }

@@ -64,6 +64,6 @@ pub fn main(args: &Args) -> Result<ExitCode, String> {
     let arguments = [WORKER, &options].map(OsString::from).to_vec();
     let program = std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into();
     let timeout = args.timeout.map(Duration::from_secs);
-    let job = Job { program, arguments, environment: Vec::new(), ranks, timeout };
+    let job = Job { program, arguments, environment: Vec::new(), ranks, part: None, timeout };
     Ok(launch::run(&job, None).report("penny perf shmem"))
 }

@@ -1,58 +1,167 @@
-//! A rank's connection to the meeting, which it keeps until it has joined.
+//! A rank's connection to the meeting, which it keeps until it has joined; between hosts, until it leaves the communicator.
 //!
 //! A meeting that all ranks have come to is not over: a rank may still die, or fail to attach to the others' memory. The
 //! server sees its connection end, whatever PID namespace it is in, and tells all that have not joined themselves.
 
-use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::io;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
+use super::connection::MeetingConnection;
 use super::frame::{self, Answer, MAX_BYTES};
+use super::network::packets::{FromRank, ToRank};
+use super::who::Who;
 use crate::error::{Error, Result};
-use crate::sys::socket;
+use crate::sync::lock::Mutex;
+
+/// The time for which a rank that leaves waits until the server has taken its last words.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The connection of a rank that has met the others and attaches to their memory. Dropped without [`joined`](Self::joined),
 /// it tells them that the rank gave up.
 pub struct Attendance {
-    connection: OwnedFd,
+    connection: MeetingConnection,
+    /// What ranks of other hosts have told.
+    heard: Mutex<VecDeque<Heard>>,
+}
+
+/// What a rank hears from other hosts by way of the server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// What a rank has told all others.
+    Told {
+        /// The rank.
+        from: u32,
+        /// Its message.
+        bytes: Vec<u8>,
+    },
+    /// A rank's process or host has died, or left without a word.
+    Death(u32),
+    /// The communicator failed while its ranks joined.
+    Failed(Error),
+    /// The server is no more.
+    Silence,
 }
 
 impl Attendance {
-    pub(super) fn new(connection: OwnedFd) -> Attendance {
-        Attendance { connection }
+    pub(super) fn new(connection: MeetingConnection) -> Attendance {
+        Attendance { connection, heard: Mutex::default() }
     }
 
-    pub(super) fn connection(&self) -> &OwnedFd {
+    pub(super) fn connection(&self) -> &MeetingConnection {
         &self.connection
+    }
+
+    /// Keeps what has come before the rank listens for it.
+    pub(super) fn keep(&self, packet: &ToRank<'_>) {
+        self.heard.lock().push_back(match packet {
+            ToRank::Told { from, bytes } => Heard::Told { from: *from, bytes: bytes.to_vec() },
+            ToRank::Death { rank } => Heard::Death(*rank),
+        });
     }
 
     /// Reads the verdict, if there is one: another rank has died or given up. Silent, too, where the server has ended.
     pub fn check(&self) -> Result<()> {
-        let mut buffer = [0; MAX_BYTES];
-        match socket::receive(&self.connection, &mut buffer) {
-            Ok(packet) => match Answer::decode(&buffer[..packet.len]) {
-                Some(Answer::Verdict(error)) => Err(error),
-                _ => Ok(()),
-            },
-            Err(_) => Ok(()),
+        // BOUND: what has come.
+        loop {
+            match self.read() {
+                Some(Heard::Failed(error)) => return Err(error),
+                Some(Heard::Silence) | None => return Ok(()),
+                Some(heard) => self.heard.lock().push_back(heard),
+            }
         }
+    }
+
+    /// Reads the next packet, if one has come.
+    fn read(&self) -> Option<Heard> {
+        let mut buffer = [0; MAX_BYTES];
+        let len = match self.connection.receive(&mut buffer) {
+            Ok(packet) => packet.len,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+            Err(_) => 0,
+        };
+        let packet = &buffer[..len];
+        Some(match (ToRank::decode(packet), Answer::decode(packet)) {
+            (Some(ToRank::Told { from, bytes }), _) => Heard::Told { from, bytes: bytes.to_vec() },
+            (Some(ToRank::Death { rank }), _) => Heard::Death(rank),
+            (_, Some(Answer::Verdict(error))) => Heard::Failed(error),
+            _ => Heard::Silence,
+        })
     }
 
     /// Waits a moment for the verdict: where this rank has seen that another gave up, and the server is about to tell why.
     pub fn last_check(&self) -> Result<()> {
-        let _ = socket::wait(
-            &mut [socket::PollEntry::readable(&self.connection)],
-            Some(Duration::from_millis(100)),
-        );
+        let _ = self.connection.wait(Some(Duration::from_millis(100)));
         self.check()
+    }
+
+    /// Tells all ranks of other hosts something, by way of the server.
+    pub fn tell(&self, message: &[u8]) -> io::Result<()> {
+        self.connection.send(&FromRank::Tell(message).encode(), &[])
+    }
+
+    /// Returns the next thing that was heard, after at most `patience`.
+    pub fn hear(&self, patience: Duration) -> Option<Heard> {
+        let until = Instant::now() + patience;
+        // BOUND: the patience.
+        loop {
+            if let Some(heard) = self.heard.lock().pop_front() {
+                return Some(heard);
+            }
+            let _ = self.connection.flush();
+            if let Some(heard) = self.read() {
+                return Some(heard);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let _ = self.connection.wait(Some(left));
+        }
+    }
+
+    /// Returns the address of this host by which it reached the server; `None`: they met over a local socket.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        match &self.connection {
+            MeetingConnection::Local(_) => None,
+            MeetingConnection::Network(session) => session.addresses().ok().map(|[own, _]| own.ip()),
+        }
     }
 
     /// Tells the server that this rank has joined.
     pub fn joined(self) {
-        let _ = socket::send(&self.connection, &frame::encode_farewell(None), &[]);
+        self.tell_joined();
+    }
+
+    /// Tells the server that this rank has joined, and keeps the connection.
+    pub fn tell_joined(&self) {
+        let _ = self.connection.send(&frame::encode_farewell(None), &[]);
+    }
+
+    /// Tells the server that this rank leaves, and ends the connection.
+    pub fn leave(&self) {
+        let _ = self.connection.send(&FromRank::Leave.encode(), &[]);
+        if let MeetingConnection::Network(session) = &self.connection {
+            session.close(FAREWELL);
+        }
     }
 
     /// Tells all others that this rank gives up, and why.
     pub fn give_up(self, why: &Error) {
-        let _ = socket::send(&self.connection, &frame::encode_farewell(Some(why)), &[]);
+        self.tell_why(why);
+    }
+
+    /// The same where the connection is shared.
+    pub fn tell_why(&self, why: &Error) {
+        let _ = self.connection.send(&frame::encode_farewell(Some(why)), &[]);
+        if let MeetingConnection::Network(session) = &self.connection {
+            session.close(FAREWELL);
+        }
+    }
+
+    /// Returns the process where the ranks met.
+    pub fn host(&self) -> Who {
+        self.connection.peer().unwrap_or(Who::here(0))
     }
 }

@@ -1,12 +1,16 @@
 //! A rank's side of a meeting: connect until the server answers, say hello, receive the data of the other ranks.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use super::attendance::Attendance;
+use super::connection::MeetingConnection;
+use super::excuses::{host_gone, no_meeting, no_socket, nobody_opens};
 use super::frame::{self, ABI, Answer, MAX_BYTES, Secret, TimeLimit, VERSION};
+use super::invitation::{Door, Invitation, Knock};
+use super::network::packets::ToRank;
 use super::verdict::LINGER;
+use super::who::Who;
 use super::{Each, Hello, StopCheck};
 use crate::error::{Error, Result};
 use crate::sys::credentials::{descriptor_limit, uid};
@@ -20,18 +24,6 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_
 
 /// The time between two checks of the watch by a rank that waits for answers.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The data with which a rank enters one meeting.
-pub struct Invitation {
-    /// The abstract name of the socket where it is served.
-    pub name: Vec<u8>,
-    /// Which of the meetings there.
-    pub serial: u64,
-    /// The secret that admits to the meeting.
-    pub secret: Secret,
-    /// The process that made the id and has listened ever since; `None`: rank 0 will listen when it comes.
-    pub creator: Option<u32>,
-}
 
 /// The outcome of one visit.
 enum Visit {
@@ -74,14 +66,15 @@ pub fn meet(
     let clock = Clock { start: Instant::now(), timeout };
     let mut backoff = BACKOFF.0;
     let mut host = None;
+    let mut astray = None;
     let mut hook = WaitHook::default();
     loop {
-        match socket::connect(&ticket.name) {
+        match ticket.knock() {
             Ok(connection) => {
-                let pid = host_of(&connection)?;
-                host = Some(pid);
+                let who = host_of(&connection)?;
+                host = Some(who);
                 let attendance = Attendance::new(connection);
-                match visit(attendance.connection(), pid, ticket, hello, clock, each, watch) {
+                match visit(&attendance, who, ticket, hello, clock, each, watch) {
                     Ok(Visit::Met) => return Ok(attendance),
                     Ok(Visit::TurnedAway) => {}
                     Err(e) => {
@@ -90,27 +83,35 @@ pub fn meet(
                     }
                 }
             }
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                if let Some(pid) = host {
-                    return Err(host_gone(ticket, pid));
+            Err(Knock::Nobody) => {
+                if let Some(who) = host {
+                    return Err(host_gone(ticket, who));
                 }
                 if let Some(pid) = ticket.creator {
                     return Err(Error::remote(format!(
                         "nobody serves this unique id: PID {pid}, which made it, has ended, runs in another network \
-                         namespace, or has no id open any more; each id makes one communicator"
+                         namespace or on another host, or has no id open any more; each id makes one communicator. For ranks on \
+                         several hosts set PENNY_NET on the rank that makes the id"
                     )));
                 }
             }
-            // Its queue is full.
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(e) => {
-                let e = no_socket(e);
+            Err(Knock::Busy) => {}
+            Err(Knock::Astray(attempts)) => {
+                // Whoever made an id has listened ever since. A server that is found when the meeting is over has a reason.
+                if ticket.creator.is_some() && (attempts.is_refused() || attempts.is_unknown())
+                    || host.is_some()
+                {
+                    return Err(no_meeting(ticket, hello, &attempts));
+                }
+                astray = Some(attempts);
+            }
+            Err(Knock::Refused(e)) => {
                 refuse(ticket, hello, &e);
                 return Err(e);
             }
         }
         if clock.over() {
-            return Err(nobody_opens(hello, host, clock));
+            return Err(nobody_opens(ticket, hello, host, astray, clock.seconds()));
         }
         // The others may know of this already, or not: they are in the meeting and do not watch.
         watch().inspect_err(|e| refuse(ticket, hello, e))?;
@@ -125,14 +126,27 @@ pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
     let clock = Clock { start: Instant::now(), timeout: Some(LINGER) };
     let info = frame::cut(&why.message).as_bytes();
     let packet = packet(ticket, &Hello { info, fds: &[], ..*hello }, clock).encode_refusal();
-    // A process without a descriptor has one in a table of its own.
-    let knock = || match socket::connect(&ticket.name) {
-        Err(e) if socket::out_of_descriptors(&e) => background::with_free_descriptors({
-            let name = ticket.name.clone();
-            let packet = packet.clone();
-            move || socket::connect(&name).and_then(|connection| tell(&connection, &packet))
-        }),
-        connected => connected.and_then(|connection| tell(&connection, &packet)),
+    let connect = || {
+        ticket.knock().map_err(|knock| match knock {
+            Knock::Busy => io::ErrorKind::WouldBlock.into(),
+            Knock::Nobody | Knock::Astray(_) | Knock::Refused(_) => {
+                io::Error::from(io::ErrorKind::ConnectionRefused)
+            }
+        })
+    };
+    let knock = || match &ticket.door {
+        // A process without a descriptor has one in a table of its own.
+        Door::Local(name) => match socket::connect(name) {
+            Err(e) if socket::out_of_descriptors(&e) => background::with_free_descriptors({
+                let name = name.clone();
+                let packet = packet.clone();
+                move || {
+                    socket::connect(&name).and_then(|local| tell(&MeetingConnection::Local(local), &packet))
+                }
+            }),
+            connected => connected.and_then(|local| tell(&MeetingConnection::Local(local), &packet)),
+        },
+        Door::Network { .. } => connect().and_then(|connection| tell(&connection, &packet)),
     };
     // BOUND: the clock. Who meets at a process that made the id meets there now or never.
     while let Err(e) = knock()
@@ -144,15 +158,18 @@ pub fn refuse(ticket: &Invitation, hello: &Hello<'_>, why: &Error) {
 }
 
 /// Says something and hears that it was heard: the other side closes.
-fn tell(connection: &OwnedFd, packet: &[u8]) -> io::Result<()> {
+fn tell(connection: &MeetingConnection, packet: &[u8]) -> io::Result<()> {
     host_of(connection).map_err(|e| io::Error::other(e.message.clone()))?;
-    socket::send(connection, packet, &[])?;
-    socket::wait(&mut [socket::PollEntry::readable(connection)], Some(LOOK))
+    connection.send(packet, &[])?;
+    connection.wait(Some(LOOK))
 }
 
-/// Returns the PID of the process that listens, if it is one of our user's.
-fn host_of(connection: &OwnedFd) -> Result<i32> {
-    let peer = socket::peer(connection).map_err(no_socket)?;
+/// Returns the process that listens, if it is one of our user's or knows the secret.
+fn host_of(connection: &MeetingConnection) -> Result<Who> {
+    let MeetingConnection::Local(local) = connection else {
+        return connection.peer().ok_or_else(|| Error::internal("a session without its peer"));
+    };
+    let peer = socket::peer(local).map_err(no_socket)?;
     if peer.uid != uid() {
         return Err(Error::system(format!(
             "the socket where the ranks should meet belongs to user {} (PID {}), not to user {}; all ranks must run \
@@ -162,30 +179,37 @@ fn host_of(connection: &OwnedFd) -> Result<i32> {
             uid()
         )));
     }
-    Ok(peer.pid)
+    Ok(Who::here(peer.pid as u32))
 }
 
 /// Says hello and hears the answers.
 fn visit(
-    connection: &OwnedFd,
-    host: i32,
+    attendance: &Attendance,
+    host: Who,
     ticket: &Invitation,
     hello: &Hello<'_>,
     clock: Clock,
     each: &mut Each<'_>,
     watch: StopCheck<'_>,
 ) -> Result<Visit> {
+    let connection = attendance.connection();
     if !say(connection, ticket, hello, clock)? {
         return Ok(Visit::TurnedAway);
     }
     let mut buffer = [0u8; MAX_BYTES];
-    for expected in 0..hello.nranks {
+    let mut expected = 0;
+    while expected < hello.nranks {
         let Some(packet) = listen(connection, &mut buffer, host, clock, watch)? else {
             return if expected == 0 { Ok(Visit::TurnedAway) } else { Err(host_gone(ticket, host)) };
         };
+        if let Some(early) = ToRank::decode(&buffer[..packet.len]) {
+            // A rank that has been told all members already tells the others something.
+            attendance.keep(&early);
+            continue;
+        }
         match Answer::decode(&buffer[..packet.len]) {
             Some(Answer::Member { rank, nfds, info }) if rank == expected => {
-                if packet.fds_lost || packet.fds.len() != nfds as usize {
+                if packet.fds_lost || !connection.is_network() && packet.fds.len() != nfds as usize {
                     return Err(Error::system(format!(
                         "rank {} has no file descriptor left for those of rank {rank}: its limit is {}; raise it with \
                          `ulimit -n`",
@@ -194,11 +218,12 @@ fn visit(
                     )));
                 }
                 each(rank, info, packet.fds)?;
+                expected += 1;
             }
             Some(Answer::Verdict(error)) => return Err(error),
             _ => {
                 return Err(Error::remote(format!(
-                    "PID {host}, where the ranks meet, sent something that this version of Penny does not understand; \
+                    "{host}, where the ranks meet, sent something that this version of Penny does not understand; \
                      run all ranks with one libpenny"
                 )));
             }
@@ -210,7 +235,11 @@ fn visit(
 fn packet<'a>(ticket: &Invitation, hello: &Hello<'a>, clock: Clock) -> frame::HelloFrame<'a> {
     frame::HelloFrame {
         serial: ticket.serial,
-        secret: ticket.secret,
+        // It does not go over a network, where it has been proved instead.
+        secret: match ticket.door {
+            Door::Local(_) => ticket.secret,
+            Door::Network { .. } => Secret([0; 16]),
+        },
         version: VERSION,
         abi: ABI,
         rank: hello.rank,
@@ -222,9 +251,9 @@ fn packet<'a>(ticket: &Invitation, hello: &Hello<'a>, clock: Clock) -> frame::He
 }
 
 /// Sends the hello; `false` if the door was closed meanwhile.
-fn say(connection: &OwnedFd, ticket: &Invitation, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
+fn say(connection: &MeetingConnection, ticket: &Invitation, hello: &Hello<'_>, clock: Clock) -> Result<bool> {
     loop {
-        match socket::send(connection, &packet(ticket, hello, clock).encode(), hello.fds) {
+        match connection.send(&packet(ticket, hello, clock).encode(), hello.fds) {
             Ok(()) => return Ok(true),
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 return Ok(false);
@@ -239,71 +268,48 @@ fn say(connection: &OwnedFd, ticket: &Invitation, hello: &Hello<'_>, clock: Cloc
 ///
 /// BOUND: the clock, the watch, or the other side's end.
 fn listen(
-    connection: &OwnedFd,
+    connection: &MeetingConnection,
     buffer: &mut [u8],
-    host: i32,
+    host: Who,
     clock: Clock,
     watch: StopCheck<'_>,
 ) -> Result<Option<Datagram>> {
     let mut hook = WaitHook::default();
     loop {
-        match socket::receive(connection, buffer) {
+        match connection.receive(buffer) {
             Ok(p) if p.len == 0 => return Ok(None),
             Ok(p) => return Ok(Some(p)),
             // The error comes once, before what the other side has sent, and then its end.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => continue,
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset && !connection.is_network() => continue,
+            Err(e) if connection.is_network() && is_end(&e) => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(no_socket(e)),
         }
         let left = clock.left_for_the_verdict();
         if left == Some(Duration::ZERO) {
             return Err(Error::timeout(format!(
-                "PID {host}{}, where the ranks meet, has not answered within {} s; check that it runs and is not stopped",
-                process::state(host as u32).map_or(String::new(), |state| format!(" ({state})")),
+                "{host}{}, where the ranks meet, has not answered within {} s; check that it runs and is not stopped",
+                host_state(host).map_or(String::new(), |state| format!(" ({state})")),
                 clock.seconds()
             )));
         }
         watch()?;
         interrupt::look_now()?;
         let pause = hook.shorten(left.map_or(LOOK, |left| left.min(LOOK)));
-        socket::wait(&mut [socket::PollEntry::readable(connection)], Some(pause)).map_err(no_socket)?;
+        connection.wait(Some(pause)).map_err(no_socket)?;
     }
 }
 
-fn host_gone(ticket: &Invitation, pid: i32) -> Error {
-    Error::remote(match ticket.creator {
-        None => format!(
-            "rank 0 (PID {pid}), where the ranks meet, died or left before all ranks had met; see why it ended, and start all ranks \
-             again"
-        ),
-        Some(_) => format!(
-            "PID {pid}, which made the unique id (as a rule rank 0) and where the ranks meet, died or left before all ranks had met; \
-             see why it ended, and pass all ranks a new id of a process that lives until they have met"
-        ),
-    })
+/// Has a connection between hosts ended, or is it of no use any more?
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        error.kind(),
+        ConnectionReset | ConnectionAborted | BrokenPipe | InvalidData | TimedOut | UnexpectedEof
+    )
 }
 
-fn nobody_opens(hello: &Hello<'_>, host: Option<i32>, clock: Clock) -> Error {
-    let seconds = clock.seconds();
-    Error::timeout(match host {
-        Some(pid) => format!(
-            "PID {pid}, where the ranks meet, has not heard rank {} within {seconds} s: it is flooded, or ends",
-            hello.rank
-        ),
-        None => format!(
-            "rank 0 of {}, where the ranks meet, has not come after {seconds} s (the timeout of rank {}); check that \
-             it was started, reaches this call and runs in the same network namespace, or raise the timeout",
-            hello.nranks, hello.rank
-        ),
-    })
-}
-
-fn no_socket(error: io::Error) -> Error {
-    if socket::out_of_descriptors(&error) {
-        return Error::system(format!(
-            "no file descriptor left to meet the other ranks: this process's limit is {}; raise it with `ulimit -n`",
-            descriptor_limit()
-        ));
-    }
-    Error::system(format!("cannot meet the other ranks over a local socket: {error}"))
+/// What the scheduler says of the process that listens, if it is of this host.
+fn host_state(host: Who) -> Option<&'static str> {
+    if host.host.is_some() { None } else { process::state(host.pid) }
 }

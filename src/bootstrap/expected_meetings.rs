@@ -33,6 +33,19 @@ impl ExpectedMeetings {
         Some(serial)
     }
 
+    /// Expects a meeting whose serial is agreed already. Returns `false` if the server has ended.
+    pub fn expect_as(&mut self, serial: u64, secret: Secret, until: Option<Instant>) -> bool {
+        if !self.closed {
+            self.expected.insert(serial, Expected { secret, until });
+        }
+        !self.closed
+    }
+
+    /// Returns the secret of a meeting that is expected.
+    pub fn secret(&self, serial: u64) -> Option<Secret> {
+        self.expected.get(&serial).map(|e| e.secret)
+    }
+
     /// Takes a meeting out of the list, and returns its secret; `None` if it is not expected or the secret shown is wrong.
     pub fn take(&mut self, serial: u64, shown: &Secret) -> Option<Secret> {
         self.expected.get(&serial).filter(|e| e.secret.admits(shown))?;

@@ -15,6 +15,7 @@
 //! names that anybody may have set, so a launcher that is sure of itself goes before them; Slurm does not, because
 //! batch scripts set them under it on purpose.
 
+use super::network::place::HostsPlace;
 use super::{DerivedPlace, MeetingPlace};
 use crate::bootstrap::ancestry;
 use crate::error::{Error, Result};
@@ -39,6 +40,20 @@ pub struct Launched {
     pub local_size: Option<u32>,
     /// The meeting place.
     pub place: MeetingPlace,
+}
+
+/// The port after which the ranks of several hosts meet, where the launcher names none.
+const DEFAULT_PORT: u32 = 29_500;
+
+/// Does a launcher say that the ranks run on several hosts?
+pub fn tells_of_several_hosts() -> bool {
+    let lookup = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    let nonempty = |name: &str| lookup(name).filter(|v| !v.is_empty());
+    let Some(row) = LAUNCHERS.iter().find(|row| (row.recognised)(&|name| nonempty(name).is_some())) else {
+        return false;
+    };
+    let env = Env { launcher: row.name, lookup: &nonempty, ancestor: &ancestry::nearest };
+    (row.read)(&env).is_ok_and(|job| job.is_on_several_hosts())
 }
 
 /// Reads the launcher's variables. Every call names a new place: the first call of every rank leads to one rendezvous,
@@ -67,6 +82,10 @@ pub fn read(
     let env = Env { launcher: row.name, lookup: &nonempty, ancestor };
     let job = (row.read)(&env)?;
     job.check(row.name)?;
+    let place = match job.is_on_several_hosts() || nonempty("PENNY_HOST_ID").is_some() {
+        true => MeetingPlace::Hosts(job.place_of_hosts(&env, series)?),
+        false => MeetingPlace::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
+    };
     Ok(Launched {
         #[cfg(test)]
         launcher: row.name,
@@ -75,7 +94,7 @@ pub fn read(
         local_rank: job.local_rank,
         #[cfg(test)]
         local_size: job.local_size,
-        place: MeetingPlace::Derived(DerivedPlace::new(uid(), row.name, &job.identity, series)),
+        place,
     })
 }
 
@@ -117,6 +136,10 @@ struct Job {
     local_size: Option<u32>,
     hosts: Option<u32>,
     identity: Vec<String>,
+    /// The first so many of these are the same on all hosts of the job.
+    global: usize,
+    /// What the launcher has told the ranks of this job alone.
+    secret: Option<String>,
 }
 
 impl Job {
@@ -128,16 +151,46 @@ impl Job {
                 self.rank, self.nranks
             )));
         }
-        let elsewhere = self.local_size.is_some_and(|n| n < self.nranks) || self.hosts.is_some_and(|n| n > 1);
-        if elsewhere {
+        Ok(())
+    }
+
+    fn is_on_several_hosts(&self) -> bool {
+        self.local_size.is_some_and(|n| n < self.nranks) || self.hosts.is_some_and(|n| n > 1)
+    }
+
+    /// Returns where the ranks of several hosts meet.
+    fn place_of_hosts(&self, env: &Env<'_>, series: u64) -> Result<HostsPlace> {
+        let (launcher, nranks) = (env.launcher, self.nranks);
+        if (env.lookup)("PENNY_NET").as_deref() == Some("off") {
             return Err(Error::usage(format!(
-                "{launcher} runs {} ranks on more than one host{}, but Penny joins the processes of one host; start all \
-                 of them on one",
-                self.nranks,
+                "{launcher} runs {nranks} ranks on more than one host{}, but PENNY_NET is `off`; unset it, or start all ranks on one \
+                 host",
                 self.local_size.map_or(String::new(), |n| format!(" ({n} on this one)"))
             )));
         }
-        Ok(())
+        let Some(secret) = self.secret.clone().or_else(|| (env.lookup)("PENNY_SECRET")) else {
+            return Err(Error::usage(format!(
+                "{launcher} runs {nranks} ranks on more than one host, and nothing that it tells them is secret: set PENNY_SECRET to the \
+                 same 16 or more random characters on all ranks (e.g. `openssl rand -hex 16`), start them with `penny run --hosts`, \
+                 or pass a unique id to pennyCommInitRank"
+            )));
+        };
+        if secret.len() < 16 {
+            return Err(Error::usage(
+                "PENNY_SECRET has fewer than 16 characters, so that it could be guessed; set it to a longer random text, the same on \
+                 all ranks (e.g. `openssl rand -hex 16`)",
+            ));
+        }
+        let master = (env.lookup)("MASTER_ADDR").ok_or_else(|| {
+            Error::usage(format!(
+                "{launcher} runs {nranks} ranks on more than one host, and MASTER_ADDR is not set: set it to a name or an address of the \
+                 host of rank 0, the same on all ranks"
+            ))
+        })?;
+        let port = env.optional("MASTER_PORT")?.unwrap_or(DEFAULT_PORT);
+        let port = u16::try_from(port)
+            .map_err(|_| Error::usage(format!("MASTER_PORT is {port}; ports end at 65535")))?;
+        HostsPlace::new((&master, port), secret.as_bytes(), &self.identity[..self.global], series)
     }
 }
 
@@ -192,9 +245,11 @@ fn penny_run(env: &Env<'_>) -> Result<Job> {
         rank: env.number("PENNY_RANK")?,
         nranks,
         local_rank: env.optional("PENNY_LOCAL_RANK")?,
-        local_size: Some(nranks),
-        hosts: Some(1),
+        local_size: Some(env.optional("PENNY_LOCAL_SIZE")?.unwrap_or(nranks)),
+        hosts: None,
         identity: vec![id.to_ascii_lowercase()],
+        global: 1,
+        secret: Some(id.to_ascii_lowercase()),
     })
 }
 
@@ -210,7 +265,9 @@ fn torchrun(env: &Env<'_>) -> Result<Job> {
         local_rank: env.optional("LOCAL_RANK")?,
         local_size: env.optional("LOCAL_WORLD_SIZE")?,
         hosts: env.optional("GROUP_WORLD_SIZE")?,
+        global: identity.len(),
         identity,
+        secret: None,
     })
 }
 
@@ -235,13 +292,19 @@ fn open_mpi(env: &Env<'_>) -> Result<Job> {
         local_size: env.optional("OMPI_COMM_WORLD_LOCAL_SIZE")?,
         hosts: None,
         identity,
+        // The servers' addresses differ from host to host.
+        global: 1,
+        secret: None,
     })
 }
 
 /// The process managers that speak PMI. MPICH's names its job nowhere, but every rank of a host has the same proxy above it.
 fn hydra(env: &Env<'_>) -> Result<Job> {
     let proxies = ["hydra_pmi_proxy", "mpiexec.hydra", "mpiexec.gforker", "mpiexec", "mpirun"];
-    let identity = env.first_of(&["I_MPI_HYDRA_UUID"]).or_else(|| (env.ancestor)(&proxies)).ok_or_else(|| {
+    let uuid = env.first_of(&["I_MPI_HYDRA_UUID"]);
+    // A proxy is of one host.
+    let global = usize::from(uuid.is_some());
+    let identity = uuid.or_else(|| (env.ancestor)(&proxies)).ok_or_else(|| {
         Error::usage(
             "PMI_RANK is set, but no process above this one is mpiexec or its proxy, so nothing tells this job from \
              another one; start the ranks from mpiexec without a daemon or a PID namespace between, or use `penny run \
@@ -255,6 +318,8 @@ fn hydra(env: &Env<'_>) -> Result<Job> {
         local_size: env.optional("MPI_LOCALNRANKS")?,
         hosts: None,
         identity: vec![identity],
+        global,
+        secret: None,
     })
 }
 
@@ -281,6 +346,8 @@ fn slurm(env: &Env<'_>) -> Result<Job> {
         local_size: hosts.filter(|n| *n == 1).map(|_| nranks),
         hosts,
         identity: vec![job, step],
+        global: 2,
+        secret: None,
     })
 }
 

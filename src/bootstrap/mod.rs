@@ -16,7 +16,7 @@
 //! a disagreement or the shortest timeout ends the meeting for everyone. A meeting lasts until all ranks have joined, so a
 //! rank that gives up or dies on the way from the meeting to its first call is named to all ([`Attendance`]).
 //!
-//! `client` knocks, `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `id` makes ids and
+//! `client` knocks by an `invitation` (or has its `excuses`), `server` serves its `rank_connection`s, `rendezvous` decides, `frame` is what they say; `id` makes ids and
 //! [`launcher`] finds out from the environment who we are and where to meet.
 
 #![forbid(unsafe_code)]
@@ -24,25 +24,33 @@
 mod ancestry;
 mod attendance;
 mod client;
+mod connection;
+mod excuses;
 mod expected_meetings;
 mod frame;
 mod id;
+mod invitation;
 pub mod launcher;
+mod network;
 mod rank_connection;
 mod rendezvous;
 mod server;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod who;
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-pub use attendance::Attendance;
+pub use attendance::{Attendance, Heard};
 pub use frame::MAX_INFO;
 pub use id::create_id;
+use invitation::{Door, Invitation};
+pub use network::place::{HostsPlace, provider, this_host};
+pub use who::Who;
 
 /// An identifier that all ranks of one future communicator share: the meeting place and the secret that admits them. It
 /// is opaque to C.
@@ -57,6 +65,19 @@ pub enum MeetingPlace {
     Id(UniqueId),
     /// A place derived from the launcher's variables, the same for all ranks of one job; rank 0 serves.
     Derived(DerivedPlace),
+    /// The same for a job whose ranks run on several hosts.
+    Hosts(HostsPlace),
+}
+
+impl MeetingPlace {
+    /// Tells whether ranks of several hosts may meet there.
+    pub fn is_of_hosts(&self) -> bool {
+        match self {
+            MeetingPlace::Id(id) => id::is_of_hosts(id),
+            MeetingPlace::Derived(_) => false,
+            MeetingPlace::Hosts(_) => true,
+        }
+    }
 }
 
 /// A place that every rank of a job computes for itself.
@@ -64,6 +85,19 @@ pub enum MeetingPlace {
 pub struct DerivedPlace {
     name: Vec<u8>,
     secret: [u8; 16],
+}
+
+impl DerivedPlace {
+    /// Makes the place of the ranks of one host of a job on several, from what its first rank has told all others: nobody else
+    /// can guess it.
+    pub fn of_host(told: &[u8; 32]) -> DerivedPlace {
+        let (name, secret) = told.split_at(16);
+        let name = name.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        DerivedPlace {
+            name: format!("penny/host/{name}").into_bytes(),
+            secret: std::array::from_fn(|i| secret[i]),
+        }
+    }
 }
 
 /// The contribution of a rank to the rendezvous.
@@ -101,47 +135,64 @@ pub fn meet(
     if hello.info.len() > MAX_INFO || hello.fds.len() > crate::sys::socket::MAX_FDS {
         return Err(Error::internal("a rank brings more to a meeting than a packet holds"));
     }
-    if let MeetingPlace::Derived(derived) = place
-        && hello.rank == 0
-    {
-        let until = timeout.and_then(|t| Instant::now().checked_add(t));
-        match server::start(&derived.name, frame::Secret(derived.secret), until) {
-            Ok(_) => {}
-            // Another process claims to be rank 0, or belongs to another user: the visit finds out which.
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {}
-            Err(e) => {
-                let e = Error::system(format!(
-                    "rank 0 cannot serve the meeting of the ranks: {e}; check `ulimit -u` and `ulimit -n`"
-                ));
-                refuse(place, hello.rank, hello.nranks, &e);
-                return Err(e);
-            }
+    let until = || timeout.and_then(|t| Instant::now().checked_add(t));
+    let invitation = match place {
+        MeetingPlace::Derived(derived) if hello.rank == 0 => {
+            serve(place, derived, hello, until())?;
+            invitation(place)?
+        }
+        MeetingPlace::Hosts(hosts) if hello.rank == 0 => hosts.serve(until())?,
+        _ => invitation(place)?,
+    };
+    client::meet(&invitation, hello, timeout, each, watch)
+}
+
+/// Serves the meeting of a derived place, as rank 0.
+fn serve(
+    place: &MeetingPlace,
+    derived: &DerivedPlace,
+    hello: &Hello<'_>,
+    until: Option<Instant>,
+) -> Result<()> {
+    match server::start(&derived.name, frame::Secret(derived.secret), until) {
+        Ok(_) => Ok(()),
+        // Another process claims to be rank 0, or belongs to another user: the visit finds out which.
+        Err(e) if e.kind() == io::ErrorKind::AddrInUse => Ok(()),
+        Err(e) => {
+            let e = Error::system(format!(
+                "rank 0 cannot serve the meeting of the ranks: {e}; check `ulimit -u` and `ulimit -n`"
+            ));
+            refuse(place, hello.rank, hello.nranks, &e);
+            Err(e)
         }
     }
-    client::meet(&ticket(place)?, hello, timeout, each, watch)
 }
 
 /// Tells all others that a rank cannot join, and why: they would wait for it until their deadline.
 pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
-    if let MeetingPlace::Derived(derived) = place
-        && rank == 0
-    {
-        let (name, secret) = (derived.name.clone(), frame::Secret(derived.secret));
-        let verdict = Error::remote(format!(
+    let verdict = || {
+        Error::remote(format!(
             "rank 0 (PID {}), where the ranks meet, cannot join: {}",
             std::process::id(),
             why.message
-        ));
-        let serve = move || server::refuse(&name, secret, nranks, verdict.clone());
-        if let Err(e) = serve()
-            && crate::sys::socket::out_of_descriptors(&e)
-        {
-            let _ = crate::sys::background::with_free_descriptors(serve);
+        ))
+    };
+    match place {
+        MeetingPlace::Derived(derived) if rank == 0 => {
+            let (name, secret, verdict) = (derived.name.clone(), frame::Secret(derived.secret), verdict());
+            let serve = move || server::refuse(&name, secret, nranks, verdict.clone());
+            if let Err(e) = serve()
+                && crate::sys::socket::out_of_descriptors(&e)
+            {
+                let _ = crate::sys::background::with_free_descriptors(serve);
+            }
         }
-        return;
-    }
-    if let Ok(ticket) = ticket(place) {
-        client::refuse(&ticket, &Hello { rank, nranks, info: &[], fds: &[] }, why);
+        MeetingPlace::Hosts(hosts) if rank == 0 => hosts.refuse(nranks, verdict()),
+        _ => {
+            if let Ok(invitation) = invitation(place) {
+                client::refuse(&invitation, &Hello { rank, nranks, info: &[], fds: &[] }, why);
+            }
+        }
     }
 }
 
@@ -149,7 +200,9 @@ pub fn refuse(place: &MeetingPlace, rank: u32, nranks: u32, why: &Error) {
 /// somebody else.
 #[cfg(feature = "internals")]
 pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Vec<u8>)> {
-    let client::Invitation { name, serial, secret, .. } = id::decode(id)?;
+    let Invitation { door: Door::Local(name), serial, secret, .. } = id::decode(id)? else {
+        return Err(Error::argument("the id is for several hosts, which meet at no local socket"));
+    };
     let (version, abi) = (frame::VERSION, frame::ABI);
     let hello = frame::HelloFrame {
         serial,
@@ -165,12 +218,13 @@ pub fn first_words(id: &UniqueId, rank: u32, nranks: u32) -> Result<(Vec<u8>, Ve
     Ok((name, hello.encode()))
 }
 
-fn ticket(place: &MeetingPlace) -> Result<client::Invitation> {
+fn invitation(place: &MeetingPlace) -> Result<Invitation> {
     Ok(match place {
+        MeetingPlace::Hosts(hosts) => hosts.invitation(),
         MeetingPlace::Id(id) => id::decode(id)?,
         MeetingPlace::Derived(place) => {
             let (name, secret) = (place.name.clone(), frame::Secret(place.secret));
-            client::Invitation { name, serial: 0, secret, creator: None }
+            Invitation { door: Door::Local(name), serial: 0, secret, creator: None }
         }
     })
 }

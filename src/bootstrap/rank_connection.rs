@@ -1,12 +1,13 @@
 //! A connection to the server, from the knock to the farewell.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use super::connection::MeetingConnection;
 use super::frame::Answer;
+use super::who::Who;
 use crate::error::Error;
-use crate::sys::socket::{self, Datagram};
+use crate::sys::socket::Datagram;
 
 /// The state of a rank's connection.
 #[derive(Clone, Copy)]
@@ -38,6 +39,13 @@ pub enum Stage {
         /// The rank.
         rank: u32,
     },
+    /// The rank has joined, and its connection tells whether it lives. Only connections between hosts come to this.
+    Joined {
+        /// The rendezvous.
+        serial: u64,
+        /// The rank.
+        rank: u32,
+    },
     /// The connection is to be closed.
     Gone,
 }
@@ -45,9 +53,9 @@ pub enum Stage {
 /// One connection.
 pub struct RankConnection {
     /// The socket.
-    pub connection: OwnedFd,
+    pub connection: MeetingConnection,
     /// The process at its other end.
-    pub pid: i32,
+    pub who: Who,
     /// The stage of the connection.
     pub stage: Stage,
 }
@@ -56,8 +64,8 @@ impl RankConnection {
     /// Reads the next packet. A rank that closes before it has read all packets sent to it leaves an error before its
     /// last packet.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Datagram> {
-        match socket::receive(&self.connection, buffer) {
-            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => socket::receive(&self.connection, buffer),
+        match self.connection.receive(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => self.connection.receive(buffer),
             received => received,
         }
     }
@@ -73,14 +81,24 @@ impl RankConnection {
     /// Returns the meeting that it has joined and not left.
     pub fn is_in(&self) -> Option<u64> {
         match self.stage {
-            Stage::Waiting { serial, .. } | Stage::Attaching { serial, .. } => Some(serial),
+            Stage::Waiting { serial, .. }
+            | Stage::Attaching { serial, .. }
+            | Stage::Joined { serial, .. } => Some(serial),
             _ => self.fed_by(),
+        }
+    }
+
+    /// Returns the meeting that it has joined, and its rank there.
+    pub fn joined(&self) -> Option<(u64, u32)> {
+        match self.stage {
+            Stage::Joined { serial, rank } => Some((serial, rank)),
+            _ => None,
         }
     }
 
     /// Tells it the verdict, or close without if it does not take it.
     pub fn tell(&mut self, error: &Error) {
-        let _ = socket::send(&self.connection, &Answer::Verdict(error.clone()).encode(), &[]);
+        let _ = self.connection.send(&Answer::Verdict(error.clone()).encode(), &[]);
         self.stage = Stage::Gone;
     }
 

@@ -7,13 +7,14 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::frame::{ABI, HelloFrame, TimeLimit, VERSION, version_text};
+use super::who::Who;
 use crate::error::{Code, Error, Result};
 use crate::types::MAX_RANKS;
 
 /// A rank that has joined the rendezvous.
 pub struct Member {
     /// Its process.
-    pub pid: i32,
+    pub who: Who,
     /// The information for the other ranks.
     pub info: Vec<u8>,
     /// The descriptors for the other ranks.
@@ -43,24 +44,21 @@ pub struct Rendezvous {
 }
 
 /// Checks that a hello comes from a build that can share memory with this one. The sentence names both sides.
-pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
+pub fn same_build(packet: &[u8], who: Who, me: Who) -> Result<()> {
     let Some((version, abi)) = HelloFrame::build(packet) else {
-        return Err(Error::internal(format!("PID {pid} sent half a hello")));
+        return Err(Error::internal(format!("{who} sent half a hello")));
     };
     if version != VERSION {
         return Err(Error::usage(format!(
-            "PID {pid} uses Penny {}, but PID {}, where the ranks meet, uses Penny {}; run all ranks with one \
-             libpenny",
+            "{who} uses Penny {}, but {me}, where the ranks meet, uses Penny {}; run all ranks with one libpenny",
             version_text(&version),
-            std::process::id(),
             version_text(&VERSION)
         )));
     }
     if abi != ABI {
         return Err(Error::usage(format!(
-            "PID {pid} and PID {}, where the ranks meet, use different builds of Penny {} (layouts {abi:016x} and \
+            "{who} and {me}, where the ranks meet, use different builds of Penny {} (layouts {abi:016x} and \
              {ABI:016x}); run all ranks with one libpenny",
-            std::process::id(),
             version_text(&VERSION)
         )));
     }
@@ -68,9 +66,9 @@ pub fn same_build(packet: &[u8], pid: i32) -> Result<()> {
 }
 
 /// Returns the verdict when a rank that has not joined tells that it cannot.
-pub fn refused_by(hello: &HelloFrame<'_>, pid: i32) -> Error {
+pub fn refused_by(hello: &HelloFrame<'_>, who: Who) -> Error {
     let why = String::from_utf8_lossy(hello.info);
-    Error::remote(format!("rank {} (PID {pid}) cannot join: {why}", hello.rank))
+    Error::remote(format!("rank {} ({who}) cannot join: {why}", hello.rank))
 }
 
 impl Rendezvous {
@@ -80,11 +78,11 @@ impl Rendezvous {
     }
 
     /// Adds a rank. An error is the verdict for all ranks.
-    pub fn join(&mut self, hello: &HelloFrame<'_>, pid: i32, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
+    pub fn join(&mut self, hello: &HelloFrame<'_>, who: Who, fds: Vec<OwnedFd>, now: Instant) -> Result<()> {
         if self.came == 0 {
             if hello.nranks == 0 || hello.nranks > MAX_RANKS {
                 return Err(Error::argument(format!(
-                    "rank {} (PID {pid}) says nranks {}, but a communicator has 1 to {MAX_RANKS} ranks",
+                    "rank {} ({who}) says nranks {}, but a communicator has 1 to {MAX_RANKS} ranks",
                     hello.rank, hello.nranks
                 )));
             }
@@ -94,27 +92,27 @@ impl Rendezvous {
         let (rank, nranks) = (hello.rank, self.nranks());
         if hello.nranks != nranks {
             return Err(Error::usage(format!(
-                "the ranks disagree about their number: rank {rank} (PID {pid}) says nranks {}, rank {} (PID {}) \
+                "the ranks disagree about their number: rank {rank} ({who}) says nranks {}, rank {} ({}) \
                  says {nranks}; pass the same nranks on every rank",
                 hello.nranks,
                 self.first,
-                self.pid(self.first)
+                self.who(self.first)
             )));
         }
         if rank >= nranks {
             return Err(Error::argument(format!(
-                "rank {rank} (PID {pid}) is out of range: nranks is {nranks}, so ranks are 0 to {}",
+                "rank {rank} ({who}) is out of range: nranks is {nranks}, so ranks are 0 to {}",
                 nranks - 1
             )));
         }
         if let Some(other) = &self.members[rank as usize] {
             return Err(Error::usage(format!(
-                "two callers say that they are rank {rank} of {nranks}: PID {} and PID {pid}; give every rank its \
+                "two callers say that they are rank {rank} of {nranks}: {} and {who}; give every rank its \
                  own number",
-                other.pid
+                other.who
             )));
         }
-        self.members[rank as usize] = Some(Member { pid, info: hello.info.to_vec(), fds });
+        self.members[rank as usize] = Some(Member { who, info: hello.info.to_vec(), fds });
         self.came += 1;
         let end = hello.time_limit.and_then(|p| now.checked_add(p.left));
         if let (Some(at), Some(time_limit)) = (end, hello.time_limit)
@@ -137,9 +135,9 @@ impl Rendezvous {
         self.members.get(rank as usize)?.as_ref()
     }
 
-    /// Returns the process of a rank; 0 if it has not come.
-    pub fn pid(&self, rank: u32) -> i32 {
-        self.member(rank).map_or(0, |m| m.pid)
+    /// Returns the process of a rank; PID 0 if it has not come.
+    pub fn who(&self, rank: u32) -> Who {
+        self.member(rank).map_or(Who::here(0), |m| m.who)
     }
 
     /// Returns the time at which the server must check this rendezvous again even if nothing arrives.
@@ -155,30 +153,30 @@ impl Rendezvous {
         let deadline = self.earliest.filter(|d| now >= d.at && !self.complete())?;
         let missing: Vec<u32> = (0..self.nranks()).filter(|r| self.member(*r).is_none()).collect();
         Some(Error::timeout(format!(
-            "{} of {} {} not come after {} s (the timeout of rank {}, PID {}); check that they were started and reach \
+            "{} of {} {} not come after {} s (the timeout of rank {}, {}); check that they were started and reach \
              this call, or raise the timeout",
             runs_of(&missing),
             self.nranks(),
             if missing.len() == 1 { "has" } else { "have" },
             deadline.time_limit.total.as_secs_f64(),
             deadline.rank,
-            self.pid(deadline.rank)
+            self.who(deadline.rank)
         )))
     }
 
     /// Returns the verdict when a rank leaves before all ranks have joined. `why`: the reason that it gave, if any.
     pub fn deserted_by(&self, rank: u32, why: Option<Error>) -> Error {
-        let (pid, nranks, came) = (self.pid(rank), self.nranks(), self.came);
+        let (who, nranks, came) = (self.who(rank), self.nranks(), self.came);
         // What ranks disagree about is a wrong use on every rank.
         let usage = why.as_ref().is_some_and(|why| why.code == Code::InvalidUsage);
         let code = if usage { Code::InvalidUsage } else { Code::RemoteError };
         Error::new(
             code,
             match why {
-                Some(why) => format!("rank {rank} (PID {pid}) gave up while joining: {}", why.message),
-                None if self.complete() => format!("rank {rank} (PID {pid}) died or gave up while joining"),
+                Some(why) => format!("rank {rank} ({who}) gave up while joining: {}", why.message),
+                None if self.complete() => format!("rank {rank} ({who}) died or gave up while joining"),
                 None => format!(
-                    "rank {rank} (PID {pid}) died or gave up before all {nranks} ranks had come ({came} had)"
+                    "rank {rank} ({who}) died or gave up before all {nranks} ranks had come ({came} had)"
                 ),
             },
         )
@@ -224,7 +222,7 @@ mod tests {
     fn gathering(ranks: &[u32], nranks: u32, waits: &[Option<u64>], now: Instant) -> Rendezvous {
         let mut rendezvous = Rendezvous::default();
         for (rank, wait) in ranks.iter().zip(waits) {
-            rendezvous.join(&hello(*rank, nranks, *wait), 100 + *rank as i32, vec![], now).unwrap();
+            rendezvous.join(&hello(*rank, nranks, *wait), Who::here(100 + *rank), vec![], now).unwrap();
         }
         rendezvous
     }
@@ -261,15 +259,17 @@ mod tests {
     fn disagreement_names_both_sides() {
         let now = Instant::now();
         let mut rendezvous = gathering(&[0], 4, &[None], now);
-        let error = rendezvous.join(&hello(2, 8, None), 102, vec![], now).unwrap_err();
+        let error = rendezvous.join(&hello(2, 8, None), Who::here(102), vec![], now).unwrap_err();
         assert_eq!(error.code, Code::InvalidUsage);
         assert!(error.message.contains("rank 2 (PID 102) says nranks 8, rank 0 (PID 100) says 4"), "{error}");
-        let error = rendezvous.join(&hello(0, 4, None), 107, vec![], now).unwrap_err();
+        let error = rendezvous.join(&hello(0, 4, None), Who::here(107), vec![], now).unwrap_err();
         assert!(error.message.contains("rank 0 of 4: PID 100 and PID 107"), "{error}");
-        let error = rendezvous.join(&hello(4, 4, None), 104, vec![], now).unwrap_err();
+        let error = rendezvous.join(&hello(4, 4, None), Who::here(104), vec![], now).unwrap_err();
         assert_eq!(error.code, Code::InvalidArgument);
         assert!(error.message.contains("rank 4 (PID 104) is out of range: nranks is 4"), "{error}");
-        let error = Rendezvous::default().join(&hello(0, MAX_RANKS + 1, None), 1, vec![], now).unwrap_err();
+        let error = Rendezvous::default()
+            .join(&hello(0, MAX_RANKS + 1, None), Who::here(1), vec![], now)
+            .unwrap_err();
         assert!(error.message.contains("says nranks 1025"), "{error}");
     }
 
@@ -290,11 +290,16 @@ mod tests {
     fn another_version_or_build_is_refused_and_both_are_named() {
         let other =
             HelloFrame { version: *b"9.8.7\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", ..hello(1, 2, None) };
-        let error = same_build(&other.encode(), 55).unwrap_err();
+        let error = same_build(&other.encode(), Who::here(55), Who::here(1)).unwrap_err();
         assert!(error.message.contains("PID 55 uses Penny 9.8.7"), "{error}");
         assert!(error.message.contains(concat!("uses Penny ", env!("CARGO_PKG_VERSION"))), "{error}");
         let other = HelloFrame { abi: !ABI, ..hello(1, 2, None) };
-        assert!(same_build(&other.encode(), 55).unwrap_err().message.contains("different builds"));
-        assert_eq!(same_build(&hello(1, 2, None).encode(), 55), Ok(()));
+        assert!(
+            same_build(&other.encode(), Who::here(55), Who::here(1))
+                .unwrap_err()
+                .message
+                .contains("different builds")
+        );
+        assert_eq!(same_build(&hello(1, 2, None).encode(), Who::here(55), Who::here(1)), Ok(()));
     }
 }

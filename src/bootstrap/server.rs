@@ -10,10 +10,13 @@
 //! A verdict stays for a while so that late ranks hear it too.
 
 mod admission;
+mod listener;
+mod living;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,10 +25,12 @@ use super::frame::{Answer, MAX_BYTES, Secret, decode_farewell};
 use super::rank_connection::{RankConnection, Stage};
 use super::rendezvous::Rendezvous;
 use super::verdict::Verdict;
+use super::who::Who;
 use crate::error::Error;
 use crate::sync::lock::Mutex;
 use crate::sys::credentials::descriptor_limit;
 use crate::sys::{background, socket};
+use listener::Listener;
 
 /// The pause before accepting when no descriptor is free, and before serving when too many are in flight.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -39,12 +44,15 @@ struct Table {
 enum State {
     Open(Rendezvous),
     Failed(Verdict),
+    /// The ranks of several hosts have joined; it lasts until the last of them has left.
+    Joined,
 }
 
 /// The state of a server. It lives on the server's thread.
 struct Server {
-    pid: i32,
-    listener: OwnedFd,
+    /// This process, as the ranks know it.
+    me: Who,
+    listeners: Vec<Listener>,
     expected_meetings: Arc<Mutex<ExpectedMeetings>>,
     tables: BTreeMap<u64, Table>,
     rank_connections: Vec<RankConnection>,
@@ -55,30 +63,60 @@ struct Server {
 /// Listens under `name` and serves the meetings of the returned list on a thread of its own. The thread ends when the
 /// list is empty and the last meeting is over. `AddrInUse` if another server listens there already.
 pub fn start(name: &[u8], first: Secret, until: Option<Instant>) -> io::Result<Arc<Mutex<ExpectedMeetings>>> {
-    let server = Server::new(socket::listen(name)?);
+    let listener = Listener::Local(socket::listen(name)?);
+    let server = Server::new(vec![listener], Who::here(std::process::id()), Arc::default());
     let expected_meetings = server.expected_meetings.clone();
     expected_meetings.lock().expect(first, until, 1);
     background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(expected_meetings)
 }
 
-/// Listens under `name` on this thread until all ranks but 0 have come and been told `error`, or a while is over: for rank 0,
-/// where the others would wait for it and it cannot serve their meeting.
-pub fn refuse(name: &[u8], secret: Secret, nranks: u32, error: Error) -> io::Result<()> {
-    let mut server = Server::new(socket::listen(name)?);
-    let verdict = Verdict::of_rank_0(nranks, error, Instant::now());
-    server.tables.insert(0, Table { secret, state: State::Failed(verdict) });
-    let is_known = |table: &Table| matches!(&table.state, State::Failed(verdict) if verdict.is_known());
-    server.run(&|server| server.tables.values().all(is_known));
+/// The same for ranks of several hosts. `me`: this process, as other hosts know it.
+pub fn start_on_network(
+    listeners: Vec<TcpListener>,
+    me: Who,
+    expected_meetings: Arc<Mutex<ExpectedMeetings>>,
+) -> io::Result<()> {
+    let listeners = listeners.into_iter().map(Listener::Network).collect();
+    let server = Server::new(listeners, me, expected_meetings);
+    background::spawn("penny-meet", move || server.run(&|_| false))?;
     Ok(())
 }
 
+/// Listens under `name` on this thread until all ranks but 0 have come and been told `error`, or a while is over: for rank 0,
+/// where the others would wait for it and it cannot serve their meeting.
+pub fn refuse(name: &[u8], secret: Secret, nranks: u32, error: Error) -> io::Result<()> {
+    let listeners = vec![Listener::Local(socket::listen(name)?)];
+    refuse_at(listeners, Who::here(std::process::id()), (0, secret), nranks, error);
+    Ok(())
+}
+
+/// The same for ranks of several hosts.
+pub fn refuse_on_network(
+    listeners: Vec<TcpListener>,
+    me: Who,
+    meeting: (u64, Secret),
+    nranks: u32,
+    error: Error,
+) {
+    refuse_at(listeners.into_iter().map(Listener::Network).collect(), me, meeting, nranks, error);
+}
+
+fn refuse_at(listeners: Vec<Listener>, me: Who, meeting: (u64, Secret), nranks: u32, error: Error) {
+    let (serial, secret) = meeting;
+    let mut server = Server::new(listeners, me, Arc::default());
+    let verdict = Verdict::of_rank_0(nranks, error, Instant::now());
+    server.tables.insert(serial, Table { secret, state: State::Failed(verdict) });
+    let is_known = |table: &Table| matches!(&table.state, State::Failed(verdict) if verdict.is_known());
+    server.run(&|server| server.tables.values().all(is_known));
+}
+
 impl Server {
-    fn new(listener: OwnedFd) -> Server {
+    fn new(listeners: Vec<Listener>, me: Who, expected_meetings: Arc<Mutex<ExpectedMeetings>>) -> Server {
         Server {
-            pid: std::process::id() as i32,
-            listener,
-            expected_meetings: Arc::default(),
+            me,
+            listeners,
+            expected_meetings,
             tables: BTreeMap::new(),
             rank_connections: Vec::new(),
             most_strangers: admission::MOST_STRANGERS.min(descriptor_limit() as usize / 8).max(2),
@@ -102,9 +140,10 @@ impl Server {
             let now = Instant::now();
             for at in ready {
                 match self.rank_connections[at].stage {
-                    Stage::Stranger | Stage::Waiting { .. } | Stage::Attaching { .. } => {
-                        self.hear(at, &mut buffer, now);
-                    }
+                    Stage::Stranger
+                    | Stage::Waiting { .. }
+                    | Stage::Attaching { .. }
+                    | Stage::Joined { .. } => self.hear(at, &mut buffer, now),
                     Stage::Fed { .. } => self.feed(at, now),
                     Stage::Gone => {}
                 }
@@ -127,7 +166,7 @@ impl Server {
         let paused = |until: Option<Instant>| until.is_some_and(|t| t > now);
         // A program may end as soon as it has met the others, and this thread ends with it. So the ranks of this process are
         // told last: by then the others have been sent everything.
-        let ours = |rank_connection: &RankConnection| rank_connection.pid == self.pid;
+        let ours = |rank_connection: &RankConnection| self.is_ours(rank_connection);
         let others: BTreeSet<u64> =
             self.rank_connections.iter().filter(|g| !ours(g)).filter_map(RankConnection::fed_by).collect();
         let mut watches = Vec::with_capacity(self.rank_connections.len() + 1);
@@ -142,17 +181,17 @@ impl Server {
                     continue;
                 }
                 Stage::Fed { .. } => watches.push(socket::PollEntry::writable(&rank_connection.connection)),
-                _ => watches.push(socket::PollEntry::readable(&rank_connection.connection)),
+                _ => watches.push(rank_connection.connection.watched()),
             }
             who.push(at);
         }
         let accepting = !paused(self.no_accept_before);
         match self.no_accept_before {
             Some(until) if !accepting => sooner(until),
-            _ => watches.push(socket::PollEntry::readable(&self.listener)),
+            _ => watches.extend(self.listeners.iter().map(Listener::watched)),
         }
         socket::wait(&mut watches, next.map(|t| t.saturating_duration_since(now)))?;
-        let newcomers = accepting && watches.last().is_some_and(|w| w.ready());
+        let newcomers = accepting && watches[who.len()..].iter().any(|w| w.ready());
         let ready = who.into_iter().zip(&watches).filter(|(_, w)| w.ready()).map(|(at, _)| at).collect();
         Ok((newcomers, ready))
     }
@@ -162,6 +201,7 @@ impl Server {
         let tables = self.tables.values().filter_map(|t| match &t.state {
             State::Open(rendezvous) => rendezvous.deadline(),
             State::Failed(verdict) => Some(verdict.next_deadline()),
+            State::Joined => None,
         });
         tables.chain(expected).min()
     }
@@ -175,7 +215,7 @@ impl Server {
             .iter()
             .filter_map(|(serial, table)| match &table.state {
                 State::Open(rendezvous) => Some((*serial, rendezvous.overdue(now)?)),
-                State::Failed(_) => None,
+                State::Failed(_) | State::Joined => None,
             })
             .collect();
         for (serial, error) in overdue {
@@ -189,9 +229,11 @@ impl Server {
         let failed = self.tables.iter().filter(|(_, table)| matches!(table.state, State::Failed(_)));
         let failed: Vec<u64> = failed.map(|(serial, _)| *serial).collect();
         failed.into_iter().for_each(|serial| self.tell_ours(serial));
+        self.look_at_the_joined(now);
         let rank_connections = &mut self.rank_connections;
         self.tables.retain(|serial, table| match &table.state {
             State::Failed(verdict) => !verdict.is_over(now),
+            State::Joined => rank_connections.iter().any(|g| g.is_in() == Some(*serial)),
             State::Open(rendezvous) if rendezvous.complete() => {
                 let mut here = rank_connections.iter_mut().filter(|g| g.is_in() == Some(*serial));
                 if over(rendezvous.deadline()) {
@@ -207,6 +249,9 @@ impl Server {
 
     /// Reads what a rank sends.
     fn hear(&mut self, at: usize, buffer: &mut [u8], now: Instant) {
+        if !self.hear_claim(at) {
+            return;
+        }
         let rank_connection = &mut self.rank_connections[at];
         let packet = match rank_connection.receive(buffer) {
             Ok(packet) => Some(packet),
@@ -216,11 +261,19 @@ impl Server {
         match rank_connection.stage {
             // After its hello a rank only says that it has joined, or why it gives up. Anything else means that it died or is
             // faulty.
+            Stage::Joined { .. } => self.hear_joined(at, packet.map(|p| &buffer[..p.len])),
             Stage::Waiting { serial, rank } | Stage::Attaching { serial, rank } => {
                 let attaching = matches!(rank_connection.stage, Stage::Attaching { .. });
+                if attaching && self.passes_on(at, packet.as_ref().map(|p| &buffer[..p.len])) {
+                    return;
+                }
+                let rank_connection = &mut self.rank_connections[at];
                 rank_connection.stage = Stage::Gone;
                 let said = packet.as_ref().and_then(|p| decode_farewell(&buffer[..p.len]));
                 if attaching && matches!(said, Some(None)) {
+                    if rank_connection.connection.is_network() {
+                        rank_connection.stage = Stage::Joined { serial, rank };
+                    }
                     return;
                 }
                 if let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get(&serial) {
@@ -264,7 +317,7 @@ impl Server {
         while let Some(member) = rendezvous.member(next) {
             let fds: Vec<BorrowedFd<'_>> = member.fds.iter().map(AsFd::as_fd).collect();
             let answer = Answer::Member { rank: next, nfds: fds.len() as u32, info: &member.info };
-            match socket::send(&rank_connection.connection, &answer.encode(), &fds) {
+            match rank_connection.connection.send(&answer.encode(), &fds) {
                 Ok(()) => next += 1,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     rank_connection.stage = Stage::Fed { serial, rank, next, pause: None };
@@ -295,8 +348,8 @@ impl Server {
         let Some(table) = self.tables.get_mut(&serial) else { return };
         let State::Open(rendezvous) = &table.state else { return };
         let verdict = Verdict::of(rendezvous, error, by, now);
-        let pid = self.pid;
-        let others = |g: &&mut RankConnection| g.is_in() == Some(serial) && g.pid != pid;
+        let me = self.me;
+        let others = |g: &&mut RankConnection| g.is_in() == Some(serial) && !is_of(me, g);
         self.rank_connections.iter_mut().filter(others).for_each(|other| other.tell(&verdict.error));
         table.state = State::Failed(verdict);
         self.tell_ours(serial);
@@ -311,6 +364,19 @@ impl Server {
         }
     }
 
+    fn is_ours(&self, connection: &RankConnection) -> bool {
+        is_of(self.me, connection)
+    }
+
+    fn no_descriptors(&self, what: &str) -> Error {
+        Error::system(format!(
+            "{}, where the ranks meet, has no file descriptor left to {what}: its limit is {}; raise it with `ulimit -n` (the \
+             meeting takes 3 for each rank)",
+            self.me,
+            descriptor_limit()
+        ))
+    }
+
     fn fail_all_open(&mut self, error: &Error, now: Instant) {
         let open = |t: &Table| matches!(&t.state, State::Open(rendezvous) if !rendezvous.complete());
         let serials: Vec<u64> = self.tables.iter().filter(|(_, t)| open(t)).map(|(s, _)| *s).collect();
@@ -320,11 +386,8 @@ impl Server {
     }
 }
 
-fn no_descriptors(what: &str) -> Error {
-    Error::system(format!(
-        "PID {}, where the ranks meet, has no file descriptor left to {what}: its limit is {}; raise it with \
-         `ulimit -n` (the meeting takes 3 for each rank)",
-        std::process::id(),
-        descriptor_limit()
-    ))
+/// Is this a connection of a rank that process `me` runs?
+fn is_of(me: Who, connection: &RankConnection) -> bool {
+    let who = connection.who;
+    who.pid == me.pid && who.host.is_none_or(|host| me.host.is_some_and(|mine| mine.id == host.id))
 }

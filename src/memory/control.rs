@@ -236,7 +236,7 @@ impl Control {
     fn first(segment: Segment, layout: Layout, file: File) -> Result<Control> {
         let file = Arc::new(FamilyFile::new(file, layout.total())?);
         let (reserved, generation) = (Reserved::by_its_maker(), fork::generation());
-        Ok(Control { lines: Lines { segment, layout }, file, at: 0, reserved, generation })
+        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at: 0, reserved, generation })
     }
     /// Takes a place for a child.
     pub fn place_for_child(&self, nranks: u32, staging: u64) -> Result<ChildPlace> {
@@ -254,7 +254,7 @@ impl Control {
         shm::reserve(&file.file, at, layout.head())?;
         let segment = Segment::part(&file.file, at, layout.total())?;
         let (reserved, generation) = (Reserved::default(), fork::generation());
-        Ok(Control { lines: Lines { segment, layout }, file, at, reserved, generation })
+        Ok(Control { lines: Lines { segment, layout, rings: None }, file, at, reserved, generation })
     }
     /// The PID of the process whose death a communicator of this file has noticed first.
     pub fn dead_in_family(&self) -> Option<u32> {

@@ -8,11 +8,13 @@ pub mod cpu;
 pub mod credentials;
 pub mod fork;
 pub mod futex;
+pub mod host;
 pub mod interrupt;
 pub mod keeper;
 pub mod kick;
 pub mod limits;
 pub mod maps;
+pub mod network;
 #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
 pub mod ofi;
 pub mod openmp;

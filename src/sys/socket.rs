@@ -156,18 +156,22 @@ pub fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> io::Result<Datagram> 
 /// The event to wait for on one descriptor, and the result.
 pub struct PollEntry<'a> {
     fd: BorrowedFd<'a>,
-    writable: bool,
+    events: PollFlags,
     ready: bool,
 }
 
 impl<'a> PollEntry<'a> {
     /// Waits until there is something to read, or the other side has closed.
-    pub fn readable(fd: &'a OwnedFd) -> Self {
-        PollEntry { fd: fd.as_fd(), writable: false, ready: false }
+    pub fn readable(fd: &'a impl AsFd) -> Self {
+        PollEntry { fd: fd.as_fd(), events: PollFlags::POLLIN, ready: false }
     }
     /// Waits until a packet can be sent, or the other side has closed.
-    pub fn writable(fd: &'a OwnedFd) -> Self {
-        PollEntry { fd: fd.as_fd(), writable: true, ready: false }
+    pub fn writable(fd: &'a impl AsFd) -> Self {
+        PollEntry { fd: fd.as_fd(), events: PollFlags::POLLOUT, ready: false }
+    }
+    /// Waits for either of the two.
+    pub fn both(fd: &'a impl AsFd) -> Self {
+        PollEntry { fd: fd.as_fd(), events: PollFlags::POLLIN | PollFlags::POLLOUT, ready: false }
     }
     /// Tells whether the event has happened.
     pub fn ready(&self) -> bool {
@@ -179,10 +183,7 @@ impl<'a> PollEntry<'a> {
 ///
 /// A signal ends the wait early with nothing ready; the caller's loop knows its own deadline.
 pub fn wait(watches: &mut [PollEntry<'_>], timeout: Option<Duration>) -> io::Result<()> {
-    let mut fds: Vec<PollFd<'_>> = watches
-        .iter()
-        .map(|w| PollFd::new(w.fd, if w.writable { PollFlags::POLLOUT } else { PollFlags::POLLIN }))
-        .collect();
+    let mut fds: Vec<PollFd<'_>> = watches.iter().map(|w| PollFd::new(w.fd, w.events)).collect();
     // Rounded up, so that a wait does not end just before its deadline and spin.
     let timeout = match timeout {
         None => PollTimeout::NONE,

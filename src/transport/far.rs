@@ -14,11 +14,11 @@
 use super::Transport;
 use super::arrival::Offer;
 use super::attendant::Attendant;
-use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody};
+use super::link::{Body, Frame, Incoming, LifeLine, Link, News, OwnedBody, TakenLine};
 use crate::error::{Error, Result};
 use crate::kernels;
 use crate::memory::control::lines::Lines;
-use crate::memory::control::{Control, FAILED, largest_payload};
+use crate::memory::control::{Control, FAILED, PAIR_SLOT, largest_payload};
 use crate::sync::lock::Mutex;
 use crate::sync::prim::{AtomicU64, Ordering};
 use crate::types::Rank;
@@ -78,7 +78,6 @@ impl Far {
     /// The peers of `rank` for which `far` is true, over a link. `near`: the control segment of this rank's own host. `mirror`: private
     /// lines for the far ranks, with the layout that the control segments have on all hosts; the link may fill in bytes of its staging
     /// memory and payloads.
-    #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
     pub fn new(
         near: &Arc<Control>,
         rank: Rank,
@@ -201,6 +200,9 @@ impl FarRanks {
             Body::Arrival { payload, .. } if payload.bytes() > largest_payload(self.far.len()) => {
                 return fault("is larger than an arrival may be");
             }
+            Body::Piece { bytes, .. } if bytes.bytes() > PAIR_SLOT => {
+                return fault("is larger than a piece of a message may be");
+            }
             _ => {}
         }
         let inbox = &mut inboxes[from as usize];
@@ -238,6 +240,25 @@ impl FarRanks {
                 kernels::copy(self.mirror.payload(from, seq, payload.bytes()), payload, false);
                 let offer = Offer { payload: Offer::unpack(args, [0; 2]).payload, ..Offer::default() };
                 super::arrival::store_arrival(&self.mirror, from, seq, [args, count], trail, &offer);
+            }
+            Body::Piece { index, args, count, bytes } => {
+                let (head, place) = self.mirror.pair_slot(from, self.rank, index, bytes.bytes());
+                kernels::copy(place, bytes, false);
+                head.args.store(args, Ordering::Relaxed);
+                head.count.store(count, Ordering::Relaxed);
+                // ORDER: publishes the slot; partner: the load in `pair::empty`.
+                head.full.store(index + 1, Ordering::Release);
+            }
+            Body::Taken(TakenLine { taken, refused, refused_args }) => {
+                let pair = self.mirror.pair(self.rank, from);
+                for (word, told) in pair.refused_args.iter().zip(refused_args) {
+                    word.store(told, Ordering::Relaxed);
+                }
+                if pair.refused.load(Ordering::Relaxed) != refused {
+                    pair.refused.store(refused, Ordering::Release);
+                    near.header().refusals.fetch_add(1, Ordering::Release);
+                }
+                pair.taken.store(taken, Ordering::Release);
             }
             Body::Life(line) => {
                 let life = self.mirror.life(from);
@@ -288,7 +309,7 @@ impl Transport {
 
     /// Takes in what far ranks have sent.
     #[inline]
-    pub(super) fn poll_far(&self) {
+    pub fn poll_far(&self) {
         if let Some(far) = &self.far {
             far.polls.fetch_add(1, Ordering::Relaxed);
             far.poll();
@@ -304,7 +325,6 @@ impl Transport {
     }
 
     /// A far rank's process has ended, as something else than the link tells.
-    #[cfg_attr(not(test), allow(dead_code))] // Joining makes no far peers yet (docs/decisions/0022).
     pub fn note_far_death(&self, rank: Rank) {
         let Some(far) = self.far.as_ref().filter(|far| far.has(rank)) else { return };
         far.mirror.life(rank).node.mark_dead();
@@ -350,6 +370,30 @@ impl Transport {
     pub(super) fn send_counter_to_all(&self, counter: u64) {
         if let Some(far) = &self.far {
             far.post_to_all(Body::Counter(counter));
+        }
+    }
+
+    /// Sends a far rank a slot of the ring to it, which this rank has filled in.
+    pub(super) fn send_piece(&self, to: Rank, index: u64, bytes: usize) {
+        if let Some(far) = &self.far {
+            let (head, bytes) = self.control.pair_slot(self.rank, to, index, bytes);
+            let (args, count) = (head.args.load(Ordering::Relaxed), head.count.load(Ordering::Relaxed));
+            far.post(to, Body::Piece { index, args, count, bytes });
+        }
+    }
+
+    /// Sends a far rank what this rank says of the ring from it.
+    pub(super) fn send_taken(&self, to: Rank) {
+        if let Some(far) = &self.far {
+            let pair = self.control.pair(to, self.rank);
+            far.post(
+                to,
+                Body::Taken(TakenLine {
+                    taken: pair.taken.load(Ordering::Relaxed),
+                    refused: pair.refused.load(Ordering::Relaxed),
+                    refused_args: pair.refused_args.each_ref().map(|word| word.load(Ordering::Relaxed)),
+                }),
+            );
         }
     }
 

@@ -317,7 +317,10 @@ impl Transport {
     fn named(&self, rank: Rank, state: &str) -> String {
         let (pid, call) = (self.pid(rank), self.last_call(rank));
         let last = call.map_or("in no collective yet".into(), |call| format!("last seen in {call}"));
-        format!("rank {rank} (pid {pid}, {state}, {last})")
+        match state == ELSEWHERE {
+            true => format!("rank {rank} (pid {pid}{}, {last})", self.on_host(rank)),
+            false => format!("rank {rank} (pid {pid}{}, {state}, {last})", self.on_host(rank)),
+        }
     }
 }
 

@@ -77,10 +77,34 @@ pub enum Body<'a> {
         /// The whole input, if the arrival offers a copy of it.
         payload: Payload<'a>,
     },
+    /// A slot of its ring to the receiver.
+    Piece {
+        /// The slot's index, counted over the communicator's life.
+        index: u64,
+        /// As in `PairSlot::args`.
+        args: u64,
+        /// As in `PairSlot::count`.
+        count: u64,
+        /// The slot's part of the message.
+        bytes: Payload<'a>,
+    },
+    /// What it says of the receiver's ring to it.
+    Taken(TakenLine),
     /// Its life line.
     Life(LifeLine),
     /// Words that it has stored in the header for all.
     News(News),
+}
+
+/// A receiver's words to a sender of messages.
+#[derive(Clone, Copy)]
+pub struct TakenLine {
+    /// As in `Pair::taken`.
+    pub taken: u64,
+    /// As in `Pair::refused`.
+    pub refused: u64,
+    /// As in `Pair::refused_args`.
+    pub refused_args: [u64; 2],
 }
 
 /// A life line without the word that only the kernel writes.
@@ -173,6 +197,10 @@ impl Body<'_> {
             Body::Arrival { seq, args, count, trail, payload } => {
                 (Body::Arrival { seq, args, count, trail, payload: none }, payload)
             }
+            Body::Piece { index, args, count, bytes } => {
+                (Body::Piece { index, args, count, bytes: none }, bytes)
+            }
+            Body::Taken(taken) => (Body::Taken(taken), none),
             Body::Counter(counter) => (Body::Counter(counter), none),
             Body::Life(life) => (Body::Life(life), none),
             Body::News(news) => (Body::News(news), none),
@@ -186,6 +214,8 @@ impl Body<'_> {
             Body::Arrival { seq, args, count, trail, .. } => {
                 Body::Arrival { seq, args, count, trail, payload: source }
             }
+            Body::Piece { index, args, count, .. } => Body::Piece { index, args, count, bytes: source },
+            Body::Taken(taken) => Body::Taken(taken),
             Body::Counter(counter) => Body::Counter(counter),
             Body::Life(life) => Body::Life(life),
             Body::News(news) => Body::News(news),

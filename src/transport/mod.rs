@@ -6,6 +6,7 @@ mod attendant;
 #[cfg(all(test, not(loom)))]
 mod conformance;
 pub mod far;
+mod hosts;
 pub mod identity;
 #[cfg(all(test, not(loom)))]
 pub mod in_process;
@@ -54,6 +55,8 @@ pub struct Transport {
     ancestor: Weak<Transport>,
     /// See [`single_copy`](Transport::single_copy).
     single_copy: OnceLock<SingleCopy>,
+    /// Behind `far`: what it keeps goes after the link.
+    hosts: hosts::Hosts,
 }
 
 /// Tells why waiting is hopeless for a reason that lies outside of the communicator.
@@ -120,6 +123,7 @@ impl Transport {
             threads: RankThreads::alone(),
             ancestor: Weak::new(),
             single_copy: OnceLock::new(),
+            hosts: hosts::Hosts::default(),
         }
     }
 

@@ -130,13 +130,13 @@ impl Transport {
     pub fn check_present(&self, ranks: impl Iterator<Item = Rank> + Clone) -> Result<()> {
         self.look_at_proc(ranks.clone());
         for rank in ranks {
-            let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
+            let (life, pid, on) = (self.lines(rank).life(rank), self.pid(rank), self.on_host(rank));
             if life.node.died() || self.seen_dead(rank) {
-                return Err(Error::remote(format!("rank {rank} (pid {pid}) died; exclude it, too")));
+                return Err(Error::remote(format!("rank {rank} (pid {pid}{on}) died; exclude it, too")));
             }
             if life.state.load(Ordering::Acquire) == LEFT {
                 return Err(Error::remote(format!(
-                    "rank {rank} (pid {pid}) has destroyed the communicator; exclude it, too"
+                    "rank {rank} (pid {pid}{on}) has destroyed the communicator; exclude it, too"
                 )));
             }
         }
@@ -210,12 +210,12 @@ impl Transport {
     fn gone(&self, rank: Rank) -> Error {
         let (life, pid) = (self.lines(rank).life(rank), self.pid(rank));
         let state = life.state.load(Ordering::Acquire);
-        let beside = self.beside_the_ancestors_ranks();
+        let (beside, on) = (self.beside_the_ancestors_ranks(), self.on_host(rank));
         // Another rank may have seen in /proc what the word does not show.
         if self.died_unprepared(rank) || matches!(state, ABSENT | ALIVE) {
             self.accuse_dead(rank);
             return Error::remote(format!(
-                "rank {rank} (pid {pid}) died; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
+                "rank {rank} (pid {pid}{on}) died; abort this communicator and make a new one among the survivors (pennyCommShrink){}{beside}",
                 self.beside_a_stopped_rank(rank)
             ));
         }
@@ -223,17 +223,17 @@ impl Transport {
         let seq = life.failed_seq.load(Ordering::Relaxed);
         match state {
             LEFT => Error::remote(format!(
-                "rank {rank} (pid {pid}) has destroyed the communicator{because} and cannot take part in this call{beside}"
+                "rank {rank} (pid {pid}{on}) has destroyed the communicator{because} and cannot take part in this call{beside}"
             )),
             FAILED if seq == JOINING => Error::remote(format!(
-                "rank {rank} (pid {pid}) gave up while joining{because}; abort this communicator and make a new one{beside}"
+                "rank {rank} (pid {pid}{on}) gave up while joining{because}; abort this communicator and make a new one{beside}"
             )),
             FAILED => Error::remote(format!(
-                "rank {rank} (pid {pid}) gave up after an error in its call #{seq}{because}; abort this communicator and \
+                "rank {rank} (pid {pid}{on}) gave up after an error in its call #{seq}{because}; abort this communicator and \
                  make a new one{beside}"
             )),
             _ => Error::remote(format!(
-                "rank {rank} (pid {pid}) is in no state that there is: its life line was overwritten; abort this \
+                "rank {rank} (pid {pid}{on}) is in no state that there is: its life line was overwritten; abort this \
                  communicator and make a new one"
             )),
         }

@@ -16,6 +16,7 @@
 //! Should the launcher be killed, the kernel kills the ranks (PR_SET_PDEATHSIG). The launcher is the subreaper of what
 //! the ranks start: when it ends the ranks, it also ends what they left behind.
 
+pub mod hosts;
 mod output;
 mod ranks;
 
@@ -53,18 +54,35 @@ const WATCHED: [Signal; 7] = [
     Signal::SIGUSR2,
 ];
 
-/// The program to start.
+/// The program to start on this host.
 pub struct Job {
     /// A path, or a name to be found in PATH.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Variables that the ranks find beside those of the launcher.
-    pub environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(String, String)>,
     /// The number of ranks.
     pub ranks: u32,
+    /// This host's part of a job on several; `None`: these are all ranks.
+    pub part: Option<hosts::Part>,
     /// The time limit.
     pub timeout: Option<Duration>,
+}
+
+/// Returns variables with names of their own.
+pub fn owned(variables: Vec<(&'static str, String)>) -> Vec<(String, String)> {
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Processes to start and to watch: ranks, or what starts the ranks of other hosts.
+pub struct Work {
+    commands: Vec<ranks::Prepared>,
+    /// What each of them is called.
+    noun: &'static str,
+    timeout: Option<Duration>,
+    /// The launcher ends them when its standard input ends: that of a launcher on another host tells it to.
+    ends_with_stdin: bool,
 }
 
 /// The outcome of a job.
@@ -93,27 +111,42 @@ impl Outcome {
 /// Starts the job and returns when all ranks are gone. With `lines`, the ranks' output goes there line by line; without,
 /// it goes where the launcher's goes.
 pub fn run(job: &Job, lines: Option<&mut dyn FnMut(Line)>) -> Outcome {
+    match work(job, lines.is_some()) {
+        Ok(work) => run_work(work, lines),
+        Err(sentence) => Outcome::failed(1, sentence),
+    }
+}
+
+/// Prepares the ranks of a job; `piped`: their output is wanted line by line.
+pub fn work(job: &Job, piped: bool) -> Result<Work, String> {
+    ranks::work(job, piped).map_err(|e| format!("cannot read random bytes: {e}"))
+}
+
+/// The same for any processes.
+pub fn run_work(work: Work, lines: Option<&mut dyn FnMut(Line)>) -> Outcome {
     let watched: SigSet = WATCHED.into_iter().collect();
     let before = match watched.thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_BLOCK) {
         Ok(before) => before,
         Err(errno) => return Outcome::failed(1, format!("cannot block signals: {errno}")),
     };
-    let outcome = watch(job, lines, &watched);
+    let outcome = watch(work, lines, &watched);
     // The mask was valid a moment ago, hence setting it cannot fail.
     let _ = before.thread_set_mask();
     outcome
 }
 
-fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -> Outcome {
+fn watch(work: Work, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -> Outcome {
+    let Work { commands, noun, timeout, ends_with_stdin } = work;
+    let all = commands.len();
     let signals = match SignalFd::with_flags(watched, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
         Ok(signals) => signals,
         Err(errno) => return Outcome::failed(1, format!("cannot watch signals: {errno}")),
     };
-    let (mut ranks, mut pipes) = match Ranks::spawn(job, lines.is_some()) {
+    let (mut ranks, mut pipes) = match Ranks::spawn(commands, noun) {
         Ok(spawned) => spawned,
         Err(SpawnError { code, sentence }) => return Outcome::failed(code, sentence),
     };
-    let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut verdict: Option<Outcome> = None;
     // Set once the ranks were told to end: the time at which SIGKILL follows SIGTERM.
     let mut last_call: Option<Instant> = None;
@@ -124,7 +157,7 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
             (None, Some(until)) => Some(deadline.map_or(until, |deadline| deadline.min(until))),
             (None, None) => deadline,
         };
-        wait(&signals, &pipes, wake);
+        let told_to_end = wait(&signals, &pipes, wake, ends_with_stdin && last_call.is_none());
         while let Ok(Some(info)) = signals.read_signal() {
             let number = info.ssi_signo as i32;
             if number == Signal::SIGINT as i32 {
@@ -144,25 +177,29 @@ fn watch(job: &Job, mut lines: Option<&mut dyn FnMut(Line)>, watched: &SigSet) -
             pipe.forward(&mut lines);
         }
         pipes.retain(|pipe| pipe.is_open());
-        for (rank, pid, end) in ranks.reap() {
+        for (name, pid, end) in ranks.reap() {
             if verdict.is_none() && end != End::Exit(0) {
                 verdict = Some(match ctrl_c.count {
-                    0 => Outcome::failed(end.code(), sentence(rank, pid, end, ranks.alive())),
+                    0 => Outcome::failed(end.code(), sentence(noun, &name, pid, end, ranks.alive())),
                     _ => Outcome { code: INTERRUPTED, sentence: None },
                 });
             }
         }
         let now = Instant::now();
+        if told_to_end && verdict.is_none() {
+            // The launcher that started this one has said why.
+            verdict = Some(Outcome { code: 1, sentence: None });
+        }
         if verdict.is_none() && deadline.is_some_and(|deadline| deadline <= now) {
             let still = ranks.alive();
             let sentence = format!(
-                "time is up after {:?}: {still} ranks were still running",
-                job.timeout.unwrap_or_default()
+                "time is up after {:?}: {still} {noun}s were still running",
+                timeout.unwrap_or_default()
             );
             verdict = Some(Outcome::failed(124, sentence));
         }
         if ctrl_c.is_impatient(now) && last_call.is_none() && ranks.any_alive() {
-            let sentence = format!("interrupted: {} of {} ranks had to be ended", ranks.alive(), job.ranks);
+            let sentence = format!("interrupted: {} of {all} {noun}s had to be ended", ranks.alive());
             verdict = Some(Outcome::failed(INTERRUPTED, sentence));
         }
         // After Ctrl-C each rank ends in its own time, whatever becomes of the first.
@@ -209,9 +246,10 @@ impl CtrlC {
     }
 }
 
-/// Sleeps until there is something to do.
-fn wait(signals: &SignalFd, pipes: &[output::Pipe], wake: Option<Instant>) {
+/// Sleeps until there is something to do. Returns true if standard input, which is watched if `stdin`, has ended.
+fn wait(signals: &SignalFd, pipes: &[output::Pipe], wake: Option<Instant>, stdin: bool) -> bool {
     use std::os::fd::AsFd;
+    let input = std::io::stdin();
     let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
     fds.extend(pipes.iter().map(|pipe| PollFd::new(pipe.as_fd(), PollFlags::POLLIN)));
     let timeout = match wake {
@@ -222,15 +260,20 @@ fn wait(signals: &SignalFd, pipes: &[output::Pipe], wake: Option<Instant>) {
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         }
     };
+    if stdin {
+        fds.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
+    }
     // EINTR and the time-out are handled alike: the loop looks again.
     let _ = poll(&mut fds, timeout);
+    // Nothing is sent after the beginning, so what can be read is the end.
+    stdin && fds.last().and_then(PollFd::any).unwrap_or(false)
 }
 
-fn sentence(rank: u32, pid: u32, end: End, others: usize) -> String {
+fn sentence(noun: &str, name: &str, pid: u32, end: End, others: usize) -> String {
     let rest = match others {
         0 => String::new(),
-        1 => "; the other rank is ended".to_owned(),
-        n => format!("; the other {n} ranks are ended"),
+        1 => format!("; the other {noun} is ended"),
+        n => format!("; the other {n} {noun}s are ended"),
     };
-    format!("rank {rank} (PID {pid}) {end}{rest}")
+    format!("{noun} {name} (PID {pid}) {end}{rest}")
 }

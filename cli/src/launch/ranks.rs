@@ -1,7 +1,7 @@
 //! The processes of a job: started, signalled, reaped.
 
 use std::fmt;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,12 +10,24 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::Job;
 use super::output::{Pipe, Stream};
+use super::{Job, Work};
 
 /// The processes, by rank.
 pub struct Ranks {
-    children: Vec<Option<Child>>,
+    children: Vec<Option<(String, Child)>>,
+}
+
+/// A process that is to be started.
+pub struct Prepared {
+    /// Its rank, or its host.
+    pub name: String,
+    /// The rank whose output its output is.
+    pub rank: u32,
+    /// The command.
+    pub command: Command,
+    /// What it reads first; its standard input stays open after that.
+    pub told: Option<Vec<u8>>,
 }
 
 /// How a process ended.
@@ -67,31 +79,35 @@ impl fmt::Display for End {
 }
 
 impl Ranks {
-    /// Starts all ranks, or none. With `piped`, also the pipes of their output.
-    pub fn spawn(job: &Job, piped: bool) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
-        let internal = |sentence| SpawnError { code: 1, sentence };
-        let id = job_id().map_err(|e| internal(format!("cannot read random bytes: {e}")))?;
+    /// Starts all processes, or none. Returns the pipes of their output, too, where it is piped. `noun`: what each is called.
+    pub fn spawn(commands: Vec<Prepared>, noun: &str) -> Result<(Ranks, Vec<Pipe>), SpawnError> {
         // Orphans of the ranks become children of this process, so that they can be found.
-        nix::sys::prctl::set_child_subreaper(true)
-            .map_err(|e| internal(format!("cannot become the ranks' subreaper: {e}")))?;
+        nix::sys::prctl::set_child_subreaper(true).map_err(|e| SpawnError {
+            code: 1,
+            sentence: format!("cannot become the ranks' subreaper: {e}"),
+        })?;
         let mut ranks = Ranks { children: Vec::new() };
         let mut pipes = Vec::new();
-        let others = OtherLaunchers::new();
-        for rank in 0..job.ranks {
-            match command(job, &id, rank, &others, piped).spawn() {
+        let all = commands.len();
+        for Prepared { name, rank, mut command, told } in commands {
+            match command.spawn() {
                 Ok(mut child) => {
                     pipes.extend(child.stdout.take().map(|out| Pipe::new(rank, Stream::Out, out.into())));
                     pipes.extend(child.stderr.take().map(|err| Pipe::new(rank, Stream::Err, err.into())));
-                    ranks.children.push(Some(child));
+                    if let (Some(told), Some(stdin)) = (told, child.stdin.as_mut()) {
+                        // If it has ended, that is seen when it is reaped.
+                        let _ = stdin.write_all(&told);
+                    }
+                    ranks.children.push(Some((name, child)));
                 }
                 Err(error) => {
-                    let program = job.program.display();
+                    let program = command.get_program().display();
                     let (code, sentence) = match error.kind() {
                         ErrorKind::NotFound => (127, format!("there is no program `{program}`")),
                         ErrorKind::PermissionDenied => {
                             (126, format!("`{program}` cannot be executed: {error}"))
                         }
-                        _ => (1, format!("cannot start rank {rank} of {} (`{program}`): {error}", job.ranks)),
+                        _ => (1, format!("cannot start {noun} {name} of {all} (`{program}`): {error}")),
                     };
                     ranks.kill_and_reap();
                     return Err(SpawnError { code, sentence });
@@ -113,27 +129,28 @@ impl Ranks {
 
     /// Sends a signal to every rank that has not been reaped: its PID is still its own.
     pub fn signal(&self, signal: Signal) {
-        for child in self.children.iter().flatten() {
+        for (_, child) in self.children.iter().flatten() {
             // The process may be a zombie by now. Its PID is not reused before it is reaped, so no other process gets the signal.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
     }
 
-    /// Reaps the ranks that have ended since the last call. Returns the rank, the PID and the end of each.
-    pub fn reap(&mut self) -> Vec<(u32, u32, End)> {
+    /// Reaps the ranks that have ended since the last call. Returns the name, the PID and the end of each.
+    pub fn reap(&mut self) -> Vec<(String, u32, End)> {
         let mut ended = Vec::new();
-        for (rank, slot) in self.children.iter_mut().enumerate() {
-            let status = slot.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if let (Some(status), Some(child)) = (status, slot.as_ref()) {
-                ended.push((rank as u32, child.id(), End::from(status)));
-                *slot = None;
+        for slot in &mut self.children {
+            let status = slot.as_mut().and_then(|(_, child)| child.try_wait().ok().flatten());
+            if let Some(status) = status
+                && let Some((name, child)) = slot.take()
+            {
+                ended.push((name, child.id(), End::from(status)));
             }
         }
         ended
     }
 
     fn kill_and_reap(&mut self) {
-        for child in self.children.iter_mut().flatten() {
+        for (_, child) in self.children.iter_mut().flatten() {
             // Killing fails only for a process that has been reaped, and these have not.
             let _ = child.kill();
             let _ = child.wait();
@@ -163,34 +180,50 @@ impl OtherLaunchers {
         OtherLaunchers { ranks, meeting: meeting.filter_map(|(name, value)| Some((name, value?))).collect() }
     }
 
-    fn variables(&self, rank: u32, ranks: u32) -> Vec<(&'static str, String)> {
+    fn variables(&self, rank: u32, local: u32, world: u32, here: u32) -> Vec<(&'static str, String)> {
         let mut variables = self.meeting.clone();
         if self.ranks {
-            let ranks = ranks.to_string();
-            variables.extend([("RANK", rank.to_string()), ("LOCAL_RANK", rank.to_string())]);
-            variables.extend([("WORLD_SIZE", ranks.clone()), ("LOCAL_WORLD_SIZE", ranks)]);
+            variables.extend([("RANK", rank.to_string()), ("LOCAL_RANK", local.to_string())]);
+            variables.extend([("WORLD_SIZE", world.to_string()), ("LOCAL_WORLD_SIZE", here.to_string())]);
         }
         variables
     }
 }
 
-fn command(job: &Job, id: &str, rank: u32, others: &OtherLaunchers, piped: bool) -> Command {
-    let mut command = Command::new(&job.program);
-    command
-        .args(&job.arguments)
-        .envs(others.variables(rank, job.ranks))
-        .envs(job.environment.iter().map(|(name, value)| (name, value)))
-        .env("PENNY_JOB_ID", id)
-        .env("PENNY_RANK", rank.to_string())
-        .env("PENNY_WORLD_SIZE", job.ranks.to_string())
-        .env("PENNY_LOCAL_RANK", rank.to_string())
-        .env("PENNY_LOCAL_SIZE", job.ranks.to_string());
-    if rank > 0 {
-        command.stdin(Stdio::null());
-    }
-    if piped {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
+/// Prepares the ranks of this host.
+pub fn work(job: &Job, piped: bool) -> std::io::Result<Work> {
+    let (id, first, world) = match &job.part {
+        Some(part) => (part.id.clone(), part.first, part.world),
+        None => (job_id()?, 0, job.ranks),
+    };
+    let others = OtherLaunchers::new();
+    let commands = (0..job.ranks).map(|local| {
+        let rank = first + local;
+        let mut command = Command::new(&job.program);
+        command
+            .args(&job.arguments)
+            .envs(others.variables(rank, local, world, job.ranks))
+            .envs(job.environment.iter().map(|(name, value)| (name, value)))
+            .env("PENNY_JOB_ID", &id)
+            .env("PENNY_RANK", rank.to_string())
+            .env("PENNY_WORLD_SIZE", world.to_string())
+            .env("PENNY_LOCAL_RANK", local.to_string())
+            .env("PENNY_LOCAL_SIZE", job.ranks.to_string());
+        if rank > 0 || job.part.is_some() {
+            command.stdin(Stdio::null());
+        }
+        if piped {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        end_with_launcher(&mut command);
+        Prepared { name: rank.to_string(), rank, command, told: None }
+    });
+    let (commands, ends_with_stdin) = (commands.collect(), job.part.is_some());
+    Ok(Work { commands, noun: "rank", timeout: job.timeout, ends_with_stdin })
+}
+
+/// Has a process die with this one.
+pub fn end_with_launcher(command: &mut Command) {
     let launcher = Pid::this();
     // SAFETY: between fork and exec only system calls are made, which are async-signal-safe.
     unsafe {
@@ -205,11 +238,10 @@ fn command(job: &Job, id: &str, rank: u32, others: &OtherLaunchers, piped: bool)
             Ok(())
         });
     }
-    command
 }
 
 /// 32 random hexadecimal digits.
-fn job_id() -> std::io::Result<String> {
+pub fn job_id() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

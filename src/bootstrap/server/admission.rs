@@ -7,10 +7,13 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use super::super::connection::MeetingConnection;
 use super::super::frame::{Answer, HelloFrame, MAX_BYTES, Secret};
 use super::super::rank_connection::{RankConnection, Stage};
 use super::super::rendezvous::{Rendezvous, refused_by, same_build};
-use super::{PAUSE, Server, State, Table, no_descriptors};
+use super::super::who::Who;
+use super::listener::Listener;
+use super::{PAUSE, Server, State, Table};
 use crate::error::{Error, Result};
 use crate::sys::credentials::uid;
 use crate::sys::{background, socket};
@@ -24,15 +27,21 @@ const ACCEPT_BURST: usize = 64;
 impl Server {
     /// Accepts the connections that have come, and reads at once what they have sent.
     pub(super) fn accept(&mut self, buffer: &mut [u8], now: Instant) {
+        for at in 0..self.listeners.len() {
+            self.accept_at(at, buffer, now);
+        }
+    }
+
+    fn accept_at(&mut self, listener: usize, buffer: &mut [u8], now: Instant) {
         for _ in 0..ACCEPT_BURST {
-            let connection = match socket::accept(&self.listener) {
+            let connection = match self.listeners[listener].accept() {
                 Ok(Some(connection)) => connection,
                 Ok(None) => return,
                 Err(e) if socket::out_of_descriptors(&e) => {
                     if self.turn_the_eldest_stranger_away() {
                         continue;
                     }
-                    let error = no_descriptors("accept a rank");
+                    let error = self.no_descriptors("accept a rank");
                     self.fail_all_open(&error, now);
                     if !self.refuse_next(&error, now) {
                         self.no_accept_before = Some(now + PAUSE);
@@ -45,9 +54,18 @@ impl Server {
                     return;
                 }
             };
-            // A process of another user gets no answer.
-            let Some(peer) = socket::peer(&connection).ok().filter(|p| p.uid == uid()) else { continue };
-            self.rank_connections.push(RankConnection { connection, pid: peer.pid, stage: Stage::Stranger });
+            let who = match &connection {
+                // A process of another user gets no answer.
+                MeetingConnection::Local(local) => {
+                    match socket::peer(local).ok().filter(|p| p.uid == uid()) {
+                        Some(peer) => Who::here(peer.pid as u32),
+                        None => continue,
+                    }
+                }
+                // Nothing is known of it before its claim is believed.
+                MeetingConnection::Network(_) => Who::here(0),
+            };
+            self.rank_connections.push(RankConnection { connection, who, stage: Stage::Stranger });
             self.hear(self.rank_connections.len() - 1, buffer, now);
             self.rank_connections.pop_if(|g| matches!(g.stage, Stage::Gone));
             let strangers =
@@ -62,6 +80,7 @@ impl Server {
     /// Otherwise the ranks of a process without descriptors would wait for each other: none comes in, and none leaves. Returns `false`
     /// if there is none.
     fn refuse_next(&mut self, error: &Error, now: Instant) -> bool {
+        let Some(Listener::Local(listener)) = self.listeners.first() else { return false };
         let verdict = Answer::Verdict(error.clone()).encode();
         let hear = move |listener: &OwnedFd| {
             let Some(connection) = socket::accept(listener)? else { return Ok(None) };
@@ -78,7 +97,7 @@ impl Server {
             buffer.truncate(heard);
             Ok(Some(buffer))
         };
-        let Ok(Some(packet)) = background::with_only(&self.listener, hear) else { return false };
+        let Ok(Some(packet)) = background::with_only(listener, hear) else { return false };
         if let Some((serial, secret)) = HelloFrame::ticket(&packet)
             && let Some(table) = self.table(serial, &secret)
         {
@@ -110,7 +129,14 @@ impl Server {
         fds_lost: bool,
         now: Instant,
     ) {
-        let Some((serial, secret)) = HelloFrame::ticket(packet) else { return };
+        let Some((serial, mut secret)) = HelloFrame::ticket(packet) else { return };
+        if let MeetingConnection::Network(session) = &self.rank_connections[at].connection {
+            // The secret does not go over a network: the rank has proved that it knows it.
+            match self.secret_of(serial).filter(|_| session.serial() == Some(serial)) {
+                Some(proved) => secret = proved,
+                None => return,
+            }
+        }
         let Some(table) = self.table(serial, &secret) else {
             return self.rank_connections[at].tell(&unknown_ticket());
         };
@@ -118,9 +144,10 @@ impl Server {
         if let State::Failed(verdict) = &mut table.state {
             by.inspect(|(rank, _)| verdict.tell(*rank));
             let (error, holds) = (verdict.error.clone(), verdict.holds());
+            let is_ours = self.is_ours(&self.rank_connections[at]);
             let connection = &mut self.rank_connections[at];
             match by {
-                Some((rank, _)) if holds && connection.pid == self.pid => {
+                Some((rank, _)) if holds && is_ours => {
                     connection.stage = Stage::Waiting { serial, rank };
                 }
                 _ => connection.tell(&error),
@@ -128,14 +155,14 @@ impl Server {
             return self.tell_ours(serial);
         }
         if HelloFrame::refuses(packet) {
-            let pid = self.rank_connections[at].pid;
-            let refusal = same_build(packet, pid).and_then(|()| {
+            let who = self.rank_connections[at].who;
+            let refusal = same_build(packet, who, self.me).and_then(|()| {
                 let hello = HelloFrame::decode(packet);
-                hello.map(|hello| refused_by(&hello, pid)).ok_or_else(|| senseless(pid))
+                hello.map(|hello| refused_by(&hello, who)).ok_or_else(|| senseless(who))
             });
             return self.fail(serial, refusal.unwrap_or_else(|e| e), by, now);
         }
-        match self.seat(serial, packet, self.rank_connections[at].pid, fds, fds_lost, now) {
+        match self.seat(serial, packet, self.rank_connections[at].who, fds, fds_lost, now) {
             Ok(rank) => {
                 self.rank_connections[at].stage = Stage::Waiting { serial, rank };
                 self.begin_if_complete(serial);
@@ -160,28 +187,29 @@ impl Server {
         &mut self,
         serial: u64,
         packet: &[u8],
-        pid: i32,
+        who: Who,
         fds: Vec<OwnedFd>,
         fds_lost: bool,
         now: Instant,
     ) -> Result<u32> {
+        same_build(packet, who, self.me)?;
+        let Some(hello) = HelloFrame::decode(packet) else {
+            return Err(senseless(who));
+        };
+        // Descriptors do not pass between hosts.
+        if fds_lost || who.host.is_none() && fds.len() != hello.nfds as usize {
+            return Err(self.no_descriptors(&format!("receive those of rank {} ({who})", hello.rank)));
+        }
         let Some(Table { state: State::Open(rendezvous), .. }) = self.tables.get_mut(&serial) else {
             return Err(unknown_ticket());
         };
-        same_build(packet, pid)?;
-        let Some(hello) = HelloFrame::decode(packet) else {
-            return Err(senseless(pid));
-        };
-        if fds_lost || fds.len() != hello.nfds as usize {
-            return Err(no_descriptors(&format!("receive those of rank {} (PID {pid})", hello.rank)));
-        }
-        rendezvous.join(&hello, pid, fds, now)?;
+        rendezvous.join(&hello, who, fds, now)?;
         Ok(hello.rank)
     }
 }
 
-fn senseless(pid: i32) -> Error {
-    Error::internal(format!("PID {pid} sent a hello that makes no sense"))
+fn senseless(who: Who) -> Error {
+    Error::internal(format!("{who} sent a hello that makes no sense"))
 }
 
 fn unknown_ticket() -> Error {

@@ -7,7 +7,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::bootstrap::{client, frame};
+use crate::bootstrap::frame;
 use crate::sys::socket;
 
 /// Connect as somebody who does not know the protocol.
@@ -22,8 +22,8 @@ pub fn connect(name: &[u8]) -> OwnedFd {
 }
 
 /// Show up with a packet of our own making; returns the verdict, `None` if the door was closed without one.
-fn knock_with(ticket: &client::Invitation, packet: &[u8]) -> Option<Error> {
-    let connection = connect(&ticket.name);
+fn knock_with(ticket: &Invitation, packet: &[u8]) -> Option<Error> {
+    let connection = connect(ticket.name());
     socket::send(&connection, packet, &[]).unwrap();
     socket::wait(&mut [socket::PollEntry::readable(&connection)], None).unwrap();
     let mut buffer = [0; frame::MAX_BYTES];
@@ -34,7 +34,7 @@ fn knock_with(ticket: &client::Invitation, packet: &[u8]) -> Option<Error> {
     }
 }
 
-fn hello_packet(ticket: &client::Invitation, secret: Secret, version: [u8; 24]) -> Vec<u8> {
+fn hello_packet(ticket: &Invitation, secret: Secret, version: [u8; 24]) -> Vec<u8> {
     let serial = ticket.serial;
     frame::HelloFrame {
         serial,
@@ -94,7 +94,8 @@ fn ten_thousand_strangers_and_a_thousand_idlers_neither_break_nor_join_a_meeting
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
             let bytes = noise.to_le_bytes().repeat(1 + (noise >> 60) as usize * 40);
             // The server may have hung up on us already; that is its right.
-            let _ = socket::send(&connect(&ticket.name), &bytes[..(noise >> 33) as usize % bytes.len()], &[]);
+            let _ =
+                socket::send(&connect(ticket.name()), &bytes[..(noise >> 33) as usize % bytes.len()], &[]);
         }
         assert!(!waiting.is_finished());
         for heard in gather(&place, &[(1, 3), (2, 3)], LONG) {

@@ -68,6 +68,7 @@ fn derived(launched: &Launched) -> &DerivedPlace {
     match &launched.place {
         MeetingPlace::Derived(place) => place,
         MeetingPlace::Id(_) => panic!("no launcher makes ids"),
+        MeetingPlace::Hosts(_) => panic!("these ranks are of one host"),
     }
 }
 
@@ -211,7 +212,8 @@ fn a_rank_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_job_on_two_hosts_is_refused_and_told_why() {
+fn a_job_on_two_hosts_meets_at_rank_0s_host_or_is_told_what_is_missing() {
+    let secret = "PENNY_SECRET=0123456789abcdef MASTER_ADDR=node7";
     let cases = [
         ("OMPI_COMM_WORLD_SIZE=4", OPEN_MPI_5),
         ("PMI_SIZE=4", MPICH),
@@ -220,10 +222,24 @@ fn a_job_on_two_hosts_is_refused_and_told_why() {
         ("SLURM_STEP_NUM_NODES= SLURM_NNODES=2", SLURM),
     ];
     for (changes, text) in cases {
-        let error = error_of(&with(changes, text));
-        assert_eq!(error.code, Code::InvalidUsage);
-        assert!(error.message.contains("Penny joins the processes of one host"), "{error}");
+        let several = with(&with(secret, changes), text);
+        let met = read_env(&several, 0).unwrap();
+        assert!(met.place.is_of_hosts(), "{several}");
+        for (change, word) in [
+            ("PENNY_SECRET=", "set PENNY_SECRET to"),
+            ("PENNY_SECRET=short", "fewer than 16"),
+            ("MASTER_ADDR=", "MASTER_ADDR is not set"),
+            ("PENNY_NET=off", "PENNY_NET is `off`"),
+            ("MASTER_PORT=70000", "ports end at 65535"),
+        ] {
+            let error = error_of(&with(change, &several));
+            assert_eq!(error.code, Code::InvalidUsage);
+            assert!(error.message.contains(word), "{error}");
+        }
     }
+    // `penny run` tells the secret itself.
+    let told = read_env(&with("PENNY_LOCAL_SIZE=1 MASTER_ADDR=a", PENNY_RUN), 0).unwrap();
+    assert!(told.place.is_of_hosts() && !read_env(PENNY_RUN, 0).unwrap().place.is_of_hosts());
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::error::Code;
 
 mod hostile;
 mod launchers;
+mod network;
 mod processes;
 
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
@@ -98,12 +99,16 @@ fn derived_place(job: u64) -> MeetingPlace {
 }
 
 /// What opens this place.
-fn ticket_of(place: &MeetingPlace) -> client::Invitation {
+fn ticket_of(place: &MeetingPlace) -> Invitation {
     match place {
         MeetingPlace::Id(id) => id::decode(id).unwrap(),
-        MeetingPlace::Derived(p) => {
-            client::Invitation { name: p.name.clone(), serial: 0, secret: Secret(p.secret), creator: None }
-        }
+        MeetingPlace::Hosts(p) => p.invitation(),
+        MeetingPlace::Derived(p) => Invitation {
+            door: Door::Local(p.name.clone()),
+            serial: 0,
+            secret: Secret(p.secret),
+            creator: None,
+        },
     }
 }
 
@@ -298,7 +303,7 @@ fn two_jobs_and_two_communicators_of_one_job_never_mix() {
 fn thousands_of_unused_ids_cost_no_descriptor_and_the_last_ones_work() {
     let _first = create_id().unwrap();
     let ids: Vec<UniqueId> = (0..10_000).map(|_| create_id().unwrap()).collect();
-    let doors: BTreeSet<Vec<u8>> = ids.iter().map(|id| id::decode(id).unwrap().name).collect();
+    let doors: BTreeSet<Vec<u8>> = ids.iter().map(|id| id::decode(id).unwrap().name().to_vec()).collect();
     assert!(doors.len() <= 2, "{} doors", doors.len());
     for id in ids.iter().rev().take(3) {
         for heard in gather(&MeetingPlace::Id(*id), &all_of(2), LONG) {
@@ -321,7 +326,7 @@ fn an_id_whose_maker_has_ended_is_an_error_at_once() {
     let id = create_id().unwrap();
     let MeetingPlace::Derived(nowhere) = derived_place(11) else { unreachable!() };
     let ticket =
-        client::Invitation { name: nowhere.name, creator: Some(4_000_000), ..id::decode(&id).unwrap() };
+        Invitation { door: Door::Local(nowhere.name), creator: Some(4_000_000), ..id::decode(&id).unwrap() };
     let hello = Hello { rank: 0, nranks: 1, info: b"", fds: &[] };
     let error = client::meet(&ticket, &hello, None, &mut |_, _, _| Ok(()), &|| Ok(())).map(drop).unwrap_err();
     assert_eq!(error.code, Code::RemoteError);

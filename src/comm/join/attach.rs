@@ -18,14 +18,16 @@ pub(super) fn attach(
 ) -> Result<()> {
     let (rank, header) = (t.rank(), t.control().header());
     t.live(card.pid, card.start);
-    if rank == 0 {
+    if t.is_first_of_its_host() {
         header.magic.store(MAGIC, Ordering::Relaxed);
     }
     header.attached.fetch_add(1, Ordering::AcqRel);
     die_point!(88 "attach_counted");
     t.after_post();
     let others = || (0..t.nranks()).filter(|&r| r != rank);
-    let all_there = || header.attached.load(Ordering::Acquire) >= t.nranks();
+    let near = t.near_ranks();
+    let far_there = || others().all(|r| !t.is_far(r) || t.joined(r));
+    let all_there = || header.attached.load(Ordering::Acquire) >= near && far_there();
     t.wait_watching(
         t.deadline(),
         all_there,

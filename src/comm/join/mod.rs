@@ -2,35 +2,25 @@
 
 use super::calls::scaled;
 use super::communicator::CommCore;
-use super::config::{Config, MOST_STAGING, Settings};
-use super::host_profile;
+use super::config::Config;
 use super::joining;
 use super::mailbox;
 use super::onesided::deferred_free::DeferredFree;
 use super::onesided::shmem;
 use super::registry::{self, CommHandle};
 use super::shared::Origin;
-use crate::bootstrap::{self, Hello, MeetingPlace, StopCheck, UniqueId, launcher};
+use crate::bootstrap::{self, MeetingPlace, UniqueId, launcher};
 use crate::error::{Error, Result};
-use crate::fabric::live::{Machine, Participant};
-use crate::memory::control::{Control, Layout};
-use crate::memory::heap::{self, PeerHeap};
 use crate::planner::Planner;
-use crate::planner::profile::HostProfile;
-use crate::sync::wait::Backoff;
-use crate::sys::{background, cpu, interrupt, keeper, process};
+use crate::sys::{background, interrupt};
 use crate::timing::Timing;
-use crate::transport::identity::{self, Identity};
-use crate::transport::threads::RankThreads;
-use crate::transport::{JOINING, Transport};
+use crate::transport::JOINING;
 use crate::types::{MAX_RANKS, Rank};
 use attach::attach;
-use introduction::Introduction;
+use entrance::Entrance;
+use meeting::{Met, PreparedRank};
 use pending::PendingInit;
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Joins the communicator that `id` names.
 pub(super) fn init_rank(nranks: i32, id: &UniqueId, rank: i32, config: &Config) -> Result<CommHandle> {
@@ -46,7 +36,7 @@ fn registered(entrance: &Entrance<'_>) -> Result<CommHandle> {
 }
 
 /// Join, and put the communicator behind its reserved handle.
-pub(super) fn settle(handle: CommHandle, entrance: &Entrance<'_>) -> Result<()> {
+fn settle(handle: CommHandle, entrance: &Entrance<'_>) -> Result<()> {
     join(handle, entrance).map(registry::fill).inspect_err(|_| registry::release(handle))
 }
 
@@ -92,187 +82,56 @@ pub(super) fn check_ranks(rank: i32, nranks: i32) -> Result<(Rank, u32)> {
     Ok((rank as Rank, nranks as u32))
 }
 
-/// The parameters with which a rank joins.
-pub(super) struct Entrance<'a> {
-    pub place: MeetingPlace,
-    pub rank: Rank,
-    pub nranks: u32,
-    /// The caller's index on its machine.
-    pub device: u32,
-    pub config: &'a Config,
-    /// The check that runs while the rank waits for the others.
-    pub watch: StopCheck<'a>,
-}
-
-impl<'a> Entrance<'a> {
-    pub(super) fn of(place: MeetingPlace, rank: Rank, nranks: u32, config: &'a Config) -> Entrance<'a> {
-        Entrance { place, rank, nranks, device: rank, config, watch: &|| Ok(()) }
-    }
-}
-
 /// Meets the others and joins them. If this rank cannot join, the others are told the reason.
-pub(super) fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
+fn join(handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
     let refuse = |e: &Error| bootstrap::refuse(&entrance.place, entrance.rank, entrance.nranks, e);
-    let prepared = Prepared::new(entrance).inspect_err(refuse)?;
+    let prepared = PreparedRank::new(entrance).inspect_err(refuse)?;
     let name = &entrance.config.name;
-    prepared.enter(handle, entrance).map_err(|e| match name.is_empty() {
+    enter(prepared, handle, entrance).map_err(|e| match name.is_empty() {
         true => e,
         false => e.with_message(format!("communicator {name}: {}", e.message)),
     })
 }
 
-/// The resources that a rank needs before it meets the others.
-struct Prepared {
-    settings: Settings,
-    machine: Option<Machine>,
-    heap: &'static heap::Heap,
-    /// Rank 0's.
-    control: Option<Control>,
-    founded: Option<Participant>,
-    /// Rank 0's, for all.
-    profile: Option<HostProfile>,
-    introduction: Introduction,
-}
-
-impl Prepared {
-    fn new(entrance: &Entrance<'_>) -> Result<Prepared> {
-        let &Entrance { rank, nranks, config, .. } = entrance;
-        let settings = Settings::read(config, false)?;
-        let machine = settings.machine.clone();
-        let heap = heap::mine()?;
-        keeper::prepare()?;
-        let staging = settings.staging_bytes(nranks, machine.is_some());
-        let layout = || Layout::new(nranks, staging as usize);
-        let control = (rank == 0).then(|| Control::create(layout())).transpose()?;
-        let founded = declared::found(settings.machine.as_ref(), rank, nranks)?;
-        let profiled = rank == 0 && nranks > 1 && machine.is_none();
-        let profile = if profiled { host_profile::of_rank_0() } else { None };
-        let introduction = Introduction {
-            heap: heap.id(),
-            heap_bytes: heap.bytes() as u64,
-            card: process::card(),
-            staging,
-            machine: machine.as_ref().map_or(0, Machine::word),
-        };
-        Ok(Prepared { settings, machine, heap, control, founded, profile, introduction })
-    }
-
-    fn enter(self, handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
-        let Prepared { settings, machine, heap: own_heap, control, founded, mut profile, introduction } =
-            self;
-        let &Entrance { rank, nranks, .. } = entrance;
-        let info = introduction.encode(profile.as_ref());
-        let mut fds = vec![own_heap.file().as_fd()];
-        fds.extend(control.as_ref().map(|c| c.file().as_fd()));
-        fds.extend(founded.as_ref().map(|participant| participant.clock_segment().file().as_fd()));
-        let hello = Hello { rank, nranks, info: &info, fds: &fds };
-        let mut peers: Vec<Option<(Arc<PeerHeap>, Introduction)>> = (0..nranks).map(|_| None).collect();
-        let mut opened: Option<Control> = None;
-        let mut clock_segment: Option<File> = None;
-        let (own_machine, mut unlike) = (introduction.machine, None);
-        let timeout = (settings.timeout_ns != 0).then(|| Duration::from_nanos(settings.timeout_ns));
-        let mut each = |peer: u32, info: &[u8], fds: Vec<OwnedFd>| {
-            let faulty = || {
-                Error::remote(format!(
-                    "rank {peer} introduced itself wrongly; are all ranks using one libpenny?"
-                ))
-            };
-            let faulty_memory = |e: Error| {
-                Error::new(e.code, format!("what rank {peer} shares cannot be mapped: {}", e.message))
-            };
-            let introduction = Introduction::decode(info).ok_or_else(faulty)?;
-            if introduction.machine != own_machine {
-                unlike.get_or_insert(peer);
-            }
-            if peer == 0 {
-                profile = Introduction::decode_profile(info).ok_or_else(faulty)?;
-            }
-            let mut fds = fds.into_iter().map(File::from);
-            let heap_file = fds.next().ok_or_else(faulty)?;
-            if peer == 0 && rank != 0 {
-                let file = fds.next().ok_or_else(faulty)?;
-                let layout = Layout::new(nranks, introduction.staging.min(MOST_STAGING) as usize);
-                opened = Some(Control::open(file, layout).map_err(faulty_memory)?);
-                clock_segment = fds.next();
-            }
-            let heap_bytes = usize::try_from(introduction.heap_bytes).map_err(|_| faulty())?;
-            let heap =
-                heap::peer(introduction.heap, &heap_file, heap_bytes, nranks).map_err(faulty_memory)?;
-            *peers.get_mut(peer as usize).ok_or_else(faulty)? = Some((heap, introduction));
-            Ok(())
-        };
-        die_point!(80 "join_prepared");
-        let attendance = bootstrap::meet(&entrance.place, &hello, timeout, &mut each, entrance.watch)?;
-        die_point!(81 "join_met");
-        let begun = move || {
-            if let Some(peer) = unlike {
-                return Err(declared::unlike(rank, machine.as_ref(), peer));
-            }
-            let control = control
-                .or(opened)
-                .ok_or_else(|| Error::internal("the meeting ended without rank 0's segment"))?;
-            if peers[rank as usize].is_none() {
-                peers[rank as usize] = Some((heap::own()?, introduction));
-            }
-            let mut heaps = Vec::with_capacity(nranks as usize);
-            let mut identities = Vec::with_capacity(nranks as usize);
-            for (r, peer) in peers.into_iter().enumerate() {
-                let (heap, who) =
-                    peer.ok_or_else(|| Error::internal(format!("the meeting ended without rank {r}")))?;
-                heaps.push(heap);
-                identities.push(Identity::new(who.card, introduction.card));
-            }
-            control.reserve_staging(rank)?;
-            let control = Arc::new(control);
-            let rivals = identity::rivals(&identities);
-            let backoff = Backoff::for_ranks(rivals, settings.spins);
-            let transport = Transport::new(control.clone(), rank, heaps, backoff, settings.timeout_ns);
-            let transport = Arc::new(transport.with_threads(RankThreads::new(settings.threads)));
-            transport.introduce(identities);
-            transport.tell_single_copy(settings.single_copy, rivals <= cpu::usable_cores());
-            let membership = control.keep(rank);
-            Ok((transport, membership, clock_segment))
-        };
-        // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
-        let (transport, membership, clock_segment) = match begun() {
-            Ok(begun) => begun,
-            Err(e) => {
-                attendance.give_up(&e);
-                return Err(e);
-            }
-        };
-        die_point!(84 "join_kept");
-        let joined = membership.and_then(|membership| {
-            let watch = || (entrance.watch)().and_then(|()| attendance.check());
-            // The server may know why a rank gave up that has only said that it did.
-            let why = |e| attendance.last_check().err().unwrap_or(e);
-            attach(&transport, introduction.card, &watch, &why)?;
-            die_point!(89 "attach_all");
-            let placement = declared::stand(founded, settings.machine, clock_segment, rank, nranks)?;
-            Ok((membership, placement))
-        });
-        die_point!(90 "join_placed");
-        let (membership, placement) = match joined {
-            Ok(joined) => {
-                attendance.joined();
-                die_point!(91 "join_over");
-                joined
-            }
-            Err(e) => {
-                // First why, for those who are still here, then that, for those who went on.
-                attendance.give_up(&e);
-                transport.fail(JOINING);
-                return Err(e);
-            }
-        };
-        let selection = settings.selection.with_profile(profile.map(Arc::new));
-        let planner = Planner::new(rank, nranks, selection);
-        let planner = declared::planner(planner, &transport, placement.as_ref());
-        let world = (0..nranks).collect();
-        let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };
-        let timing = Timing::new(transport, placement, &origin.world);
-        Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin))
-    }
+fn enter(prepared: PreparedRank, handle: CommHandle, entrance: &Entrance<'_>) -> Result<CommCore> {
+    let &Entrance { rank, nranks, .. } = entrance;
+    let card = prepared.introduction.card;
+    let met = match entrance.place.is_of_hosts() {
+        true => hosts::meet(prepared, entrance)?,
+        false => prepared.meet(entrance)?,
+    };
+    let Met { presence, settings, machine, founded, clock_segment, profile, transport, membership } = met;
+    die_point!(84 "join_kept");
+    let joined = membership.and_then(|membership| {
+        let watch = || (entrance.watch)().and_then(|()| presence.check());
+        // The server may know why a rank gave up that has only said that it did.
+        let why = |e| presence.last_check().err().unwrap_or(e);
+        attach(&transport, card, &watch, &why)?;
+        die_point!(89 "attach_all");
+        let placement = declared::stand(founded, machine, clock_segment, rank, nranks)?;
+        Ok((membership, placement))
+    });
+    die_point!(90 "join_placed");
+    let (membership, placement) = match joined {
+        Ok(joined) => {
+            presence.joined();
+            die_point!(91 "join_over");
+            joined
+        }
+        Err(e) => {
+            // First why, for those who are still here, then that, for those who went on.
+            presence.give_up(&e);
+            transport.fail(JOINING);
+            return Err(e);
+        }
+    };
+    let selection = settings.selection.with_profile(profile.map(Arc::new));
+    let planner = Planner::new(rank, nranks, selection);
+    let planner = declared::planner(planner, &transport, placement.as_ref());
+    let world = (0..nranks).collect();
+    let origin = Origin { config: entrance.config.clone(), parent_ranks: None, root: handle, world };
+    let timing = Timing::new(transport, placement, &origin.world);
+    Ok(CommCore::new(handle, timing, membership, planner, entrance.device, origin))
 }
 
 /// Frees a communicator: others learn that this rank has left.
@@ -334,10 +193,14 @@ fn part(handle: CommHandle) -> Result<(CommCore, Result<()>)> {
 mod attach;
 mod child;
 pub(in crate::comm) mod declared;
+mod entrance;
 #[cfg(test)]
 pub(in crate::comm) mod given;
 pub(in crate::comm) mod grow;
+mod hosts;
 pub(in crate::comm) mod introduction;
+mod lifeline;
+mod meeting;
 pub(in crate::comm) mod pending;
 pub(in crate::comm) mod shrink;
 pub(in crate::comm) mod split;

@@ -1,6 +1,6 @@
 //! What joins a communicator at the end of the open group: several ranks of one thread can only join together.
 
-use super::Entrance;
+use super::entrance::Entrance;
 use super::shrink::PendingShrink;
 use super::split::PendingSplit;
 use crate::bootstrap::{self, MeetingPlace, UniqueId};

@@ -112,6 +112,10 @@ impl Layout {
     pub(super) fn payloads(&self, rank: u32) -> usize {
         self.payloads_at + rank as usize * 2 * self.half * BLOCK
     }
+    /// Ranks.
+    pub fn nranks(&self) -> u32 {
+        self.nranks as u32
+    }
     /// Bytes of address space.
     pub fn total(&self) -> usize {
         self.total

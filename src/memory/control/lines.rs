@@ -15,13 +15,16 @@ use crate::sync::doorbell::Doorbell;
 pub struct Lines {
     pub(super) segment: Segment,
     pub(super) layout: Layout,
+    /// Of private lines: the rings from each rank to this one, one after another.
+    pub(super) rings: Option<Segment>,
 }
 
 impl Lines {
     /// Private lines, which no other rank sees: those of ranks that do not share the control segment, as a link tells of them.
-    /// Rings and signals have no place in them. Behind them are `behind` bytes for the link's own use.
+    /// Of the rings they have those to one rank; signals have no place in them. Behind them are `behind` bytes for the link's own use.
     pub fn private(layout: Layout, behind: usize) -> Result<Lines> {
-        Ok(Lines { segment: Segment::private(layout.reserved() + behind)?, layout })
+        let rings = Some(Segment::private(layout.nranks * Layout::RING)?);
+        Ok(Lines { segment: Segment::private(layout.reserved() + behind)?, layout, rings })
     }
     /// A range of the bytes behind private lines.
     pub fn behind(&self, at: usize, bytes: usize) -> Payload<'_> {
@@ -130,21 +133,31 @@ impl Lines {
     #[inline]
     pub fn pair_slot(&self, from: u32, to: u32, index: u64, bytes: usize) -> (&PairSlot, Payload<'_>) {
         let at = self.pair_slot_at(from, to, index, bytes);
-        let head = &self.segment.structs::<PairSlot>(at, 1)[0];
+        let rings = self.rings();
+        let head = &rings.structs::<PairSlot>(at, 1)[0];
         let data = if bytes <= PAIR_INLINE { at + 64 - PAIR_INLINE } else { at + 64 };
-        (head, self.segment.view(data, bytes).expect("within the layout"))
+        (head, rings.view(data, bytes).expect("within the layout"))
     }
     /// Where that slot begins in the segment; it holds so many bytes.
     #[inline]
     fn pair_slot_at(&self, from: u32, to: u32, index: u64, bytes: usize) -> usize {
         assert!(bytes <= PAIR_SLOT, "a message piece larger than its slot");
-        self.layout.ring(from, to).0 + (index as usize % PAIR_SLOTS) * PAIR_STRIDE
+        let ring = match &self.rings {
+            None => self.layout.ring(from, to).0,
+            Some(_) => from as usize * Layout::RING,
+        };
+        ring + (index as usize % PAIR_SLOTS) * PAIR_STRIDE
+    }
+    /// The memory in which the rings lie.
+    #[inline]
+    fn rings(&self) -> &Segment {
+        self.rings.as_ref().unwrap_or(&self.segment)
     }
     /// The memory of that slot, line and payload.
     #[inline]
     pub fn pair_slot_bytes(&self, from: u32, to: u32, index: u64, bytes: usize) -> Payload<'_> {
         let at = self.pair_slot_at(from, to, index, bytes);
         let behind = if bytes <= PAIR_INLINE { 0 } else { bytes };
-        self.segment.view(at, size_of::<PairSlot>() + behind).expect("within the layout")
+        self.rings().view(at, size_of::<PairSlot>() + behind).expect("within the layout")
     }
 }

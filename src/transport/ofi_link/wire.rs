@@ -10,7 +10,7 @@
 
 use crate::kernels;
 use crate::memory::view::Payload;
-use crate::transport::link::{Body, Ending, LifeLine, News};
+use crate::transport::link::{Body, Ending, LifeLine, News, TakenLine};
 use crate::types::Rank;
 
 /// Words before the first frame.
@@ -61,6 +61,8 @@ const COUNTER: u64 = 2;
 const ARRIVAL: u64 = 3;
 const LIFE: u64 = 4;
 const NEWS: u64 = 5;
+const PIECE: u64 = 6;
+const TAKEN: u64 = 7;
 const BYE: u64 = 16;
 const BYE_TAKEN: u64 = 17;
 const CREDIT: u64 = 18;
@@ -93,6 +95,10 @@ pub fn put(message: &mut Vec<u64>, item: &Item<'_>, placed: bool) {
                 let payload = if placed { none } else { payload };
                 add(ARRIVAL, number, &[seq, args, count, trail], payload);
             }
+            Body::Piece { index, args, count, bytes } => add(PIECE, number, &[index, args, count], bytes),
+            Body::Taken(TakenLine { taken, refused, refused_args: [kind, count] }) => {
+                add(TAKEN, number, &[taken, refused, kind, count], none);
+            }
             Body::Life(line) => {
                 let both = u64::from(line.pid) | u64::from(line.state) << 32;
                 add(LIFE, number, &[both, line.start, line.failed_seq], none);
@@ -115,13 +121,13 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
     let own = match kind {
         DATA => 2,
         COUNTER => 1,
-        ARRIVAL => 4,
-        LIFE | NEWS => 3,
+        ARRIVAL | TAKEN => 4,
+        LIFE | NEWS | PIECE => 3,
         BYE | BYE_TAKEN | CREDIT | OF_WRITE => 0,
         _ => return None,
     };
     let words = 2 + own + bytes.div_ceil(8);
-    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL) {
+    if words > rest.len() || bytes > 0 && !matches!(kind, DATA | ARRIVAL | PIECE) {
         return None;
     }
     let (frame, others) = std::mem::take(rest).split_at_mut(words);
@@ -133,6 +139,8 @@ pub fn take<'a>(rest: &mut &'a mut [u64]) -> Option<Item<'a>> {
         DATA => Body::Data { at: usize::try_from(own[0]).ok()?, bytes, counter: own[1] },
         COUNTER => Body::Counter(own[0]),
         ARRIVAL => Body::Arrival { seq: own[0], args: own[1], count: own[2], trail: own[3], payload: bytes },
+        PIECE => Body::Piece { index: own[0], args: own[1], count: own[2], bytes },
+        TAKEN => Body::Taken(TakenLine { taken: own[0], refused: own[1], refused_args: [own[2], own[3]] }),
         LIFE => Body::Life(LifeLine {
             pid: own[0] as u32,
             state: (own[0] >> 32) as u32,
@@ -172,6 +180,10 @@ mod tests {
                 Body::Arrival { seq, args, count, trail, payload } => {
                     format!("{number} arrival {seq} {args} {count} {trail} {:?}", words(payload))
                 }
+                Body::Piece { index, args, count, bytes } => {
+                    format!("{number} piece {index} {args} {count} {:?}", words(bytes))
+                }
+                Body::Taken(t) => format!("{number} taken {} {} {:?}", t.taken, t.refused, t.refused_args),
                 Body::Life(l) => format!("{number} life {} {} {} {}", l.pid, l.start, l.state, l.failed_seq),
                 Body::News(n) => format!("{number} news {} {} {:?}", n.disagreement, n.cause, n.ending),
             },
@@ -199,6 +211,8 @@ mod tests {
             Item::Line(2, Body::Arrival { seq: 1, args: 2, count: 3, trail: 4, payload }),
             Item::Line(3, Body::Life(life)),
             Item::Line(4, Body::News(News { disagreement: 1, cause: 2, ending: Some(Ending::Revoked) })),
+            Item::Line(5, Body::Piece { index: 3, args: 4, count: 5, bytes: payload }),
+            Item::Line(6, Body::Taken(TakenLine { taken: 1, refused: 2, refused_args: [3, 4] })),
             Item::Bye(77),
             Item::ByeTaken,
             Item::Credit,

@@ -37,8 +37,12 @@ const IN_HEAP: u64 = 1 << 32;
 const OF_COLLECTIVE: u64 = 1 << 33;
 /// The flag of a message that is cut into smaller pieces ([`piece_bytes`]): the sender's processor decides.
 const FINE: u64 = 1 << 34;
+/// The flag of a message from another host, which comes in pieces that fit a link's messages.
+const FAR: u64 = 1 << 35;
+/// Bytes of such a piece.
+const FAR_PIECE: usize = 8 << 10;
 /// The flags that say how a message comes; the others say what it is.
-const WAY: u64 = IN_HEAP | FINE;
+const WAY: u64 = IN_HEAP | FINE | FAR;
 
 /// The progress of this rank with each of its peers.
 pub struct Pairs {
@@ -100,6 +104,7 @@ impl Pairs {
 /// [`WAY`].
 const fn piece_bytes(bytes: usize, way: u64) -> usize {
     match bytes {
+        _ if way & FAR != 0 => FAR_PIECE,
         0x4000..=0x8000 if way & FINE != 0 => 8 << 10,
         0x8001..=0x20000 if way & FINE != 0 => 16 << 10,
         _ => PAIR_SLOT,
@@ -182,9 +187,9 @@ impl<'a> PairTransfer<'a> {
     /// two ends; fails with one that ends all that run beside it, for it concerns the communicator. `alone`: none runs beside it.
     pub fn advance(&mut self, t: &Transport, pairs: &mut Pairs, alone: bool) -> Result<Option<Error>> {
         let peer = &mut pairs.peers[self.peer as usize];
-        if t.is_far(self.peer) {
-            self.done = true;
-            return Ok(Some(far(self.peer)));
+        if self.send && t.is_far(self.peer) {
+            // Only the receiver could read the buffer where it lies.
+            (self.heap, self.way) = (None, FAR);
         }
         let (from, to) = if self.send { (t.rank(), self.peer) } else { (self.peer, t.rank()) };
         if !std::mem::replace(&mut peer.reserved[!self.send as usize], true) {
@@ -205,7 +210,8 @@ impl<'a> PairTransfer<'a> {
 
     fn fill(&mut self, t: &Transport, peer: &mut Peer, alone: bool) -> Option<Error> {
         let before = self.slots;
-        let pair = t.control().pair(t.rank(), self.peer);
+        let pair = t.lines(self.peer).pair(t.rank(), self.peer);
+        let is_far = t.is_far(self.peer);
         let first = *self.first.get_or_insert_with(|| {
             self.awaited = alone && std::mem::replace(&mut peer.taken_before, peer.taken) != peer.taken;
             peer.filled
@@ -234,11 +240,18 @@ impl<'a> PairTransfer<'a> {
             // ORDER: publishes the slot; partner: the load in `empty`.
             head.full.store(index + 1, Ordering::Release);
             die_point!(72 "pair_full");
-            if self.slots == before {
+            if is_far {
+                t.send_piece(self.peer, index, piece.bytes());
+            } else if self.slots == before {
                 t.after_post();
             }
             let bytes = self.data.bytes();
-            if self.awaited && self.heap.is_none() && DEMOTED.contains(&bytes) && hints::limits().demotes {
+            if self.awaited
+                && !is_far
+                && self.heap.is_none()
+                && DEMOTED.contains(&bytes)
+                && hints::limits().demotes
+            {
                 hints::demote(t.control().pair_slot_bytes(t.rank(), self.peer, index, piece.bytes()));
             }
             self.slots += 1;
@@ -246,7 +259,7 @@ impl<'a> PairTransfer<'a> {
         }
         let limits = hints::limits();
         let claimed = if self.awaited { limits.claimed_awaited } else { limits.claimed_slots };
-        if self.heap.is_none() && self.data.bytes() <= claimed {
+        if self.heap.is_none() && !is_far && self.data.bytes() <= claimed {
             // Most messages are followed by others like them: the next slots' lines come while this rank waits for the answer.
             // Half of the ring at most: the receiver is still reading the other half.
             for slot in 0..total.min(PAIR_SLOTS as u64 / 2) {
@@ -271,7 +284,7 @@ impl<'a> PairTransfer<'a> {
 
     /// The receiver does not want this message.
     fn refused(&mut self, t: &Transport, peer: &mut Peer, end: u64) -> Error {
-        let pair = t.control().pair(t.rank(), self.peer);
+        let pair = t.lines(self.peer).pair(t.rank(), self.peer);
         peer.filled = end;
         peer.refusal_seen = pair.refused.load(Ordering::Relaxed);
         let theirs = pair.refused_args.each_ref().map(|w| w.load(Ordering::Relaxed));
@@ -297,11 +310,11 @@ impl<'a> PairTransfer<'a> {
         let mut total = slots_of(self.data.bytes(), self.way);
         while self.slots < total {
             let index = first + self.slots;
-            let (head, _) = t.control().pair_slot(self.peer, me, index, 0);
+            let (head, _) = t.lines(self.peer).pair_slot(self.peer, me, index, 0);
             // ORDER: partner of the store in `fill`.
             if head.full.load(Ordering::Acquire) != index + 1 {
                 if self.data.bytes() <= FETCHED_TOGETHER {
-                    hints::prefetch(t.control().pair_slot(self.peer, me, index, self.data.bytes()).1);
+                    hints::prefetch(t.lines(self.peer).pair_slot(self.peer, me, index, self.data.bytes()).1);
                 }
                 return Ok(None);
             }
@@ -327,6 +340,9 @@ impl<'a> PairTransfer<'a> {
                     t.control().header().refusals.fetch_add(1, Ordering::Release);
                     die_point!(77 "pair_refusals");
                     pair.taken.store(peer.taken, Ordering::Release);
+                    if t.is_far(self.peer) {
+                        t.send_taken(self.peer);
+                    }
                     t.after_post();
                     self.done = true;
                     return Ok(Some(mismatch(t, self.peer, text(kind, count), me, self.text())));
@@ -341,7 +357,7 @@ impl<'a> PairTransfer<'a> {
                 total = 1;
             } else {
                 let piece = self.piece(self.slots);
-                let (_, place) = t.control().pair_slot(self.peer, me, index, piece.bytes());
+                let (_, place) = t.lines(self.peer).pair_slot(self.peer, me, index, piece.bytes());
                 // Of larger messages the receiver's own lines are no longer in its cache.
                 if total > 1 && self.data.bytes() <= hints::limits().stepped {
                     hints::copy_in_steps(piece, place);
@@ -357,6 +373,9 @@ impl<'a> PairTransfer<'a> {
                 // ORDER: the slot, or the sender's buffer, is free again; partner: the loads in `fill`.
                 pair.taken.store(peer.taken, Ordering::Release);
                 die_point!(74 "pair_taken");
+                if t.is_far(self.peer) {
+                    t.send_taken(self.peer);
+                }
                 *told += 1;
                 if *told == 1 {
                     t.after_post();
@@ -366,10 +385,4 @@ impl<'a> PairTransfer<'a> {
         self.done = true;
         Ok(None)
     }
-}
-
-fn far(peer: Rank) -> Error {
-    Error::usage(format!(
-        "rank {peer} is on another host, and a transfer with it cannot be made yet; use a collective"
-    ))
 }

@@ -1,7 +1,7 @@
 //! Messages that have come and that no receive has taken.
 
 use super::refusals::text;
-use super::{OF_COLLECTIVE, Pairs, WAY, far};
+use super::{OF_COLLECTIVE, Pairs, WAY};
 use crate::error::{Error, Result};
 use crate::sync::prim::Ordering;
 use crate::transport::Transport;
@@ -18,14 +18,11 @@ pub struct Arrived {
 /// Words the message of a peer that no receive has taken, be it a collective's. `None`: there is none.
 pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<String> {
     let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if t.is_far(from) {
-        return None;
-    }
     if !peer.reserved[1] {
         t.control().reserve_ring(from, me).ok()?;
         peer.reserved[1] = true;
     }
-    let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
+    let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
     // ORDER: partner of the store in `fill`.
     (head.full.load(Ordering::Acquire) == peer.taken + 1)
         .then(|| text(head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))
@@ -34,14 +31,11 @@ pub fn waiting_message(t: &Transport, pairs: &mut Pairs, from: Rank) -> Option<S
 /// Looks for a message of a peer, other than a collective's. Waits for nothing; fails where none can come any more.
 pub fn arrived(t: &Transport, pairs: &mut Pairs, from: Rank) -> Result<Option<Arrived>> {
     let (me, peer) = (t.rank(), &mut pairs.peers[from as usize]);
-    if t.is_far(from) {
-        return Err(far(from));
-    }
     if !std::mem::replace(&mut peer.reserved[1], true) {
         t.control().reserve_ring(from, me)?;
     }
     let look = || {
-        let (head, _) = t.control().pair_slot(from, me, peer.taken, 0);
+        let (head, _) = t.lines(from).pair_slot(from, me, peer.taken, 0);
         // ORDER: partner of the store in `fill`.
         let full = head.full.load(Ordering::Acquire) == peer.taken + 1;
         full.then(|| (head.args.load(Ordering::Relaxed) & !WAY, head.count.load(Ordering::Relaxed)))

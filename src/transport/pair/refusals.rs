@@ -35,7 +35,7 @@ pub fn late_refusal(t: &Transport, pairs: &mut Pairs) -> Option<Error> {
     pairs.refusals = refusals;
     let mut found = None;
     for (to, peer) in (0..t.nranks()).zip(&mut pairs.peers) {
-        let pair = t.control().pair(t.rank(), to);
+        let pair = t.lines(to).pair(t.rank(), to);
         let refused = pair.refused.load(Ordering::Acquire);
         if refused > peer.refusal_seen && refused <= peer.filled {
             peer.refusal_seen = refused;

@@ -53,8 +53,9 @@ pub fn times(ranks: u32, calls: &[TimedCall], rounds: u32, profile: &str) -> Res
     let job = Job {
         program: std::env::current_exe().map_err(|e| format!("cannot find myself: {e}"))?.into(),
         arguments: [WORKER, &json, &rounds.to_string()].map(OsString::from).to_vec(),
-        environment: vec![("PENNY_HOST_PROFILE", profile.to_owned())],
+        environment: vec![("PENNY_HOST_PROFILE".to_owned(), profile.to_owned())],
         ranks,
+        part: None,
         timeout: Some(LIMIT),
     };
     let (mut times, mut said) = (Vec::new(), String::new());

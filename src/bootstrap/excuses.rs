@@ -1,0 +1,80 @@
+//! Sentences of a rank that does not come to a meeting.
+
+use std::io;
+
+use super::Hello;
+use super::invitation::Invitation;
+use super::network::door::Attempts;
+use super::who::Who;
+use crate::error::Error;
+use crate::sys::credentials::descriptor_limit;
+use crate::sys::socket;
+
+/// The server was there, and is gone.
+pub fn host_gone(ticket: &Invitation, host: Who) -> Error {
+    Error::remote(match ticket.creator {
+        None => format!(
+            "rank 0 ({host}), where the ranks meet, died or left before all ranks had met; see why it ended, and start all ranks \
+             again"
+        ),
+        Some(_) => format!(
+            "{host}, which made the unique id (as a rule rank 0) and where the ranks meet, died or left before all ranks had met; \
+             see why it ended, and pass all ranks a new id of a process that lives until they have met"
+        ),
+    })
+}
+
+/// The server was found, and does not let this rank in.
+pub fn no_meeting(ticket: &Invitation, hello: &Hello<'_>, attempts: &Attempts) -> Error {
+    let (rank, tried) = (hello.rank, attempts.text());
+    let remedy = match (attempts.is_unknown(), ticket.creator) {
+        (true, Some(_)) => "each id makes one communicator, of a process that lives: make a new id",
+        _ => "hand all bytes of one id to all ranks, or the same PENNY_SECRET",
+    };
+    Error::remote(format!(
+        "rank {rank} cannot join the meeting of the ranks: tried {tried}; {remedy}{}",
+        attempts.hint()
+    ))
+}
+
+/// The server has not come, or cannot be reached, within `seconds`.
+pub fn nobody_opens(
+    ticket: &Invitation,
+    hello: &Hello<'_>,
+    host: Option<Who>,
+    astray: Option<Attempts>,
+    seconds: f64,
+) -> Error {
+    let (rank, nranks) = (hello.rank, hello.nranks);
+    Error::timeout(match (host, astray) {
+        (Some(host), _) => {
+            format!(
+                "{host}, where the ranks meet, has not heard rank {rank} within {seconds} s: it is flooded, or ends"
+            )
+        }
+        (None, Some(attempts)) => format!(
+            "rank {rank} has not reached {}{}, where the {nranks} ranks meet, within {seconds} s: tried {}; check that it was \
+             started and reaches this call, and that the network lets rank {rank} through to that port (PENNY_NET_IFACES chooses the \
+             interfaces, PENNY_PORTS the ports), or raise the timeout{}",
+            if ticket.creator.is_some() { "the process that made the unique id" } else { "rank 0" },
+            ticket.at(),
+            attempts.text(),
+            attempts.hint()
+        ),
+        (None, None) => format!(
+            "rank 0 of {nranks}, where the ranks meet, has not come after {seconds} s (the timeout of rank {rank}); check that \
+             it was started, reaches this call and runs in the same network namespace, or raise the timeout"
+        ),
+    })
+}
+
+/// This process has no socket.
+pub fn no_socket(error: io::Error) -> Error {
+    if socket::out_of_descriptors(&error) {
+        return Error::system(format!(
+            "no file descriptor left to meet the other ranks: this process's limit is {}; raise it with `ulimit -n`",
+            descriptor_limit()
+        ));
+    }
+    Error::system(format!("cannot meet the other ranks over a local socket: {error}"))
+}

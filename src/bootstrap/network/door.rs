@@ -1,0 +1,171 @@
+//! Where a meeting between hosts is served, and how a rank gets there.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use super::super::frame::Secret;
+use super::super::who::Who;
+use super::handshake::Status;
+use super::session::{Session, SessionRefusal};
+use crate::error::{Error, Result};
+use crate::sys::network;
+
+/// The time for which one address is tried.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The addresses and ports at one of which a process listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NetworkDoor {
+    /// The host as the user or the id names it: a name, or addresses with commas between.
+    pub host: String,
+    /// The ports at one of which it listens.
+    pub ports: RangeInclusive<u16>,
+}
+
+/// The addresses that a rank has tried in vain, and why.
+pub struct Attempts(Vec<(SocketAddr, SessionRefusal)>);
+
+impl NetworkDoor {
+    /// Makes the door of a process that listens at one port of these addresses.
+    pub fn of_addresses(addresses: &[IpAddr], port: u16) -> NetworkDoor {
+        let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        NetworkDoor { host: texts.join(","), ports: port..=port }
+    }
+
+    /// Returns the ports for sentences.
+    pub fn ports_text(&self) -> String {
+        match (self.ports.start(), self.ports.end()) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}-{last}"),
+        }
+    }
+
+    fn addresses(&self) -> Result<Vec<IpAddr>> {
+        let mut all = Vec::new();
+        for name in self.host.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name.trim_matches(['[', ']']).parse() {
+                Ok(address) => all.push(address),
+                Err(_) => {
+                    let found = (name, 0).to_socket_addrs().map_err(|e| {
+                        Error::system(format!(
+                            "the host {name:?}, where the ranks meet, has no address: {e}; check the name, or pass an address"
+                        ))
+                    })?;
+                    all.extend(found.map(|address| address.ip()));
+                }
+            }
+        }
+        all.dedup();
+        Ok(all)
+    }
+
+    /// Connects to the first address and port where the meeting is served. `Err(Err(..))`: it cannot be tried.
+    pub fn connect(
+        &self,
+        serial: u64,
+        secret: &Secret,
+        me: &Who,
+    ) -> Result<std::result::Result<Session, Attempts>> {
+        let mut attempts = Vec::new();
+        for address in self.addresses()? {
+            for port in self.ports.clone() {
+                let address = SocketAddr::new(address, port);
+                match Session::connect(address, serial, secret, me, Instant::now() + PATIENCE) {
+                    Ok(session) => return Ok(Ok(session)),
+                    Err(refused) => {
+                        // A host that does not answer at one port answers at none.
+                        let is_silent = matches!(&refused, SessionRefusal::Unreachable(e) if e.kind() != io::ErrorKind::ConnectionRefused);
+                        attempts.push((address, refused));
+                        if is_silent {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Err(Attempts(attempts)))
+    }
+
+    /// Listens at one of the ports on each of these addresses of this host. `AddrInUse`: all ports are taken.
+    pub fn listen(addresses: &[IpAddr], ports: RangeInclusive<u16>) -> io::Result<Vec<TcpListener>> {
+        let mut last = io::ErrorKind::AddrInUse.into();
+        for port in ports {
+            match listen_at(addresses, port) {
+                Ok(listeners) => return Ok(listeners),
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+                Err(e) => return Err(e),
+            }
+        }
+        Err(last)
+    }
+}
+
+fn listen_at(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
+    let mut port = port;
+    let mut listeners = Vec::new();
+    for &address in addresses {
+        let listener = network::listen(address, port)?;
+        // The system has chosen one: it is the same at the other addresses.
+        port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+impl Attempts {
+    /// Does a process listen that has this meeting, and finds the secret wrong?
+    pub fn is_refused(&self) -> bool {
+        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::WrongSecret)))
+    }
+
+    /// Does a process listen that does not know this meeting?
+    pub fn is_unknown(&self) -> bool {
+        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::By(Status::UnknownMeeting)))
+    }
+
+    /// Has a process answered that has too many connections for the moment?
+    pub fn is_busy(&self) -> bool {
+        self.0.iter().any(|(_, refused)| matches!(refused, SessionRefusal::TurnedAway | SessionRefusal::Mute))
+    }
+
+    /// Returns what was tried and what came of it: of the ports of an address that answered alike, the first and the last.
+    pub fn text(&self) -> String {
+        let told: Vec<(SocketAddr, String)> =
+            self.0.iter().map(|(address, refused)| (*address, because(refused))).collect();
+        let alike = |a: &(SocketAddr, String), b: &(SocketAddr, String)| a.0.ip() == b.0.ip() && a.1 == b.1;
+        let runs = told.chunk_by(alike).map(|run| {
+            let (first, last) = (&run[0], &run[run.len() - 1]);
+            let ports = if run.len() > 1 { format!(" to {}", last.0.port()) } else { String::new() };
+            format!("{}{ports} ({})", first.0, first.1)
+        });
+        runs.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Names a trap: the addresses that were tried lead to this host only.
+    pub fn hint(&self) -> &'static str {
+        match !self.0.is_empty() && self.0.iter().all(|(address, _)| address.ip().is_loopback()) {
+            true => "; these addresses lead to the rank's own host only: pass one that other hosts reach",
+            false => "",
+        }
+    }
+}
+
+/// Returns why a connection was not made, for sentences.
+fn because(refused: &SessionRefusal) -> String {
+    match refused {
+        SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            "no process listens there".into()
+        }
+        SessionRefusal::Unreachable(e) if e.kind() == io::ErrorKind::TimedOut => {
+            "no answer: is a firewall between?".into()
+        }
+        SessionRefusal::Unreachable(e) => e.to_string(),
+        SessionRefusal::TurnedAway => "it closed the connection".into(),
+        SessionRefusal::Mute => "what listens there says nothing".into(),
+        SessionRefusal::Foreign => "what listens there is not this version of Penny".into(),
+        SessionRefusal::By(Status::WrongSecret) => "the secret is not that of its meeting".into(),
+        SessionRefusal::By(_) => "a process of Penny that does not serve this meeting".into(),
+    }
+}

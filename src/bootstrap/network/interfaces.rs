@@ -1,0 +1,143 @@
+//! Which of this host's addresses other hosts are told.
+
+use std::net::IpAddr;
+
+use crate::env;
+use crate::error::{Error, Result};
+use crate::sys::network::{Interface, interfaces};
+
+/// The most addresses that an id has room for.
+pub const MOST: usize = 3;
+
+/// Interfaces that lead to containers and virtual machines of this host, unless the user names them.
+const INTERNAL: [&str; 9] = ["docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "lxc", "podman"];
+
+/// Returns this host's addresses by the choice in `PENNY_NET_IFACES`.
+pub fn chosen() -> Result<Vec<IpAddr>> {
+    let all = interfaces().map_err(|e| {
+        Error::system(format!("the system does not list the network interfaces of this host: {e}"))
+    })?;
+    choose(&all, env::get("PENNY_NET_IFACES").as_deref())
+}
+
+/// Chooses from these interfaces. `choice`: names, beginnings of names with `*`, addresses or CIDR ranges, with commas between; after a
+/// `^` at the beginning those that are not to be used.
+fn choose(all: &[Interface], choice: Option<&str>) -> Result<Vec<IpAddr>> {
+    let is_internal = |interface: &Interface| INTERNAL.iter().any(|name| interface.name.starts_with(name));
+    let mut usual: Vec<&Interface> =
+        all.iter().filter(|interface| !interface.is_loopback && !is_internal(interface)).collect();
+    if usual.is_empty() {
+        usual = all.iter().filter(|interface| interface.is_loopback).collect();
+    }
+    let mut chosen = match choice {
+        None => usual,
+        Some(choice) => {
+            let (excludes, words) = choice.strip_prefix('^').map_or((false, choice), |rest| (true, rest));
+            let words: Vec<&str> = words.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+            for word in words.iter().filter(|word| word.contains('/')) {
+                range(word).ok_or_else(|| {
+                    Error::argument(format!(
+                        "PENNY_NET_IFACES: {word:?} is no range of addresses; write one as 10.0.0.0/8 or fd00::/8"
+                    ))
+                })?;
+            }
+            let named = |interface: &&Interface| words.iter().any(|word| names(word, interface));
+            match excludes {
+                true => usual.into_iter().filter(|interface| !named(interface)).collect(),
+                false => all.iter().filter(named).collect(),
+            }
+        }
+    };
+    if chosen.is_empty() {
+        let there: Vec<String> =
+            all.iter().map(|interface| format!("{} ({})", interface.name, interface.address)).collect();
+        return Err(Error::argument(format!(
+            "PENNY_NET_IFACES={} leaves no network interface that is up; this host has {}",
+            choice.unwrap_or_default(),
+            if there.is_empty() { "none".into() } else { there.join(", ") }
+        )));
+    }
+    chosen.sort_by_key(|interface| interface.address.is_ipv6());
+    let mut addresses: Vec<IpAddr> = chosen.into_iter().map(|interface| interface.address).collect();
+    addresses.dedup();
+    addresses.truncate(MOST);
+    Ok(addresses)
+}
+
+/// Does a word of the choice name this interface?
+fn names(word: &str, interface: &Interface) -> bool {
+    if let Some((network, bits)) = range(word) {
+        return prefix(network, bits) == prefix(interface.address, bits)
+            && network.is_ipv4() == interface.address.is_ipv4();
+    }
+    match (word.strip_suffix('*'), word.parse::<IpAddr>()) {
+        (Some(beginning), _) => interface.name.starts_with(beginning),
+        (None, Ok(address)) => interface.address == address,
+        (None, Err(_)) => interface.name == word,
+    }
+}
+
+/// Reads a range of addresses as `10.0.0.0/8`.
+fn range(word: &str) -> Option<(IpAddr, u8)> {
+    let (network, bits) = word.split_once('/')?;
+    let (network, bits): (IpAddr, u8) = (network.parse().ok()?, bits.parse().ok()?);
+    (bits <= if network.is_ipv4() { 32 } else { 128 }).then_some((network, bits))
+}
+
+/// Returns the first bits of an address.
+fn prefix(address: IpAddr, bits: u8) -> u128 {
+    let (value, width) = match address {
+        IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
+        IpAddr::V6(v6) => (v6.to_bits(), 128),
+    };
+    value.checked_shr(width - u32::from(bits).min(width)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Vec<Interface> {
+        let interface = |name: &str, address: &str, is_loopback| Interface {
+            name: name.into(),
+            address: address.parse().unwrap(),
+            prefix: 24,
+            is_loopback,
+        };
+        vec![
+            interface("lo", "127.0.0.1", true),
+            interface("eth0", "fd00::2", false),
+            interface("eth0", "10.0.0.2", false),
+            interface("ib0", "192.168.7.2", false),
+            interface("docker0", "172.17.0.1", false),
+        ]
+    }
+
+    fn told(choice: Option<&str>) -> Vec<String> {
+        choose(&host(), choice).unwrap().iter().map(IpAddr::to_string).collect()
+    }
+
+    #[test]
+    fn the_choice_takes_names_ranges_and_exclusions() {
+        assert_eq!(told(None), ["10.0.0.2", "192.168.7.2", "fd00::2"]);
+        assert_eq!(told(Some("ib0")), ["192.168.7.2"]);
+        assert_eq!(told(Some("docker0,lo")), ["127.0.0.1", "172.17.0.1"]);
+        assert_eq!(told(Some("eth*")), ["10.0.0.2", "fd00::2"]);
+        assert_eq!(told(Some("10.0.0.0/8")), ["10.0.0.2"]);
+        assert_eq!(told(Some("fd00::/16")), ["fd00::2"]);
+        assert_eq!(told(Some("^eth0")), ["192.168.7.2"]);
+        assert_eq!(told(Some("192.168.7.2")), ["192.168.7.2"]);
+        assert_eq!(choose(&host()[..1], None).unwrap(), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn a_choice_of_nothing_names_what_there_is() {
+        let told = choose(&host(), Some("eth7")).unwrap_err();
+        assert!(
+            told.message.contains("PENNY_NET_IFACES=eth7") && told.message.contains("eth0 (10.0.0.2)"),
+            "{told}"
+        );
+        let told = choose(&host(), Some("10.0.0.0/99")).unwrap_err();
+        assert!(told.message.contains("10.0.0.0/99"), "{told}");
+    }
+}

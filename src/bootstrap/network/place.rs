@@ -1,0 +1,216 @@
+//! The meetings that this process serves for ranks of several hosts, and the places of those that rank 0 serves.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::expected_meetings::ExpectedMeetings;
+use super::super::frame::Secret;
+use super::super::invitation::{Door, Invitation};
+use super::super::server;
+use super::super::who::Who;
+use super::door::NetworkDoor;
+use super::interfaces;
+pub use super::interfaces::MOST;
+use crate::env;
+use crate::error::{Error, Result};
+use crate::hash::fnv128;
+use crate::sync::lock::Mutex;
+use crate::sys::host::HostIdentity;
+use crate::sys::network;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Ports after that of the launcher's own store at which rank 0 may listen.
+const PORTS_AFTER: u16 = 16;
+
+/// The numbers of the meetings of launchers' jobs begin here; those of ids are smaller.
+const SERIES: u64 = 1 << 63;
+
+/// Meetings that one process can have outstanding; the eldest is forgotten for the next.
+const MOST_OUTSTANDING: usize = 4096;
+
+/// A meeting of ranks on several hosts that rank 0 serves.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HostsPlace {
+    door: NetworkDoor,
+    /// The host of this process.
+    host: HostIdentity,
+    /// Which of the meetings of the job.
+    series: u64,
+    secret: [u8; 16],
+}
+
+/// Returns the host of this process.
+pub fn this_host() -> HostIdentity {
+    HostIdentity::this(env::get("PENNY_HOST_ID").as_deref())
+}
+
+/// Returns the provider that `PENNY_NET` names; `None`: none.
+pub fn provider() -> Option<String> {
+    env::get("PENNY_NET").filter(|word| word != "off")
+}
+
+/// Has the user forbidden that ranks of several hosts join?
+pub fn is_off() -> bool {
+    env::get("PENNY_NET").is_some_and(|word| word == "off")
+}
+
+/// Has the user said that ranks run on several hosts?
+pub fn is_asked_for() -> bool {
+    !is_off() && (provider().is_some() || env::get("PENNY_HOST_ID").is_some())
+}
+
+fn given_ports() -> Result<Option<RangeInclusive<u16>>> {
+    let Some(text) = env::get("PENNY_PORTS") else { return Ok(None) };
+    let wrong = || {
+        Error::argument(format!(
+            "PENNY_PORTS is {text:?}; give the ports at which ranks may meet as 40000-40063, or one port"
+        ))
+    };
+    let port = |word: &str| word.trim().parse::<u16>().ok().filter(|&port| port > 0).ok_or_else(wrong);
+    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
+    let ports = port(first)?..=port(last)?;
+    if ports.is_empty() { Err(wrong()) } else { Ok(Some(ports)) }
+}
+
+impl HostsPlace {
+    /// Makes the place of a job's meeting number `series`. `master`: the host of rank 0 and the port of the launcher's own
+    /// store. `secret`: what only the ranks of the job know. `identity`: what tells the job from others with that secret.
+    pub fn new(master: (&str, u16), secret: &[u8], identity: &[String], series: u64) -> Result<HostsPlace> {
+        let (host, port) = master;
+        let ports = match given_ports()? {
+            Some(ports) => ports,
+            None => port.saturating_add(1)..=port.saturating_add(PORTS_AFTER),
+        };
+        let parts = identity.iter().flat_map(|part| part.bytes().chain([0]));
+        let job = [fnv128(parts).to_le_bytes(), u128::from(series).to_le_bytes()].concat();
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret)
+            .map_err(|_| Error::internal("an HMAC takes keys of any length"))?;
+        mac.update(&job);
+        let key = mac.finalize().into_bytes();
+        let secret = std::array::from_fn(|i| key[i]);
+        let door = NetworkDoor { host: host.to_owned(), ports };
+        Ok(HostsPlace { door, host: this_host(), series, secret })
+    }
+
+    /// The same for a rank that is on another host.
+    #[cfg(test)]
+    pub fn on(self, host: &str) -> HostsPlace {
+        HostsPlace { host: HostIdentity::this(Some(host)), ..self }
+    }
+
+    /// Returns with what a rank other than 0 enters.
+    pub fn invitation(&self) -> Invitation {
+        self.invitation_at(self.door.clone())
+    }
+
+    fn invitation_at(&self, door: NetworkDoor) -> Invitation {
+        Invitation {
+            door: Door::Network { door, host: self.host },
+            serial: self.serial(),
+            secret: Secret(self.secret),
+            creator: None,
+        }
+    }
+
+    /// Serves the meeting in this process, which is rank 0's, and returns with what rank 0 itself enters.
+    pub fn serve(&self, until: Option<Instant>) -> Result<Invitation> {
+        let expect = |meetings: &mut ExpectedMeetings| {
+            meetings.expect_as(self.serial(), Secret(self.secret), until).then_some(self.serial())
+        };
+        let served = expected(&self.door.ports, &expect)?;
+        Ok(self.invitation_at(NetworkDoor::of_addresses(&served.addresses, served.port)))
+    }
+
+    fn serial(&self) -> u64 {
+        SERIES | self.series
+    }
+
+    /// Tells all ranks that rank 0 cannot join, from this process.
+    pub fn refuse(&self, nranks: u32, error: Error) {
+        let Ok(addresses) = interfaces::chosen() else { return };
+        let Ok(listeners) = NetworkDoor::listen(&addresses, self.door.ports.clone()) else { return };
+        let me = Who::this(this_host());
+        server::refuse_on_network(listeners, me, (self.serial(), Secret(self.secret)), nranks, error);
+    }
+}
+
+/// A server of this process.
+struct Server {
+    pid: u32,
+    ports: RangeInclusive<u16>,
+    addresses: Vec<IpAddr>,
+    port: u16,
+    expected_meetings: Arc<Mutex<ExpectedMeetings>>,
+}
+
+static SERVERS: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+
+/// A meeting that this process serves.
+pub struct ServedMeeting {
+    /// The addresses at which it listens.
+    pub addresses: Vec<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// The meeting's number there.
+    pub serial: u64,
+}
+
+/// Expects one more meeting, of a unique id.
+pub fn expect(secret: Secret) -> Result<ServedMeeting> {
+    let ports = given_ports()?.unwrap_or(0..=0);
+    expected(&ports, &|meetings| meetings.expect(secret, None, MOST_OUTSTANDING))
+}
+
+/// Expects a meeting in this process's server at one of these ports, which is opened now if there is none. `expect` adds it to the
+/// list, which is closed if the server is about to end.
+fn expected(
+    ports: &RangeInclusive<u16>,
+    expect: &dyn Fn(&mut ExpectedMeetings) -> Option<u64>,
+) -> Result<ServedMeeting> {
+    let mut servers = SERVERS.lock();
+    // The thread of a server that was opened before a fork serves the parent only.
+    let pid = std::process::id();
+    servers.retain(|server| server.pid == pid);
+    if let Some(at) = servers.iter().position(|server| server.ports == *ports) {
+        let server = &servers[at];
+        if let Some(serial) = expect(&mut server.expected_meetings.lock()) {
+            return Ok(ServedMeeting { addresses: server.addresses.clone(), port: server.port, serial });
+        }
+        servers.remove(at);
+    }
+    let addresses = interfaces::chosen()?;
+    let mut listeners =
+        NetworkDoor::listen(&addresses, ports.clone()).map_err(|e| cannot_listen(&addresses, ports, &e))?;
+    let port = listeners.first().and_then(|l| l.local_addr().ok()).map_or(0, |address| address.port());
+    if !addresses.iter().any(IpAddr::is_loopback) {
+        // For ranks of this host that were told `localhost`.
+        listeners.extend(network::listen(Ipv4Addr::LOCALHOST.into(), port).ok());
+    }
+    let mut meetings = ExpectedMeetings::default();
+    let serial = expect(&mut meetings).ok_or_else(|| Error::internal("a new list of meetings is closed"))?;
+    let expected_meetings = Arc::new(Mutex::new(meetings));
+    server::start_on_network(listeners, Who::this(this_host()), expected_meetings.clone()).map_err(|e| {
+        Error::system(format!("a meeting of several hosts needs a thread: {e}; check `ulimit -u`"))
+    })?;
+    servers.push(Server { pid, ports: ports.clone(), addresses: addresses.clone(), port, expected_meetings });
+    Ok(ServedMeeting { addresses, port, serial })
+}
+
+fn cannot_listen(addresses: &[IpAddr], ports: &RangeInclusive<u16>, why: &io::Error) -> Error {
+    let texts: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    let (texts, ports) =
+        (texts.join(", "), NetworkDoor { host: String::new(), ports: ports.clone() }.ports_text());
+    Error::system(match why.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "port {ports} of this host ({texts}) is in use, so the ranks cannot meet here; set PENNY_PORTS to ports that are free, the \
+             same on all ranks"
+        ),
+        _ => format!(
+            "this process cannot listen at port {ports} of {texts}: {why}; choose others by PENNY_PORTS or PENNY_NET_IFACES"
+        ),
+    })
+}

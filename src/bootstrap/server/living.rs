@@ -1,0 +1,114 @@
+//! What a server does for the ranks of several hosts after they have met: it passes on what each tells the others, and tells all
+//! of each death, until the last rank has left.
+
+use std::time::Instant;
+
+use super::super::connection::MeetingConnection;
+use super::super::frame::Secret;
+use super::super::network::packets::{FromRank, ToRank};
+use super::super::rank_connection::{RankConnection, Stage};
+use super::{Server, State};
+
+impl Server {
+    /// Returns the secret of a meeting that is expected or in progress.
+    pub(super) fn secret_of(&self, serial: u64) -> Option<Secret> {
+        let of_table = self.tables.get(&serial).map(|table| table.secret);
+        of_table.or_else(|| self.expected_meetings.lock().secret(serial))
+    }
+
+    /// Hears the proof of a connection between hosts. Returns whether the rank may speak.
+    pub(super) fn hear_claim(&mut self, at: usize) -> bool {
+        let MeetingConnection::Network(session) = &self.rank_connections[at].connection else { return true };
+        if session.flush().is_err() {
+            // What it has sent before its end is still read.
+            return true;
+        }
+        if session.peer().is_some() {
+            return true;
+        }
+        let heard = session.hear_claim(&|serial| self.secret_of(serial), &self.me);
+        let (peer, waits) =
+            (session.peer(), matches!(&heard, Err(e) if e.kind() == std::io::ErrorKind::WouldBlock));
+        let connection = &mut self.rank_connections[at];
+        match peer {
+            Some(peer) if heard.is_ok() => {
+                connection.who = peer;
+                true
+            }
+            _ => {
+                if !waits {
+                    connection.stage = Stage::Gone;
+                }
+                false
+            }
+        }
+    }
+
+    /// Hears a rank that has joined. `None`, or an empty packet: its connection has ended.
+    pub(super) fn hear_joined(&mut self, at: usize, packet: Option<&[u8]>) {
+        let Some((serial, rank)) = self.rank_connections[at].joined() else { return };
+        if self.passes_on(at, packet) {
+            return;
+        }
+        let leaves = packet.is_some_and(|packet| FromRank::decode(packet) == Some(FromRank::Leave));
+        self.rank_connections[at].stage = Stage::Gone;
+        if !leaves {
+            self.tell_others(serial, rank, &ToRank::Death { rank }.encode());
+        }
+    }
+
+    /// Passes a message on to the ranks of other hosts. Returns `false` if the packet is none.
+    pub(super) fn passes_on(&mut self, at: usize, packet: Option<&[u8]>) -> bool {
+        let sender = &self.rank_connections[at];
+        let (Stage::Attaching { serial, rank } | Stage::Joined { serial, rank }) = sender.stage else {
+            return false;
+        };
+        let Some(FromRank::Tell(bytes)) = packet.and_then(FromRank::decode) else { return false };
+        self.tell_others(serial, rank, &ToRank::Told { from: rank, bytes }.encode());
+        true
+    }
+
+    /// Sends a packet to all ranks of a meeting but one. A rank that does not take what it is told for long is given up.
+    fn tell_others(&mut self, serial: u64, but: u32, packet: &[u8]) {
+        let told = |g: &RankConnection| match g.stage {
+            Stage::Fed { serial: s, rank, .. }
+            | Stage::Attaching { serial: s, rank }
+            | Stage::Joined { serial: s, rank } => s == serial && rank != but,
+            _ => false,
+        };
+        let mut lost = Vec::new();
+        for connection in self.rank_connections.iter_mut().filter(|g| told(g)) {
+            if connection.connection.send(packet, &[]).is_err()
+                && let Some((_, rank)) = connection.joined()
+            {
+                connection.stage = Stage::Gone;
+                lost.push(rank);
+            }
+        }
+        for rank in lost {
+            self.tell_others(serial, rank, &ToRank::Death { rank }.encode());
+        }
+    }
+
+    /// Ends the meetings whose ranks have all joined, or whose time to join is over: what remains of them are the living.
+    pub(super) fn look_at_the_joined(&mut self, now: Instant) {
+        for (serial, table) in &mut self.tables {
+            let State::Open(rendezvous) = &table.state else { continue };
+            if !rendezvous.complete() {
+                continue;
+            }
+            let is_here = |g: &RankConnection| g.is_in() == Some(*serial);
+            let is_joining = |g: &RankConnection| is_here(g) && g.joined().is_none();
+            let connections = &mut self.rank_connections;
+            if !connections.iter().any(|g| is_here(g) && g.joined().is_some()) {
+                continue;
+            }
+            if rendezvous.deadline().is_some_and(|t| now >= t) {
+                connections.iter_mut().filter(|g| is_joining(g)).for_each(RankConnection::give_up);
+            }
+            if !connections.iter().any(is_joining) {
+                table.state = State::Joined;
+            }
+        }
+    }
+}

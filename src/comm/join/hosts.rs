@@ -1,0 +1,207 @@
+//! How ranks of several hosts join.
+//!
+//! ```text
+//!     all ranks          TCP, at rank 0's process       who is on which host, and what each says of itself
+//!     ranks of a host    local socket, at their first   descriptors: heaps, the host's own control segment
+//!     all ranks          through the server             addresses of endpoints, to which the links connect
+//!     all ranks          over the links                 life lines
+//! ```
+//!
+//! The connection to the server stays: it is the rank's `lifeline`.
+
+use super::entrance::Entrance;
+use super::introduction::Introduction;
+use super::lifeline::Lifeline;
+use super::meeting::{Gathered, Gathering, Met, PreparedRank, Presence, faulty};
+use crate::bootstrap::{self, Attendance, DerivedPlace, Heard, Hello, MeetingPlace, Who};
+use crate::error::{Error, Result};
+use crate::memory::control::{Control, Membership};
+use crate::planner::profile::HostProfile;
+use crate::sys::host::{HostIdentity, NAME_BYTES};
+use crate::sys::process::random;
+use crate::sys::{clock, interrupt};
+use crate::transport::Transport;
+use crate::transport::far::Far;
+use crate::transport::ofi_link::OfiLink;
+use crate::types::Rank;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time between two looks at whether to go on waiting.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Bytes of what a rank says before its introduction: its host, and the place where the ranks of its host meet if it is their first.
+const HEAD: usize = 16 + NAME_BYTES + 32;
+
+/// What a rank of several hosts says of itself.
+struct Neighbour {
+    host: HostIdentity,
+    /// From which the ranks of its host derive where they meet.
+    told: [u8; 32],
+    introduction: Introduction,
+}
+
+impl Neighbour {
+    fn encode(&self, profile: Option<&HostProfile>) -> Vec<u8> {
+        [&self.host.encode()[..], &self.told, &self.introduction.encode(profile)].concat()
+    }
+
+    fn decode(info: &[u8]) -> Option<Neighbour> {
+        let (head, rest) = info.split_first_chunk::<HEAD>()?;
+        let host = HostIdentity::decode(&std::array::from_fn(|i| head[i]));
+        let told = std::array::from_fn(|i| head[16 + NAME_BYTES + i]);
+        Some(Neighbour { host, told, introduction: Introduction::decode(rest)? })
+    }
+}
+
+/// Meets the ranks of all hosts, and connects to those of others.
+pub(super) fn meet(prepared: PreparedRank, entrance: &Entrance<'_>) -> Result<Met> {
+    let (attendance, ranks, profile) = introduce(&prepared, entrance)?;
+    // ONE-WAY: from here on the others may count on this rank, so every way out either joins or tells them.
+    match connect(&prepared, entrance, &attendance, &ranks) {
+        Ok((transport, membership)) => {
+            let rank_0 = Who { pid: ranks[0].introduction.card.pid, host: Some(ranks[0].host) };
+            let is_at_rank_0 = attendance.host() == rank_0;
+            let lifeline = Lifeline::begin(attendance, is_at_rank_0, &transport)?;
+            let (settings, machine) = prepared.into_parts();
+            let presence = Presence::Hosts(lifeline);
+            let (founded, clock_segment) = (None, None);
+            Ok(Met { presence, settings, machine, founded, clock_segment, profile, transport, membership })
+        }
+        Err(e) => {
+            // Another rank may have given up first, and this one only because of it.
+            let e = attendance.check().err().unwrap_or(e);
+            attendance.give_up(&e);
+            Err(e)
+        }
+    }
+}
+
+/// Meets all ranks, and learns who is where.
+fn introduce(
+    prepared: &PreparedRank,
+    entrance: &Entrance<'_>,
+) -> Result<(Attendance, Vec<Neighbour>, Option<HostProfile>)> {
+    let &Entrance { rank, nranks, .. } = entrance;
+    let (host, introduction) = (bootstrap::this_host(), prepared.introduction);
+    let info = Neighbour { host, told: random(), introduction }.encode(prepared.profile.as_ref());
+    let hello = Hello { rank, nranks, info: &info, fds: &[] };
+    let (mut ranks, mut profile) = (Vec::new(), None);
+    let mut each = |peer: u32, info: &[u8], _| {
+        let neighbour = Neighbour::decode(info).ok_or_else(|| faulty(peer))?;
+        if peer == 0 {
+            profile = Introduction::decode_profile(&info[HEAD..]).ok_or_else(|| faulty(peer))?;
+        }
+        ranks.push(neighbour);
+        Ok(())
+    };
+    let attendance = bootstrap::meet(&entrance.place, &hello, prepared.timeout(), &mut each, entrance.watch)?;
+    Ok((attendance, ranks, profile))
+}
+
+/// Meets the ranks of this host, connects to the others, and makes the transport.
+fn connect(
+    prepared: &PreparedRank,
+    entrance: &Entrance<'_>,
+    attendance: &Attendance,
+    ranks: &[Neighbour],
+) -> Result<(Arc<Transport>, Result<Membership>)> {
+    let &Entrance { rank, nranks, .. } = entrance;
+    let here = ranks[rank as usize].host.id;
+    let near: Vec<Rank> = (0..nranks).filter(|&r| ranks[r as usize].host.id == here).collect();
+    let far: Vec<bool> = ranks.iter().map(|other| other.host.id != here).collect();
+    check_alike(prepared, ranks, rank, &far)?;
+    let watch = || (entrance.watch)().and_then(|()| attendance.check());
+    let told = &ranks[near[0] as usize].told;
+    let place = MeetingPlace::Derived(DerivedPlace::of_host(told));
+    let layout = prepared.layout(nranks);
+    let gathering = Gathering { place: &place, ranks: &near, rank, layout, watch: &watch };
+    let Gathered { attendance: local, control, heaps, cards, .. } = prepared.gather(&gathering)?;
+    local.joined();
+    let link = if far.contains(&true) {
+        Some(link(prepared, entrance, attendance, ranks, &far, &control)?)
+    } else {
+        None
+    };
+    let with = |transport: Transport| match link {
+        Some(far) => transport.with_far(far),
+        None => transport,
+    };
+    let transport = prepared.transport(rank, control.clone(), heaps, cards, with)?;
+    transport.name_hosts(ranks.iter().map(|other| other.host.name()).collect());
+    Ok((transport, control.keep(rank)))
+}
+
+/// Are the ranks' settings such that they can join?
+fn check_alike(prepared: &PreparedRank, ranks: &[Neighbour], rank: Rank, far: &[bool]) -> Result<()> {
+    let there = far.iter().position(|&far| far);
+    if let (Some(machine), Some(other)) = (&prepared.machine, there) {
+        return Err(Error::usage(format!(
+            "PENNY_FABRIC={}: ranks {rank} and {other} run on two hosts ({} and {}), and the ranks of a declared machine must run on one; \
+             start all ranks on one host, or unset PENNY_FABRIC",
+            machine.spec,
+            ranks[rank as usize].host.name(),
+            ranks[other].host.name()
+        )));
+    }
+    let differs = |other: &&Neighbour| other.introduction.staging != ranks[0].introduction.staging;
+    if let Some(at) = ranks.iter().position(|other| differs(&other)) {
+        return Err(Error::usage(format!(
+            "rank 0 on {} has {} bytes of staging memory, rank {at} on {} has {}; PENNY_STAGING must be the same on all hosts",
+            ranks[0].host.name(),
+            ranks[0].introduction.staging,
+            ranks[at].host.name(),
+            ranks[at].introduction.staging
+        )));
+    }
+    Ok(())
+}
+
+/// Tells the far ranks the address of this rank's endpoint, and connects to theirs.
+fn link(
+    prepared: &PreparedRank,
+    entrance: &Entrance<'_>,
+    attendance: &Attendance,
+    ranks: &[Neighbour],
+    far: &[bool],
+    control: &Arc<Control>,
+) -> Result<Far> {
+    let &Entrance { rank, nranks, .. } = entrance;
+    let address = attendance.local_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let provider = bootstrap::provider();
+    let prepared_link = OfiLink::prepare(control, rank, nranks, address, provider.as_deref())?;
+    let gone = |e: std::io::Error| {
+        Error::remote(format!("the connection to {}, where the ranks meet, is lost: {e}", attendance.host()))
+    };
+    attendance.tell(&prepared_link.blob()).map_err(gone)?;
+    let mut blobs: Vec<Option<Vec<u8>>> = vec![None; nranks as usize];
+    let until = prepared.timeout().map(|timeout| clock::now_ns() + timeout.as_nanos() as u64);
+    let missing = |blobs: &[Option<Vec<u8>>]| (0..nranks as usize).find(|&r| far[r] && blobs[r].is_none());
+    while let Some(late) = missing(&blobs) {
+        match attendance.hear(LOOK) {
+            Some(Heard::Told { from, bytes }) => {
+                if let Some(blob) = blobs.get_mut(from as usize).filter(|_| far[from as usize]) {
+                    *blob = Some(bytes);
+                }
+            }
+            Some(Heard::Death(dead)) => {
+                let host = ranks.get(dead as usize).map_or(String::new(), |r| r.host.name());
+                return Err(Error::remote(format!("rank {dead} on {host} died while the ranks joined")));
+            }
+            Some(Heard::Failed(error)) => return Err(error),
+            Some(Heard::Silence) => return Err(gone(std::io::ErrorKind::ConnectionReset.into())),
+            None => {}
+        }
+        (entrance.watch)()?;
+        interrupt::look_now()?;
+        if until.is_some_and(|until| clock::now_ns() >= until) {
+            return Err(Error::timeout(format!(
+                "rank {late} on {} has not told the address of its network endpoint in time; check that it is not stopped, or raise \
+                 the timeout",
+                ranks[late].host.name()
+            )));
+        }
+    }
+    prepared_link.connect(&blobs)
+}

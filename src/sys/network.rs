@@ -1,0 +1,117 @@
+//! TCP connections and network interfaces.
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::{SockaddrStorage, setsockopt, sockopt};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// A host that does not answer for this long is taken for dead.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// An address of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface, e.g. `eth0`.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// Bits of the network's part of it.
+    pub prefix: u8,
+    /// It reaches only this host.
+    pub is_loopback: bool,
+}
+
+/// Returns the addresses of the interfaces that are up. Addresses of a link alone are left out: they need the interface's number.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let ip = |address: Option<&SockaddrStorage>| -> Option<IpAddr> {
+        let address = address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+        v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+    };
+    let prefix = |mask: Option<IpAddr>| match mask {
+        Some(IpAddr::V4(mask)) => mask.to_bits().count_ones() as u8,
+        Some(IpAddr::V6(mask)) => mask.to_bits().count_ones() as u8,
+        None => 0,
+    };
+    let link_only = |address: &IpAddr| match address {
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+        IpAddr::V4(_) => false,
+    };
+    let all = getifaddrs().map_err(io::Error::from)?;
+    Ok(all
+        .filter(|entry| entry.flags.contains(InterfaceFlags::IFF_UP))
+        .filter_map(|entry| {
+            let address = ip(entry.address.as_ref()).filter(|address| !link_only(address))?;
+            Some(Interface {
+                address,
+                prefix: prefix(ip(entry.netmask.as_ref())),
+                is_loopback: entry.flags.contains(InterfaceFlags::IFF_LOOPBACK),
+                name: entry.interface_name,
+            })
+        })
+        .collect())
+}
+
+/// Listens on an address and a port; 0: any port.
+pub fn listen(address: IpAddr, port: u16) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(SocketAddr::new(address, port))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Takes one waiting connection; `None` if there is none.
+pub fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
+    match listener.accept() {
+        Ok((stream, _)) => Ok(Some(stream)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {
+            Ok(None)
+        }
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Connects within a time. The connection's reads and writes wait.
+pub fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Has the kernel end a connection whose other host is silent or out of reach for [`SILENCE`].
+pub fn tell_dead_hosts(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &1)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &1)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &(SILENCE.as_secs() as u32))?;
+    setsockopt(stream, sockopt::TcpUserTimeout, &(SILENCE.as_millis() as u32))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_has_a_loopback() {
+        let all = interfaces().unwrap();
+        let loopback = all.iter().find(|interface| interface.address.is_loopback()).expect("lo");
+        assert!(loopback.is_loopback && loopback.prefix >= 8, "{loopback:?}");
+    }
+
+    #[test]
+    fn a_port_without_a_listener_refuses_and_one_that_is_taken_is_told() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let listener = listen(here, 0).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert_eq!(listen(here, port).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let stream = connect(SocketAddr::new(here, port), Duration::from_secs(5)).unwrap();
+        tell_dead_hosts(&stream).unwrap();
+        drop(listener);
+        let refused = connect(SocketAddr::new(here, port), Duration::from_secs(5)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,60 @@
+//! What a rank knows of the hosts of others: their names for sentences, and what it keeps until it leaves.
+
+use super::Transport;
+use crate::memory::control::LEFT;
+use crate::sync::prim::Ordering;
+use crate::types::Rank;
+use std::any::Any;
+use std::sync::OnceLock;
+
+/// The hosts of a communicator's ranks, if they are several.
+#[derive(Default)]
+pub(super) struct Hosts {
+    /// By rank.
+    names: OnceLock<Box<[String]>>,
+    /// Dropped when the rank has said goodbye to far ranks.
+    kept: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl Transport {
+    /// Tells this rank the names of all ranks' hosts. Only the first counts.
+    pub fn name_hosts(&self, names: Vec<String>) {
+        let _ = self.hosts.names.set(names.into());
+    }
+
+    /// Keeps something until this rank has left the communicator and its link is closed. Only the first counts.
+    pub fn keep_until_end(&self, kept: Box<dyn Any + Send + Sync>) {
+        let _ = self.hosts.kept.set(kept);
+    }
+
+    /// Returns " on HOST" for a far rank, to follow its PID in a sentence; empty for a near one.
+    pub(super) fn on_host(&self, rank: Rank) -> String {
+        let name = self.hosts.names.get().and_then(|names| names.get(rank as usize));
+        match name.filter(|_| self.is_far(rank)) {
+            Some(name) => format!(" on {name}"),
+            None if self.is_far(rank) => " on another host".into(),
+            None => String::new(),
+        }
+    }
+
+    /// Returns how many ranks share memory with this one, itself among them.
+    pub fn near_ranks(&self) -> u32 {
+        (0..self.nranks).filter(|&r| !self.is_far(r)).count() as u32
+    }
+
+    /// Is this the first of the ranks that share its memory?
+    pub fn is_first_of_its_host(&self) -> bool {
+        (0..self.rank).all(|r| self.is_far(r))
+    }
+
+    /// Has a rank destroyed the communicator?
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.lines(rank).life(rank).state.load(Ordering::Acquire) == LEFT
+    }
+
+    /// Wakes this rank's own threads, which may sleep in a call.
+    pub fn wake_own(&self) {
+        #[cfg(not(loom))]
+        self.control.doorbell(self.rank).ring();
+    }
+}
